@@ -17,7 +17,7 @@ impl RunDriver<'_> {
         if self.has_results { &self.offer_with_results } else { &self.offer }
     }
 
-    /// The response for events and history. A response longer than `aside_bytes` becomes a preview, and `step` stores the
+    /// The response for events and history. A response longer than `inline_bytes` becomes a preview, and `step` stores the
     /// whole as a [`LargeResult`].
     pub(crate) fn store_large_result(
         &mut self,
@@ -28,7 +28,7 @@ impl RunDriver<'_> {
         let response = self.cut(response);
         let limits = self.engine.config.context.results;
         let can_read_on = self.setup.offer_with_results.get(READ_RESULT).is_some();
-        if response.text().len() <= limits.aside_bytes || !can_read_on {
+        if response.text().len() <= limits.inline_bytes || !can_read_on {
             return response;
         }
         let large = LargeResult {

@@ -19,7 +19,7 @@
 //! | one event of a provider's stream | 4 MiB, a line of NDJSON 1 MiB (`houston_llm`) | the same |
 //! | tool calls of an iteration | `context.max_tool_calls`, 32 | answered with RATE_LIMITED, not executed |
 //! | a tool's result | `context.max_tool_result_bytes`, 2 MiB | cut, with a note |
-//! | the part of it in the history | `context.results.aside_bytes`, 16 KiB | its beginning; `read_result` reads the rest |
+//! | the part of it in the history | `context.results.inline_bytes`, 16 KiB | its beginning; `read_result` reads the rest |
 //! | tokens of a history | `context.budget_tokens`; the model's context window | its beginning is summarised (`compress`) |
 //! | a tool's time | its own time-out, 120 s by default | TIMEOUT |
 //! | the prompt, before and after the history | `context.prompt_chars`, 16,000; role, guidelines and aim are always included | left out from its end |

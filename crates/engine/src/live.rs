@@ -28,7 +28,7 @@ const MAX_CANCELLED: usize = 256;
 pub struct LiveRun {
     /// The agentable it is for.
     pub agentable: AgentableId,
-    /// Its id.
+    /// The run's id.
     pub run: RunId,
     /// Cancelled by a cancel request for the run.
     pub cancel: CancellationToken,

@@ -32,7 +32,7 @@ struct Pick<'t> {
 }
 
 /// Result of asking a router's model.
-enum Asked<'t> {
+enum RouterAnswer<'t> {
     Picked(&'t ServingAgent, String),
     /// The call failed, or the answer names no agent of the team. Contains the reason.
     Failed(String),
@@ -57,12 +57,12 @@ impl RunDriver<'_> {
         let pick = match team.router.by {
             RouterKind::Rules => self.by_rules(team, message).await.unwrap_or_else(default),
             RouterKind::Model => match self.by_model(team, &message, context).await? {
-                Asked::Picked(agent, reason) => Pick { agent, by: RoutedBy::Model, reason },
-                Asked::Failed(reason) => {
+                RouterAnswer::Picked(agent, reason) => Pick { agent, by: RoutedBy::Model, reason },
+                RouterAnswer::Failed(reason) => {
                     tracing::warn!(team = %team.id, reason, "the router's model picked no agent");
                     default(reason)
                 }
-                Asked::Stopped => return Ok(Some(fallback)),
+                RouterAnswer::Stopped => return Ok(Some(fallback)),
             },
         };
         self.commit_pick(team, &pick).await?;
@@ -90,10 +90,10 @@ impl RunDriver<'_> {
         team: &'t ServingTeam,
         message: &str,
         context: &RunContext,
-    ) -> Result<Asked<'t>, Interrupted> {
+    ) -> Result<RouterAnswer<'t>, Interrupted> {
         let able: Vec<&ServingAgent> = team.agents.iter().filter(|agent| agent.enabled).collect();
         if let [only] = able[..] {
-            return Ok(Asked::Picked(only, "no other agent may answer".to_owned()));
+            return Ok(RouterAnswer::Picked(only, "no other agent may answer".to_owned()));
         }
         let model = self.engine.setups.agents.serving(ROUTING).await;
         let names: Vec<&str> = able.iter().map(|agent| agent.name.as_str()).collect();
@@ -115,26 +115,31 @@ impl RunDriver<'_> {
         };
         let tokens = houston_llm::tokens::of_request(&request, &model.description().provider);
         if self.check_budget(tokens).await?.is_some() {
-            return Ok(Asked::Failed("a budget is reached".to_owned()));
+            return Ok(RouterAnswer::Failed("a budget is reached".to_owned()));
         }
         let answer = tokio::select! {
             biased;
             () = self.holder.lost.cancelled() => return Err(Interrupted::Lost),
-            () = self.registration.live.cancel.cancelled() => return Ok(Asked::Stopped),
-            () = self.holder.drain.cancelled() => return Ok(Asked::Stopped),
+            () = self.registration.live.cancel.cancelled() => return Ok(RouterAnswer::Stopped),
+            () = self.holder.drain.cancelled() => return Ok(RouterAnswer::Stopped),
             () = tokio::time::sleep(Duration::from_millis(config.timeout_ms)) => {
-                return Ok(Asked::Failed(format!("the model took longer than {} ms", config.timeout_ms)));
+                return Ok(RouterAnswer::Failed(format!("the model took longer than {} ms", config.timeout_ms)));
             }
             answer = call(&*model, &request) => answer,
         };
         Ok(match answer {
             Ok(answer) => self.read_pick(&*model, answer, &able),
-            Err(error) => Asked::Failed(error.to_string()),
+            Err(error) => RouterAnswer::Failed(error.to_string()),
         })
     }
 
     /// Adds the costs of the call to the run, and reads the picked agent from the answer.
-    fn read_pick<'t>(&mut self, model: &dyn Model, answer: Answer, able: &[&'t ServingAgent]) -> Asked<'t> {
+    fn read_pick<'t>(
+        &mut self,
+        model: &dyn Model,
+        answer: Answer,
+        able: &[&'t ServingAgent],
+    ) -> RouterAnswer<'t> {
         let mut usage = answer.usage;
         self.call = Some(self.price_with(&Prices::of(model), &answer.model, &mut usage));
         self.usage += usage;
@@ -144,8 +149,8 @@ impl RunDriver<'_> {
             said["reason"].as_str().unwrap_or_default().chars().take(REASON_CHARS).collect();
         storable(&mut reason);
         match able.iter().find(|agent| agent.name == named) {
-            Some(agent) => Asked::Picked(agent, reason),
-            None => Asked::Failed("the model named no agent of the team".to_owned()),
+            Some(agent) => RouterAnswer::Picked(agent, reason),
+            None => RouterAnswer::Failed("the model named no agent of the team".to_owned()),
         }
     }
 
@@ -261,13 +266,13 @@ mod tests {
             limits: TeamLimits::default(),
             rules: RuleLimits::default(),
         };
-        let asked = question(&message, &context, &config);
+        let text = question(&message, &context, &config);
         assert!(
-            asked.starts_with("<before>\n<user>b</user>\n<agent>c</agent>\n<user>d</user>\n<agent>long "),
-            "{asked}"
+            text.starts_with("<before>\n<user>b</user>\n<agent>c</agent>\n<user>d</user>\n<agent>long "),
+            "{text}"
         );
-        assert_eq!(asked.matches("</message>").count(), 1, "{asked}");
-        assert!(asked.chars().count() < 600, "{asked}");
+        assert_eq!(text.matches("</message>").count(), 1, "{text}");
+        assert!(text.chars().count() < 600, "{text}");
         let less =
             question(&message, &context, &TeamsConfig { earlier_texts: 1, earlier_chars: 4, ..config });
         assert!(less.starts_with("<before>\n<agent>long</agent>\n</before>"), "{less}");

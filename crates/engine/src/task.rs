@@ -169,10 +169,10 @@ mod tests {
         assert_eq!(wanted(&["list_notes"]).unwrap(), ["list_notes"]);
         assert_eq!(wanted(&[]).unwrap(), [""; 0]);
         for refused in ["read_note", "send_message", "create_task", "fly"] {
-            let told = wanted(&["create_note", refused]).unwrap_err();
+            let error = wanted(&["create_note", refused]).unwrap_err();
             assert!(
-                told.text().contains(refused) && told.text().contains("create_note, list_notes"),
-                "{told:?}"
+                error.text().contains(refused) && error.text().contains("create_note, list_notes"),
+                "{error:?}"
             );
         }
     }

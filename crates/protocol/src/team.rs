@@ -54,7 +54,7 @@ pub struct TeamSettingsRequest {
     pub name: Option<String>,
     /// At most 2,000 bytes.
     pub description: Option<String>,
-    /// 1 to 20 agents of one kind.
+    /// 1 to 20 agents of one kind; `teams.limits.agents_per_team` may set another maximum.
     #[schema(value_type = Option<Vec<schema::AgentId>>)]
     pub agents: Option<Vec<AgentId>>,
     /// One of `agents`; the first if absent.

@@ -124,7 +124,7 @@ pub struct ProfileResponse {
     pub updated_at: Option<Time>,
 }
 
-/// Changes a profile: each given list replaces the existing one. At most 50 entries of 500 bytes each.
+/// Changes a profile: each given list replaces the existing one. At most 50 entries (`knowledge.max_profile_entries`) of 500 bytes each.
 ///
 /// ```json
 /// {"facts": ["lives in Graz"], "interests": []}

@@ -50,14 +50,14 @@ impl Scheduler {
 
     /// Searches periodically; after a full batch the next search follows within 100 ms.
     async fn poll(&self, due: Due) {
-        let looking = match due {
-            Due::Feeds => self.schedules.feed.looking,
-            Due::CheckIns => self.schedules.check_in.looking,
+        let poll = match due {
+            Due::Feeds => self.schedules.feed.poll,
+            Due::CheckIns => self.schedules.check_in.poll,
         };
         loop {
             // Up to a fifth shorter than configured, so that workers do not search at the same time.
-            let early = rand::rng().random_range(0..=looking.every_ms / 5);
-            let mut pause = Duration::from_millis(looking.every_ms.saturating_sub(early));
+            let early = rand::rng().random_range(0..=poll.every_ms / 5);
+            let mut pause = Duration::from_millis(poll.every_ms.saturating_sub(early));
             let looked = match due {
                 Due::Feeds => self.feeds().await,
                 Due::CheckIns => self.check_ins().await,
@@ -81,7 +81,7 @@ impl Scheduler {
         if config.times.is_empty() {
             return Ok(false);
         }
-        let due = self.store.due_feeds(config.looking.batch).await?;
+        let due = self.store.due_feeds(config.poll.batch).await?;
         for user in &due {
             if self.stop.is_cancelled() {
                 return Ok(false);
@@ -93,12 +93,12 @@ impl Scheduler {
                 self.announce(agentable);
             }
         }
-        Ok(i64::try_from(due.len()).is_ok_and(|count| count >= config.looking.batch))
+        Ok(i64::try_from(due.len()).is_ok_and(|count| count >= config.poll.batch))
     }
 
     async fn check_ins(&self) -> houston_store::Result<bool> {
         let config = &self.schedules.check_in;
-        let due = self.store.due_check_ins(config.looking.batch).await?;
+        let due = self.store.due_check_ins(config.poll.batch).await?;
         for id in &due {
             if self.stop.is_cancelled() {
                 return Ok(false);
@@ -110,7 +110,7 @@ impl Scheduler {
                 self.announce(agentable);
             }
         }
-        Ok(i64::try_from(due.len()).is_ok_and(|count| count >= config.looking.batch))
+        Ok(i64::try_from(due.len()).is_ok_and(|count| count >= config.poll.batch))
     }
 
     /// Wakes open streams of the agentable. Workers learn of the run by `NOTIFY`.

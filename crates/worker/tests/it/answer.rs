@@ -16,10 +16,10 @@ async fn note_is_created_and_reported() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker();
     let posted = cluster.post(cluster.goal, "Please create a note: buy milk").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!(run.iterations, 2);
-    let said = cluster.said(cluster.goal).await;
+    let said = cluster.agent_messages(cluster.goal).await;
     assert_eq!(said.len(), 1);
     assert!(said[0].contains("note_"), "{said:?}");
     assert_eq!(cluster.message(posted.id).await.status, Some(MessageStatus::Answered));
@@ -53,7 +53,7 @@ async fn sweep_finds_a_run_whose_hint_was_lost() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker();
     let posted = cluster.post_silently(cluster.goal, "hello").await;
-    assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     worker.drain().await;
 }
 
@@ -68,7 +68,7 @@ async fn message_during_a_run_is_read_by_its_next_step() {
     .await;
     let second = cluster.post(cluster.goal, "and hello").await;
     assert_eq!(second.run, first.run, "the open run takes it");
-    cluster.ended(first.run).await;
+    cluster.wait_for_end(first.run).await;
     assert_eq!(cluster.message(second.id).await.status, Some(MessageStatus::Answered));
     cluster.history(cluster.goal).await;
     cluster.events(cluster.goal).await;
@@ -80,12 +80,12 @@ async fn each_limit_ends_the_run_with_its_status_and_notice() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker();
     let posted = cluster.post(cluster.goal, "/sim loop=list_notes").await;
-    assert_status(&cluster.ended(posted.run).await, RunStatus::SameTool);
-    assert!(cluster.said(cluster.goal).await[0].contains("same tool"));
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::SameTool);
+    assert!(cluster.agent_messages(cluster.goal).await[0].contains("same tool"));
 
     let failing = cluster.new_goal().await;
     let posted = cluster.post(failing, "/sim fail=authentication_error").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
     assert_eq!(run.error_code.as_deref(), Some("AUTHENTICATION_ERROR"));
     assert_eq!(cluster.message(posted.id).await.status, Some(MessageStatus::Failed));
@@ -97,7 +97,7 @@ async fn rate_limit_is_retried_and_then_given_up_with_a_message() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker();
     let posted = cluster.post(cluster.goal, "/sim fail=rate_limited").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
     assert_eq!(run.attempt, 6, "one attempt and five retries");
     let retries = cluster
@@ -120,11 +120,11 @@ async fn cancelled_run_ends_and_the_next_message_is_answered() {
     })
     .await;
     cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap();
-    assert_status(&cluster.ended(posted.run).await, RunStatus::Cancelled);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::Cancelled);
     assert_eq!(cluster.message(posted.id).await.status, Some(MessageStatus::Failed));
     let next = cluster.post(cluster.goal, "hello again").await;
     assert_ne!(next.run, posted.run);
-    assert_status(&cluster.ended(next.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(next.run).await, RunStatus::MessageSent);
     cluster.history(cluster.goal).await;
     cluster.events(cluster.goal).await;
     worker.drain().await;
@@ -136,9 +136,9 @@ async fn run_cancelled_before_its_claim_consumes_its_message() {
     let posted = cluster.post(cluster.goal, "hello").await;
     cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap();
     let worker = cluster.worker();
-    assert_status(&cluster.ended(posted.run).await, RunStatus::Cancelled);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::Cancelled);
     assert_eq!(cluster.message(posted.id).await.status, Some(MessageStatus::Failed));
-    assert!(cluster.said(cluster.goal).await.is_empty());
+    assert!(cluster.agent_messages(cluster.goal).await.is_empty());
     worker.drain().await;
 }
 
@@ -151,7 +151,7 @@ async fn calls_beyond_max_tool_calls_are_refused() {
     let calls: String =
         (1..=3).map(|n| format!(r#" tool=create_note args={{"title":"n{n}","content":"c"}}"#)).collect();
     let posted = cluster.post(cluster.goal, &format!("/sim{calls}")).await;
-    assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     let titles = "select string_agg(title, ' ' order by title) from houston.notes";
     assert_eq!(cluster.servers.sql(titles).unwrap(), "n1 n2");
     let refused: Vec<bool> = cluster
@@ -179,9 +179,12 @@ async fn characters_postgres_cannot_store_are_replaced() {
     let server = ModelServer::start(in_turn([note.then_text("hm\0"), says("It is\0 done.")])).await.unwrap();
     let worker = cluster.worker_with(patient(&server, Timeouts::default()), vec![]);
     let posted = cluster.post(cluster.goal, "hello").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
-    assert_eq!((run.attempt, cluster.said(cluster.goal).await), (1, vec!["It is\u{fffd} done.".to_owned()]));
+    assert_eq!(
+        (run.attempt, cluster.agent_messages(cluster.goal).await),
+        (1, vec!["It is\u{fffd} done.".to_owned()])
+    );
     let history = serde_json::to_string(&cluster.history(cluster.goal).await).unwrap();
     assert!(history.contains("a\u{fffd}b"), "{history}");
     worker.drain().await;

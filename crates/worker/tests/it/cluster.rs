@@ -121,7 +121,7 @@ impl TestCluster {
     }
 
     /// Creates `count` more agentables of the user of the first goal.
-    pub(crate) async fn more_of(&self, kind: &str, count: usize) -> Vec<AgentableId> {
+    pub(crate) async fn create_agentables(&self, kind: &str, count: usize) -> Vec<AgentableId> {
         let user = self.store.agentable(self.tenant, "goal", self.goal).await.unwrap().user;
         let mut made = Vec::new();
         for _ in 0..count {
@@ -191,7 +191,7 @@ impl TestCluster {
     }
 
     /// Waits for the end of a run.
-    pub(crate) async fn ended(&self, run: RunId) -> Run {
+    pub(crate) async fn wait_for_end(&self, run: RunId) -> Run {
         eventually("the run ends", || async {
             let found = self.store.run(self.tenant, run).await.ok()?;
             found.status.is_terminal().then_some(found)
@@ -200,7 +200,7 @@ impl TestCluster {
     }
 
     /// The agent's messages, oldest first.
-    pub(crate) async fn said(&self, goal: AgentableId) -> Vec<String> {
+    pub(crate) async fn agent_messages(&self, goal: AgentableId) -> Vec<String> {
         let mut messages = self.store.messages(self.tenant, goal, None, 1000).await.unwrap();
         messages.reverse();
         messages

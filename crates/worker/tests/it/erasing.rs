@@ -29,7 +29,7 @@ async fn workers_delete_erased_data_and_continue_with_the_rest() {
     assert_eq!(cluster.servers.sql(&left).unwrap(), "0");
     let other = cluster.new_goal().await;
     let posted = cluster.post(other, "hello").await;
-    cluster.ended(posted.run).await;
+    cluster.wait_for_end(posted.run).await;
     for worker in workers {
         worker.drain().await;
     }

@@ -125,7 +125,7 @@ async fn each_error_code_has_its_attempts_and_one_final_message() {
         };
         let worker = cluster.worker_with(model, vec![]);
         let posted = cluster.post(goal, text).await;
-        let run = cluster.ended(posted.run).await;
+        let run = cluster.wait_for_end(posted.run).await;
         assert_status(&run, RunStatus::Failed);
         assert_eq!((run.error_code.as_deref(), run.attempt), (Some(code), attempts), "{code}");
         if let Some(server) = server {
@@ -167,7 +167,7 @@ async fn successful_retry_settles_the_error_message() {
         ModelServer::start(after_faults(6, Reply::status(429), always(says("Hello!")))).await.unwrap();
     let worker = cluster.worker_with(model(&server, SLOW), vec![]);
     let posted = cluster.post(cluster.goal, "hello").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!((run.attempt, server.journal().calls(), &run.error_code), (3, 7, &None));
     let told = errors(&cluster, cluster.goal).await;
@@ -179,10 +179,10 @@ async fn successful_retry_settles_the_error_message() {
     let states = states(&cluster, cluster.goal).await;
     assert_eq!(states.len(), 3, "{states:?}");
     assert_eq!(states[0]["since"], states[1]["since"], "since the first failure");
-    assert_eq!(cluster.said(cluster.goal).await, ["Hello!"]);
+    assert_eq!(cluster.agent_messages(cluster.goal).await, ["Hello!"]);
     // A run that never failed has no error message.
     let next = cluster.post(cluster.goal, "and again").await;
-    cluster.ended(next.run).await;
+    cluster.wait_for_end(next.run).await;
     assert_eq!(errors(&cluster, cluster.goal).await.len(), 1);
     worker.drain().await;
 }
@@ -197,11 +197,11 @@ async fn broken_answer_is_not_retried_within_the_same_attempt() {
         let server = ModelServer::start(replies).await.unwrap();
         let worker = cluster.worker_with(model(&server, SLOW), vec![]);
         let posted = cluster.post(goal, "hello").await;
-        let run = cluster.ended(posted.run).await;
+        let run = cluster.wait_for_end(posted.run).await;
         assert_status(&run, RunStatus::MessageSent);
         // One call per attempt: once text was streamed, the retry is a new attempt.
         assert_eq!((server.journal().calls(), run.attempt), (2, 2), "{fault:?}");
-        assert_eq!(cluster.said(goal).await, ["Hello, dear reader!"]);
+        assert_eq!(cluster.agent_messages(goal).await, ["Hello, dear reader!"]);
         let events = cluster.events(goal).await;
         let at = |is: fn(&Event) -> bool| events.iter().position(|event| is(&event.event));
         let scheduled = at(|event| matches!(event, Event::RetryScheduled { .. }));
@@ -220,7 +220,7 @@ async fn retry_waits_at_least_as_long_as_the_provider_asked() {
     let server = ModelServer::start(in_turn([busy, says("Now.")])).await.unwrap();
     let worker = cluster.worker_with(model(&server, SLOW), vec![]);
     let posted = cluster.post(cluster.goal, "hello").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_eq!((run.status, run.attempt), (RunStatus::MessageSent, 2));
     let calls = server.journal().exchanges();
     assert_eq!(calls.len(), 2);
@@ -238,7 +238,7 @@ async fn cancelled_run_stops_its_retry_countdown() {
     waits(&cluster, posted.run).await;
     assert_eq!(errors(&cluster, cluster.goal).await[0].metadata["retryable"], true);
     cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap();
-    assert_status(&cluster.ended(posted.run).await, RunStatus::Cancelled);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::Cancelled);
     assert_eq!(
         errors(&cluster, cluster.goal).await[0].metadata,
         json!({"code": "RATE_LIMITED", "retryable": false, "attempt": 1, "of": 5, "resolved": false})
@@ -287,7 +287,7 @@ async fn outage_causes_few_calls_and_uses_up_no_attempt() {
 
     let mut attempts = 0;
     for (goal, posted) in &posts {
-        let run = cluster.ended(posted.run).await;
+        let run = cluster.wait_for_end(posted.run).await;
         assert_status(&run, RunStatus::MessageSent);
         attempts += run.attempt;
         for error in errors(&cluster, *goal).await {

@@ -19,14 +19,14 @@ async fn end_of_a_run_starts_its_users_next_without_a_sweep() {
     worker.running.registered().await;
     // The first sweep runs at once and ends before this run: it finds nothing.
     let first = cluster.post(cluster.goal, "hello").await;
-    cluster.ended(first.run).await;
-    let goals = cluster.more_of("goal", 25).await;
+    cluster.wait_for_end(first.run).await;
+    let goals = cluster.create_agentables("goal", 25).await;
     let mut posts = Vec::new();
     for goal in &goals {
         posts.push(cluster.post(*goal, "/sim hold_ms=200").await);
     }
     for posted in &posts {
-        assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+        assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     }
     worker.drain().await;
 }
@@ -35,7 +35,7 @@ async fn end_of_a_run_starts_its_users_next_without_a_sweep() {
 async fn flood_of_one_user_does_not_delay_another() {
     let mut cluster = TestCluster::start().await;
     cluster.slots = 20;
-    let goals = cluster.more_of("goal", 200).await;
+    let goals = cluster.create_agentables("goal", 200).await;
     // All wait before any worker runs. In order of arrival the other user's message would be last.
     let mut flood = Vec::new();
     for goal in &goals {
@@ -44,7 +44,7 @@ async fn flood_of_one_user_does_not_delay_another() {
     let other = cluster.new_goal().await;
     let posted = cluster.post(other, "hello").await;
     let worker = cluster.worker();
-    let started = cluster.ended(posted.run).await.started_at.unwrap();
+    let started = cluster.wait_for_end(posted.run).await.started_at.unwrap();
     let mut before = 0;
     for posted in &flood {
         let run = cluster.store.run(cluster.tenant, posted.run).await.unwrap();
@@ -53,7 +53,7 @@ async fn flood_of_one_user_does_not_delay_another() {
     assert!(before < 100, "{before} of 200 runs of the flood came before");
     // All messages are answered.
     for posted in &flood {
-        assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+        assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     }
     worker.drain().await;
 }
@@ -96,7 +96,7 @@ async fn flood_of_one_goal_is_read_in_order_by_hundreds() {
 async fn interactive_run_does_not_wait_for_background_slots() {
     let mut cluster = TestCluster::start().await;
     cluster.slots = 4;
-    let tasks = cluster.more_of("task", 6).await;
+    let tasks = cluster.create_agentables("task", 6).await;
     let worker = cluster.worker();
     let mut held = HashMap::new();
     for task in &tasks {
@@ -115,7 +115,7 @@ async fn interactive_run_does_not_wait_for_background_slots() {
     eventually("background runs hold their slots", || async { (running().await == 2).then_some(()) }).await;
     for round in 0..3 {
         let posted = cluster.post(cluster.goal, &format!("hello {round}")).await;
-        assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+        assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
         assert_eq!(running().await, 2, "half of four slots");
     }
     worker.kill.cancel();

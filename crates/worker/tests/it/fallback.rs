@@ -64,7 +64,7 @@ async fn next_model_answers_and_the_stream_reports_it() {
     let up = ModelServer::start(always(says("Hello!"))).await.unwrap();
     let worker = cluster.worker_with(fallback(&[("openai", &down), ("groq", &up)], None), vec![]);
     let posted = cluster.post(cluster.goal, "hello").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!(
         (run.attempt, run.model.as_deref()),
@@ -73,7 +73,7 @@ async fn next_model_answers_and_the_stream_reports_it() {
     );
     assert_eq!((run.usage.input_tokens, run.usage.output_tokens), (900, 20));
     assert_eq!((down.journal().calls(), up.journal().calls()), (2, 1));
-    assert_eq!(cluster.said(cluster.goal).await, ["Hello!"]);
+    assert_eq!(cluster.agent_messages(cluster.goal).await, ["Hello!"]);
     let [(from, to, code, message)] = &fallbacks(&cluster).await[..] else { panic!("one change, one event") };
     assert_eq!(
         (from.as_str(), to.as_str(), code.as_str()),
@@ -98,10 +98,10 @@ async fn answer_begun_by_one_model_is_not_continued_by_another() {
     let second = ModelServer::start(always(says("I am another."))).await.unwrap();
     let worker = cluster.worker_with(fallback(&[("openai", &first), ("groq", &second)], None), vec![]);
     let posted = cluster.post(cluster.goal, "hello").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!((run.attempt, second.journal().calls()), (2, 0));
-    assert_eq!(cluster.said(cluster.goal).await, ["Hello again."]);
+    assert_eq!(cluster.agent_messages(cluster.goal).await, ["Hello again."]);
     assert_eq!(fallbacks(&cluster).await, []);
     worker.drain().await;
 }
@@ -113,7 +113,7 @@ async fn error_message_names_every_failed_model() {
     let locked = ModelServer::start(always(Reply::status(401))).await.unwrap();
     let worker = cluster.worker_with(fallback(&[("openai", &busy), ("groq", &locked)], None), vec![]);
     let posted = cluster.post(cluster.goal, "hello").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
     // The rate limit may pass, so it decides how often the run is retried.
     assert_eq!((run.error_code.as_deref(), run.attempt), (Some("RATE_LIMITED"), 6));
@@ -131,9 +131,9 @@ async fn conversation_too_long_for_the_model_is_not_sent() {
     let server = ModelServer::start(always(says("Hello!"))).await.unwrap();
     let worker = cluster.worker_with(fallback(&[("openai", &server)], Some(20_000)), vec![]);
     let posted = cluster.post(cluster.goal, "hello").await;
-    assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     let posted = cluster.post(cluster.goal, &"quite a lot to read ".repeat(6000)).await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
     assert_eq!(
         (run.error_code.as_deref(), run.attempt),
@@ -183,10 +183,10 @@ async fn each_call_has_a_cache_key_and_its_estimated_length() {
     let inner = fallback(&[("openai", &server)], None);
     let worker = cluster.worker_with(Arc::new(Curious { inner, asked: Arc::clone(&asked) }), vec![]);
     let first = cluster.post(cluster.goal, "note it").await;
-    assert_status(&cluster.ended(first.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(first.run).await, RunStatus::MessageSent);
     let other = cluster.new_goal().await;
     let second = cluster.post(other, "note it").await;
-    assert_status(&cluster.ended(second.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(second.run).await, RunStatus::MessageSent);
     worker.drain().await;
 
     let asked = std::mem::take(&mut *asked.lock().unwrap());

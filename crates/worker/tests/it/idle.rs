@@ -50,7 +50,7 @@ async fn run(cluster: &TestCluster, goals: &[AgentableId]) {
         posted.push(cluster.post(*goal, "hello").await);
     }
     for posted in posted {
-        assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+        assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     }
 }
 

@@ -35,7 +35,7 @@ async fn message_is_given_up_after_three_panics_of_its_run() {
     let poison = Arc::new(Poison { simulated: Simulated::new(), calls: AtomicUsize::new(0) });
     let worker = cluster.worker_with(Arc::clone(&poison) as Arc<dyn Model>, vec![]);
     let posted = cluster.post(cluster.goal, "hello").await;
-    assert_status(&cluster.ended(posted.run).await, RunStatus::DeadLettered);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::DeadLettered);
     assert_eq!(poison.calls.load(Ordering::SeqCst), 3);
     cluster.history(cluster.goal).await;
     worker.drain().await;
@@ -69,7 +69,7 @@ async fn worker_keeps_its_runs_when_its_lease_connection_breaks() {
         let back = || async { (cluster.servers.sql(locks).unwrap() == "2").then_some(()) };
         eventually("the workers have their locks back", back).await;
     }
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!(run.attempt, 1, "nobody took it over");
     assert_eq!(cluster.servers.sql(beats).unwrap(), before, "nobody was reaped");
@@ -106,7 +106,7 @@ async fn worker_taken_for_dead_withdraws_its_deaths_from_its_runs() {
         !cluster.store.run(cluster.tenant, posted.run).await.unwrap().status.is_terminal(),
         "no step forgave it"
     );
-    assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     let attempts = cluster.events(cluster.goal).await;
     let takeovers =
         attempts.iter().filter(|event| matches!(event.event, Event::AttemptStarted { takeover: true, .. }));
@@ -123,7 +123,7 @@ async fn hint_whose_claim_fails_is_not_lost() {
     worker.running.registered().await;
     // The first sweep ends before this run.
     let first = cluster.post(cluster.goal, "hello").await;
-    cluster.ended(first.run).await;
+    cluster.wait_for_end(first.run).await;
     let posted = cluster.post_silently(cluster.goal, "hello again").await;
     // Longer than lock_timeout.
     let held = "begin; lock table houston.run_locks in access exclusive mode; select pg_sleep(3); commit";
@@ -136,7 +136,7 @@ async fn hint_whose_claim_fails_is_not_lost() {
     })
     .await;
     cluster.send_hint(cluster.goal);
-    assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     assert!(locker.wait().unwrap().success());
     worker.drain().await;
 }

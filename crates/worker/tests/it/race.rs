@@ -12,9 +12,9 @@ async fn two_workers_answer_each_message_of_an_agentable_once() {
         let posted = cluster.post(cluster.goal, &format!("hello {round}")).await;
         // The same hint again, while the first may still be in flight.
         cluster.hints.send(houston_queue::Lane::Background, houston_queue::Hint::run(cluster.goal));
-        assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+        assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     }
-    assert_eq!(cluster.said(cluster.goal).await.len(), 30);
+    assert_eq!(cluster.agent_messages(cluster.goal).await.len(), 30);
     cluster.history(cluster.goal).await;
     cluster.events(cluster.goal).await;
     one.drain().await;
@@ -81,11 +81,11 @@ async fn one_of_many_claims_succeeds_and_a_zombie_cannot_write() {
     // The holder dies and another worker takes over and answers. When the first wakes up, its writes are refused.
     lease.deregister().await.unwrap();
     let rescuer = cluster.worker();
-    assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     let zombie = &granted[0];
     let refused = cluster.store.begin_fenced(&zombie.fence).await;
     assert!(matches!(refused, Err(houston_store::Error::Fenced)));
-    assert_eq!(cluster.said(cluster.goal).await.len(), 1);
+    assert_eq!(cluster.agent_messages(cluster.goal).await.len(), 1);
     cluster.history(cluster.goal).await;
     rescuer.drain().await;
 }
@@ -101,10 +101,10 @@ async fn another_worker_takes_over_the_run_of_a_killed_one() {
     .await;
     doomed.kill.cancel();
     let rescuer = cluster.worker();
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert!(run.attempt > 1, "another has taken it over: {run:?}");
-    assert_eq!(cluster.said(cluster.goal).await.len(), 1);
+    assert_eq!(cluster.agent_messages(cluster.goal).await.len(), 1);
     cluster.history(cluster.goal).await;
     cluster.events(cluster.goal).await;
     rescuer.drain().await;

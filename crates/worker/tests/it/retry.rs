@@ -35,7 +35,7 @@ async fn wrong_clock_neither_delays_nor_loses_a_retry() {
         let worker = cluster.worker();
         worker.running.registered().await;
         let posted = cluster.post(cluster.goal, "/sim fail=unknown").await;
-        let run = cluster.ended(posted.run).await;
+        let run = cluster.wait_for_end(posted.run).await;
         assert_eq!((run.status, run.attempt), (RunStatus::Failed, 3), "{hours} h off");
         worker.drain().await;
     }
@@ -62,11 +62,11 @@ async fn tasks_in_all_background_slots_do_not_delay_a_users_retry() {
         .await;
     }
     let posted = cluster.post(cluster.goal, "/sim fail=unknown").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_eq!((run.status, run.attempt), (RunStatus::Failed, 3));
     for task in tasks {
         cluster.store.cancel_run(cluster.tenant, task).await.unwrap();
-        assert_status(&cluster.ended(task).await, RunStatus::Cancelled);
+        assert_status(&cluster.wait_for_end(task).await, RunStatus::Cancelled);
     }
     worker.drain().await;
 }

@@ -43,7 +43,7 @@ async fn cost(cluster: &TestCluster, goal: AgentableId, runs: usize) -> BTreeMap
     let before = executed(cluster);
     for _ in 0..runs {
         let posted = cluster.post(goal, "hello").await;
-        assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+        assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     }
     let mut after = executed(cluster);
     assert!(after.remove("store::claim::run").unwrap() >= runs, "{after:?}");
@@ -84,7 +84,7 @@ async fn answering_agent_costs_no_round_trip_and_a_team_one_commit() {
     // Open connections use the new setting from their next statement on.
     let worker = cluster.worker();
     let warm = cluster.post(cluster.goal, "hello").await;
-    assert_status(&cluster.ended(warm.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(warm.run).await, RunStatus::MessageSent);
 
     let usual = times(&[("store::history::context", 5), ("store::step::commit", 5)]);
     assert_eq!(cost(&cluster, cluster.goal, 5).await, usual, "by its kind's file");

@@ -83,7 +83,7 @@ async fn cost_of_a_run_is_the_sum_of_its_calls_over_workers() {
     first.kill.cancel();
     first.running.ended().await.ok();
     let second = worker(&cluster, &server, PRICED, Budget::default());
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert!(run.attempt > 1);
 
@@ -109,7 +109,7 @@ async fn unknown_cost_is_null_after_a_retry_too() {
     let server = ModelServer::start(replies).await.unwrap();
     let worker = worker(&cluster, &server, UNPRICED, Budget::default());
     let posted = cluster.post(cluster.goal, "what do I have?").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert!(run.attempt > 2, "{}", run.attempt);
     assert_eq!(run.cost, Cost { total: None, unpriced_calls: 2 });
@@ -142,7 +142,7 @@ async fn content_filter_is_reported_to_the_user_and_in_the_run() {
         let description = model_description();
         let worker = cluster.worker_with(Arc::new(Filtered(description, texts)), vec![]);
         let posted = cluster.post(goal, "hello").await;
-        let run = cluster.ended(posted.run).await;
+        let run = cluster.wait_for_end(posted.run).await;
         assert_status(&run, RunStatus::Completed);
         assert_eq!((run.attempt, run.error_code.as_deref()), (1, Some("CONTENT_FILTER")));
         assert_eq!(run.stop_reason.as_deref(), Some("content_filter"));
@@ -150,7 +150,7 @@ async fn content_filter_is_reported_to_the_user_and_in_the_run() {
         assert_eq!(shown.len(), 1);
         assert!(shown[0].content.contains("content filter"), "{}", shown[0].content);
         assert_eq!(shown[0].metadata, json!({"code": "CONTENT_FILTER", "retryable": false, "stopped": true}));
-        assert_eq!(cluster.said(goal).await, texts, "what was written stays");
+        assert_eq!(cluster.agent_messages(goal).await, texts, "what was written stays");
         let ended =
             cluster.events(goal).await.into_iter().rev().find_map(|committed| match committed.event {
                 Event::RunFinished { status, code, .. } => Some((status, code)),
@@ -174,7 +174,7 @@ async fn budget_ends_a_run_before_the_call_that_might_exceed_it() {
     let budget = Budget { per_run: dollars("0.10"), ..Budget::default() };
     let worker = worker(&cluster, &server, PRICED, budget);
     let posted = cluster.post(cluster.goal, "what do I have?").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
     assert_eq!((server.journal().calls(), run.attempt, run.cost), (1, 1, known("0.052")));
     assert_eq!(run.error_code.as_deref(), Some(BUDGET_EXCEEDED));
@@ -192,7 +192,7 @@ async fn budget_ends_a_run_before_the_call_that_might_exceed_it() {
 
     // The next run has its own budget, and continues from a history the provider accepts.
     let next = cluster.post(cluster.goal, "hello").await;
-    assert_status(&cluster.ended(next.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(next.run).await, RunStatus::MessageSent);
     cluster.history(cluster.goal).await;
     worker.drain().await;
 }
@@ -207,16 +207,22 @@ async fn budgets_hold_per_user_and_day_and_per_agentable() {
         let goal = cluster.new_goal().await;
         let worker = worker(&cluster, &server, PRICED, budget);
         let asked = server.journal().calls();
-        assert_status(&cluster.ended(cluster.post(goal, "one").await.run).await, RunStatus::MessageSent);
-        let refused = cluster.ended(cluster.post(goal, "two").await.run).await;
+        assert_status(
+            &cluster.wait_for_end(cluster.post(goal, "one").await.run).await,
+            RunStatus::MessageSent,
+        );
+        let refused = cluster.wait_for_end(cluster.post(goal, "two").await.run).await;
         assert_eq!((refused.error_code.as_deref(), refused.cost), (Some(BUDGET_EXCEEDED), Cost::NOTHING));
         assert!(refused.error_message.unwrap().contains(told));
         assert_eq!(server.journal().calls(), asked + 1);
         // Other agentables are not affected.
         let other = cluster.new_goal().await;
-        assert_status(&cluster.ended(cluster.post(other, "one").await.run).await, RunStatus::MessageSent);
+        assert_status(
+            &cluster.wait_for_end(cluster.post(other, "one").await.run).await,
+            RunStatus::MessageSent,
+        );
         cluster.servers.sql("update houston.spending set day = day - 1").unwrap();
-        let status = cluster.ended(cluster.post(goal, "three").await.run).await.status;
+        let status = cluster.wait_for_end(cluster.post(goal, "three").await.run).await.status;
         assert_eq!(status == RunStatus::MessageSent, budget == of_a_day, "a new day has a new budget");
         cluster.servers.sql("truncate houston.spending").unwrap();
         worker.drain().await;
@@ -229,14 +235,14 @@ async fn unpriced_model_has_unknown_cost_or_is_refused() {
     let server = ModelServer::start(always(says(10, 5))).await.unwrap();
     let lax = Budget { per_run: dollars("0.000001"), ..Budget::default() };
     let lets = worker(&cluster, &server, UNPRICED, lax);
-    let run = cluster.ended(cluster.post(cluster.goal, "hello").await.run).await;
+    let run = cluster.wait_for_end(cluster.post(cluster.goal, "hello").await.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!(run.cost, Cost { total: None, unpriced_calls: 1 });
     assert_eq!(told(&cluster, cluster.goal).await, None);
     lets.drain().await;
 
     let refuses = worker(&cluster, &server, UNPRICED, Budget { refuse_unpriced: true, ..lax });
-    let run = cluster.ended(cluster.post(cluster.goal, "hello").await.run).await;
+    let run = cluster.wait_for_end(cluster.post(cluster.goal, "hello").await.run).await;
     assert_eq!((run.error_code.as_deref(), server.journal().calls()), (Some(BUDGET_EXCEEDED), 1));
     assert!(run.error_message.unwrap().contains("refuse_unpriced"));
     refuses.drain().await;
@@ -273,7 +279,7 @@ async fn reported_cost_takes_precedence_over_the_price_table() {
         let worker =
             cluster.worker_with(Arc::new(Telling(Choice::new("openai", name).description())), vec![]);
         let posted = cluster.post(goal, "hello").await;
-        let run = cluster.ended(posted.run).await;
+        let run = cluster.wait_for_end(posted.run).await;
         let calls = cluster.store.model_calls(cluster.tenant, posted.run).await.unwrap();
         assert_eq!((run.cost, calls.len(), calls[0].call.reported), (known("0.0421"), 1, true), "{name}");
         worker.drain().await;
@@ -286,7 +292,7 @@ async fn unusable_answer_counts_towards_the_costs() {
     let nothing = Reply::empty().usage(1_000_000, 0);
     let server = ModelServer::start(after_faults(1, nothing, always(says(2_000, 50)))).await.unwrap();
     let worker = worker(&cluster, &server, PRICED, Budget::default());
-    let run = cluster.ended(cluster.post(cluster.goal, "hello").await.run).await;
+    let run = cluster.wait_for_end(cluster.post(cluster.goal, "hello").await.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!((run.attempt, run.cost), (2, known("0.2506")));
     worker.drain().await;

@@ -104,7 +104,7 @@ async fn stuck_run_is_taken_once_and_ended_by_the_engine() {
     assert_eq!(lock(&cluster, stuck), "2|t|t|t");
 
     let worker = cluster.worker();
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
     assert_eq!(run.error_code.as_deref(), Some("HEALTH_MONITOR_STUCK"));
     assert!(errors(&cluster, stuck).await[0].contains("health monitor stopped this"));
@@ -116,7 +116,7 @@ async fn stuck_run_is_taken_once_and_ended_by_the_engine() {
     cluster.history(stuck).await;
     cluster.events(stuck).await;
     idler.deregister().await.unwrap();
-    assert_status(&cluster.ended(working.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(working.run).await, RunStatus::MessageSent);
     worker.drain().await;
 }
 
@@ -130,14 +130,14 @@ async fn run_stuck_in_a_tool_is_ended_with_its_call_closed() {
         .await;
     age(&cluster, cluster.goal, "31 minutes");
     cluster.monitor().run_checks().await.unwrap();
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Failed);
     assert_eq!(run.error_code.as_deref(), Some("HEALTH_MONITOR_STUCK"));
     let history = serde_json::to_string(&cluster.history(cluster.goal).await).unwrap();
     assert!(history.contains("outcome unknown"), "{history}");
     cluster.events(cluster.goal).await;
     let next = cluster.post(cluster.goal, "hello again").await;
-    assert_status(&cluster.ended(next.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(next.run).await, RunStatus::MessageSent);
     worker.drain().await;
 }
 
@@ -159,7 +159,7 @@ async fn expired_leases_are_reaped_and_their_runs_continue() {
     assert_eq!(of(&again, "workers").status, HealthStatus::Red, "work is due and nobody lives");
     assert_eq!(of(&again, "overdue_work").status, HealthStatus::Ok, "it was released a moment ago");
     let worker = cluster.worker();
-    assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     cluster.history(cluster.goal).await;
     worker.drain().await;
 }
@@ -209,7 +209,7 @@ async fn task_waiting_too_long_for_its_retry_is_given_up() {
     let reasons: Vec<String> = posts.iter().map(|(_, run)| reason(&cluster, *run)).collect();
     assert_eq!(reasons, ["expired", "", ""], "a task after a day, and a goal never");
     let worker = cluster.worker();
-    let run = cluster.ended(posts[0].1).await;
+    let run = cluster.wait_for_end(posts[0].1).await;
     assert_eq!((run.status, run.error_code.as_deref()), (RunStatus::Failed, Some("HEALTH_MONITOR_EXPIRED")));
     assert!(errors(&cluster, posts[0].0).await[0].contains("waited for its next attempt for too long"));
     assert_eq!(cluster.store.run(cluster.tenant, posts[1].1).await.unwrap().status, RunStatus::Retrying);
@@ -237,7 +237,7 @@ async fn stale_tasks_and_goals_are_given_up_with_an_error() {
     assert_eq!(of(&checks, "stale_tasks").status, HealthStatus::Ok, "marked once");
 
     let worker = cluster.worker();
-    let done = cluster.ended(runs[0]).await;
+    let done = cluster.wait_for_end(runs[0]).await;
     assert_eq!((done.status, done.error_code.as_deref()), (RunStatus::Failed, Some("HEALTH_MONITOR_STALE")));
     assert_eq!(errors(&cluster, task).await.len(), 1);
     let thread = cluster.store.messages(cluster.tenant, young, None, 100).await.unwrap();
@@ -245,15 +245,15 @@ async fn stale_tasks_and_goals_are_given_up_with_an_error() {
     let told: Vec<_> = told.map(|thread| thread.message.content.as_str()).collect();
     assert_eq!(told.len(), 1, "what it worked for is told once: {told:?}");
     assert!(told[0].contains("status=\"failed\" reason=\"health_monitor_stale\""), "{told:?}");
-    let failed = cluster.ended(runs[2]).await;
+    let failed = cluster.wait_for_end(runs[2]).await;
     assert_eq!(
         (failed.status, failed.error_code.as_deref()),
         (RunStatus::Failed, Some("HEALTH_MONITOR_STALE"))
     );
     assert!(errors(&cluster, old).await[0].contains("nothing happened for too long"));
-    assert_status(&cluster.ended(runs[1]).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(runs[1]).await, RunStatus::MessageSent);
     let next = cluster.post(old, "hello again").await;
-    assert_status(&cluster.ended(next.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(next.run).await, RunStatus::MessageSent);
     cluster.history(old).await;
     idler.deregister().await.unwrap();
     worker.drain().await;
@@ -283,7 +283,7 @@ async fn waiting_work_gets_another_hint_and_is_red_after_a_minute() {
     let found = of(&monitor.run_checks().await.unwrap(), "overdue_work").clone();
     assert!(found.detail.contains("were woken"), "{found:?}");
     let worker = cluster.worker();
-    assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     let checks = monitor.run_checks().await.unwrap();
     let red: Vec<_> = checks.iter().filter(|check| check.status == HealthStatus::Red).collect();
     assert!(red.is_empty(), "{red:?}");
@@ -298,7 +298,7 @@ async fn old_tasks_are_deleted_with_all_rows_but_their_notes() {
     let mut runs = Vec::new();
     for agentable in [old, young, cluster.goal] {
         let posted = cluster.post(agentable, "Please create a note: buy milk").await;
-        cluster.ended(posted.run).await;
+        cluster.wait_for_end(posted.run).await;
         runs.push(posted.run);
     }
     worker.drain().await;
@@ -359,7 +359,7 @@ async fn interrupted_monitor_leaves_a_state_the_next_repairs() {
     assert_eq!(cluster.servers.sql(marked).unwrap(), "40");
     let worker = cluster.worker();
     for run in runs {
-        assert_status(&cluster.ended(run).await, RunStatus::Failed);
+        assert_status(&cluster.wait_for_end(run).await, RunStatus::Failed);
     }
     idler.deregister().await.unwrap();
     worker.drain().await;

@@ -91,7 +91,7 @@ async fn interrupt_ends_the_streaming_run_and_opens_the_next() {
     let first = cluster.post(cluster.goal, "/sim chunks=1000 delay_ms=100").await;
     running(&cluster, &first).await;
     let second = cluster.post_as(cluster.goal, "hello", Interrupt).await;
-    let run = cluster.ended(first.run).await;
+    let run = cluster.wait_for_end(first.run).await;
     assert_status(&run, RunStatus::Cancelled);
     assert_eq!(run.cancelled_by.as_deref(), Some("interrupt"));
     assert_eq!(status(&cluster, &second).await, MessageStatus::Answered);
@@ -118,7 +118,7 @@ async fn cancel_request_arrives_through_postgres_alone() {
     let posted = cluster.post(cluster.goal, "/sim hold_ms=600000").await;
     running(&cluster, &posted).await;
     cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap();
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Cancelled);
     assert_eq!(run.cancelled_by.as_deref(), Some("user"));
     worker.drain().await;
@@ -134,7 +134,7 @@ async fn interrupted_tool_leaves_a_result_and_a_failed_cell() {
     eventually("both calls are at work", || async { (at_work.load(Ordering::SeqCst) == 2).then_some(()) })
         .await;
     let second = cluster.post_as(cluster.goal, "hello", Interrupt).await;
-    assert_status(&cluster.ended(first.run).await, RunStatus::Cancelled);
+    assert_status(&cluster.wait_for_end(first.run).await, RunStatus::Cancelled);
     assert_eq!(at_work.load(Ordering::SeqCst), 0, "the tools were dropped before the run had ended");
     assert_eq!(status(&cluster, &second).await, MessageStatus::Answered);
     let events = cluster.events(cluster.goal).await;
@@ -163,7 +163,7 @@ async fn tool_that_handles_stop_reports_its_progress() {
     let first = cluster.post(cluster.goal, "/sim tool=endless").await;
     eventually("the call is at work", || async { (at_work.load(Ordering::SeqCst) == 1).then_some(()) }).await;
     cluster.store.cancel_run(cluster.tenant, first.run).await.unwrap();
-    assert_status(&cluster.ended(first.run).await, RunStatus::Cancelled);
+    assert_status(&cluster.wait_for_end(first.run).await, RunStatus::Cancelled);
     let history = cluster.history(cluster.goal).await;
     let last = serde_json::to_value(&history.last().unwrap().content).unwrap();
     assert_eq!(last[0]["content"], "stopped after 3 of 7");
@@ -186,7 +186,7 @@ async fn cancelled_takeover_keeps_earlier_tool_responses() {
     let _ = doomed.running.ended().await;
     cluster.store.cancel_run(cluster.tenant, first.run).await.unwrap();
     let worker = cluster.worker_with(simulated(), vec![Arc::new(Endless::new(Duration::ZERO))]);
-    assert_status(&cluster.ended(first.run).await, RunStatus::Cancelled);
+    assert_status(&cluster.wait_for_end(first.run).await, RunStatus::Cancelled);
     let history = cluster.history(cluster.goal).await;
     let results = serde_json::to_string(&history.last().unwrap().content).unwrap();
     assert!(results.contains("cancelled while") && results.contains("Created note_"), "{results}");
@@ -199,7 +199,7 @@ async fn rollback_removes_a_tool_turn_but_keeps_its_note() {
     let tool = Endless::new(Duration::ZERO);
     let at_work = Arc::clone(&tool.at_work);
     let worker = cluster.worker_with(simulated(), vec![Arc::new(tool)]);
-    cluster.ended(cluster.post(cluster.goal, "hello").await.run).await;
+    cluster.wait_for_end(cluster.post(cluster.goal, "hello").await.run).await;
     let before = cluster.history(cluster.goal).await;
     let order = "/sim tool=create_note args={\"title\":\"milk\",\"content\":\"buy it\"} tool=endless";
     let first = cluster.post(cluster.goal, order).await;
@@ -207,7 +207,7 @@ async fn rollback_removes_a_tool_turn_but_keeps_its_note() {
     let said = cluster.post(cluster.goal, "and bread").await;
     assert_eq!(said.run, first.run);
     let second = cluster.post_as(cluster.goal, "hello again", Rollback).await;
-    assert_status(&cluster.ended(first.run).await, RunStatus::Cancelled);
+    assert_status(&cluster.wait_for_end(first.run).await, RunStatus::Cancelled);
     assert_eq!(status(&cluster, &second).await, MessageStatus::Answered);
     let after = cluster.history(cluster.goal).await;
     assert_eq!(after[..before.len()], before);

@@ -54,8 +54,8 @@ async fn watchdog_cuts_off_a_silent_model() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker_of(short(1), simulated(), vec![]);
     let posted = cluster.post(cluster.goal, "/sim hold_ms=600000").await;
-    assert_status(&cluster.ended(posted.run).await, RunStatus::MaxDuration);
-    assert!(cluster.said(cluster.goal).await[0].contains("longer than one run may take"));
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MaxDuration);
+    assert!(cluster.agent_messages(cluster.goal).await[0].contains("longer than one run may take"));
     cluster.history(cluster.goal).await;
     worker.drain().await;
 }
@@ -66,7 +66,7 @@ async fn watchdog_cuts_off_a_silent_tool_and_closes_its_call() {
     // Long enough for the tool to be called on a busy machine.
     let worker = cluster.worker_of(short(5), simulated(), hang(Duration::from_secs(600)));
     let posted = cluster.post(cluster.goal, "/sim tool=hang args={}").await;
-    assert_status(&cluster.ended(posted.run).await, RunStatus::MaxDuration);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MaxDuration);
     let history = serde_json::to_string(&cluster.history(cluster.goal).await).unwrap();
     assert!(history.contains("outcome unknown"), "{history}");
     worker.drain().await;
@@ -77,7 +77,7 @@ async fn tool_time_out_fails_the_call_and_the_run_continues() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker_with(simulated(), hang(Duration::from_millis(200)));
     let posted = cluster.post(cluster.goal, "/sim tool=hang args={}").await;
-    assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     let told = cluster.events(cluster.goal).await.into_iter().find_map(|event| match event.event {
         Event::ToolReturned { content, is_error: true, .. } => Some(content),
         _ => None,
@@ -96,7 +96,7 @@ async fn model_that_stops_in_mid_answer_is_called_again() {
     let timeouts = Timeouts { idle: Duration::from_secs(2), ..Timeouts::default() };
     let worker = cluster.worker_with(patient(&server, timeouts), vec![]);
     let posted = cluster.post(cluster.goal, "hello").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!((run.attempt, server.journal().calls()), (2, 2));
     let events = cluster.events(cluster.goal).await;
@@ -107,7 +107,7 @@ async fn model_that_stops_in_mid_answer_is_called_again() {
     let (code, message) = told.unwrap();
     assert_eq!(code, "TIMEOUT");
     assert!(message.contains("no data in the middle of the answer"), "{message}");
-    assert_eq!(cluster.said(cluster.goal).await, ["Hello, dear reader!"]);
+    assert_eq!(cluster.agent_messages(cluster.goal).await, ["Hello, dear reader!"]);
     worker.drain().await;
 }
 
@@ -119,10 +119,10 @@ async fn endless_answer_is_cut_off_at_max_answer_bytes() {
     let server = ModelServer::start(always(Reply::text("word ".repeat(400)).in_pieces(100))).await.unwrap();
     let worker = cluster.worker_of(config, patient(&server, Timeouts::default()), vec![]);
     let posted = cluster.post(cluster.goal, "hello").await;
-    let run = cluster.ended(posted.run).await;
+    let run = cluster.wait_for_end(posted.run).await;
     assert_eq!((run.status, run.attempt), (RunStatus::Failed, 3));
     assert_eq!(run.error_code.as_deref(), Some("INVALID_RESPONSE"));
     assert!(run.error_message.as_deref().unwrap().contains("longer than 1000 bytes"), "{run:?}");
-    assert!(cluster.said(cluster.goal).await.is_empty(), "none of it is kept");
+    assert!(cluster.agent_messages(cluster.goal).await.is_empty(), "none of it is kept");
     worker.drain().await;
 }

@@ -74,8 +74,8 @@ fn prompt_of_archiving_kind_has_sessions_newest_first() {
     assert!(!text_of(&keeps).contains("They met."));
 }
 
-/// A user of whom `chars` characters each of everything are known.
-fn known(items: usize, chars: usize) -> RunContext {
+/// A context with `items` items of everything, each with `chars` characters.
+fn context_with(items: usize, chars: usize) -> RunContext {
     let id = Uuid::nil();
     let text = |nth: usize| format!("{nth} {}", "x".repeat(chars));
     let entries = |more| Shortened { items: (0..items).map(|nth| ((), text(nth))).collect(), more };
@@ -103,8 +103,10 @@ fn sections_come_in_order_and_empty_ones_are_left_out() {
     let mut kind = goal();
     kind.prompt.workspace = "Files lie in /work.".into();
     let offer = offer();
-    let context =
-        RunContext { check_ins: vec![(DateTime::UNIX_EPOCH, "look at <prices>".into())], ..known(1, 1) };
+    let context = RunContext {
+        check_ins: vec![(DateTime::UNIX_EPOCH, "look at <prices>".into())],
+        ..context_with(1, 1)
+    };
     let input = PromptInput {
         agent_type: &kind,
         reply: Reply::SendMessage,
@@ -155,7 +157,7 @@ fn goals_share_first_part_and_days_change_only_the_context() {
     let next_day = compose_at("Tokyo", day + chrono::TimeDelta::hours(25));
     assert_eq!(one.parts(), next_day.parts());
     assert_ne!(one.system_context(), next_day.system_context());
-    let knows_more = parts(&goal(), "Tokyo", &known(2, 5), day);
+    let knows_more = parts(&goal(), "Tokyo", &context_with(2, 5), day);
     assert_eq!(one.parts()[0], knows_more[0], "another user, the same first part");
     assert_eq!(knows_more.iter().map(|part| part.cached).collect::<Vec<_>>(), [true, true, true]);
 }
@@ -173,7 +175,7 @@ fn days_and_times_use_the_users_time_zone() {
 
 #[test]
 fn system_context_is_one_element_explained_by_the_base() {
-    let composed = prompt_of(&goal(), "Tokyo", &known(1, 5), DateTime::UNIX_EPOCH, 16_000);
+    let composed = prompt_of(&goal(), "Tokyo", &context_with(1, 5), DateTime::UNIX_EPOCH, 16_000);
     let context = composed.system_context().unwrap();
     assert!(
         context
@@ -223,7 +225,7 @@ fn line_breaks_in_an_item_begin_no_further_item() {
 
 #[test]
 fn goals_of_a_user_share_everything_before_their_aims() {
-    let context = known(2, 5);
+    let context = context_with(2, 5);
     let at = |title: &str| parts(&goal(), title, &context, DateTime::UNIX_EPOCH)[1].text.clone();
     let (one, other) = (at("Tokyo"), at("Paris"));
     let aim = one.find("<goal>").unwrap();
@@ -252,8 +254,8 @@ fn profile_and_rules_name_the_tools_that_read_the_rest() {
         memories: Shortened { items: vec![(MemoryId(id), "likes trains…".into())], more: true },
     };
     let context = RunContext { user, ..Default::default() };
-    let told = parts(&goal(), "Tokyo", &context, DateTime::UNIX_EPOCH);
-    let own = &told[1].text;
+    let parts = parts(&goal(), "Tokyo", &context, DateTime::UNIX_EPOCH);
+    let own = &parts[1].text;
     for text in [
         "<name>Ada &lt;3</name>",
         "<facts>\n- lives in Graz\n- … (read_profile shows all)\n</facts>",
@@ -300,12 +302,12 @@ fn foreign_text_cannot_close_an_element() {
 
 #[test]
 fn prompt_beyond_the_limit_loses_items_from_its_end() {
-    let context = known(10, 500);
+    let context = context_with(10, 500);
     let whole = prompt_of(&goal(), "Tokyo", &context, DateTime::UNIX_EPOCH, usize::MAX);
     assert!(whole.left_out.is_empty());
     let cut = prompt_of(&goal(), "Tokyo", &context, DateTime::UNIX_EPOCH, 16_000);
     let last = cut.sections.last().unwrap();
-    // 10,000 characters of the profile are not touched while the conversation has items.
+    // The profile keeps its 10,000 characters as long as the conversation has items.
     assert_eq!(cut.sections[1], whole.sections[1]);
     assert_eq!(cut.left_out.first().unwrap().section, "conversation");
     assert!(last.name != "conversation" || last.text.contains("There are"), "{}", last.text);
@@ -317,13 +319,13 @@ fn prompt_beyond_the_limit_loses_items_from_its_end() {
 }
 
 proptest! {
-    /// Whatever is known, and however small the cap: base and aim stand, the rest is what the whole prompt begins
-    /// with, it fits if anything but the base is there, and the same is composed each time.
+    /// For any context and limit: base and aim are included, the rest is a prefix of the full prompt, the prompt fits if it has
+    /// more than the base, and composing is deterministic.
     #[test]
     fn limit_never_drops_the_base_and_drops_from_the_end(
         items in 0..12_usize, chars in 0..400_usize, most in 0..20_000_usize, title in "[a-z<>&]{1,40}",
     ) {
-        let (kind, context, at) = (goal(), known(items, chars), DateTime::UNIX_EPOCH);
+        let (kind, context, at) = (goal(), context_with(items, chars), DateTime::UNIX_EPOCH);
         let whole = prompt_of(&kind, &title, &context, at, usize::MAX);
         let cut = prompt_of(&kind, &title, &context, at, most);
         prop_assert_eq!(&cut, &prompt_of(&kind, &title, &context, at, most));
@@ -342,14 +344,13 @@ proptest! {
         prop_assert_eq!(cut.left_out.is_empty(), whole == cut);
     }
 
-    /// What an agentable notes and remembers, and the day, change nothing before the history; what it learns, only the
-    /// last part.
+    /// Notes, memories and the date change nothing before the history; learnings change only the last part of it.
     #[test]
     fn cached_prefix_does_not_depend_on_the_run(
         items in 0..5_usize, days in 0..400_i64, learns in any::<bool>()
     ) {
         let kind = goal();
-        let (mut one, mut other) = (known(3, 20), known(3, 20));
+        let (mut one, mut other) = (context_with(3, 20), context_with(3, 20));
         other.notes = (0..items).map(|nth| (NoteId(Uuid::nil()), nth.to_string())).collect();
         one.user.memories = Shortened::default();
         if learns {
