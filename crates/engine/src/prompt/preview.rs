@@ -196,7 +196,7 @@ fn preview_of(next: &NextRun, config: &ContextConfig, agentable: &Agentable, pro
 /// A tool of this process, and whether the agent may call it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ToolStatus {
-    /// Its name.
+    /// Its name, such as `create_note`.
     pub name: String,
     /// Whether the model is offered it.
     pub offered: bool,
