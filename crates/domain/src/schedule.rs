@@ -21,7 +21,7 @@ pub struct PollSettings {
     /// Maximum number of runs that one query starts.
     pub batch: i64,
     /// Seconds until due work is tried again when its agent is busy.
-    pub again_s: u64,
+    pub retry_after_s: u64,
 }
 
 /// `jobs/feed_generation.toml`.
@@ -30,15 +30,15 @@ pub struct PollSettings {
 /// times = ["07:00", "12:00", "18:00"]
 /// prompt = "Write feed items about what matters."
 ///
-/// [told]
+/// [content]
 /// agentables = 20
-/// of_each = 10
+/// per_agentable = 10
 /// chars = 500
 ///
-/// [looking]
+/// [poll]
 /// every_ms = 5000
 /// batch = 100
-/// again_s = 60
+/// retry_after_s = 60
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,9 +46,9 @@ pub struct FeedConfig {
     /// Times of day in the user's time zone.
     pub times: Vec<LocalTime>,
     /// How much recent activity the agent reads.
-    pub told: FeedLimits,
+    pub content: FeedLimits,
     /// How Postgres is polled for due feeds.
-    pub looking: PollSettings,
+    pub poll: PollSettings,
     /// The instructions for the agent.
     pub prompt: String,
 }
@@ -60,7 +60,7 @@ pub struct FeedLimits {
     /// Number of agentables, starting with the most recently active.
     pub agentables: i64,
     /// Number of notes and number of messages of each agentable, starting with the newest.
-    pub of_each: i64,
+    pub per_agentable: i64,
     /// Characters of each text.
     pub chars: i32,
 }
@@ -72,7 +72,7 @@ pub struct CheckInConfig {
     /// How many check-ins are allowed, and when.
     pub limits: CheckInLimits,
     /// How Postgres is polled for due check-ins.
-    pub looking: PollSettings,
+    pub poll: PollSettings,
     /// The instructions for the agent.
     pub prompt: String,
 }

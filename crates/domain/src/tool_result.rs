@@ -17,7 +17,7 @@ const NOTE_BYTES: usize = 200;
 ///
 /// ```toml
 /// [context.results]
-/// aside_bytes = 16_384
+/// inline_bytes = 16_384
 /// beginning_bytes = 2_048
 /// page_bytes = 8_192
 /// ```
@@ -25,7 +25,7 @@ const NOTE_BYTES: usize = 200;
 #[serde(deny_unknown_fields)]
 pub struct ResultLimits {
     /// Longer results are stored beside the history.
-    pub aside_bytes: usize,
+    pub inline_bytes: usize,
     /// Length of the preview in the history.
     pub beginning_bytes: usize,
     /// Length of what one call of `read_result` returns.
@@ -34,7 +34,7 @@ pub struct ResultLimits {
 
 impl Default for ResultLimits {
     fn default() -> Self {
-        Self { aside_bytes: 16_384, beginning_bytes: 2_048, page_bytes: 8_192 }
+        Self { inline_bytes: 16_384, beginning_bytes: 2_048, page_bytes: 8_192 }
     }
 }
 

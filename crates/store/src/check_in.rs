@@ -390,7 +390,7 @@ impl Store {
             "-- store::check_in::put_off
             update houston.check_ins set due_at = now() + make_interval(secs => $2) where id = $1 and due_at <= now()",
             id.0,
-            f64::from(u32::try_from(config.looking.again_s).unwrap_or(u32::MAX))
+            f64::from(u32::try_from(config.poll.retry_after_s).unwrap_or(u32::MAX))
         )
         .execute(&self.pool)
         .await?;

@@ -182,12 +182,12 @@ async fn begin(
     };
     let (agentable, kind) = (AgentableId(writer.id), writer.kind);
     if let Some(run) = writer.run {
-        let again = std::time::Duration::from_secs(config.looking.again_s);
+        let again = std::time::Duration::from_secs(config.poll.retry_after_s);
         set_due(connection, user, Some(feed.now + again).filter(|_| scheduled)).await?;
         return Ok(FeedOutcome::Busy { agentable, kind, run: RunId(run), is_feed: writer.is_feed });
     }
     let (from, to) = (feed.from_at, feed.now);
-    let happened = happenings(&mut *connection, user, agentable, (from, to), &config.told).await?;
+    let happened = happenings(&mut *connection, user, agentable, (from, to), &config.content).await?;
     if happened.is_empty() {
         set_due(connection, user, next).await?;
         return Ok(FeedOutcome::NothingHappened);
@@ -346,7 +346,7 @@ async fn happenings(
         to,
         limits.agentables,
         limits.chars,
-        limits.of_each
+        limits.per_agentable
     )
     .fetch_all(connection)
     .await?;

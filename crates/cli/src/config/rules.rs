@@ -173,12 +173,12 @@ fn context(settings: &Settings) -> Option<Violation> {
         );
     }
     let results = &context.results;
-    if results.page_bytes < 1024 || results.page_bytes + 512 > results.aside_bytes {
-        let reason = format!("must be from 1024 to aside_bytes ({}) minus 512", results.aside_bytes);
+    if results.page_bytes < 1024 || results.page_bytes + 512 > results.inline_bytes {
+        let reason = format!("must be from 1024 to inline_bytes ({}) minus 512", results.inline_bytes);
         return violation("orchestrator.context.results.page_bytes", reason);
     }
-    if results.beginning_bytes + 512 > results.aside_bytes {
-        let reason = format!("must be at most aside_bytes ({}) minus 512", results.aside_bytes);
+    if results.beginning_bytes + 512 > results.inline_bytes {
+        let reason = format!("must be at most inline_bytes ({}) minus 512", results.inline_bytes);
         return violation("orchestrator.context.results.beginning_bytes", reason);
     }
     None
@@ -201,15 +201,15 @@ fn schedules(settings: &Settings) -> Option<Violation> {
     }
     let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let (key, _) = [
-        ("feed_generation.looking.every_ms", whole(feed.looking.every_ms)),
-        ("feed_generation.looking.batch", feed.looking.batch),
-        ("feed_generation.looking.again_s", whole(feed.looking.again_s)),
-        ("feed_generation.told.agentables", feed.told.agentables),
-        ("feed_generation.told.of_each", feed.told.of_each),
-        ("feed_generation.told.chars", feed.told.chars.into()),
-        ("agent_check_in.looking.every_ms", whole(check_in.looking.every_ms)),
-        ("agent_check_in.looking.batch", check_in.looking.batch),
-        ("agent_check_in.looking.again_s", whole(check_in.looking.again_s)),
+        ("feed_generation.poll.every_ms", whole(feed.poll.every_ms)),
+        ("feed_generation.poll.batch", feed.poll.batch),
+        ("feed_generation.poll.retry_after_s", whole(feed.poll.retry_after_s)),
+        ("feed_generation.content.agentables", feed.content.agentables),
+        ("feed_generation.content.per_agentable", feed.content.per_agentable),
+        ("feed_generation.content.chars", feed.content.chars.into()),
+        ("agent_check_in.poll.every_ms", whole(check_in.poll.every_ms)),
+        ("agent_check_in.poll.batch", check_in.poll.batch),
+        ("agent_check_in.poll.retry_after_s", whole(check_in.poll.retry_after_s)),
         ("agent_check_in.limits.max_pending", limits.max_pending),
         ("orchestrator.tasks.max_depth", tasks.max_depth.into()),
         ("orchestrator.tasks.max_open", tasks.max_open.into()),
@@ -250,7 +250,7 @@ mod tests {
                 "[context.compression]\nsummary_tokens = 9000",
                 ["summary_tokens", "a quarter of budget_tokens.history"],
             ),
-            ("[context.results]\npage_bytes = 16384", ["page_bytes", "aside_bytes (16384)"]),
+            ("[context.results]\npage_bytes = 16384", ["page_bytes", "inline_bytes (16384)"]),
             ("[context.titles]\nafter = 4", ["`after`", "after_messages"]),
             ("[context.titles]\nmax_chars = 201", ["titles.max_chars", "from 1 to 200"]),
         ] {

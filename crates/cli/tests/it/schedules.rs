@@ -9,10 +9,8 @@ use crate::tasks::{says, tools_answered, worker};
 use crate::test_houston::{PATIENCE, TestHouston};
 
 /// Short intervals for finding due feeds and check-ins.
-const SOON: [(&str, &str); 2] = [
-    ("HOUSTON_FEED_GENERATION__LOOKING__EVERY_MS", "200"),
-    ("HOUSTON_AGENT_CHECK_IN__LOOKING__EVERY_MS", "200"),
-];
+const SOON: [(&str, &str); 2] =
+    [("HOUSTON_FEED_GENERATION__POLL__EVERY_MS", "200"), ("HOUSTON_AGENT_CHECK_IN__POLL__EVERY_MS", "200")];
 
 fn is_feed(call: &Call) -> bool {
     call.last_user_text().starts_with("<feed_generation")

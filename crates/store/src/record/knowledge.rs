@@ -48,9 +48,9 @@ pub(super) async fn work(
         | KnowledgeAction::RecallMemories { .. }
         | KnowledgeAction::ReadMemory(_)
         | KnowledgeAction::ForgetMemory(_) => memories(connection, owner, id, knowledge, limits).await,
-        KnowledgeAction::CreateFeedItem { .. } | KnowledgeAction::ListFeedItems(_) | KnowledgeAction::ReadFeedItem(_) => {
-            feed(connection, owner, id, knowledge, limits).await
-        }
+        KnowledgeAction::CreateFeedItem { .. }
+        | KnowledgeAction::ListFeedItems(_)
+        | KnowledgeAction::ReadFeedItem(_) => feed(connection, owner, id, knowledge, limits).await,
     };
     match done {
         // Nothing was written: the model may delete a row and try again.
@@ -135,10 +135,12 @@ async fn memories(
             Some(memory) => ToolResponse::success(memory.content),
             None => missing(id),
         },
-        KnowledgeAction::ForgetMemory(id) => match memory::delete(connection, owner.tenant, within, *id).await? {
-            true => ToolResponse::success(format!("Forgot {id}.")),
-            false => missing(id),
-        },
+        KnowledgeAction::ForgetMemory(id) => {
+            match memory::delete(connection, owner.tenant, within, *id).await? {
+                true => ToolResponse::success(format!("Forgot {id}.")),
+                false => missing(id),
+            }
+        }
         _ => unknown(),
     })
 }

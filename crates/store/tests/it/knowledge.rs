@@ -241,7 +241,8 @@ async fn configured_limits_bound_what_tools_store_and_list() {
 #[tokio::test(flavor = "multi_thread")]
 async fn run_context_is_shortened_and_says_there_is_more() {
     let tools = Tools::start().await;
-    let add = |list, text: &str| KnowledgeAction::UpdateProfile { list, change: ProfileChange::Add(text.into()) };
+    let add =
+        |list, text: &str| KnowledgeAction::UpdateProfile { list, change: ProfileChange::Add(text.into()) };
     for fact in ["lives in Graz", "has two cats", "is a nurse"] {
         tools.says(add(ProfileList::Facts, fact)).await;
     }
@@ -309,7 +310,8 @@ async fn concurrent_profile_writes_lose_nothing() {
     assert_eq!((profile.interests.len(), profile.facts.len()), (1, 1));
     assert!(at.is_some());
     let unknown = ProfileChange::Remove("lives in Linz".into());
-    let answer = tools.call(KnowledgeAction::UpdateProfile { list: ProfileList::Facts, change: unknown }).await;
+    let answer =
+        tools.call(KnowledgeAction::UpdateProfile { list: ProfileList::Facts, change: unknown }).await;
     assert!(failed(&answer).1.contains("read_profile"));
     let missing = houston_domain::id::UserId(Uuid::nil());
     assert!(store.profile(tenant, missing).await.is_err());
