@@ -57,7 +57,9 @@ impl<'c> EventStream<'c> {
                     pieces += 1;
                     text.push_str(&delta);
                 }
-                Event::RunError { message, .. } => bail!("the run failed: {message}"),
+                Event::RunError { message, cause, .. } => {
+                    bail!("the run failed: {}", cause.unwrap_or(message));
+                }
                 Event::RunFinished { result, usage, .. } => end = Some((result, usage)),
                 _ => {}
             }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use houston_domain::error_message::ErrorMessage;
+use houston_domain::error_message::{ErrorMessage, user_text};
 use houston_domain::event::{Committed, Event as Durable, MessageBody};
 use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::Source;
@@ -66,7 +66,8 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
                 of: *of,
                 retry_at: Time(*retry_at),
                 code: code.into(),
-                message: message.into(),
+                message: user_text(code).into(),
+                cause: message.into(),
             };
             step_end(timestamp, context).into_iter().chain([custom(timestamp, fact)]).collect()
         }
@@ -291,9 +292,10 @@ fn run_end<'a>(
     let (cost, usage) = (usage.cost.map(|cost| cost.normalize()), TokenUsage::of(usage));
     let outcome = match status {
         RunStatus::Failed | RunStatus::DeadLettered => {
-            let message = message.or(status.notice()).unwrap_or("The run failed.");
-            let code = code.unwrap_or(status.as_str()).into();
-            return Event::RunError { timestamp, message: message.into(), code, usage };
+            let code = code.unwrap_or(status.as_str());
+            let (text, cause) =
+                (status.notice().unwrap_or_else(|| user_text(code)).into(), message.map(Cow::from));
+            return Event::RunError { timestamp, message: text, cause, code: code.into(), usage };
         }
         RunStatus::Cancelled => Outcome::Cancelled,
         _ => Outcome::Success,

@@ -48,7 +48,11 @@ async fn invalid_check_in_is_refused_with_a_reason() {
     let long = "x".repeat(2_001);
     for (body, pointer, words) in [
         (json!({"reason": "Look"}), "/at", "exactly one of `at` and `in_minutes`"),
-        (json!({"at": "2027-01-04T09:00", "in_minutes": 5, "reason": "Look"}), "/at", "not both"),
+        (
+            json!({"at": "2027-01-04T09:00", "in_minutes": 5, "reason": "Look"}),
+            "/at",
+            "exactly one of `at` and `in_minutes`",
+        ),
         (json!({"at": "tomorrow", "reason": "Look"}), "/at", "2026-11-23T09:00:00Z"),
         (json!({"at": "2020-01-01T09:00:00Z", "reason": "Look"}), "/at", "at least 5 minutes away"),
         (json!({"in_minutes": 4, "reason": "Look"}), "/in_minutes", "at least 5 minutes away"),

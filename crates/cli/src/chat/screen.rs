@@ -140,9 +140,11 @@ impl Screen {
                 }
                 self.end_run(&mut out);
             }
-            Event::RunError { message, code, .. } => {
+            Event::RunError { message, cause, code, .. } => {
                 self.end_reasoning(&mut out, "");
-                self.write_line(&mut out, Paint::Red, &format!("✗ {} ({code})", one_line(message)));
+                // Whoever uses the chat is a developer.
+                let cause = one_line(cause.as_ref().unwrap_or(message));
+                self.write_line(&mut out, Paint::Red, &format!("✗ {cause} ({code})"));
                 self.end_run(&mut out);
             }
             // An activity snapshot repeats what `houston.retry.scheduled` says.
@@ -327,14 +329,14 @@ impl Screen {
                 self.next_attempt = None;
                 self.set_status(THINKING);
             }
-            Fact::RetryScheduled { attempt, of, retry_at, message, .. } => {
+            Fact::RetryScheduled { attempt, of, retry_at, cause, .. } => {
                 let next = NextAttempt { number: *attempt, of: *of, at: retry_at.0 };
                 let countdown = next.countdown(now);
                 if self.style.live {
-                    self.write_line(out, Paint::Red, &format!("✗ {}", one_line(message)));
+                    self.write_line(out, Paint::Red, &format!("✗ {}", one_line(cause)));
                     self.set_status(&countdown);
                 } else {
-                    self.write_line(out, Paint::Red, &format!("✗ {}; {countdown}", one_line(message)));
+                    self.write_line(out, Paint::Red, &format!("✗ {}; {countdown}", one_line(cause)));
                 }
                 self.next_attempt = Some(next);
             }

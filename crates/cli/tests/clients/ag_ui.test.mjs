@@ -55,7 +55,7 @@ const assertWell = ({ thrown, failed, error }) => {
 };
 
 // The texts, as the client has them.
-const shown = (client) =>
+const clientTexts = (client) =>
   client.messages
     .filter(({ role, content }) => ['user', 'assistant'].includes(role) && content)
     .map(({ id, content }) => ({ id, content }));
@@ -164,12 +164,12 @@ test('AG-UI: cancelled: the outcome says so, and partial text is taken back', as
   await assertSame(client, conversation);
 });
 
-test('AG-UI: failed: RUN_ERROR has the cause, the thread a message for the user', async () => {
+test('AG-UI: failed: RUN_ERROR and the thread have a message for the user', async () => {
   const conversation = await newConversation();
   const client = reader(conversation);
   const received = await converse(client, conversation, '/sim fail=authentication_error');
   assert.equal(received.error.code, 'AUTHENTICATION_ERROR');
-  assert.equal(received.error.message, 'ordered by /sim fail');
+  assert.equal(received.error.message, 'This assistant cannot answer as it is set up now.');
   const messages = await thread(conversation);
   assert.deepEqual(
     textsOf(messages, 'error').map(({ content }) => content),

@@ -52,7 +52,10 @@ async fn agent_is_created_changed_and_deleted() {
         (&json!("chef"), &json!(2), &json!("COOK"))
     );
     let (status, problem) = scripted.refused("PATCH", &path, json!({"name": "other", "version": 1})).await;
-    assert!(status == 409 && problem.contains("stale_version") && problem.contains("version 2"), "{problem}");
+    assert!(
+        status == 409 && problem.contains("stale_version") && problem.contains("version is 2"),
+        "{problem}"
+    );
     let (status, problem) = scripted.refused("POST", &format!("{path}/reset"), Value::Null).await;
     assert!(status == 409 && problem.contains("no_default_agent"), "{problem}");
 

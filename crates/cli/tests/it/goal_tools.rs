@@ -117,7 +117,7 @@ async fn invalid_tool_is_refused_with_pointer_and_suggestion() {
             [
                 "/tools/1",
                 "no tool `creat_note`",
-                "a goal may have: send_message, ",
+                "allowed for the kind `goal`: send_message, ",
                 "did you mean `create_note`?",
             ],
         ),

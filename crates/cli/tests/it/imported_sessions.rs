@@ -205,12 +205,12 @@ async fn invalid_sessions_in_a_document_are_refused() {
         (
             |d| d["sessions"][1]["started_at"] = json!("2020-01-01T00:00:00Z"),
             "/sessions/1/started_at",
-            "before the session before",
+            "before `completed_at` of the session before",
         ),
         (
             |d| d["results"][0]["id"] = json!(format!("result_{}", "0".repeat(32))),
             "/results/0/id",
-            "names it",
+            "refers to it",
         ),
         (|d| d["version"] = json!(1), "/sessions", "version 1"),
         (|d| d["closed_entries"] = json!(3), "/closed_entries", "version 1"),

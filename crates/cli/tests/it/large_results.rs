@@ -77,7 +77,7 @@ async fn large_result_is_stored_whole_and_read_in_pages() {
     let [beginning, found, end] = &shown[..] else { panic!("{shown:?}") };
     assert!(beginning.starts_with("stroke 1: everybody heard it\nstroke 2:"), "{beginning}");
     assert!(beginning.len() < 3_000 && beginning.contains("bytes, shown are 2048"), "{beginning}");
-    assert!(found.contains("stroke 4321: everybody") && found.contains("1 places"), "{found}");
+    assert!(found.contains("stroke 4321: everybody") && found.contains("1 matches"), "{found}");
     assert!(found.len() < 1_000, "{found}");
     assert!(end.starts_with("stroke 4999: everybody heard it\nstroke 5000: everybody heard it"), "{end}");
     assert!(houston.agent_texts(&goal).await[0].contains("stroke 5000: everybody heard it"));

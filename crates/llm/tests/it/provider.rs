@@ -52,7 +52,7 @@ fn missing_settings_are_named_in_one_line() {
     let error = connect(&Choice::new("github", "m"), &http, &|_| Some(" ".into())).err().unwrap();
     assert_eq!(
         error.message,
-        "github needs a key: set GITHUB_TOKEN (or choose another model with HOUSTON_MODEL=provider/model). Looked for \
+        "github needs a key: set GITHUB_TOKEN (or choose another model with HOUSTON_MODEL=provider/model). Looked \
          in: GITHUB_TOKEN, GITHUB_TOKEN_FILE, providers.github.key in jobs/providers.toml, the token of `gh auth token`"
     );
     let error = connect(&parse_choice("azure").unwrap(), &http, &|_| Some("x".into())).err().unwrap();

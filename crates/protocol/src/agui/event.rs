@@ -67,16 +67,21 @@ pub enum Event<'a> {
     /// A run failed.
     ///
     /// ```json
-    /// {"type": "RUN_ERROR", "timestamp": 1795338007120, "message": "The AI model is busy right now.", "code": "RATE_LIMITED"}
+    /// {"type": "RUN_ERROR", "timestamp": 1795338007120, "message": "The AI model is busy right now.",
+    ///  "cause": "openai: slow down (HTTP 429)", "code": "RATE_LIMITED"}
     /// ```
     #[serde(rename_all = "camelCase")]
     RunError {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<i64>)]
         timestamp: Timestamp,
-        /// The error for people.
+        /// The error for end users: no settings, no status codes.
         #[schema(value_type = String)]
         message: Cow<'a, str>,
+        /// The error for developers and operators, as in the run's `error`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
+        cause: Option<Cow<'a, str>>,
         /// A model error code, as in `RATE_LIMITED`, or the status of the run.
         #[schema(value_type = String)]
         code: Cow<'a, str>,

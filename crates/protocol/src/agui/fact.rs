@@ -41,10 +41,19 @@ pub enum Fact<'a> {
     ///
     /// ```json
     /// {"name": "houston.retry.scheduled", "value": {"attempt": 1, "of": 5, "retry_at": "2026-11-22T09:00:10.500Z",
-    ///  "code": "RATE_LIMITED", "message": "openai: slow down (HTTP 429)"}}
+    ///  "code": "RATE_LIMITED", "message": "The AI model is busy right now.", "cause": "openai: slow down (HTTP 429)"}}
     /// ```
     #[serde(rename = "houston.retry.scheduled")]
-    RetryScheduled { attempt: i32, of: i32, retry_at: Time, code: Cow<'a, str>, message: Cow<'a, str> },
+    RetryScheduled {
+        attempt: i32,
+        of: i32,
+        retry_at: Time,
+        code: Cow<'a, str>,
+        /// The error for end users.
+        message: Cow<'a, str>,
+        /// The error for developers and operators.
+        cause: Cow<'a, str>,
+    },
     /// The worker is shutting down and released the run; another worker continues it.
     ///
     /// ```json

@@ -1,14 +1,13 @@
 //! Deleting what was requested to be erased. Each call is one transaction over a bounded number of rows; if it
 //! fails, the next call repeats it.
 
-use std::collections::BTreeMap;
-
 use houston_domain::id::ErasureId;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
 use super::counts;
+use super::open_request::OpenRequest;
 use crate::error::Result;
 use crate::pool::Store;
 
@@ -24,28 +23,6 @@ pub enum Swept {
     More,
     /// The last rows of this request were deleted.
     Done(ErasureId),
-}
-
-/// An open request, locked by this transaction.
-struct OpenRequest {
-    id: Uuid,
-    tenant: Uuid,
-    /// The user to erase, unless the target is an agentable.
-    user: Option<Uuid>,
-    resource: Uuid,
-    agentables: Vec<Uuid>,
-    phase: String,
-    after_key: String,
-    deleted: BTreeMap<String, i64>,
-}
-
-impl OpenRequest {
-    fn count(&mut self, table: &str, rows: i64) -> i64 {
-        if rows > 0 {
-            *self.deleted.entry(table.to_owned()).or_default() += rows;
-        }
-        rows
-    }
 }
 
 impl Store {

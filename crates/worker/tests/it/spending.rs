@@ -183,7 +183,7 @@ async fn budget_ends_a_run_before_the_call_that_might_exceed_it() {
     assert_eq!(shown.len(), 1);
     let gone = json!({"code": BUDGET_EXCEEDED, "retryable": false, "failed_permanently": true});
     assert_eq!(shown[0].metadata, gone);
-    for part in ["of this run is $0.10", "$0.052 is spent", "budget.per_run"] {
+    for part in ["for this run is $0.10", "$0.052 of it is spent", "budget.per_run"] {
         let error = run.error_message.as_deref().unwrap();
         assert!(error.contains(part), "for operators: {error}");
         assert!(!shown[0].content.contains(part), "not for users: {}", shown[0].content);

@@ -121,7 +121,7 @@ fn thought(pieces: &[&str]) -> Vec<Value> {
 
 fn retry(attempt: u32) -> Value {
     json!({"type": "CUSTOM", "name": "houston.retry.scheduled", "value": {"attempt": attempt, "of": 5,
-        "retry_at": "2026-11-22T12:00:09.2Z", "code": "RATE_LIMITED", "message": "slow down"}})
+        "retry_at": "2026-11-22T12:00:09.2Z", "code": "RATE_LIMITED", "message": "The AI model is busy right now.", "cause": "slow down"}})
 }
 
 fn a_note() -> Vec<Value> {
