@@ -100,8 +100,7 @@ fn notes_and_learnings_are_listed_read_and_changed() {
 }
 
 #[test]
-fn profile_memories_and_feed_are_listed_read_and_changed() {
-    let (memory, item) = (MemoryId(uuid()), FeedItemId(uuid()));
+fn profile_is_read_and_changed() {
     let text = |text: &str| text.to_owned();
     for (name, input, wanted) in [
         ("read_profile", json!({}), KnowledgeAction::ReadProfile),
@@ -130,6 +129,16 @@ fn profile_memories_and_feed_are_listed_read_and_changed() {
             },
         ),
         ("read_custom_instructions", json!({}), KnowledgeAction::ReadCustomInstructions),
+    ] {
+        assert_eq!(knowledge(name, input.clone()), wanted, "{name} {input}");
+    }
+}
+
+#[test]
+fn memories_and_feed_items_are_listed_read_and_changed() {
+    let (memory, item) = (MemoryId(uuid()), FeedItemId(uuid()));
+    let text = |text: &str| text.to_owned();
+    for (name, input, wanted) in [
         (
             "manage_memory",
             json!({"action": "save", "content": "a"}),

@@ -96,11 +96,7 @@ async fn error_message_is_updated_and_equal_after_every_resume() {
     assert_eq!(broken[0].data["content"], counting);
     assert_eq!(broken[0].data["messageId"], id.as_str());
     let remaining = broken[2].data["messages"].as_array().unwrap();
-    assert_eq!(
-        remaining.len(),
-        2,
-        "the user's message and the error, without the partial answer: {remaining:?}"
-    );
+    assert_eq!(remaining.len(), 2, "the message and the error, no partial answer: {remaining:?}");
     assert_eq!((&remaining[1]["role"], &remaining[1]["content"]), (&json!("activity"), &counting));
     assert_eq!(listed(&api).await, activities(&broken));
     all.extend(broken);

@@ -101,7 +101,7 @@ impl Server {
     pub(crate) async fn cancel(&self, run: RunId) -> Result<(), ChatError> {
         let request = self.request(Method::POST, &format!("/v1/runs/{run}/cancel"));
         match self.answer::<Value>(request).await {
-            Err(ChatError::Refused { code, .. }) if code == ProblemCode::InvalidState => Ok(()),
+            Err(ChatError::Refused { code: ProblemCode::InvalidState, .. }) => Ok(()),
             answered => answered.map(drop),
         }
     }
@@ -115,7 +115,7 @@ impl Server {
         let user =
             CreateUser { name: name.to_owned(), external_id: Some(external_id.to_owned()), time_zone: None };
         match self.answer(self.post_json("/v1/users", &user)?).await {
-            Err(ChatError::Refused { code, .. }) if code == ProblemCode::AlreadyExists => Ok(None),
+            Err(ChatError::Refused { code: ProblemCode::AlreadyExists, .. }) => Ok(None),
             created => created.map(Some),
         }
     }
@@ -213,7 +213,7 @@ impl Server {
 
     fn for_goal<T>(&self, goal: &str, answered: Result<T, ChatError>) -> Result<T, ChatError> {
         answered.map_err(|error| match error {
-            ChatError::Refused { code, .. } if code == ProblemCode::NotFound => self.goal_not_found(goal),
+            ChatError::Refused { code: ProblemCode::NotFound, .. } => self.goal_not_found(goal),
             error => error,
         })
     }

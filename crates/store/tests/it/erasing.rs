@@ -283,7 +283,6 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
             ending: ending(&test, RunStatus::Completed),
         };
         let step = test.step(&claimed, end);
-        let pause = |micros| tokio::time::sleep(std::time::Duration::from_micros(micros));
         let target = if round % 2 == 0 { Target::User(user) } else { Target::Agentable("goal", goal) };
         let posts = async {
             for _ in 0..10 {
@@ -291,7 +290,7 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
             }
         };
         let erase = async {
-            pause(round * 700).await;
+            tokio::time::sleep(std::time::Duration::from_micros(round * 700)).await;
             tokio::join!(request(&test, target), request(&test, target))
         };
         let (first, second) = tokio::join!(
