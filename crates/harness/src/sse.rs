@@ -57,7 +57,8 @@ impl<'c> EventStream<'c> {
                     pieces += 1;
                     text.push_str(&delta);
                 }
-                Event::RunError { message, cause, .. } => {
+                Event::RunError { message, metadata, .. } => {
+                    let cause = metadata.and_then(|metadata| metadata.houston.cause);
                     bail!("the run failed: {}", cause.unwrap_or(message));
                 }
                 Event::RunFinished { result, usage, .. } => end = Some((result, usage)),

@@ -293,9 +293,10 @@ fn run_end<'a>(
     let outcome = match status {
         RunStatus::Failed | RunStatus::DeadLettered => {
             let code = code.unwrap_or(status.as_str());
-            let (text, cause) =
-                (status.notice().unwrap_or_else(|| user_text(code)).into(), message.map(Cow::from));
-            return Event::RunError { timestamp, message: text, cause, code: code.into(), usage };
+            let text = status.notice().unwrap_or_else(|| user_text(code)).into();
+            let cause = |cause: &'a str| HoustonMetadata { cause: Some(cause.into()), ..Default::default() };
+            let metadata = message.map(|message| cause(message).into());
+            return Event::RunError { timestamp, message: text, code: code.into(), usage, metadata };
         }
         RunStatus::Cancelled => Outcome::Cancelled,
         _ => Outcome::Success,

@@ -33,7 +33,12 @@ async fn finished_run_is_replayed_from_every_position() {
     assert_eq!(kinds(&all).iter().filter(|kind| **kind == "RUN_STARTED").count(), 2);
     let error = all.last().unwrap();
     assert_eq!(
-        (error.kind(), &error.data["code"], &error.data["cause"], &error.data["message"]),
+        (
+            error.kind(),
+            &error.data["code"],
+            &error.data["metadata"]["houston"]["cause"],
+            &error.data["message"]
+        ),
         ("RUN_ERROR", &"TIMEOUT".into(), &"too slow".into(), &"The AI model could not be reached.".into())
     );
 

@@ -140,10 +140,11 @@ impl Screen {
                 }
                 self.end_run(&mut out);
             }
-            Event::RunError { message, cause, code, .. } => {
+            Event::RunError { message, code, metadata, .. } => {
                 self.end_reasoning(&mut out, "");
                 // Whoever uses the chat is a developer.
-                let cause = one_line(cause.as_ref().unwrap_or(message));
+                let cause = metadata.as_ref().and_then(|metadata| metadata.houston.cause.as_ref());
+                let cause = one_line(cause.unwrap_or(message));
                 self.write_line(&mut out, Paint::Red, &format!("✗ {cause} ({code})"));
                 self.end_run(&mut out);
             }

@@ -170,6 +170,7 @@ test('AG-UI: failed: RUN_ERROR and the thread have a message for the user', asyn
   const received = await converse(client, conversation, '/sim fail=authentication_error');
   assert.equal(received.error.code, 'AUTHENTICATION_ERROR');
   assert.equal(received.error.message, 'This assistant cannot answer as it is set up now.');
+  assert.equal(received.error.metadata.houston.cause, 'ordered by /sim fail');
   const messages = await thread(conversation);
   assert.deepEqual(
     textsOf(messages, 'error').map(({ content }) => content),

@@ -68,7 +68,7 @@ pub enum Event<'a> {
     ///
     /// ```json
     /// {"type": "RUN_ERROR", "timestamp": 1795338007120, "message": "The AI model is busy right now.",
-    ///  "cause": "openai: slow down (HTTP 429)", "code": "RATE_LIMITED"}
+    ///  "code": "RATE_LIMITED", "metadata": {"houston": {"cause": "openai: slow down (HTTP 429)"}}}
     /// ```
     #[serde(rename_all = "camelCase")]
     RunError {
@@ -78,10 +78,9 @@ pub enum Event<'a> {
         /// The error for end users: no settings, no status codes.
         #[schema(value_type = String)]
         message: Cow<'a, str>,
-        /// The error for developers and operators, as in the run's `error`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<String>)]
-        cause: Option<Cow<'a, str>>,
+        /// `houston.cause`: the error for developers and operators.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        metadata: Option<Metadata<'a>>,
         /// A model error code, as in `RATE_LIMITED`, or the status of the run.
         #[schema(value_type = String)]
         code: Cow<'a, str>,

@@ -47,6 +47,10 @@ pub struct HoustonMetadata<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::RunStatus>)]
     pub status: Option<RunStatus>,
+    /// For `RUN_ERROR`: the error for developers and operators, with settings and status codes, as in the run's `error`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub cause: Option<Cow<'a, str>>,
     /// For a message of a snapshot: whether its run was rolled back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rolled_back: bool,
