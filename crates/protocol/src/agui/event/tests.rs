@@ -26,7 +26,8 @@ fn written() -> [Value; 9] {
                 "metadata": {"houston": {"call_id": "c1"}}}]},
             {"id": message, "role": "activity", "content": {"text": "no"}, "activityType": "houston.error"}]}),
         json!({"type": "CUSTOM", "timestamp": 1, "name": "houston.retry.scheduled", "value": {"attempt": 1, "of": 5,
-            "retry_at": "2026-11-22T09:00:10.500Z", "code": "RATE_LIMITED", "message": "slow down"}}),
+            "retry_at": "2026-11-22T09:00:10.500Z", "code": "RATE_LIMITED", "message": "busy",
+            "cause": "slow down"}}),
         json!({"type": "CUSTOM", "name": "houston.message.posted", "value": {"message": {
             "id": message, "source": "user", "message_type": "text", "content": "hi", "run_id": run, "seq": 2,
             "created_at": "2026-11-22T09:00:10.000Z"}}}),
