@@ -319,7 +319,7 @@ fn followed() -> Vec<Case> {
         context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [75, 165]),
         context("a team has picked", OF_TEAM, &["agents_pkey", "events_pkey"], [50, 115])
             .after(picked(OF_TEAM)),
-        case("store::history::committed_intents", "", &[&run], &["tool_calls_pkey"], [10, 10]),
+        case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
         case("store::record::abandon", "", &[&driven, TOKEN, "false"], &["run_locks_pkey"], [5, 20]),
     ]
