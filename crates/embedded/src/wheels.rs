@@ -133,8 +133,8 @@ fn is_binary(path: &Path) -> Result<bool, Error> {
     let mut head = [0; 4];
     let mut opened = fs::File::open(path).map_err(file("open", path))?;
     let whole = std::io::Read::read_exact(&mut opened, &mut head);
-    let known = [*b"\x7fELF", 0xfeed_facf_u32.to_le_bytes(), 0xcafe_babe_u32.to_be_bytes()];
-    Ok(whole.is_ok() && known.contains(&head))
+    let magic = [*b"\x7fELF", 0xfeed_facf_u32.to_le_bytes(), 0xcafe_babe_u32.to_be_bytes()];
+    Ok(whole.is_ok() && magic.contains(&head))
 }
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {

@@ -237,7 +237,7 @@ impl InteractiveChat {
         Next::Continue
     }
 
-    /// Cancels the open run, or, if its id is not known yet, cancels it when it starts.
+    /// Cancels the open run. If its id has not arrived yet, cancels the run when it starts.
     fn cancel(&mut self) {
         self.cancelling = true;
         if let Some(run) = self.run {
