@@ -17,7 +17,8 @@ use crate::log_throttle::LogThrottle;
 
 /// The window in which wrong keys are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Number of addresses from which entries without connections and recent wrong keys are removed.
+/// Number of addresses from which entries without connections and recent wrong keys are removed. Removing looks at all
+/// entries, so it happens again only when their number has doubled.
 const MAX_ADDRESSES: usize = 10_000;
 /// File descriptors reserved for the rest of the process: Postgres, Redis, files.
 const RESERVED_FILES: u64 = 200;
@@ -40,6 +41,8 @@ pub(crate) struct Peers {
 struct PeerState {
     connections: usize,
     addresses: HashMap<IpAddr, Address>,
+    /// Entries that the latest removal left.
+    remaining: usize,
 }
 
 #[derive(Debug, Default)]
@@ -133,9 +136,10 @@ impl Peers {
 
 impl PeerState {
     fn address(&mut self, peer: Peer) -> &mut Address {
-        if self.addresses.len() >= MAX_ADDRESSES {
+        if self.addresses.len() >= MAX_ADDRESSES.max(2 * self.remaining) {
             let now = Instant::now();
             self.addresses.retain(|_, address| address.connections > 0 || address.wrong_keys(now) > 0);
+            self.remaining = self.addresses.len();
         }
         self.addresses.entry(peer.0).or_default()
     }
@@ -220,6 +224,21 @@ mod tests {
         let peers = peers(|config| config.max_connections = 2);
         let held = [peers.connect(address("127.0.0.1")), peers.connect(address("192.0.2.1"))];
         assert!(held.iter().all(Option::is_some) && peers.connect(address("192.0.2.2")).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn addresses_without_recent_activity_are_forgotten() {
+        let peers = peers(|config| config.wrong_keys_per_minute = 2);
+        let guess = |from: std::ops::Range<u32>| {
+            for number in from {
+                drop(peers.attempt(&Peer(IpAddr::V4(number.into()))));
+            }
+            peers.lock().addresses.len()
+        };
+        assert_eq!(guess(0..15_000), 15_000, "all are recent");
+        tokio::time::advance(WINDOW).await;
+        let left = guess(15_000..22_000);
+        assert!(left < 10_000, "{left} addresses are kept");
     }
 
     #[tokio::test(start_paused = true)]

@@ -93,7 +93,9 @@ impl ChatError {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
-            Self::Refused { code, .. } => matches!(code, ProblemCode::Unavailable | ProblemCode::Internal),
+            Self::Refused { code, .. } => {
+                matches!(code, ProblemCode::Unavailable | ProblemCode::TimedOut | ProblemCode::Internal)
+            }
             _ => false,
         }
     }

@@ -172,13 +172,14 @@ fn writes() -> Vec<Case> {
         rows,
         blocks,
     };
+    // A claim that finds nothing reads about 20 blocks, one or two more where random ids lie on other pages.
     vec![
         posting("to one with nothing to do", &idle, "'new'", [20, 200]),
         posting("to one with an open run", &waiting, "null", [20, 200]),
         posting("again under the same key", &idle, "'key 50000'", [20, 200]),
         claiming("of one that waits", &waiting, [30, 200]),
-        claiming("of one that is driven", &id("goal", DRIVEN), [20, 20]),
-        claiming("of one with nothing to do", &idle, [20, 20]),
+        claiming("of one that is driven", &id("goal", DRIVEN), [20, 30]),
+        claiming("of one with nothing to do", &idle, [20, 30]),
         commit("a call and its intent", claimed(WAITING), step("call", "go_on", false), [30, 200]),
         commit(
             "a response, reading on",

@@ -131,12 +131,12 @@ impl Test {
             ensure!(times > 0, "--stress must be at least 1");
             nextest.args(["--stress-count", &times.to_string(), "--no-fail-fast"]);
         }
-        let skipped = self.skipped();
-        if !skipped.is_empty() {
-            let not: Vec<String> = skipped.iter().map(|name| format!("not test(/^{name}/)")).collect();
-            nextest.args(["--filterset", &not.join(" and ")]);
-        }
         nextest.args(&self.filter);
+        // Not as a filterset: cargo-nextest runs the tests that any one of several filtersets names.
+        if !self.filter.iter().any(|argument| argument == "--") {
+            nextest.arg("--");
+        }
+        nextest.args(self.skipped().iter().flat_map(|name| ["--skip", name]));
         Ok(nextest)
     }
 
