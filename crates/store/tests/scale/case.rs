@@ -172,7 +172,7 @@ fn writes() -> Vec<Case> {
         rows,
         blocks,
     };
-    // A claim that finds nothing reads about 20 blocks, one or two more where random ids lie on other pages.
+    // A claim that finds nothing reads about 20 blocks, sometimes one more; with the data it would grow far beyond 30.
     vec![
         posting("to one with nothing to do", &idle, "'new'", [20, 200]),
         posting("to one with an open run", &waiting, "null", [20, 200]),
