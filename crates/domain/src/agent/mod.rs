@@ -113,7 +113,10 @@ impl AgentRun {
             Role::User => {
                 for block in &entry.content {
                     match block {
-                        Block::Text { .. } => self.message_sent = false,
+                        Block::Text { .. } => {
+                            self.message_sent = false;
+                            self.count_streak(&[]);
+                        }
                         Block::ToolResult { tool_use_id, is_error: false, .. } => {
                             self.message_sent |=
                                 asked.is_some_and(|asked| is_send_message(asked, tool_use_id));
@@ -253,6 +256,8 @@ impl AgentRun {
             return None;
         }
         let entry = Entry::user(texts.into_iter().map(Block::text).collect());
+        // A message may ask for what the tool was just used for.
+        self.count_streak(&[]);
         self.message_sent = false;
         self.was_declined = false;
         self.policy.expects_reply = true;

@@ -125,6 +125,30 @@ fn only_the_final_text_of_a_task_is_a_message() {
 }
 
 #[test]
+fn user_message_starts_the_count_of_the_same_tool_anew() {
+    let policy = policy(true, Reply::SendMessage);
+    let mut run = start(policy);
+    let mut committed = vec![Entry::user(vec![Block::text("hi")])];
+    let use_tool = |run: &mut AgentRun, committed: &mut Vec<Entry>, nth: usize| {
+        let id = format!("call_{nth}");
+        committed.extend(run.on_model(turn(vec![call(&id, "search")])).unwrap().entry);
+        committed.extend(run.on_tools(vec![(id, ToolResponse::success("found"))]));
+    };
+    for nth in 0..8 {
+        if nth == 4 {
+            committed.extend(run.on_messages(vec!["now search for another".into()]));
+        }
+        use_tool(&mut run, &mut committed, nth);
+        assert_eq!(next(&run), Next::CallModel);
+    }
+    let mut resumed = AgentRun::resume(policy, committed.clone(), committed.len(), DateTime::UNIX_EPOCH);
+    for run in [&mut run, &mut resumed] {
+        use_tool(run, &mut committed, 8);
+        assert_eq!(next(run), Next::Done(RunStatus::SameTool));
+    }
+}
+
+#[test]
 fn each_limit_ends_with_its_own_status() {
     let mut run = start(policy(false, Reply::Text));
     for i in 0..5 {
