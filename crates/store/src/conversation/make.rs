@@ -89,6 +89,9 @@ impl Store {
         }
         let owner = Owner { tenant, agentable: agentable.id, run: *run };
         owner.history(&mut tx, conversation).await?;
+        if let Some(Origin { id, .. }) = origin {
+            owner.frames(&mut tx, *id).await?;
+        }
         let last_seq = owner.thread(&mut tx, conversation, ids, agentable.created_at).await?;
         owner.notes(&mut tx, conversation, ids).await?;
         owner.learnings(&mut tx, conversation, ids).await?;
@@ -185,6 +188,25 @@ impl Owner {
             .execute(&mut *connection)
             .await?;
         }
+        Ok(())
+    }
+
+    /// Marks the copied frames as Houston's. A document says nothing of them, since its author could mark any text; the
+    /// original's rows do.
+    async fn frames(&self, connection: &mut PgConnection, original: AgentableId) -> Result<()> {
+        sqlx::query!(
+            r#"-- store::conversation::make::frames
+            update houston.history copy set content = original.content
+              from houston.history original
+             where copy.agentable_id = $1 and original.agentable_id = $2 and original.position = copy.position
+               and original.content @> '[{"frame": true}]'
+               and copy.content = (select jsonb_agg(b.block - 'frame' order by b.nth)
+                                     from jsonb_array_elements(original.content) with ordinality as b (block, nth))"#,
+            self.agentable.0,
+            original.0
+        )
+        .execute(connection)
+        .await?;
         Ok(())
     }
 

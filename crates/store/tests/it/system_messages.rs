@@ -10,12 +10,15 @@
 use houston_domain::agentable::DoubleTexting::Rollback;
 use houston_domain::frame::attribute;
 use houston_domain::history::Block;
-use houston_domain::id::{MessageId, RunId};
+use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::run::RunStatus;
+use houston_store::agentable::NewAgentable;
 use houston_store::claim::ClaimedRun;
+use houston_store::conversation::{ExportOptions, NewConversation, Origin};
 use houston_store::history::RunContext;
 use houston_store::step::RunTransition;
+use serde_json::json;
 
 use crate::step::{answer, done, ending, finished};
 use crate::test_store::TestStore;
@@ -53,8 +56,11 @@ async fn context(test: &TestStore) -> RunContext {
 }
 
 async fn texts(test: &TestStore) -> Vec<String> {
-    let history = context(test).await.history;
-    let blocks = history.into_iter().flat_map(|entry| entry.content);
+    texts_of(context(test).await)
+}
+
+fn texts_of(context: RunContext) -> Vec<String> {
+    let blocks = context.history.into_iter().flat_map(|entry| entry.content);
     blocks
         .filter_map(|block| match block {
             Block::Text { text, .. } => Some(text),
@@ -138,6 +144,47 @@ async fn only_houstons_frames_are_signed() {
         test.store.run_context(goal, claimed.run, 10, &PromptLimits::default()).await.unwrap()
     };
     assert_ne!(other.mark.digits(), mark, "another agentable has another");
+}
+
+/// Copies the goal's conversation, as a fork or as the import of an exported document.
+async fn copy(test: &TestStore, is_fork: bool) -> AgentableId {
+    let store = &test.store;
+    let goal = store.agentable(test.tenant, "goal", test.goal).await.unwrap();
+    let options = ExportOptions { until: None, knowledge: true, max_bytes: 1 << 20 };
+    let conversation = store.conversation(test.tenant, &goal, &options).await.unwrap();
+    let id: AgentableId = test.ids.next();
+    let agentable = NewAgentable {
+        id,
+        user: goal.user,
+        kind: "goal",
+        title: "Copy",
+        description: "",
+        status: None,
+        tools: None,
+        created_at: goal.created_at,
+    };
+    let origin = is_fork.then_some(Origin { id: goal.id, served_by: goal.served_by });
+    let new = NewConversation { agentable, conversation: &conversation, run: test.ids.next(), origin };
+    store.create_conversation(test.tenant, &new, &test.ids, None, &json!({})).await.unwrap();
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forks_keep_frames_and_imports_do_not() {
+    let test = TestStore::start().await;
+    post_system(&test, ENDED, "task_ended");
+    test.post(ENDED).await;
+    let claimed = test.claim().await.unwrap();
+    let step = answer(&test, &claimed, "done");
+    done(test.store.commit(&claimed.fence, &step).await.unwrap());
+    for is_fork in [true, false] {
+        let id = copy(&test, is_fork).await;
+        let context = test.store.run_context(id, claimed.run, 10, &PromptLimits::default()).await.unwrap();
+        let mark = context.mark.digits().to_owned();
+        let signed = ENDED.replace("<task_ended", &format!("<task_ended mark=\"{mark}\""));
+        let first = if is_fork { signed.as_str() } else { ENDED };
+        assert_eq!(texts_of(context), [first, ENDED, "done"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
