@@ -1,6 +1,6 @@
 //! Runs child processes: `cargo`, `npm`, `pip`.
 
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode, ExitStatus, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,20 @@ pub async fn run(command: Command) -> Result<ExitStatus> {
     let child = tokio::process::Command::from(command).spawn();
     let mut child = Running(child.with_context(|| format!("`{line}` cannot be started"))?);
     Ok(child.0.wait().await?)
+}
+
+/// Runs `command` to its end and captures its stdout and stderr.
+pub async fn capture(command: Command) -> Result<Output> {
+    let line = command_line(&command);
+    let mut command = tokio::process::Command::from(command);
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
+    output.with_context(|| format!("`{line}` cannot be started"))
+}
+
+/// The stdout of a child, then its stderr.
+pub fn text(output: &Output) -> String {
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{}\n{}", stdout.trim(), stderr.trim()).trim().to_owned()
 }
 
 /// The exit code of a child; 1 if a signal ended it.

@@ -1,6 +1,6 @@
 //! Forwards commands to `houston-harness`, which is built on demand: `cargo xtask check` and `test` do not wait for that.
 
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Output};
 
 use anyhow::Result;
 use clap::Args;
@@ -20,9 +20,18 @@ impl Forwarded {
     }
 
     pub(crate) async fn run(self, command: &str) -> Result<ExitCode> {
+        Ok(child::code(child::run(self.build(command).await?).await?))
+    }
+
+    /// Like [`Forwarded::run`], without printing the output.
+    pub(crate) async fn captured(self, command: &str) -> Result<Output> {
+        child::capture(self.build(command).await?).await
+    }
+
+    async fn build(self, command: &str) -> Result<Command> {
         child::succeed(repository::cargo_build_like_tests(&["--bin", "houston-harness"])).await?;
         let mut harness = Command::new(repository::target().join("debug/houston-harness"));
         harness.arg(command).args(self.arguments);
-        Ok(child::code(child::run(harness).await?))
+        Ok(harness)
     }
 }

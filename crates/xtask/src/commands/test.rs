@@ -40,18 +40,11 @@ impl Test {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         // Dropped after the tests have ended.
         let scratch = Scratch::new()?;
-        // The crash points first, so that the last lines are the summary of the other tests.
-        let mut before = ExitCode::SUCCESS;
-        if self.crash_points || self.is_whole() {
-            before = child::code(child::run(self.crash_points(&scratch)).await?);
-        }
         if self.crash_points {
-            return Ok(before);
+            return Ok(child::code(child::run(self.crash_points(&scratch)).await?));
         }
-        if self.is_whole() && !self.no_clients {
-            let compared = Forwarded::new(&["--if-possible"]).run("prices-test").await?;
-            before = if before == ExitCode::SUCCESS { compared } else { before };
-        }
+        // Before the other tests, so that the last lines are their summary.
+        let before = if self.is_whole() { self.separate_tests(&scratch).await? } else { ExitCode::SUCCESS };
         // Installs missing servers. The first test starts the shared Postgres.
         drop(programs::servers(|_| {})?);
         let variables = [("TMPDIR", scratch.path().display().to_string())];
@@ -71,6 +64,25 @@ impl Test {
             }
         };
         Ok(if status.success() { before } else { child::code(status) })
+    }
+
+    /// Runs the tests that have a runner of their own: the crash points, which mostly wait, and the comparison of prices
+    /// meanwhile.
+    async fn separate_tests(&self, scratch: &Scratch) -> Result<ExitCode> {
+        let prices = async {
+            if self.no_clients {
+                return Ok(None);
+            }
+            Forwarded::new(&["--if-possible"]).captured("prices-test").await.map(Some)
+        };
+        let (crash_points, prices) = tokio::join!(child::run(self.crash_points(scratch)), prices);
+        let mut statuses = vec![crash_points?];
+        if let Some(output) = prices? {
+            print_status(&child::text(&output));
+            statuses.push(output.status);
+        }
+        let failed = statuses.into_iter().find(|status| !status.success());
+        Ok(failed.map_or(ExitCode::SUCCESS, child::code))
     }
 
     /// Whether all tests are run, once.
