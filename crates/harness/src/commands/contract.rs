@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::http::Connection;
 use crate::installation::{self, Installation, goal};
@@ -21,6 +22,9 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
                       response_headers_conformance,response_schema_conformance,negative_data_rejection,\
                       missing_required_header,unsupported_method,allow_header_conformance,use_after_free,\
                       ensure_resource_availability,ignored_auth";
+
+/// How long a run of the simulated model may take.
+const RUN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Lint the OpenAPI document, and fuzz Houston with valid and invalid requests.
 #[derive(Debug, Args)]
@@ -84,25 +88,78 @@ async fn lint(tools: &Path) -> Result<()> {
     child::succeed(lint).await.context("crates/api/openapi.json is not valid")
 }
 
-/// Configures ids that exist, so that requests get past 404: a user, a goal, a message and a run.
+/// Configures ids that exist, so that requests get past 404. Requests that delete get ids of their own, since all others
+/// would find nothing any more.
 async fn configure(folder: &Path, connection: &mut Connection) -> Result<()> {
-    let user = installation::user(connection, "Ann").await?;
-    let goal = goal(connection, &user, "A trip to Rome").await?;
-    let body = json!({ "content": "Hello" }).to_string();
-    let message: serde_json::Value =
-        connection.post(&format!("/v1/goals/{goal}/messages"), &body).await?.json()?;
-    let id = |name: &str| message[name].as_str().unwrap_or_default().to_owned();
-    let parameters = [
-        ("^/v1/\\{kinds\\}", goal.clone()),
-        ("^/v1/users/", user),
-        ("^/v1/messages/", id("id")),
-        ("^/v1/runs/", id("run_id")),
-    ];
+    let (kept, deleted) = (Ids::create(connection, "kept").await?, Ids::create(connection, "deleted").await?);
     let mut config = String::from("[parameters]\n\"path.kinds\" = \"goals\"\n");
-    for (path, id) in parameters {
-        config += &format!(
-            "\n[[operations]]\ninclude-path-regex = '{path}'\nparameters = {{ \"path.id\" = \"{id}\" }}\n"
-        );
+    for ((path, kept), (_, deleted)) in kept.0.into_iter().zip(deleted.0) {
+        for (methods, id) in [("exclude-method = \"DELETE\"", kept), ("include-method = \"DELETE\"", deleted)]
+        {
+            let parameters = format!("parameters = {{ \"path.id\" = \"{id}\" }}");
+            config +=
+                &format!("\n[[operations]]\ninclude-path-regex = '^/v1/{path}/'\n{methods}\n{parameters}\n");
+        }
     }
     std::fs::write(folder.join("schemathesis.toml"), config).context("schemathesis.toml cannot be written")
+}
+
+/// The id of one thing of each sort, by the regular expression of its path.
+struct Ids(Vec<(&'static str, String)>);
+
+impl Ids {
+    async fn create(connection: &mut Connection, name: &str) -> Result<Self> {
+        let user = installation::user(connection, name).await?;
+        let goal = goal(connection, &user, "A trip to Rome").await?;
+        let message =
+            create(connection, &format!("/v1/goals/{goal}/messages"), &json!({"content": "Hello"})).await?;
+        let agent = json!({"kind": "goal", "name": format!("agent {name}"), "role": "You plan trips."});
+        let agent = id(&create(connection, "/v1/agents", &agent).await?, "id");
+        let team = json!({"name": format!("team {name}"), "agents": [agent]});
+        let mut ids = vec![
+            ("\\{kinds\\}", goal.clone()),
+            ("users", user.clone()),
+            ("messages", id(&message, "id")),
+            ("runs", id(&message, "run_id")),
+            ("agents", agent),
+            ("teams", id(&create(connection, "/v1/teams", &team).await?, "id")),
+            ("sessions", closed_session(connection, &user).await?),
+        ];
+        let (titled, plain) = (json!({"title": "Rome", "content": "Sunny."}), json!({"content": "Sunny."}));
+        for (path, parent, body) in [
+            ("notes", format!("goals/{goal}/notes"), &titled),
+            ("learnings", format!("goals/{goal}/learnings"), &plain),
+            ("check-ins", format!("goals/{goal}/check-ins"), &json!({"in_minutes": 600, "reason": "Ask."})),
+            ("custom-instructions", format!("users/{user}/custom-instructions"), &plain),
+            ("memories", format!("users/{user}/memories"), &plain),
+            ("feed-items", format!("users/{user}/feed"), &titled),
+        ] {
+            ids.push((path, id(&create(connection, &format!("/v1/{parent}"), body).await?, "id")));
+        }
+        Ok(Self(ids))
+    }
+}
+
+/// A goal's session, closed by a reset after its first run.
+async fn closed_session(connection: &mut Connection, user: &str) -> Result<String> {
+    let goal = goal(connection, user, "A past trip").await?;
+    let path = format!("/v1/goals/{goal}");
+    let message = create(connection, &format!("{path}/messages"), &json!({"content": "Hello"})).await?;
+    let run = format!("/v1/runs/{}", id(&message, "run_id"));
+    let end = Instant::now() + RUN_TIMEOUT;
+    while !connection.get(&run).await?.json::<Value>()?["ended_at"].is_string() {
+        ensure!(Instant::now() < end, "the run {run} has not ended");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    create(connection, &format!("{path}/reset"), &json!({})).await?;
+    let sessions: Value = connection.get(&format!("{path}/sessions")).await?.json()?;
+    Ok(id(&sessions["data"][0], "id"))
+}
+
+async fn create(connection: &mut Connection, path: &str, body: &Value) -> Result<Value> {
+    connection.post(path, &body.to_string()).await?.json().with_context(|| format!("POST {path}"))
+}
+
+fn id(of: &Value, name: &str) -> String {
+    of[name].as_str().unwrap_or_default().to_owned()
 }
