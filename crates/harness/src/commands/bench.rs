@@ -54,7 +54,7 @@ impl Bench {
             Some(binary) => binary.canonicalize()?,
             None => {
                 print_status("building the release binary");
-                installation::build("houston-cli", "houston").await?
+                installation::build_service().await?
             }
         };
         if self.cancel {

@@ -107,7 +107,7 @@ impl RealModel {
         let venv = repository::tools().join("real-model");
         programs::venv(&venv, &PACKAGES).await?;
         print_status("building the release binary");
-        let binary = installation::build("houston-cli", "houston").await?;
+        let binary = installation::build_service().await?;
         let address = free_port()?;
         let _model = serve(&venv, address)?;
         let servers = programs::servers(|config| config.fsync = true)?;

@@ -42,7 +42,7 @@ impl Recovery {
             Some(binary) => binary.canonicalize()?,
             None => {
                 print_status("building the release binary");
-                installation::build("houston-cli", "houston").await?
+                installation::build_service().await?
             }
         };
         let servers = programs::servers(|config| config.fsync = true)?;
