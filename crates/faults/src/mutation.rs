@@ -69,15 +69,17 @@ pub fn is(mutation: Mutation) -> bool {
     chosen() == Some(mutation)
 }
 
-/// The SQL that applies the mutation of this process, if it needs any: the latest statement of `migrations` (their
-/// texts, oldest first) that creates `commit_step`, weakened.
+/// The SQL that applies the mutation of this process, if it needs any: the text `commit_step` of the file that creates
+/// that function, weakened.
 ///
 /// # Errors
 /// [`Outdated`] if `commit_step` does not contain the text that the mutation replaces.
 #[inline(always)]
-pub fn weakened<'m>(migrations: impl Iterator<Item = &'m str>) -> Result<Option<String>, Outdated> {
+pub fn weakened(commit_step: &str) -> Result<Option<String>, Outdated> {
     match chosen() {
-        Some(mutation @ (Mutation::Fence | Mutation::RowLock)) => weakened_by(mutation, migrations).map(Some),
+        Some(mutation @ (Mutation::Fence | Mutation::RowLock)) => {
+            weakened_by(mutation, commit_step).map(Some)
+        }
         _ => Ok(None),
     }
 }
@@ -87,11 +89,8 @@ pub fn weakened<'m>(migrations: impl Iterator<Item = &'m str>) -> Result<Option<
 /// # Errors
 /// [`Outdated`] if `commit_step` does not contain the text that the mutation replaces, or `mutation` changes no
 /// function.
-pub fn weakened_by<'m>(
-    mutation: Mutation,
-    migrations: impl Iterator<Item = &'m str>,
-) -> Result<String, Outdated> {
-    sql::weakened(mutation, migrations).ok_or(Outdated(mutation))
+pub fn weakened_by(mutation: Mutation, commit_step: &str) -> Result<String, Outdated> {
+    sql::weakened(mutation, commit_step).ok_or(Outdated(mutation))
 }
 
 /// `commit_step` has changed, and the mutation's SQL has not.

@@ -104,6 +104,15 @@ pub enum Error {
         /// How many.
         missing: usize,
     },
+    /// Functions of the database are missing, or differ from those of this binary.
+    #[error(
+        "the database functions differ from this version of Houston: run `houston migrate` ({})",
+        .names.join(", ")
+    )]
+    FunctionsDiffer {
+        /// Their names.
+        names: Vec<String>,
+    },
     /// A migration failed.
     #[error("migration: {0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),

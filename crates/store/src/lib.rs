@@ -38,11 +38,17 @@
 //! A trait in front of Postgres (there is one implementation), an ORM, queries built from strings, caches.
 //!
 //! # Add a table
-//! 1. A migration `migrations/<time>_<what>.sql` (one-way; expand, then contract).
+//! 1. A migration `migrations/<time>_<what>.sql`: tables and indexes (one-way; expand, then contract).
 //! 2. A file here named after the noun, with an `impl Store`. Each `query!` text begins with the comment
 //!    `-- store::<file>::<function>`, which identifies it in `pg_stat_statements` and in the plan tests.
 //! 3. A `tenant_id` column, in the `where` of every query that the API calls.
 //! 4. `cargo xtask prepare` refreshes `.sqlx`.
+//!
+//! # Change a function
+//! Edit its file `migrations/functions/<name>.sql`, which begins with a comment that says what the function does. The
+//! file is compiled into the binary, and [`Store::migrate`] applies it if it differs from what the database has, after
+//! the migrations; a function whose file was deleted is dropped. During an upgrade, processes of the previous release
+//! call the new function: keep its arguments and its result compatible.
 
 pub mod agent;
 pub mod agentable;
@@ -63,6 +69,7 @@ pub mod excerpt;
 pub mod fairness;
 pub mod feed;
 pub mod feed_item;
+mod functions;
 pub mod health;
 pub mod history;
 pub mod idempotency;

@@ -1,26 +1,28 @@
-//! Migrations, and the check that the schema matches the binary.
+//! Migrations, and the check that tables and functions match the binary.
 
 use sqlx::migrate::Migrator;
 
 use crate::error::{Error, Result};
+use crate::functions;
 use crate::pool::Store;
 
-/// The migrations of this binary.
+/// The migrations of this binary, which create the tables. The functions are applied after them.
 pub static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
 impl Store {
-    /// Applies missing migrations. Several processes may call it at once.
+    /// Applies missing migrations, then the functions that differ from those of this binary. Several processes may call
+    /// it at once. Writes nothing if there is nothing to do.
     ///
     /// # Errors
     /// [`Error::SchemaNewer`] when the database was migrated by a newer Houston, [`Error::Migrate`] when a
-    /// migration fails, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// migration fails, [`Error::Database`] when Postgres cannot be reached or refuses a statement or a function.
     pub async fn migrate(&self) -> Result<()> {
-        match self.check_schema().await {
+        match self.check_migrations().await {
             Err(Error::SchemaOlder { .. }) => MIGRATOR.run(&self.pool).await?,
             other => other?,
         }
-        let migrations = MIGRATOR.iter().map(|migration| migration.sql.as_str());
-        let weakened = houston_faults::mutation::weakened(migrations)
+        self.apply_functions().await?;
+        let weakened = houston_faults::mutation::weakened(functions::text("commit_step"))
             .map_err(|error| sqlx::Error::Configuration(error.into()))?;
         if let Some(function) = weakened {
             sqlx::raw_sql(sqlx::AssertSqlSafe(function)).execute(&self.pool).await?;
@@ -31,9 +33,14 @@ impl Store {
     /// Checks that the schema is the one this binary was built for.
     ///
     /// # Errors
-    /// [`Error::SchemaOlder`] or [`Error::SchemaNewer`], each with what to do; [`Error::Database`] when Postgres
-    /// cannot be reached or refuses the statement.
+    /// [`Error::SchemaOlder`], [`Error::SchemaNewer`] or [`Error::FunctionsDiffer`], each with what to do;
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn check_schema(&self) -> Result<()> {
+        self.check_migrations().await?;
+        self.check_functions().await
+    }
+
+    async fn check_migrations(&self) -> Result<()> {
         let supported = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0);
         // The table does not exist before the first migration, so the query below cannot be checked at compile
         // time.
@@ -66,10 +73,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mutations_still_fit_the_latest_commit_step() {
+    fn mutations_still_fit_commit_step() {
         for mutation in [Mutation::Fence, Mutation::RowLock] {
-            let migrations = MIGRATOR.iter().map(|migration| migration.sql.as_str());
-            let function = weakened_by(mutation, migrations).unwrap();
+            let function = weakened_by(mutation, functions::text("commit_step")).unwrap();
             assert!(function.starts_with("create or replace function houston.commit_step("));
         }
     }

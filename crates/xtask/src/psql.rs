@@ -1,6 +1,6 @@
 //! Queries Postgres with `psql`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -31,19 +31,30 @@ impl Psql {
     }
 }
 
-/// Applies the migrations of this repository to an empty database.
+/// Creates the tables and functions of this repository in an empty database.
 pub fn migrate(servers: &TestServers) -> Result<()> {
     let psql = Psql::of(servers)?;
     psql.query("create schema houston")?;
-    let mut files: Vec<_> = std::fs::read_dir(repository::root().join("migrations"))?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<_>>()?;
-    files.sort();
-    for file in files {
+    for file in sql_files(&repository::root().join("migrations"))? {
         psql.query(&std::fs::read_to_string(&file)?)
             .with_context(|| format!("the migration {} failed", file.display()))?;
     }
+    for file in sql_files(&repository::root().join("migrations/functions"))? {
+        let function = std::fs::read_to_string(&file)?;
+        // In the order of their names, so a body may use a function that does not exist yet.
+        psql.query(&format!("set check_function_bodies = off;\n{function}"))
+            .with_context(|| format!("the function {} failed", file.display()))?;
+    }
     Ok(())
+}
+
+/// The SQL files of a folder, sorted.
+fn sql_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "sql"));
+    files.sort();
+    Ok(files)
 }
 
 /// The path of a client program: beside the running Postgres, else on `PATH`.

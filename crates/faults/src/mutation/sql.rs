@@ -2,7 +2,7 @@
 
 use super::Mutation;
 
-/// The guard of `commit_step`, exactly as in its migration.
+/// The guard of `commit_step`, exactly as in its file.
 const GUARD: &str = "select k.* into l from houston.run_locks k
      where k.agentable_id = p_agentable and k.epoch = p_epoch and k.run_token = p_token
        and k.holder is not null and k.last_write_id is distinct from p_write
@@ -26,15 +26,14 @@ const WITHOUT_ROW_LOCK: &str = "perform 1 from houston.run_locks k
     end if;
     if not found then";
 
-/// The epoch in the migration, and its replacement: a zombie that can write would write its own epoch.
+/// The epoch in the file, and its replacement: a zombie that can write would write its own epoch.
 const EPOCH: (&str, &str) = ("l.run_id, l.epoch,", "l.run_id, p_epoch,");
 
-/// The latest statement of `migrations` that creates `commit_step`, changed as `mutation` requires; `None` if it
-/// does not contain the text to replace.
-pub(crate) fn weakened<'m>(mutation: Mutation, migrations: impl Iterator<Item = &'m str>) -> Option<String> {
+/// The statement in `commit_step` that creates the function, changed as `mutation` requires; `None` if it does not
+/// contain the text to replace.
+pub(crate) fn weakened(mutation: Mutation, commit_step: &str) -> Option<String> {
     const HEAD: &str = "create or replace function houston.commit_step(";
-    let sql = migrations.filter(|sql| sql.contains(HEAD)).last()?;
-    let function = &sql[sql.find(HEAD)?..];
+    let function = &commit_step[commit_step.find(HEAD)?..];
     let function = &function[..function.find("$$;")? + "$$;".len()];
     let guard = match mutation {
         Mutation::Fence => WITHOUT_FENCE,

@@ -9,8 +9,8 @@
 //!
 //! | model | code |
 //! |---|---|
-//! | `database.rs` | `migrations/*_post_message.sql`, `*_claim_run.sql`; `store/src/{run,sweep,lease,record}.rs` |
-//! | `step.rs` | `migrations/*_commit_step.sql`, `store/src/step.rs` |
+//! | `database.rs` | `migrations/functions/{post_message,claim_run}.sql`; `store/src/{run,sweep,lease,record}.rs` |
+//! | `step.rs` | `migrations/functions/commit_step.sql`, `store/src/step.rs` |
 //! | `worker.rs` | `engine/src/{run_driver,drive,turn,tool_call,release,commit}.rs`, `domain/src/agent/mod.rs` |
 //! | `action.rs`, `protocol.rs` | which actions are possible and what they do: `worker/src/{worker,sweep,reaper,lease}.rs`, clients, time, faults |
 //!

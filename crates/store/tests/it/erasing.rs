@@ -18,8 +18,9 @@ use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};
 
 /// Tables without data of a user. The rows of a new table with such data belong into `erasing.sql`.
-const OF_NOBODY: [&str; 13] = [
+const OF_NOBODY: [&str; 14] = [
     "migrations",
+    "functions",
     "installation",
     "settings",
     "agents",

@@ -1,0 +1,53 @@
+-- Runs: one execution for an agentable, from the first unread message to an outcome.
+create table houston.runs (
+    id uuid primary key,
+    tenant_id uuid not null,
+    agentable_id uuid not null references houston.agentables,
+    -- why it was opened, unless a user's message opened it
+    mode text check (mode in ('feed_generation', 'agent_check_in')),
+    -- of a task's run: the mode of the run that created the task; for information only
+    origin_type text,
+    status text not null default 'queued',
+    attempt integer not null default 0,
+    epoch bigint not null default 0,
+    worker_id uuid,
+    -- the user, while a worker holds the run
+    held_for uuid,
+    -- the position of its first event
+    first_seq bigint not null,
+    iterations integer not null default 0,
+    input_tokens bigint not null default 0,
+    output_tokens bigint not null default 0,
+    cache_read_tokens bigint not null default 0,
+    cache_write_tokens bigint not null default 0,
+    reasoning_tokens bigint not null default 0,
+    -- sum of the calls with a price, in US dollars; null: unknown
+    cost numeric default 0,
+    -- number of calls without a price
+    unpriced_calls integer not null default 0,
+    model text,
+    error_code text,
+    error_message text,
+    -- the last event when the cancel was requested; null: none was
+    cancel_seq bigint,
+    -- who or what requested the cancel; null: the user
+    cancel_reason text,
+    -- it is cancelled because the agentable it works for is, so its end starts no run there
+    cancelled_with_parent boolean not null default false,
+    -- titles of the tasks that were cancelled together with it
+    cancelled_tasks text[],
+    tasks_started integer not null default 0,
+    created_at timestamptz not null default clock_timestamp(),
+    started_at timestamptz,
+    ended_at timestamptz
+) with (fillfactor = 70);
+
+-- The runs of a dead worker, and those that a worker must cancel.
+create index runs_in_flight on houston.runs (worker_id) where status = 'running';
+-- The held runs of a user: a few entries, however many wait. held_for is a separate column so that no other index fits
+-- this query.
+create index runs_held on houston.runs (held_for) where held_for is not null;
+-- Runs that wait for a worker, oldest first, and how the latest ones ended; for the health monitor.
+create index runs_waiting on houston.runs (created_at) where status in ('queued', 'retrying');
+create index runs_ended on houston.runs (ended_at, status) where ended_at is not null;
+create index runs_by_agentable on houston.runs (agentable_id, first_seq);

@@ -1,0 +1,34 @@
+-- The cost of model calls, in US dollars; null is an unknown cost. Sums contain the known costs, and have the number of
+-- calls without a price beside them.
+create table houston.model_calls (
+    run_id uuid not null,
+    -- the step that committed the answer; a call whose step was not committed has no row
+    write_id uuid not null,
+    tenant_id uuid not null,
+    agentable_id uuid not null,
+    iteration integer not null,
+    provider text not null,
+    model text not null,
+    input_tokens bigint not null,
+    output_tokens bigint not null,
+    cache_read_tokens bigint not null,
+    cache_write_tokens bigint not null,
+    reasoning_tokens bigint not null,
+    cost numeric,
+    -- the provider reported the cost itself
+    reported boolean not null,
+    created_at timestamptz not null,
+    primary key (run_id, write_id)
+);
+
+-- What each user spent on each day (UTC). A user's total is the sum of these rows: a total in houston.users would
+-- change a row that every post of the user reads.
+create table houston.spending (
+    user_id uuid not null,
+    day date not null,
+    tenant_id uuid not null,
+    cost numeric,
+    model_calls integer not null,
+    unpriced_calls integer not null,
+    primary key (user_id, day)
+) with (fillfactor = 50);
