@@ -55,7 +55,7 @@ pub struct ReadinessResponse {
 pub struct ReadinessChecks {
     /// `ok`, `slow` or `unavailable`.
     pub postgres: String,
-    /// `ok`, `older than this binary`, `newer than this binary` or `unknown`.
+    /// `ok`, `older than this binary`, `newer than this binary`, `functions of another version` or `unknown`.
     pub schema: String,
     /// `ok`; `full` when Postgres cannot write; or `unknown`.
     pub disk: String,

@@ -70,6 +70,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
             Ok(()) => ("ok", "ok"),
             Err(Error::SchemaOlder { .. }) => ("ok", "older than this binary"),
             Err(Error::SchemaNewer { .. }) => ("ok", "newer than this binary"),
+            Err(Error::FunctionsDiffer { .. }) => ("ok", "functions of another version"),
             Err(_) => return ("unavailable", "unknown", "unknown"),
         };
         (postgres, schema, if app.disk.is_full(app.store()).await { "full" } else { "ok" })

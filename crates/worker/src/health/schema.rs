@@ -10,7 +10,9 @@ pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
             Ok(()) => Ok(Finding::ok("the version this binary expects")),
             // An upgrade is under way: running processes continue, but this binary would not start any more.
             Err(error @ Error::SchemaNewer { .. }) => Ok(Finding::warn(error.to_string())),
-            Err(error @ Error::SchemaOlder { .. }) => Ok(Finding::red(error.to_string())),
+            Err(error @ (Error::SchemaOlder { .. } | Error::FunctionsDiffer { .. })) => {
+                Ok(Finding::red(error.to_string()))
+            }
             Err(error) => Err(error),
         }
     })
