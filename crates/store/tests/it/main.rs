@@ -24,6 +24,8 @@ mod post;
 #[cfg(test)]
 mod reading;
 #[cfg(test)]
+mod schema;
+#[cfg(test)]
 mod session_search;
 #[cfg(test)]
 mod sessions;

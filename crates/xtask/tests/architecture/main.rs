@@ -14,6 +14,8 @@ mod faults;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod functions;
+#[cfg(test)]
 mod imports;
 #[cfg(test)]
 mod manifests;

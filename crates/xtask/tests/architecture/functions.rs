@@ -1,0 +1,122 @@
+//! The files of `migrations/functions`: what they define, their comments and their length.
+
+use std::fs;
+
+use crate::workspace::root;
+
+/// Maximum number of lines of a file.
+const MAX_LINES: usize = 400;
+
+/// Maximum number of characters of a line.
+const MAX_WIDTH: usize = 120;
+
+/// Maximum number of lines of a function's body.
+const MAX_BODY: usize = 60;
+
+/// Functions with a longer body, its maximum number of lines, and the reason. They hold decisions that will move into
+/// Rust soon, so this list may only shrink.
+const LONGER: [(&str, usize, &str); 3] = [
+    ("claim_run", 112, "locks, counts deaths, reads messages and opens the attempt, in one round trip"),
+    ("commit_step", 198, "the fence, all writes of a step and the end of a run, in one round trip"),
+    ("post_message", 96, "the key, the limits, the message and its events, in one round trip"),
+];
+
+/// The function whose statement is built at run time, because it contains the schema of an extension.
+const BUILT: &str = "likeness";
+
+/// A file: the name without `.sql`, and its text.
+fn files() -> Vec<(String, String)> {
+    let mut files: Vec<(String, String)> = fs::read_dir(root().join("migrations/functions"))
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            assert!(path.extension().is_some_and(|extension| extension == "sql"), "{}", path.display());
+            (path.file_stem().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap())
+        })
+        .collect();
+    files.sort();
+    assert!(files.len() > 10, "this test finds only {} files", files.len());
+    files
+}
+
+/// The number of lines of the longest body in a file.
+fn longest_body(text: &str) -> usize {
+    text.split("$$").skip(1).step_by(2).map(|body| body.trim().lines().count()).max().unwrap_or(0)
+}
+
+#[test]
+fn function_files_define_only_their_function() {
+    const STATEMENTS: [&str; 9] =
+        ["alter", "create", "delete", "do", "drop", "grant", "insert", "set", "update"];
+    let mut wrong = Vec::new();
+    for (name, text) in files() {
+        let head = format!("create or replace function houston.{name}(");
+        let built = |line: &str| name == BUILT && line == "do $do$";
+        // Bodies are indented.
+        let statements: Vec<&str> = text
+            .lines()
+            .filter(|line| line.split(' ').next().is_some_and(|word| STATEMENTS.contains(&word)))
+            .collect();
+        if !statements.iter().any(|line| line.starts_with(&head)) {
+            wrong.push(format!("{name}.sql does not contain `{head}`"));
+        }
+        let others = statements.into_iter().filter(|line| !line.starts_with(&head) && !built(line));
+        wrong.extend(others.map(|line| format!("{name}.sql contains `{line}`")));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn functions_have_a_comment() {
+    let mut wrong = Vec::new();
+    for (name, text) in files() {
+        let mut before = "";
+        for line in text.lines() {
+            let begins = line.starts_with("create ") && name != BUILT || line.starts_with("do ");
+            if begins && !before.starts_with("-- ") {
+                wrong.push(format!("{name}.sql: a comment before `{line}` must say what the function does"));
+            }
+            before = line;
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn functions_are_short() {
+    let mut wrong = Vec::new();
+    for (name, text) in files() {
+        let lines = text.lines().count();
+        if lines > MAX_LINES {
+            wrong.push(format!("{name}.sql has {lines} lines of {MAX_LINES}"));
+        }
+        let wide = text.lines().filter(|line| line.chars().count() > MAX_WIDTH);
+        wrong.extend(
+            wide.map(|line| format!("{name}.sql: this line has more than {MAX_WIDTH} characters: {line}")),
+        );
+        let (body, longer) = (longest_body(&text), LONGER.iter().find(|(longer, ..)| *longer == name));
+        match longer {
+            None if body > MAX_BODY => {
+                wrong.push(format!("a body in {name}.sql has {body} lines of {MAX_BODY}"));
+            }
+            Some(&(_, most, reason)) if body > most => {
+                wrong.push(format!("the body in {name}.sql has grown to {body} lines of {most} ({reason})"));
+            }
+            Some(&(_, most, _)) if body < most => {
+                wrong.push(format!(
+                    "the body in {name}.sql has only {body} lines: lower its number in LONGER"
+                ));
+            }
+            _ => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn exceptions_for_functions_are_needed() {
+    let files = files();
+    let longer = |name: &str| files.iter().any(|(file, text)| file == name && longest_body(text) > MAX_BODY);
+    let wrong: Vec<_> = LONGER.iter().filter(|(name, ..)| !longer(name)).collect();
+    assert!(wrong.is_empty(), "LONGER lists functions that are short enough: {wrong:?}");
+}
