@@ -42,7 +42,7 @@ declare
 begin
     -- Checked before any lock, so that many hints for a user at the limit cause reads only.
     select k.user_id into v_user from houston.run_locks k where k.agentable_id = p_agentable;
-    if houston.places_left(v_user, p_agentable, p_max_running) < 1 then
+    if houston.free_slots(v_user, p_agentable, p_max_running) < 1 then
         return;
     end if;
     select k.* into l from houston.run_locks k
@@ -58,7 +58,7 @@ begin
     end if;
     -- Counted again, one claim of the user at a time. Locks with a single key belong to the workers' leases.
     perform pg_advisory_xact_lock(1, hashtext(l.user_id::text));
-    if houston.places_left(l.user_id, p_agentable, p_max_running) < 1 then
+    if houston.free_slots(l.user_id, p_agentable, p_max_running) < 1 then
         return;
     end if;
     v_died := l.died_with;

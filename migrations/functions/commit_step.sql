@@ -230,7 +230,7 @@ begin
                and k.agentable_id <> p_agentable
              order by k.due_at limit p_max_running);
         if cardinality(waiting) > 0 then
-            waiting := waiting[:houston.places_left(l.user_id, p_agentable, p_max_running)];
+            waiting := waiting[:houston.free_slots(l.user_id, p_agentable, p_max_running)];
             waiting_kinds := array(select a.kind from unnest(waiting) with ordinality as w (id, n)
                                      join houston.agentables a on a.id = w.id order by w.n);
         end if;

@@ -114,7 +114,7 @@ begin
         perform pg_notify('houston', format('1 cancel %s %s', p_agentable, run_id));
     end if;
     if ring then
-        ring := houston.places_left(v_user, p_agentable, p_max_running) > 0;
+        ring := houston.free_slots(v_user, p_agentable, p_max_running) > 0;
     end if;
     if p_notify and ring then
         perform pg_notify('houston', format('1 post %s', p_agentable));

@@ -59,7 +59,7 @@ begin
                                                      'message_id', houston.shown('msg', p_message)))
            ) as e (before, message_id, data)
      where e.data is not null;
-    if v_free and houston.places_left(v_user, p_agentable, p_max_running) > 0 then
+    if v_free and houston.free_slots(v_user, p_agentable, p_max_running) > 0 then
         perform pg_notify('houston', format('1 post %s', p_agentable));
     end if;
     return next;

@@ -43,6 +43,7 @@ pub mod runtime_state;
 pub mod schedule;
 pub mod session;
 pub mod statistics;
+pub mod step;
 pub mod storable;
 pub mod task;
 pub mod team;

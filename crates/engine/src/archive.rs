@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use houston_domain::agent::budget::Spent;
 use houston_domain::id::RunId;
-use houston_store::cost::ModelCall;
+use houston_domain::step::ModelCall;
 use houston_store::session_summary::{NewSummary, PendingSummary};
 use tokio_util::sync::CancellationToken;
 

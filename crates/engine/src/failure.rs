@@ -8,9 +8,9 @@ use houston_domain::message::{MessageType, Source};
 use houston_domain::model::{ModelError, Usage};
 use houston_domain::retry::{FailedRun, PlannedRetry};
 use houston_domain::run::RunStatus;
+use houston_domain::step::{Ending, NewMessage, RunTransition, Step};
 use houston_domain::tool_call::ToolResponse;
 use houston_store::claim::ClaimedRun;
-use houston_store::step::{Ending, NewMessage, RunTransition, Step};
 
 use crate::drive::DriveOutcome;
 use crate::engine::Engine;

@@ -6,8 +6,8 @@ use houston_domain::id::MessageId;
 use houston_domain::intervention::Intervention;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::step::{Ending, RunTransition};
 use houston_domain::tool_call::ToolResponse;
-use houston_store::step::{Ending, RunTransition};
 
 use crate::drive::DriveOutcome;
 use crate::error::Interrupted;

@@ -2,10 +2,10 @@
 //! id, and the tool `read_result` is offered from then on.
 
 use houston_domain::history::{Block, Role};
+use houston_domain::step::LargeResult;
+use houston_domain::step::Step;
 use houston_domain::tool_call::{Record, ToolResponse};
 use houston_domain::tool_result::preview;
-use houston_store::step::Step;
-use houston_store::tool_result::LargeResult;
 use houston_tools::Offer;
 use houston_tools::builtin::READ_RESULT;
 

@@ -8,10 +8,10 @@ use houston_domain::event::Event;
 use houston_domain::id::MessageId;
 use houston_domain::model::{ModelError, Usage};
 use houston_domain::run::RunStatus;
+use houston_domain::step::{Ending, RunTransition, Step};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
-use houston_store::step::{Ending, RunTransition, Step};
 use serde_json::json;
 
 use crate::commit::add_message;

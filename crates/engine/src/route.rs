@@ -6,12 +6,12 @@ use std::time::Duration;
 use houston_domain::event::{Event, Live};
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::model::Usage;
+use houston_domain::step::RunTransition;
 use houston_domain::storable::storable;
 use houston_domain::team::{RoutedBy, RouterKind};
 use houston_llm::{Answer, AnswerSchema, Model, Request, SystemPart, call};
 use houston_store::history::RunContext;
 use houston_store::serving::{ServingAgent, ServingTeam};
-use houston_store::step::RunTransition;
 use serde_json::json;
 
 use crate::agents::ROUTING;

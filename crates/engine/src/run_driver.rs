@@ -15,11 +15,11 @@ use houston_domain::frame::FrameMark;
 use houston_domain::id::MessageId;
 use houston_domain::local_time::parse_zone;
 use houston_domain::model::Usage;
+use houston_domain::step::ModelCall;
 use houston_domain::tool_call::ToolResponse;
 use houston_llm::{ContextBudget, Description, Switch, SystemPart};
 use houston_store::Store;
 use houston_store::claim::ClaimedRun;
-use houston_store::cost::ModelCall;
 use houston_tools::Offer;
 
 use crate::answering_agent::AnsweringAgent;

@@ -7,9 +7,9 @@ use chrono::{DateTime, Utc};
 use houston_domain::agent::budget::{Budget, OverBudget, Spent};
 use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelError, ModelErrorCode, StopReason};
+use houston_domain::step::ModelCall;
 use houston_domain::storable::storable;
 use houston_llm::{Model, Request, SystemPart, call, tokens};
-use houston_store::cost::ModelCall;
 
 use crate::spending::Prices;
 

@@ -6,10 +6,10 @@ use houston_domain::error_message::{ErrorMessage, user_text};
 use houston_domain::event::Event;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::step::ModelCall;
+use houston_domain::step::{Ending, RunTransition};
 use houston_domain::tool_call::ToolResponse;
 use houston_llm::{Description, Model, Price};
-use houston_store::cost::ModelCall;
-use houston_store::step::{Ending, RunTransition};
 use rust_decimal::Decimal;
 
 use crate::drive::DriveOutcome;

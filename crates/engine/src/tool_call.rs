@@ -9,10 +9,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use houston_domain::id::MessageId;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::step::{RunTransition, Step};
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
 use houston_store::history::CommittedIntent;
-use houston_store::step::{RunTransition, Step};
 use houston_tools::{CallContext, CheckOutcome, Plan};
 
 use crate::drive::DriveOutcome;

@@ -9,9 +9,9 @@ use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::step::{Intent, NewMessage, RunTransition, Step};
 use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
-use houston_store::step::{Intent, NewMessage, RunTransition, Step};
 use houston_tools::Plan;
 use serde_json::{Value, json};
 

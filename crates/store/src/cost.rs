@@ -7,27 +7,11 @@ use chrono::{DateTime, NaiveDate, Utc};
 use houston_domain::agent::budget::Spent;
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
 use houston_domain::model::Usage;
+use houston_domain::step::ModelCall;
 use rust_decimal::Decimal;
-
-use serde::Serialize;
 
 use crate::error::Result;
 use crate::pool::Store;
-
-/// An answered model call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ModelCall {
-    /// The part before the slash in `anthropic/claude-…`.
-    pub provider: String,
-    /// The part after the slash.
-    pub model: String,
-    /// The iteration of the run, from 1.
-    pub iteration: u32,
-    /// Tokens used, and their cost if it is known.
-    pub usage: Usage,
-    /// Whether the provider itself reported the cost.
-    pub reported: bool,
-}
 
 /// A stored model call.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 //! 1. [`Store::post_message`] stores a message and opens a run.
 //! 2. [`Store::claim_run`] takes the lock and returns a [`claim::Fence`]; [`Store::run_context`] reads what the run
 //!    starts from.
-//! 3. [`Store::commit`] writes each [`step::Step`] behind the fence. A tool that writes Houston's own tables does so in
+//! 3. [`Store::commit`] writes each [`Step`](houston_domain::step::Step) behind the fence. A tool that writes Houston's own tables does so in
 //!    a [`record::FencedTx`] from [`Store::begin_fenced`], which is committed together with the step.
-//! 4. The last step ([`step::RunTransition::Complete`], …) ends the run and releases the lock.
+//! 4. The last step ([`RunTransition::Complete`](houston_domain::step::RunTransition::Complete), …) ends the run and releases the lock.
 //!
 //! [`Store::due`] finds runs whose hint was lost, [`Store::reap`] and [`Store::orphans`] those of dead workers.
 //!
@@ -19,6 +19,9 @@
 //! - Every write of a run goes through [`Store::commit`] (or a [`record::FencedTx`]): it first locks the
 //!   agentable's row in `run_locks` by epoch and token, and changes nothing when the caller's claim has been
 //!   superseded (a zombie).
+//! - Posts and steps are written in batches: a statement writes what was submitted while the one before it ran, waits for
+//!   no lock, and leaves out what does not fit. What it leaves out is written alone, and so is every item of a batch that
+//!   fails: no item suffers from another.
 //! - Positions (`seq`, `position`) are handed out under that row's lock, so they have no gaps and no reader can
 //!   overtake a slow writer.
 //! - A transaction that gives an agentable a reason to run also sets `wake`; the sweep reads nothing else. A lost
@@ -53,6 +56,7 @@
 pub mod agent;
 pub mod agentable;
 pub mod api_key;
+mod batcher;
 mod bound;
 pub mod cancel;
 pub mod check_in;

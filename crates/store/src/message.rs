@@ -11,6 +11,8 @@ use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey};
 use crate::pool::Store;
 
+pub(crate) mod batch;
+
 /// A user's message to be posted, as in a request with the body
 /// `{"content": "hi", "metadata": {"source": "ios"}, "double_texting": "interrupt"}`. The caller assigns the ids.
 #[derive(Debug, Clone, Copy)]
@@ -154,6 +156,9 @@ impl Store {
         post: &NewPost<'_>,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Created<Posted>> {
+        if let Some(posted) = self.post_in_batch(tenant, agentable, post, key).await {
+            return Ok(Created::New(posted));
+        }
         let row = sqlx::query!(
             r#"-- store::message::post
             select message_id, run_id, seq, created_at, replayed as "replayed!", key_reused, opened, ring as "ring!"

@@ -10,9 +10,12 @@ use sqlx::{ConnectOptions, Connection};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::team::TeamLimits;
 
+use crate::batcher::Batcher;
 use crate::error::Result;
 use crate::fairness::Fairness;
+use crate::message::batch::Posts;
 use crate::session::Archiving;
+use crate::step::batch::Steps;
 
 /// How to reach Postgres.
 #[derive(Clone, PartialEq, Eq)]
@@ -56,6 +59,8 @@ pub struct Store {
     pub(crate) archiving: Arc<Archiving>,
     pub(crate) knowledge_limits: KnowledgeLimits,
     pub(crate) team_limits: TeamLimits,
+    pub(crate) posts: Arc<Batcher<Posts>>,
+    pub(crate) steps: Arc<Batcher<Steps>>,
 }
 
 /// Connect options. The time-outs are part of the fence: a worker that is paused inside a transaction must not
@@ -87,7 +92,8 @@ impl Store {
     /// Replaces the default [`Fairness`] limits.
     #[must_use]
     pub fn with_fairness(self, fairness: Fairness) -> Self {
-        Self { fairness, ..self }
+        let (posts, steps) = batchers(fairness, &self.pool);
+        Self { fairness, posts, steps, ..self }
     }
 
     /// Sets which sessions are closed, and when. By default none is.
@@ -135,9 +141,13 @@ impl Store {
     /// A store on an existing pool, with default limits; for tests.
     #[must_use]
     pub fn from_pool(pool: PgPool) -> Self {
+        let fairness = Fairness::default();
+        let (posts, steps) = batchers(fairness, &pool);
         Self {
             pool,
-            fairness: Fairness::default(),
+            posts,
+            steps,
+            fairness,
             archiving: Arc::default(),
             knowledge_limits: KnowledgeLimits::default(),
             team_limits: TeamLimits::default(),
@@ -176,6 +186,12 @@ impl Store {
     pub async fn close(&self) {
         self.pool.close().await;
     }
+}
+
+fn batchers(fairness: Fairness, pool: &PgPool) -> (Arc<Batcher<Posts>>, Arc<Batcher<Steps>>) {
+    let max_running = fairness.running();
+    let posts = Posts { max_running, max_pending: fairness.pending() };
+    (Arc::new(Batcher::new(posts, pool)), Arc::new(Batcher::new(Steps { max_running }, pool)))
 }
 
 /// Connects once, without the pool: the pool retries silently and would only report that it timed out.

@@ -14,8 +14,9 @@ use crate::learning::{self, NewLearning};
 use crate::note::{self, NewNote};
 use crate::pool::Store;
 use crate::session_search;
-use crate::step::{Commit, Step, commit};
+use crate::step::{Commit, commit};
 use crate::tool_result;
+use houston_domain::step::Step;
 
 mod knowledge;
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use houston_domain::id::{AgentableId, SessionId, TenantId};
 use sqlx::types::Json;
 
-use crate::cost::ModelCall;
 use crate::error::Result;
 use crate::pool::Store;
 use crate::session::seconds;
+use houston_domain::step::ModelCall;
 
 /// A session whose summary is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,145 +3,22 @@
 use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::frame::MessageBlock;
-use houston_domain::history::Entry;
-use houston_domain::id::{MessageId, RunId, WriteId};
-use houston_domain::message::{MessageType, Source};
-use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
-use houston_domain::tool_call::{EffectClass, ToolResponse};
+use houston_domain::step::{Ending, ModelCall, RunTransition, Step};
+use houston_domain::tool_call::ToolResponse;
 use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::claim::Fence;
-use crate::cost::ModelCall;
 use crate::error::{Error, Result};
 use crate::event::stream_metadata;
 use crate::fairness::Fairness;
 use crate::pool::Store;
 use crate::sweep::Due;
 
-/// A thread message that the step adds.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewMessage {
-    /// The message's id.
-    pub id: MessageId,
-    /// Index of the step event it belongs to, from 0; the message takes that event's position.
-    pub event: usize,
-    /// Who wrote it: `agent`, `error`, …
-    pub source: Source,
-    /// Text, or a tool cell.
-    pub message_type: MessageType,
-    /// The text, or the tool's name for a cell.
-    pub content: String,
-    /// The message's metadata, a JSON object.
-    pub metadata: Value,
-}
-
-/// An intent: a tool call that is about to execute.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Intent {
-    /// The call id the model gave it.
-    pub call: String,
-    /// The tool's name.
-    pub name: String,
-    /// What may be repeated after a crash.
-    pub effect: EffectClass,
-    /// The thread message (tool cell) that shows the call.
-    pub cell: MessageId,
-}
-
-/// What the step does with the run and its lock.
-#[derive(Debug, Clone, PartialEq)]
-pub enum RunTransition {
-    /// Keep the lock and continue.
-    Continue {
-        /// Whether unread messages enter the history now (not while tool calls are open).
-        read: bool,
-        /// The `StepFinished` event, if this step ends an iteration.
-        event: Option<Event>,
-    },
-    /// End the run, unless unread messages have arrived: then continue with them. A run with a cancel request ends
-    /// as cancelled instead and reads nothing more; the same holds for `Terminate`.
-    Complete {
-        /// The `RunFinished` event.
-        event: Event,
-        /// The `StepFinished` event, written instead if the run continues.
-        continue_event: Event,
-        /// The outcome.
-        ending: Ending,
-    },
-    /// End the run even if messages are unread; they open the next run.
-    Terminate {
-        /// The `RunFinished` event.
-        event: Event,
-        /// The outcome.
-        ending: Ending,
-    },
-    /// Release the lock until the next attempt is due.
-    Retry {
-        /// The `RetryScheduled` event.
-        event: Event,
-        /// When the next attempt is due.
-        at: DateTime<Utc>,
-        /// Whether this attempt counts towards the limit of failed attempts.
-        counts: bool,
-        /// Why this attempt failed.
-        ending: Ending,
-    },
-    /// Release the lock now, so that another worker continues (hand-over).
-    Release {
-        /// The `HandedOver` event.
-        event: Event,
-    },
-}
-
-/// The outcome of a run or an attempt.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ending {
-    /// The status the run gets.
-    pub status: RunStatus,
-    /// Id for the run that unread messages open, if there are any.
-    pub next_run: RunId,
-    /// The error code, as in `MODEL_UNAVAILABLE`, if it failed.
-    pub error_code: Option<String>,
-    /// The error text for people.
-    pub error_message: Option<String>,
-}
-
-/// One step. It is committed once, however often it is sent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Step {
-    /// Identifies the step: the same in every retry.
-    pub write: WriteId,
-    /// The run.
-    pub run: RunId,
-    /// History entries, in order.
-    pub entries: Vec<Entry>,
-    /// Events, in order, without those in `transition`.
-    pub events: Vec<Event>,
-    /// Thread messages. The error message of a run replaces its earlier version.
-    pub messages: Vec<NewMessage>,
-    /// Intents: calls about to execute.
-    pub intents: Vec<Intent>,
-    /// Call id and response of calls whose intent was committed earlier.
-    pub responses: Vec<(String, ToolResponse)>,
-    /// Tool outputs too large for the history; entries and events hold a preview and the id.
-    pub large_results: Vec<crate::tool_result::LargeResult>,
-    /// New metadata of tool cells, by message id.
-    pub cells: Vec<(MessageId, Value)>,
-    /// Iterations of the run so far.
-    pub iterations: u32,
-    /// Tokens used since the previous step.
-    pub usage: Usage,
-    /// The model that was called, as `provider/model`.
-    pub model: Option<String>,
-    /// The model call whose answer this step commits, with its cost.
-    pub call: Option<ModelCall>,
-    /// What happens to the run and its lock.
-    pub transition: RunTransition,
-}
+pub(crate) mod batch;
 
 /// The result of a commit.
 #[derive(Debug, Clone, PartialEq)]
@@ -180,8 +57,8 @@ struct Parts<'a> {
     retry_at: Option<DateTime<Utc>>,
 }
 
-impl RunTransition {
-    fn parts(&self) -> Parts<'_> {
+impl<'a> Parts<'a> {
+    fn of(transition: &'a RunTransition) -> Self {
         let mut parts = Parts {
             then: "go_on",
             read: false,
@@ -191,29 +68,29 @@ impl RunTransition {
             status: None,
             retry_at: None,
         };
-        match self {
-            Self::Continue { read, event } => {
+        match transition {
+            RunTransition::Continue { read, event } => {
                 parts.read = *read;
                 parts.go_on = event.as_ref();
             }
-            Self::Complete { event, continue_event, ending } => {
+            RunTransition::Complete { event, continue_event, ending } => {
                 parts.then = "finish";
                 parts.last = Some(event);
                 parts.go_on = Some(continue_event);
                 parts.ending = Some(ending);
             }
-            Self::Terminate { event, ending } => {
+            RunTransition::Terminate { event, ending } => {
                 parts.then = "end";
                 parts.last = Some(event);
                 parts.ending = Some(ending);
             }
-            Self::Retry { event, at, counts, ending } => {
+            RunTransition::Retry { event, at, counts, ending } => {
                 parts.then = if *counts { "retry" } else { "hand_over" };
                 parts.last = Some(event);
                 parts.ending = Some(ending);
                 parts.retry_at = Some(*at);
             }
-            Self::Release { event } => {
+            RunTransition::Release { event } => {
                 parts.then = "hand_over";
                 parts.last = Some(event);
                 parts.status = Some(RunStatus::Queued.as_str());
@@ -233,7 +110,10 @@ impl Store {
     /// [`Error::Fenced`] when another worker has claimed the run: stop and write nothing. [`Error::Database`] when
     /// Postgres fails: the outcome is unknown, send the same step again.
     pub async fn commit(&self, fence: &Fence, step: &Step) -> Result<Commit> {
-        let done = self.commit_whole(fence, step).await?;
+        let done = match self.commit_in_batch(fence, step).await {
+            Some(done) => Commit::Done(done),
+            None => self.commit_whole(fence, step).await?,
+        };
         if matches!(step.transition, RunTransition::Complete { .. } | RunTransition::Terminate { .. }) {
             houston_faults::fault!("C14")?;
         }
@@ -249,7 +129,7 @@ pub(crate) async fn commit(
     step: &Step,
     fairness: Fairness,
 ) -> Result<Commit> {
-    let parts = step.transition.parts();
+    let parts = Parts::of(&step.transition);
     let roles: Vec<&str> = step.entries.iter().map(|entry| entry.role.as_str()).collect();
     let contents: Vec<_> = step.entries.iter().map(|entry| Json(&entry.content)).collect();
     let events: Vec<_> = step.events.iter().map(Json).collect();
@@ -366,7 +246,7 @@ fn committed(
     (continued, opened): (bool, bool),
     cancelled_by: Option<String>,
 ) -> Vec<Committed> {
-    let parts = step.transition.parts();
+    let parts = Parts::of(&step.transition);
     let last = if continued || parts.last.is_none() { parts.go_on } else { parts.last };
     let mut events: Vec<Committed> = step
         .events

@@ -6,9 +6,9 @@ use houston_domain::id::{AgentableId, RunId, TenantId, WriteId};
 use sqlx::types::Json;
 use std::time::Duration;
 
-use crate::cost::ModelCall;
 use crate::error::Result;
 use crate::pool::Store;
+use houston_domain::step::ModelCall;
 
 /// A request for a title, taken by a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]

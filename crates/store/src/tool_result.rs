@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ResultId, RunId, TenantId};
+use houston_domain::step::{LargeResult, Step};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_domain::tool_result::{self, ResultQuery};
 use sqlx::PgConnection;
@@ -10,20 +11,7 @@ use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 use crate::record::Owner;
-use crate::step::{Commit, Step, commit};
-
-/// A tool output too large for the history, which holds its beginning and the id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LargeResult {
-    /// The result's id.
-    pub id: ResultId,
-    /// The id of the call it answers.
-    pub call: String,
-    /// The tool's name.
-    pub tool: String,
-    /// The whole output.
-    pub content: String,
-}
+use crate::step::{Commit, commit};
 
 /// Inserts the results, under the fence of the step.
 pub(crate) async fn insert(

@@ -9,10 +9,11 @@ use houston_domain::id::{AgentableId, MessageId, RunId, WorkerId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::step::ModelCall;
+use houston_domain::step::{Ending, NewMessage, RunTransition, Step};
 use houston_store::claim::{ClaimedRun, CrashPolicy};
-use houston_store::cost::ModelCall;
 use houston_store::lease::LeaseConnection;
-use houston_store::step::{Commit, CommittedStep, Ending, NewMessage, RunTransition, Step};
+use houston_store::step::{Commit, CommittedStep};
 use serde_json::{Value, json};
 
 use crate::test_api::TestApi;

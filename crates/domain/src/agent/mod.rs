@@ -256,7 +256,6 @@ impl AgentRun {
             return None;
         }
         let entry = Entry::user(texts.into_iter().map(Block::text).collect());
-        // A message may ask for what the tool was just used for.
         self.count_streak(&[]);
         self.message_sent = false;
         self.was_declined = false;

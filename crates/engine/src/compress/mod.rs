@@ -13,10 +13,11 @@ use houston_domain::compression::{self, CompressionReason, TailPolicy, TokenEsti
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry};
 use houston_domain::model::Usage;
+use houston_domain::step::{RunTransition, Step};
 use houston_llm::tokens;
 use houston_store::compression::{Metrics, NewCompression};
 use houston_store::record::Owner;
-use houston_store::step::{Commit, CommittedStep, RunTransition, Step};
+use houston_store::step::{Commit, CommittedStep};
 
 use crate::error::Interrupted;
 use crate::run_driver::RunDriver;

@@ -70,7 +70,7 @@ impl Store {
                and (l.next_attempt_at is null or l.next_attempt_at <= clock_timestamp())
                and w.since < now() - make_interval(secs => $1)
                -- Those of a user who has as many runs as may be wait for their turn.
-               and houston.places_left(l.user_id, l.agentable_id, $4) > 0
+               and houston.free_slots(l.user_id, l.agentable_id, $4) > 0
              order by w.since limit $2"#,
             seconds(after),
             batch,

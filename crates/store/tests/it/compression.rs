@@ -7,14 +7,15 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::id::RunId;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::run::RunStatus;
+use houston_domain::step::LargeResult;
+use houston_domain::step::RunTransition;
 use houston_domain::tool_call::{Record, ToolResponse};
 use houston_domain::tool_result::ResultQuery;
 use houston_store::claim::ClaimedRun;
 use houston_store::compression::{Metrics, NewCompression};
 use houston_store::history::RunContext;
 use houston_store::record::Owner;
-use houston_store::step::{Commit, RunTransition};
-use houston_store::tool_result::LargeResult;
+use houston_store::step::Commit;
 
 use crate::step::{answer, done, ending, finished};
 use crate::test_store::TestStore;

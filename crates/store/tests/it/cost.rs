@@ -1,9 +1,11 @@
 use houston_domain::agent::budget::Spent;
 use houston_domain::id::UserId;
 use houston_domain::model::Usage;
+use houston_domain::step::ModelCall;
+use houston_domain::step::{RunTransition, Step};
 use houston_store::Error;
-use houston_store::cost::{Cost, ModelCall};
-use houston_store::step::{Commit, RunTransition, Step};
+use houston_store::cost::Cost;
+use houston_store::step::Commit;
 
 use crate::step::{answer, done};
 use crate::test_store::TestStore;

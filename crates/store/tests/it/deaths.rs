@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, RunToken, WorkerId};
+use houston_domain::step::RunTransition;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::lease::LeaseConnection;
-use houston_store::step::RunTransition;
 
 use crate::fairness::{goals_of, post_to};
 use crate::step::done;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use houston_domain::id::{AgentableId, ErasureId, UserId};
 use houston_domain::run::RunStatus;
+use houston_domain::step::RunTransition;
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
 use houston_store::conversation::{ExportOptions, NewConversation, Origin};
@@ -11,7 +12,6 @@ use houston_store::erasure::sweep::Swept;
 use houston_store::erasure::{Requested, Target};
 use houston_store::idempotency::Created;
 use houston_store::serving::ServedBy;
-use houston_store::step::RunTransition;
 use serde_json::Value;
 
 use crate::step::{ending, finished};

@@ -3,12 +3,13 @@ use std::collections::HashSet;
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::id::{AgentableId, UserId};
 use houston_domain::run::RunStatus;
+use houston_domain::step::RunTransition;
 use houston_store::agentable::NewAgentable;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::lease::LeaseConnection;
 use houston_store::message::{NewPost, Posted};
-use houston_store::step::{Commit, CommittedStep, RunTransition};
+use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Fairness};
 use serde_json::Value;
 

@@ -4,10 +4,10 @@ use houston_domain::id::{FeedItemId, LearningId, MemoryId, NoteId};
 use houston_domain::knowledge::{
     KnowledgeAction, KnowledgeLimits, ListQuery, ProfileChange, ProfileList, PromptLimits,
 };
+use houston_domain::step::RunTransition;
 use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use houston_store::claim::ClaimedRun;
 use houston_store::record::Owner;
-use houston_store::step::RunTransition;
 use uuid::Uuid;
 
 use crate::test_store::{TestStore, goal};

@@ -4,9 +4,10 @@ use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::message::MessageStatus;
 use houston_domain::run::RunStatus;
+use houston_domain::step::RunTransition;
 use houston_store::Fairness;
 use houston_store::claim::ClaimedRun;
-use houston_store::step::{Commit, RunTransition};
+use houston_store::step::Commit;
 
 use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};

@@ -3,12 +3,12 @@
 use chrono::NaiveDate;
 use houston_domain::id::SessionId;
 use houston_domain::session::{CompletionReason, HistoryQuery, Timeframe};
+use houston_domain::step::RunTransition;
 use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use houston_store::claim::ClaimedRun;
 use houston_store::record::Owner;
 use houston_store::session::CloseOutcome;
 use houston_store::session_summary::NewSummary;
-use houston_store::step::RunTransition;
 
 use crate::sessions::{archiving, exchange, two_hours_pass};
 use crate::test_store::TestStore;

@@ -5,11 +5,12 @@ use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::{MessageStatus, MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::step::{Ending, NewMessage, RunTransition, Step};
 use houston_domain::tool_call::Record;
 use houston_store::Error;
 use houston_store::claim::ClaimedRun;
 use houston_store::record::Owner;
-use houston_store::step::{Commit, CommittedStep, Ending, NewMessage, RunTransition, Step};
+use houston_store::step::{Commit, CommittedStep};
 use serde_json::json;
 
 use crate::test_store::TestStore;

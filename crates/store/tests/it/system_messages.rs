@@ -13,11 +13,11 @@ use houston_domain::history::Block;
 use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::run::RunStatus;
+use houston_domain::step::RunTransition;
 use houston_store::agentable::NewAgentable;
 use houston_store::claim::ClaimedRun;
 use houston_store::conversation::{ExportOptions, NewConversation, Origin};
 use houston_store::history::RunContext;
-use houston_store::step::RunTransition;
 use serde_json::json;
 
 use crate::step::{answer, done, ending, finished};

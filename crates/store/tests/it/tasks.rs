@@ -6,11 +6,11 @@ use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::mode::Mode;
 use houston_domain::run::RunStatus;
+use houston_domain::step::{Ending, RunTransition};
 use houston_domain::task::TaskLimits;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::erasure::Target;
 use houston_store::record::Owner;
-use houston_store::step::{Ending, RunTransition};
 use houston_store::task::NewTask;
 use serde_json::json;
 

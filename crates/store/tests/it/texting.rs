@@ -4,11 +4,11 @@ use houston_domain::event::{Committed, Event};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::MessageStatus;
 use houston_domain::run::RunStatus;
+use houston_domain::step::RunTransition;
 use houston_store::Error;
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::listen::Notification;
 use houston_store::message::{Posted, ThreadMessage};
-use houston_store::step::RunTransition;
 
 use crate::step::{answer, done, ending, finished};
 use crate::test_store::TestStore;

@@ -1,6 +1,6 @@
 -- How many more runs of the user may be held, not counting the run of the agentable p_but. Runs whose worker is dead,
 -- and runs whose lock was released before they ended, do not count.
-create or replace function houston.places_left(p_user uuid, p_but uuid, p_max_running integer) returns integer
+create or replace function houston.free_slots(p_user uuid, p_but uuid, p_max_running integer) returns integer
 language plpgsql stable as $$
 declare
     v_held integer;

@@ -1,0 +1,164 @@
+//! Steps: what a run commits at once, and what a step changes ([`decision`]).
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::event::Event;
+use crate::history::Entry;
+use crate::id::{MessageId, ResultId, RunId, WriteId};
+use crate::message::{MessageType, Source};
+use crate::model::Usage;
+use crate::run::RunStatus;
+use crate::tool_call::{EffectClass, ToolResponse};
+
+pub mod decision;
+
+/// A thread message that the step adds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewMessage {
+    /// The message's id.
+    pub id: MessageId,
+    /// Index of the step event it belongs to, from 0; the message takes that event's position.
+    pub event: usize,
+    /// Who wrote it: `agent`, `error`, …
+    pub source: Source,
+    /// Text, or a tool cell.
+    pub message_type: MessageType,
+    /// The text, or the tool's name for a cell.
+    pub content: String,
+    /// The message's metadata, a JSON object.
+    pub metadata: Value,
+}
+
+/// An intent: a tool call that is about to execute.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Intent {
+    /// The call id the model gave it.
+    pub call: String,
+    /// The tool's name.
+    pub name: String,
+    /// What may be repeated after a crash.
+    pub effect: EffectClass,
+    /// The thread message (tool cell) that shows the call.
+    pub cell: MessageId,
+}
+
+/// A tool output too large for the history, which holds its beginning and the id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LargeResult {
+    /// The result's id.
+    pub id: ResultId,
+    /// The id of the call it answers.
+    pub call: String,
+    /// The tool's name.
+    pub tool: String,
+    /// The whole output.
+    pub content: String,
+}
+
+/// An answered model call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModelCall {
+    /// The part before the slash in `anthropic/claude-…`.
+    pub provider: String,
+    /// The part after the slash.
+    pub model: String,
+    /// The iteration of the run, from 1.
+    pub iteration: u32,
+    /// Tokens used, and their cost if it is known.
+    pub usage: Usage,
+    /// Whether the provider itself reported the cost.
+    pub reported: bool,
+}
+
+/// What the step does with the run and its lock.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunTransition {
+    /// Keep the lock and continue.
+    Continue {
+        /// Whether unread messages enter the history now (not while tool calls are open).
+        read: bool,
+        /// The `StepFinished` event, if this step ends an iteration.
+        event: Option<Event>,
+    },
+    /// End the run, unless unread messages have arrived: then continue with them. A run with a cancel request ends
+    /// as cancelled instead and reads nothing more; the same holds for `Terminate`.
+    Complete {
+        /// The `RunFinished` event.
+        event: Event,
+        /// The `StepFinished` event, written instead if the run continues.
+        continue_event: Event,
+        /// The outcome.
+        ending: Ending,
+    },
+    /// End the run even if messages are unread; they open the next run.
+    Terminate {
+        /// The `RunFinished` event.
+        event: Event,
+        /// The outcome.
+        ending: Ending,
+    },
+    /// Release the lock until the next attempt is due.
+    Retry {
+        /// The `RetryScheduled` event.
+        event: Event,
+        /// When the next attempt is due.
+        at: DateTime<Utc>,
+        /// Whether this attempt counts towards the limit of failed attempts.
+        counts: bool,
+        /// Why this attempt failed.
+        ending: Ending,
+    },
+    /// Release the lock now, so that another worker continues (hand-over).
+    Release {
+        /// The `HandedOver` event.
+        event: Event,
+    },
+}
+
+/// The outcome of a run or an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ending {
+    /// The status the run gets.
+    pub status: RunStatus,
+    /// Id for the run that unread messages open, if there are any.
+    pub next_run: RunId,
+    /// The error code, as in `MODEL_UNAVAILABLE`, if it failed.
+    pub error_code: Option<String>,
+    /// The error text for people.
+    pub error_message: Option<String>,
+}
+
+/// One step. It is committed once, however often it is sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Identifies the step: the same in every retry.
+    pub write: WriteId,
+    /// The run.
+    pub run: RunId,
+    /// History entries, in order.
+    pub entries: Vec<Entry>,
+    /// Events, in order, without those in `transition`.
+    pub events: Vec<Event>,
+    /// Thread messages. The error message of a run replaces its earlier version.
+    pub messages: Vec<NewMessage>,
+    /// Intents: calls about to execute.
+    pub intents: Vec<Intent>,
+    /// Call id and response of calls whose intent was committed earlier.
+    pub responses: Vec<(String, ToolResponse)>,
+    /// Tool outputs too large for the history; entries and events hold a preview and the id.
+    pub large_results: Vec<LargeResult>,
+    /// New metadata of tool cells, by message id.
+    pub cells: Vec<(MessageId, Value)>,
+    /// Iterations of the run so far.
+    pub iterations: u32,
+    /// Tokens used since the previous step.
+    pub usage: Usage,
+    /// The model that was called, as `provider/model`.
+    pub model: Option<String>,
+    /// The model call whose answer this step commits, with its cost.
+    pub call: Option<ModelCall>,
+    /// What happens to the run and its lock.
+    pub transition: RunTransition,
+}

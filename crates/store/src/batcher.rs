@@ -1,0 +1,175 @@
+//! Group commit: what callers submit while a statement runs is written by the next statement, together.
+//!
+//! A batch takes what is queued and never waits for more, so that a lone item is written at once. Each connection
+//! writes one batch at a time and belongs to its batcher, not to the pool: a pooled connection costs a round trip
+//! whenever it is returned.
+//!
+//! An item that is not written, for whatever reason, is given back to its caller, who writes it by itself. So one
+//! item that Postgres refuses fails no other: all items of its batch are written one by one.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPool};
+use sqlx::{ConnectOptions, PgConnection};
+use tokio::sync::{Mutex, OnceCell, mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use crate::error::{Error, Result};
+
+/// Most items of one statement. Larger batches save little and delay their first item.
+const MAX_ITEMS: usize = 32;
+/// Connections of one batcher, so that one batch is prepared while another is flushed to disk.
+const CONNECTIONS: usize = 2;
+/// Longest time for a batch, over the network too; the server itself gives up after `statement_timeout`.
+const TIMEOUT: Duration = Duration::from_secs(6);
+
+/// A statement that writes many items.
+pub(crate) trait Batch: Clone + Send + Sync + 'static {
+    /// What is written.
+    type Item: Send + 'static;
+    /// The result of an item that was written.
+    type Done: Send + 'static;
+    /// What two items of one statement must not share, such as the row they change.
+    type Key: Eq + Hash + Send;
+
+    /// The keys of an item.
+    fn keys(item: &Self::Item) -> impl Iterator<Item = Self::Key>;
+
+    /// Writes the items in one transaction. The result has `None` for each item that was not written.
+    fn write(
+        &self,
+        connection: &mut PgConnection,
+        items: &mut [Self::Item],
+    ) -> impl Future<Output = Result<Vec<Option<Self::Done>>>> + Send;
+}
+
+type Queued<B> = (<B as Batch>::Item, oneshot::Sender<<B as Batch>::Done>);
+
+/// Collects items and writes them in batches.
+pub(crate) struct Batcher<B: Batch> {
+    batch: B,
+    options: Arc<PgConnectOptions>,
+    /// Started at the first item, since only then a runtime is there for sure.
+    writers: OnceCell<Writers<B>>,
+}
+
+struct Writers<B: Batch> {
+    queue: mpsc::UnboundedSender<Queued<B>>,
+    /// Aborted when the batcher is dropped.
+    _tasks: JoinSet<()>,
+}
+
+impl<B: Batch> Batcher<B> {
+    pub(crate) fn new(batch: B, pool: &PgPool) -> Self {
+        let settings = [
+            // The lengths of a batch vary, its plan does not; planning the statement costs more than running it.
+            ("plan_cache_mode", "force_generic_plan"),
+            ("enable_hashjoin", "off"),
+            ("enable_mergejoin", "off"),
+            ("enable_seqscan", "off"),
+            ("enable_bitmapscan", "off"),
+            ("enable_material", "off"),
+            // Forbidden plans count as very expensive, which would start the compiler for each execution.
+            ("jit", "off"),
+        ];
+        let options = PgConnectOptions::clone(&pool.connect_options()).options(settings);
+        Self { batch, options: Arc::new(options), writers: OnceCell::new() }
+    }
+
+    /// Writes an item; `None` if it was not written, or if the outcome is unknown.
+    pub(crate) async fn submit(&self, item: B::Item) -> Option<B::Done> {
+        let writers = self.writers.get_or_init(async || self.start()).await;
+        let (done, written) = oneshot::channel();
+        writers.queue.send((item, done)).ok()?;
+        written.await.ok()
+    }
+
+    fn start(&self) -> Writers<B> {
+        let (queue, items) = mpsc::unbounded_channel();
+        let items = Arc::new(Mutex::new(items));
+        let mut tasks = JoinSet::new();
+        for _ in 0..CONNECTIONS {
+            let writer = Writer {
+                batch: self.batch.clone(),
+                options: Arc::clone(&self.options),
+                items: Arc::clone(&items),
+                connection: None,
+                behind: Vec::new(),
+            };
+            tasks.spawn(writer.run());
+        }
+        Writers { queue, _tasks: tasks }
+    }
+}
+
+impl<B: Batch> std::fmt::Debug for Batcher<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batcher").finish_non_exhaustive()
+    }
+}
+
+struct Writer<B: Batch> {
+    batch: B,
+    options: Arc<PgConnectOptions>,
+    items: Arc<Mutex<mpsc::UnboundedReceiver<Queued<B>>>>,
+    connection: Option<PgConnection>,
+    /// Items for the next batch of this writer.
+    behind: Vec<Queued<B>>,
+}
+
+impl<B: Batch> Writer<B> {
+    async fn run(mut self) {
+        loop {
+            let Some((mut items, callers)) = self.next().await else { return };
+            match tokio::time::timeout(TIMEOUT, self.write(&mut items)).await {
+                Ok(Ok(written)) => {
+                    for (caller, done) in callers.into_iter().zip(written) {
+                        if let Some(done) = done {
+                            // A caller that is gone needs no answer.
+                            let _ = caller.send(done);
+                        }
+                    }
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, items = items.len(), "batch failed, its items are written one by one");
+                    self.connection = None;
+                }
+                Err(_) => {
+                    tracing::warn!(items = items.len(), "batch timed out, its items are written one by one");
+                    self.connection = None;
+                }
+            }
+        }
+    }
+
+    /// What is queued; `None` when the batcher is gone. Items that share a key with an earlier one stay behind.
+    async fn next(&mut self) -> Option<(Vec<B::Item>, Vec<oneshot::Sender<B::Done>>)> {
+        let mut queued = std::mem::take(&mut self.behind);
+        if queued.is_empty() && self.items.lock().await.recv_many(&mut queued, MAX_ITEMS).await == 0 {
+            return None;
+        }
+        let mut keys = HashSet::new();
+        let (mut items, mut callers) = (Vec::new(), Vec::new());
+        for (item, caller) in queued {
+            if B::keys(&item).any(|key| keys.contains(&key)) {
+                self.behind.push((item, caller));
+                continue;
+            }
+            keys.extend(B::keys(&item));
+            items.push(item);
+            callers.push(caller);
+        }
+        Some((items, callers))
+    }
+
+    async fn write(&mut self, items: &mut [B::Item]) -> Result<Vec<Option<B::Done>>> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(self.options.connect().await.map_err(Error::from)?),
+        };
+        self.batch.write(connection, items).await
+    }
+}

@@ -1,0 +1,207 @@
+//! Many posts in one commit.
+//!
+//! A post opens a run or joins the one that is open; both are prepared before the row is locked, and the statement
+//! takes the one that fits. It waits for no lock. What it does not write the caller posts by itself: a post under an
+//! idempotency key that was used before, one that is refused, one that cancels the open run.
+
+use chrono::{DateTime, Utc};
+use houston_domain::agentable::DoubleTexting;
+use houston_domain::event::Event;
+use houston_domain::id::{AgentableId, RunId, TenantId};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use super::{NewPost, Posted};
+use crate::batcher::Batch;
+use crate::error::Result;
+use crate::idempotency::IdempotencyKey;
+use crate::pool::Store;
+
+/// A post of a batch, as its rows.
+#[derive(Debug, Serialize)]
+pub(crate) struct PostRow {
+    /// Index of the post in its batch.
+    n: usize,
+    tenant_id: Uuid,
+    agentable_id: Uuid,
+    message_id: Uuid,
+    run_id: Uuid,
+    content: String,
+    metadata: Box<RawValue>,
+    key: Option<String>,
+    /// As Postgres writes a `bytea`.
+    request_sha256: Option<String>,
+    /// Whether it may join a run that is open.
+    joins: bool,
+    /// The event of a run that it opens.
+    queued: Box<RawValue>,
+    posted: Box<RawValue>,
+}
+
+impl PostRow {
+    fn of(
+        tenant: TenantId,
+        agentable: AgentableId,
+        post: &NewPost<'_>,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Option<Self> {
+        Some(Self {
+            n: 0,
+            tenant_id: tenant.0,
+            agentable_id: agentable.0,
+            message_id: post.id.0,
+            run_id: post.run.0,
+            content: post.content.to_owned(),
+            metadata: to_raw_value(post.metadata).ok()?,
+            key: key.map(|key| key.key.to_owned()),
+            request_sha256: key.map(|key| bytea(key.request_sha256)),
+            joins: post.double_texting == DoubleTexting::Enqueue,
+            queued: to_raw_value(&Event::RunQueued {}).ok()?,
+            posted: to_raw_value(&Event::MessagePosted { message_id: post.id }).ok()?,
+        })
+    }
+}
+
+fn bytea(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(2 + bytes.len() * 2);
+    text.push_str("\\x");
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The result of a committed post.
+#[derive(Debug)]
+pub(crate) struct Written {
+    run: RunId,
+    seq: i64,
+    run_seq: i64,
+    opened: bool,
+    created_at: DateTime<Utc>,
+    needs_hint: bool,
+}
+
+impl Store {
+    /// Posts a message together with others; `None` if it was not posted, and may be posted by itself.
+    pub(super) async fn post_in_batch(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        post: &NewPost<'_>,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Option<Posted> {
+        let Written { run, seq, run_seq, opened, created_at, needs_hint } =
+            self.posts.submit(PostRow::of(tenant, agentable, post, key)?).await?;
+        Some(Posted { id: post.id, run, seq, run_seq, opened, created_at, needs_hint })
+    }
+}
+
+/// How posts are written: see the module.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Posts {
+    /// See [`Fairness::max_running`](crate::Fairness::max_running).
+    pub(crate) max_running: i32,
+    /// See [`Fairness::max_pending`](crate::Fairness::max_pending).
+    pub(crate) max_pending: i32,
+}
+
+impl Batch for Posts {
+    type Item = PostRow;
+    type Done = Written;
+    type Key = (Uuid, Option<String>);
+
+    fn keys(item: &PostRow) -> impl Iterator<Item = Self::Key> {
+        let request = item.key.as_ref().map(|key| (item.tenant_id, Some(key.clone())));
+        [(item.agentable_id, None)].into_iter().chain(request)
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one statement: the rows it writes are its length")]
+    async fn write(
+        &self,
+        connection: &mut PgConnection,
+        items: &mut [PostRow],
+    ) -> Result<Vec<Option<Written>>> {
+        items.iter_mut().enumerate().for_each(|(n, item)| item.n = n);
+        let rows = sqlx::query!(
+            r#"-- store::message::batch::post
+            with i as materialized (
+                select * from jsonb_to_recordset($1) as i (
+                    n integer, tenant_id uuid, agentable_id uuid, message_id uuid, run_id uuid, content text,
+                    metadata jsonb, key text, request_sha256 bytea, joins boolean, queued jsonb, posted jsonb)),
+            l as materialized (
+                select i.n, i.tenant_id, i.agentable_id, i.message_id, i.content, i.metadata, i.key, i.request_sha256,
+                       i.queued, i.posted, k.user_id, not k.run_open as opens, k.holder is null as is_free,
+                       case when k.run_open then k.run_id else i.run_id end as run_id,
+                       k.last_seq + case when k.run_open then 1 else 2 end as seq
+                  -- A lateral query, so that each row is found by its key whatever the statistics say.
+                  from i cross join lateral (
+                       select k.* from houston.run_locks k
+                        where k.agentable_id = i.agentable_id and k.tenant_id = i.tenant_id
+                          and (i.joins or not k.run_open)
+                          and $3 > (select coalesce(sum(u.unread), 0)
+                                      from (select o.unread from houston.run_locks o
+                                             where o.user_id = k.user_id and o.wake limit $3) u)
+                          for no key update skip locked) k),
+            keys as (
+                insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
+                select l.tenant_id, l.key, l.request_sha256, l.message_id from l where l.key is not null order by l.key
+                on conflict do nothing returning tenant_id, key),
+            p as materialized (
+                select l.* from l
+                 where l.key is null
+                    or exists (select from keys k where k.tenant_id = l.tenant_id and k.key = l.key)),
+            t as materialized (select clock_timestamp() as at),
+            locks as (
+                update houston.run_locks k
+                   set last_seq = p.seq, waiting_since = case when k.wake then k.waiting_since else t.at end,
+                       wake = true, unread = k.unread + 1, run_id = p.run_id, run_open = true,
+                       failed_attempts = case when p.opens then 0 else k.failed_attempts end,
+                       crash_count = case when p.opens then 0 else k.crash_count end,
+                       next_attempt_at = case when not p.opens then k.next_attempt_at end
+                  from p cross join t where k.agentable_id = p.agentable_id),
+            runs as (
+                insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
+                select p.run_id, p.tenant_id, p.agentable_id, p.seq - 1, t.at from p cross join t where p.opens),
+            messages as (
+                insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
+                                              run_id, created_at)
+                select p.message_id, p.tenant_id, p.agentable_id, p.seq, 'user', 'text', p.content, p.metadata, p.run_id,
+                       t.at
+                  from p cross join t),
+            events as (
+                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
+                select p.agentable_id, p.seq - 1, p.tenant_id, p.run_id, 0, null, p.queued, t.at
+                  from p cross join t where p.opens
+                 union all
+                select p.agentable_id, p.seq, p.tenant_id, p.run_id, 0, p.message_id, p.posted, t.at from p cross join t)
+            select p.n as "n!", p.run_id as "run_id!", p.seq as "seq!", p.opens as "opens!", t.at as "at!",
+                   case when p.opens then p.seq - 1
+                        else (select r.first_seq from houston.runs r where r.id = p.run_id) end as "run_seq!",
+                   p.is_free and houston.free_slots(p.user_id, p.agentable_id, $2) > 0 as "needs_hint!"
+              from p cross join t"#,
+            Json(&*items) as Json<&[PostRow]>,
+            self.max_running,
+            i64::from(self.max_pending)
+        )
+        .fetch_all(connection)
+        .await?;
+        let mut written: Vec<Option<Written>> = items.iter().map(|_| None).collect();
+        for row in rows {
+            let Some(place) = usize::try_from(row.n).ok().and_then(|n| written.get_mut(n)) else { continue };
+            *place = Some(Written {
+                run: RunId(row.run_id),
+                seq: row.seq,
+                run_seq: row.run_seq,
+                opened: row.opens,
+                created_at: row.at,
+                needs_hint: row.needs_hint,
+            });
+        }
+        Ok(written)
+    }
+}
