@@ -32,6 +32,10 @@ mod sessions;
 #[cfg(test)]
 mod step;
 #[cfg(test)]
+mod step_batch;
+#[cfg(test)]
+mod step_equality;
+#[cfg(test)]
 mod system_messages;
 #[cfg(test)]
 mod tasks;

@@ -1,0 +1,101 @@
+//! Posts and steps in one commit: no item suffers from another.
+
+use futures_util::future::join_all;
+use houston_domain::history::{Block, Entry};
+use houston_domain::step::Step;
+use houston_store::Error;
+use houston_store::claim::{ClaimedRun, Fence};
+use houston_store::step::Commit;
+
+use crate::step::{answer, done};
+use crate::test_store::{TestStore, goal};
+
+/// Claims a run of each of `count` new goals.
+async fn claimed(test: &TestStore, count: usize) -> Vec<ClaimedRun> {
+    let mut claimed = Vec::new();
+    for _ in 0..count {
+        let goal = goal(&test.store, &test.ids, test.tenant).await;
+        test.post_to(goal, "hi").await.unwrap();
+        claimed.push(test.claim_of(goal).await.unwrap());
+    }
+    claimed
+}
+
+pub(crate) async fn commit_all(
+    test: &TestStore,
+    steps: &[(Fence, Step)],
+) -> Vec<houston_store::Result<Commit>> {
+    join_all(steps.iter().map(|(fence, step)| test.store.commit(fence, step))).await
+}
+
+/// The number of transactions that wrote the rows of a table.
+fn transactions(test: &TestStore, table: &str) -> usize {
+    test.sql(&format!("select count(distinct xmin::text) from houston.{table}")).trim().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn posts_and_steps_submitted_together_share_commits() {
+    let test = TestStore::start().await;
+    let mut goals = Vec::new();
+    for _ in 0..64 {
+        goals.push(goal(&test.store, &test.ids, test.tenant).await);
+    }
+    let posted = join_all(goals.iter().map(|goal| test.post_to(*goal, "hi"))).await;
+    assert!(posted.into_iter().all(|posted| posted.is_ok()));
+    // The first batches have few items, since nothing else is queued yet.
+    assert!(transactions(&test, "runs") <= 16, "{}", transactions(&test, "runs"));
+    let mut steps = Vec::new();
+    for goal in goals {
+        let run = test.claim_of(goal).await.unwrap();
+        steps.push((run.fence, answer(&test, &run, "hello")));
+    }
+    for result in commit_all(&test, &steps).await {
+        done(result.unwrap());
+    }
+    assert!(transactions(&test, "runs") <= 16, "{}", transactions(&test, "runs"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stale_and_refused_steps_spoil_no_other() {
+    let test = TestStore::start().await;
+    let runs = claimed(&test, 24).await;
+    let mut steps: Vec<(Fence, Step)> =
+        runs.iter().map(|run| (run.fence, answer(&test, run, "hello"))).collect();
+    // One was taken over by another worker, one has a text that Postgres refuses.
+    steps[7].0.epoch -= 1;
+    steps[11].1.entries = vec![Entry::assistant(vec![Block::text("\0")])];
+    let results = commit_all(&test, &steps).await;
+    for (nth, result) in results.into_iter().enumerate() {
+        match nth {
+            7 => assert!(matches!(result, Err(Error::Fenced)), "{result:?}"),
+            11 => assert!(matches!(result, Err(Error::Database(_))), "{result:?}"),
+            _ => assert_eq!(done(result.unwrap()).events.len(), 2),
+        }
+    }
+    let unfinished = format!("{}|{}", runs[7].run.0, runs[11].run.0);
+    let open = "select id from houston.runs where ended_at is null order by id";
+    let mut expected: Vec<&str> = unfinished.split('|').collect();
+    expected.sort_unstable();
+    assert_eq!(test.sql(open).split_whitespace().collect::<Vec<_>>(), expected);
+    let again = commit_all(&test, &steps[..7]).await;
+    assert!(again.into_iter().all(|again| again.unwrap() == Commit::AlreadyCommitted));
+    assert_eq!(test.sql("select count(*) from houston.messages where source = 'agent'").trim(), "22");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locked_row_delays_only_its_own_step() {
+    let test = TestStore::start().await;
+    let runs = claimed(&test, 8).await;
+    let mut steps: Vec<(Fence, Step)> =
+        runs.iter().map(|run| (run.fence, answer(&test, run, "hello"))).collect();
+    let (fence, step) = steps.remove(3);
+    let held = test.store.begin_fenced(&fence).await.unwrap();
+    let others = async {
+        for result in commit_all(&test, &steps).await {
+            done(result.unwrap());
+        }
+        drop(held);
+    };
+    let (blocked, ()) = tokio::join!(test.store.commit(&fence, &step), others);
+    done(blocked.unwrap());
+}
