@@ -115,7 +115,8 @@ impl Ids {
             create(connection, &format!("/v1/goals/{goal}/messages"), &json!({"content": "Hello"})).await?;
         let agent = json!({"kind": "goal", "name": format!("agent {name}"), "role": "You plan trips."});
         let agent = id(&create(connection, "/v1/agents", &agent).await?, "id");
-        let team = json!({"name": format!("team {name}"), "agents": [agent]});
+        let router = json!({"by": "rules", "rules": [{"when": {"prefix": "/plan"}, "agent_id": agent}]});
+        let team = json!({"name": format!("team {name}"), "agents": [agent], "router": router});
         let mut ids = vec![
             ("\\{kinds\\}", goal.clone()),
             ("users", user.clone()),
