@@ -2,7 +2,7 @@
 
 use houston_testkit::seed_data::SeedData;
 
-use crate::{archived, begun, long};
+use crate::{archived, batch, begun, long};
 
 /// A query in a situation.
 pub(crate) struct Case {
@@ -66,7 +66,7 @@ impl Case {
 }
 
 /// Takes the lock of a goal, for a commit.
-fn claimed(goal: u32) -> String {
+pub(crate) fn claimed(goal: u32) -> String {
     format!(
         "select epoch, run_id from houston.claim_run({}, {}, {TOKEN}, gen_random_uuid(), 10, 100, 262144, 3, '5 s') \\gset\n",
         id("goal", goal),
@@ -251,7 +251,7 @@ fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]
         "sessions_agentable_id_number_key",
         "check_ins_by_agentable",
         "compressions_by_position",
-        "tool_results_by_agentable",
+        "tool_results_pkey",
     ];
     let uses: Vec<&'static str> = indexes.into_iter().chain(who.iter().copied()).collect();
     // Longer than the test runs.
@@ -380,6 +380,6 @@ fn asked() -> Vec<Case> {
 pub(crate) fn all() -> Vec<Case> {
     let driven = [writes(), watching(), followed(), asked(), agents()];
     let archived = [archived::closed(), archived::found(), crate::conversation::all()];
-    let others = [long::sent(), long::unnamed(), begun::all()];
+    let others = [long::sent(), long::unnamed(), begun::all(), batch::batches()];
     driven.into_iter().chain(archived).chain(others).flatten().collect()
 }

@@ -156,7 +156,7 @@ fn past() -> Vec<Case> {
             "store::conversation::read::past::results",
             "",
             &[&tenant, &idle, &named],
-            &["tool_results_by_agentable", "tool_results_by_parent"],
+            &["tool_results_pkey", "tool_results_by_parent"],
             [10, 40],
         ),
     ]

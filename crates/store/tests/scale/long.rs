@@ -48,7 +48,7 @@ pub(crate) fn sent() -> Vec<Case> {
             "store::tool_result::find",
             "",
             &[&tenant, &idle, &result],
-            &["tool_results_by_agentable", "tool_results_by_parent"],
+            &["tool_results_pkey", "tool_results_by_parent"],
             [10, 40],
         ),
     ]

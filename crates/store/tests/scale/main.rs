@@ -14,6 +14,8 @@
 #[cfg(test)]
 mod archived;
 #[cfg(test)]
+mod batch;
+#[cfg(test)]
 mod begun;
 #[cfg(test)]
 mod case;

@@ -1,0 +1,62 @@
+//! Batches of posts and steps: what they touch grows with their items alone.
+
+use crate::case::{Case, IDLE, WAITING, claimed, id};
+
+/// The settings of the connections that write batches, see `batcher.rs` of the store.
+const SETTINGS: &str =
+    "set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_seqscan = off;
+    set local enable_bitmapscan = off; set local enable_material = off; set local jit = off;\n";
+
+/// Posts of one batch.
+const POSTS: u32 = 8;
+
+pub(crate) fn batches() -> Vec<Case> {
+    let goals: Vec<String> = (0..POSTS).map(|nth| id("goal", IDLE + nth)).collect();
+    let posts = format!(
+        "{SETTINGS}select jsonb_agg(jsonb_build_object(
+                'n', nth, 'tenant_id', l.tenant_id, 'agentable_id', l.agentable_id, 'message_id', gen_random_uuid(),
+                'run_id', gen_random_uuid(), 'content', 'hi', 'metadata', '{{}}'::jsonb, 'key', 'batch ' || nth,
+                'request_sha256', '\\x00', 'joins', true, 'queued', '{{\"type\": \"run_queued\"}}'::jsonb,
+                'posted', '{{\"type\": \"message_posted\"}}'::jsonb)) as batch
+           from unnest(array[{}]::uuid[]) with ordinality as g (id, nth)
+           join houston.run_locks l on l.agentable_id = g.id \\gset\n",
+        goals.join(", ")
+    );
+    let step = format!(
+        "{}{SETTINGS}select jsonb_build_array(jsonb_build_object(
+                'n', 0, 'agentable_id', l.agentable_id, 'epoch', l.epoch, 'token', l.run_token,
+                'write_id', gen_random_uuid(), 'run_id', l.run_id,
+                'entries', '[{{\"role\": \"assistant\", \"content\": []}}]'::jsonb,
+                'events', '[{{\"message_id\": null, \"data\": {{}}}}]'::jsonb,
+                'messages', jsonb_build_array(jsonb_build_object(
+                    'event', 1, 'id', gen_random_uuid(), 'source', 'agent', 'message_type', 'text', 'content', 'hi',
+                    'metadata', '{{}}'::jsonb)),
+                'is_progress', true, 'forgives_deaths', true, 'releases', true, 'ends', true, 'wakes', false,
+                'frees_a_slot', true, 'status', 'completed', 'iterations', 1, 'used', array[1, 1, 0, 0, 0],
+                'call', jsonb_build_object('provider', 'fake', 'model', 'model', 'iteration', 1,
+                    'tokens', array[1, 1, 0, 0, 0], 'cost', '0.0001', 'reported', true))) as batch
+           from houston.run_locks l where l.agentable_id = {} \\gset\n",
+        claimed(WAITING),
+        id("goal", WAITING)
+    );
+    let batch = |name, when, before, arguments: &[&str], [rows, blocks]: [u64; 2]| Case {
+        name,
+        when,
+        before,
+        arguments: [":'batch'"].iter().chain(arguments).map(|argument| (*argument).to_owned()).collect(),
+        uses: &["run_locks_pkey"],
+        rows,
+        blocks,
+    };
+    let most = u64::from(POSTS);
+    vec![
+        batch(
+            "store::message::batch::post",
+            "to eight with nothing to do",
+            posts,
+            &["10", "10000"],
+            [20 * most, 200 * most],
+        ),
+        batch("store::step::batch::write", "an answer that ends", step, &["10"], [30, 200]),
+    ]
+}
