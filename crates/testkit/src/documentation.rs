@@ -155,6 +155,10 @@ pub fn mistake(command: &[&str], help: &mut dyn FnMut(&[&str]) -> Option<String>
         // `houston --help`, or a placeholder such as `houston …`.
         return words.first().map(|word| format!("there is no command `{word}`"));
     };
+    if found.contains("[ARGUMENTS]...") {
+        // The command passes its options on to another program.
+        return None;
+    }
     let options = command.iter().take_while(|word| **word != "--").filter(|word| word.starts_with("--"));
     options
         .map(|option| option.split('=').next().unwrap_or(option))
