@@ -122,6 +122,11 @@ fn status(name: Option<&str>) -> Option<MessageStatus> {
     })
 }
 
+/// Whether a row with the same id exists. Callers assign ids, so it is the same post.
+fn is_duplicate(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.is_unique_violation())
+}
+
 /// Maps the SQLSTATEs that `houston.post_message` raises to errors.
 fn refusal(error: sqlx::Error, limit: u32) -> Error {
     let error = Error::from(error);
@@ -159,7 +164,7 @@ impl Store {
         if let Some(posted) = self.post_in_batch(tenant, agentable, post, key).await {
             return Ok(Created::New(posted));
         }
-        let row = sqlx::query!(
+        let row = match sqlx::query!(
             r#"-- store::message::post
             select message_id, run_id, seq, created_at, replayed as "replayed!", key_reused, opened, ring as "ring!"
               from houston.post_message($1, $2, $3, $4, $5, $6, $7, $8, false, $9, $10, $11)"#,
@@ -177,7 +182,11 @@ impl Store {
         )
         .fetch_one(&self.pool)
         .await
-        .map_err(|error| refusal(error, self.fairness.max_pending))?;
+        {
+            Ok(row) => row,
+            Err(error) if is_duplicate(&error) => return self.posted_before(tenant, post).await,
+            Err(error) => return Err(refusal(error, self.fairness.max_pending)),
+        };
         let (Some(id), Some(run), Some(seq), Some(created_at)) =
             (row.message_id, row.run_id, row.seq, row.created_at)
         else {
@@ -192,6 +201,21 @@ impl Store {
         let needs_hint = row.ring;
         let posted = Posted { id: MessageId(id), run, seq, run_seq, opened, created_at, needs_hint };
         Ok(if row.replayed { Created::Replayed(posted) } else { Created::New(posted) })
+    }
+
+    /// The result of a post whose batch was committed, although its outcome was unknown.
+    async fn posted_before(&self, tenant: TenantId, post: &NewPost<'_>) -> Result<Created<Posted>> {
+        let ThreadMessage { message, agentable, .. } = self.message(tenant, post.id).await?;
+        let (run, run_seq) = self.posted_into(agentable, message.seq).await?;
+        Ok(Created::New(Posted {
+            id: post.id,
+            run,
+            seq: message.seq,
+            run_seq,
+            opened: run == post.run,
+            created_at: message.created_at,
+            needs_hint: true,
+        }))
     }
 
     /// The run that was open when the message at `seq` was posted, and the position of its first event. The

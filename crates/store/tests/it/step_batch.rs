@@ -1,11 +1,15 @@
 //! Posts and steps in one commit: no item suffers from another.
 
 use futures_util::future::join_all;
+use houston_domain::agentable::DoubleTexting;
 use houston_domain::history::{Block, Entry};
 use houston_domain::step::Step;
 use houston_store::Error;
 use houston_store::claim::{ClaimedRun, Fence};
+use houston_store::idempotency::Created;
+use houston_store::message::{NewPost, Posted};
 use houston_store::step::Commit;
+use serde_json::json;
 
 use crate::step::{answer, done};
 use crate::test_store::{TestStore, goal};
@@ -53,6 +57,26 @@ async fn posts_and_steps_submitted_together_share_commits() {
         done(result.unwrap());
     }
     assert!(transactions(&test, "runs") <= 16, "{}", transactions(&test, "runs"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn post_whose_outcome_was_unknown_is_stored_once() {
+    let test = TestStore::start().await;
+    let metadata = json!({});
+    // The second message joins the run that the first one opens.
+    for (content, opened) in [("one", true), ("two", false)] {
+        let (id, run, double_texting) = (test.ids.next(), test.ids.next(), DoubleTexting::Enqueue);
+        let post = NewPost { id, run, content, metadata: &metadata, double_texting };
+        let Created::New(first) = test.store.post_message(test.tenant, test.goal, &post, None).await.unwrap()
+        else {
+            panic!("the message is new");
+        };
+        assert_eq!(first.opened, opened);
+        // The answer to the batch was lost: the same post is sent by itself.
+        let again = test.store.post_message(test.tenant, test.goal, &post, None).await.unwrap();
+        assert_eq!(again, Created::New(Posted { needs_hint: true, ..first }));
+    }
+    assert_eq!(test.sql("select count(*) from houston.messages").trim(), "2");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
 
+use crate::fairness::goals_of;
 use crate::step::{ending, finished};
 use crate::step_batch::commit_all;
 use crate::test_store::{TestStore, goal};
@@ -210,23 +211,8 @@ impl TestStore {
 
     async fn twins(&self, count: usize) -> Vec<Twin> {
         let first = goal(&self.store, &self.ids, self.tenant).await;
-        let user = self.store.agentable(self.tenant, "goal", first).await.unwrap().user;
-        let mut twins = vec![Twin { goal: first, claimed: None }];
-        for _ in 1..count {
-            let new = houston_store::agentable::NewAgentable {
-                id: self.ids.next(),
-                user,
-                kind: "goal",
-                title: "Tokyo",
-                description: "",
-                status: None,
-                tools: None,
-                created_at: self.ids.clock().now(),
-            };
-            self.store.create_agentable(self.tenant, &new, None, &serde_json::Value::Null).await.unwrap();
-            twins.push(Twin { goal: new.id, claimed: None });
-        }
-        twins
+        let goals = goals_of(self, first, count).await;
+        goals.into_iter().map(|goal| Twin { goal, claimed: None }).collect()
     }
 
     /// The effect of an act that is no step.
