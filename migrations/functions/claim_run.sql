@@ -87,7 +87,7 @@ begin
     select r.status = 'running' into takeover from houston.runs r where r.id = l.run_id;
     update houston.runs as r
        set status = 'running', attempt = r.attempt + 1, epoch = l.epoch + 1, worker_id = p_worker,
-           held_for = l.user_id,
+           held_for = l.user_id, slot = houston.lowest_slot(l.user_id),
            started_at = coalesce(r.started_at, at)
      where r.id = l.run_id
     returning r.attempt, r.iterations, r.cancel_seq,

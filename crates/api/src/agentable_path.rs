@@ -8,7 +8,6 @@ use axum::http::request::Parts;
 use houston_domain::agentable::{AgentType, DoubleTexting, Urgency};
 use houston_domain::id::{AgentableId, TenantId, parse_prefixed};
 pub(crate) use houston_protocol::owner::Owner;
-use houston_store::Store;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -87,7 +86,7 @@ impl FromRequestParts<Arc<App>> for KindPath {
     }
 }
 
-/// Caches tenant and kind of agentables, which never change, to save a query per posted message. An entry may be stale
+/// Caches tenant and kind of agentables, which never change, to save a check per posted message. An entry may be stale
 /// because the agentable was erased; the statement that posts the message checks that again.
 #[derive(Debug, Default)]
 pub(crate) struct AgentableCache(Mutex<HashMap<AgentableId, (TenantId, String)>>);
@@ -96,29 +95,23 @@ pub(crate) struct AgentableCache(Mutex<HashMap<AgentableId, (TenantId, String)>>
 const MAX_CACHED_AGENTABLES: usize = 50_000;
 
 impl AgentableCache {
-    /// Checks that the agentable exists, has the kind of the path and belongs to the caller's tenant.
-    ///
-    /// # Errors
-    /// [`ApiError::NotFound`] when it does not; the store's errors.
-    pub(crate) async fn confirm(
-        &self,
-        store: &Store,
-        caller: Caller,
-        path: &AgentablePath,
-    ) -> Result<(), ApiError> {
+    /// The kind that the statement must check; `None` if the agentable is known to have the kind of the path and to belong
+    /// to the caller's tenant.
+    pub(crate) fn unconfirmed<'p>(&self, caller: Caller, path: &'p AgentablePath) -> Option<&'p str> {
         let is_cached = self.lock().get(&path.id).is_some_and(|(tenant, kind)| {
-            // With another tenant or kind the query below finds nothing.
+            // With another tenant or kind the statement finds nothing.
             *tenant == caller.tenant && *kind == path.kind
         });
-        if !is_cached {
-            store.agentable(caller.tenant, &path.kind, path.id).await?;
-            let mut cached = self.lock();
-            if cached.len() >= MAX_CACHED_AGENTABLES {
-                cached.clear();
-            }
-            cached.insert(path.id, (caller.tenant, path.kind.clone()));
+        (!is_cached).then_some(&path.kind)
+    }
+
+    /// Remembers that the agentable has the kind of the path and belongs to the caller's tenant.
+    pub(crate) fn remember(&self, caller: Caller, path: &AgentablePath) {
+        let mut cached = self.lock();
+        if cached.len() >= MAX_CACHED_AGENTABLES {
+            cached.clear();
         }
-        Ok(())
+        cached.insert(path.id, (caller.tenant, path.kind.clone()));
     }
 
     /// Removes an agentable from the cache.

@@ -105,15 +105,6 @@ impl App {
         Ok(())
     }
 
-    /// Like [`Self::confirm`], but may use the cache: only for callers whose next statement checks again.
-    pub(crate) async fn confirm_for_post(
-        &self,
-        caller: Caller,
-        path: &AgentablePath,
-    ) -> Result<(), ApiError> {
-        self.agentables.confirm(&self.state.store, caller, path).await
-    }
-
     /// Ends the streams of an erased agentable and removes it from the cache.
     pub(crate) fn forget(&self, agentable: AgentableId) {
         self.agentables.forget(agentable);

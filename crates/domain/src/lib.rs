@@ -22,6 +22,7 @@ pub mod agentable;
 pub mod autonomy;
 pub mod capability;
 pub mod check_in;
+pub mod claim;
 pub mod clock;
 pub mod compression;
 pub mod conversation;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::id::AgentId;
-use houston_store::history::RunContext;
+use houston_store::run_context::RunContext;
 use houston_store::serving::{Serving, ServingAgent};
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use houston_domain::step::RunTransition;
 use houston_domain::storable::storable;
 use houston_domain::team::{RoutedBy, RouterKind};
 use houston_llm::{Answer, AnswerSchema, Model, Request, SystemPart, call};
-use houston_store::history::RunContext;
+use houston_store::run_context::RunContext;
 use houston_store::serving::{ServingAgent, ServingTeam};
 use serde_json::json;
 

@@ -9,7 +9,7 @@ use houston_domain::step::{RunTransition, Step};
 use houston_domain::task::TaskRequest;
 use houston_domain::tool_call::{Record, ToolCall, ToolErrorCode, ToolResponse};
 use houston_queue::Hint;
-use houston_store::history::Setting;
+use houston_store::run_context::Setting;
 use houston_store::task::NewTask;
 use houston_tools::Offer;
 use houston_tools::builtin::READ_RESULT;

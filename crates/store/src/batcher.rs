@@ -21,8 +21,6 @@ use crate::error::{Error, Result};
 
 /// Most items of one statement. Larger batches save little and delay their first item.
 const MAX_ITEMS: usize = 32;
-/// Connections of one batcher, so that one batch is prepared while another is flushed to disk.
-const CONNECTIONS: usize = 2;
 /// Longest time for a batch, over the network too; the server itself gives up after `statement_timeout`.
 const TIMEOUT: Duration = Duration::from_secs(6);
 
@@ -34,6 +32,10 @@ pub(crate) trait Batch: Clone + Send + Sync + 'static {
     type Done: Send + 'static;
     /// What two items of one statement must not share, such as the row they change.
     type Key: Eq + Hash + Send;
+
+    /// Connections, each of which writes one batch at a time. With two, one batch is prepared while another is flushed
+    /// to disk.
+    const CONNECTIONS: usize = 2;
 
     /// The keys of an item.
     fn keys(item: &Self::Item) -> impl Iterator<Item = Self::Key>;
@@ -91,7 +93,7 @@ impl<B: Batch> Batcher<B> {
         let (queue, items) = mpsc::unbounded_channel();
         let items = Arc::new(Mutex::new(items));
         let mut tasks = JoinSet::new();
-        for _ in 0..CONNECTIONS {
+        for _ in 0..B::CONNECTIONS {
             let writer = Writer {
                 batch: self.batch.clone(),
                 options: Arc::clone(&self.options),

@@ -9,8 +9,11 @@ use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, User
 use houston_domain::model::Usage;
 use serde_json::Value;
 
+use crate::claim::batch::{ClaimRequest, Outcome};
 use crate::error::Result;
 use crate::pool::Store;
+
+pub(crate) mod batch;
 
 /// Permission to write for one agentable, valid until the next claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +98,24 @@ impl Store {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn claim_run(
+        &self,
+        agentable: AgentableId,
+        worker: WorkerId,
+        token: RunToken,
+        next_message: MessageId,
+        crashes: CrashPolicy,
+    ) -> Result<Option<ClaimedRun>> {
+        match self.claim_in_batch(ClaimRequest { agentable, worker, token, next_message }).await {
+            Some(Outcome::Claimed(run)) => return Ok(Some(*run)),
+            Some(Outcome::Refused) => return Ok(None),
+            Some(Outcome::Alone) => {}
+            // The batch may have been committed.
+            None => self.abandon(agentable, token, false).await?,
+        }
+        self.claim_alone(agentable, worker, token, next_message, crashes).await
+    }
+
+    async fn claim_alone(
         &self,
         agentable: AgentableId,
         worker: WorkerId,

@@ -8,8 +8,11 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::event::batch::{Page, StreamRead};
 use crate::message::{message_type, source};
 use crate::pool::Store;
+
+pub(crate) mod batch;
 
 /// The end of an agentable's event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,28 +73,43 @@ impl Store {
     /// Events of `agentable` after position `after`, in order, at most `limit`.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement, [`Error::Inconsistent`] when an
+    /// event cannot be decoded.
     pub async fn events_after(
         &self,
         agentable: AgentableId,
         after: i64,
         limit: i64,
     ) -> Result<Vec<Committed>> {
-        let rows = sqlx::query_as!(
-            EventRow,
-            r#"-- store::event::after
-            select e.seq, e.run_id, e.created_at, e.data as "data: Json<Event>", m.source as "source?",
-                   m.message_type as "message_type?", m.content as "content?", m.metadata as "metadata?"
-              from houston.events e left join houston.messages m on m.id = e.message_id
-             where e.agentable_id = $1 and e.seq > $2
-             order by e.seq limit $3"#,
-            agentable.0,
-            after,
-            limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(Committed::from).collect())
+        let page = self.read_stream(StreamRead { agentable, of: None, after: Some(after), limit }).await?;
+        Ok(page.map_or_else(Vec::new, |(_, events)| events))
+    }
+
+    /// The end of the event stream of an agentable of the tenant, and its events after position `after`, in order, at
+    /// most `limit`; without `after`, those of its open or latest run.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such agentable of this kind, [`Error::Database`] when Postgres
+    /// cannot be reached or refuses the statement, [`Error::Inconsistent`] when an event cannot be decoded.
+    pub async fn open_stream(
+        &self,
+        tenant: TenantId,
+        kind: &str,
+        agentable: AgentableId,
+        after: Option<i64>,
+        limit: i64,
+    ) -> Result<(StreamHead, Vec<Committed>)> {
+        let of = Some((tenant, kind.to_owned()));
+        let page = self.read_stream(StreamRead { agentable, of, after, limit }).await?;
+        page.ok_or(Error::NotFound { what: "agentable" })
+    }
+
+    async fn read_stream(&self, read: StreamRead) -> Result<Page> {
+        if let Some(page) = self.batchers.streams.submit(read.clone()).await {
+            return page;
+        }
+        let mut connection = self.pool.acquire().await?;
+        batch::read(&mut connection, &[read]).await?.pop().unwrap_or(Ok(None))
     }
 
     /// Thread events of `agentable` before position `before` (messages, tool calls and results), newest first, at
@@ -120,38 +138,6 @@ impl Store {
         .fetch_all(&self.pool)
         .await?;
         Ok(rows.into_iter().map(Committed::from).collect())
-    }
-
-    /// The end of the event stream of an agentable of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable of this kind, [`Error::Database`] when Postgres
-    /// cannot be reached or refuses the statement.
-    pub async fn stream_head(
-        &self,
-        tenant: TenantId,
-        kind: &str,
-        agentable: AgentableId,
-    ) -> Result<StreamHead> {
-        let head = sqlx::query!(
-            r#"-- store::event::head
-            select l.last_seq, l.run_open, l.run_id, r.first_seq as "first_seq?"
-              from houston.run_locks l
-              join houston.agentables a on a.id = l.agentable_id
-              left join houston.runs r on r.id = l.run_id
-             where l.agentable_id = $1 and a.tenant_id = $2 and a.kind = $3"#,
-            agentable.0,
-            tenant.0,
-            kind
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "agentable" })?;
-        Ok(StreamHead {
-            last_seq: head.last_seq,
-            run_open: head.run_open,
-            run: head.run_id.zip(head.first_seq).map(|(run, seq)| (RunId(run), seq)),
-        })
     }
 
     /// The newest positions of these agentables, for streams that may have missed a nudge.

@@ -88,6 +88,7 @@ pub mod pool;
 pub mod profile;
 pub mod record;
 pub mod run;
+pub mod run_context;
 pub mod schema;
 pub mod serving;
 pub mod session;

@@ -27,6 +27,8 @@ pub struct NewPost<'a> {
     pub metadata: &'a Value,
     /// What it does to a run that is open.
     pub double_texting: DoubleTexting,
+    /// The kind that the agentable must have; `None`: any.
+    pub kind: Option<&'a str>,
 }
 
 /// A stored message.
@@ -150,7 +152,7 @@ impl Store {
     /// when that one has ended.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] when `double_texting` is
+    /// [`Error::NotFound`] when the tenant has no such agentable of this kind, [`Error::RunInProgress`] when `double_texting` is
     /// `reject` and a run is open, [`Error::TooManyPending`] when the user has too many unread messages,
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement. A repeated request that was
     /// accepted before gets its first answer even then.
@@ -163,6 +165,9 @@ impl Store {
     ) -> Result<Created<Posted>> {
         if let Some(posted) = self.post_in_batch(tenant, agentable, post, key).await {
             return Ok(Created::New(posted));
+        }
+        if let Some(kind) = post.kind {
+            self.agentable(tenant, kind, agentable).await?;
         }
         let row = match sqlx::query!(
             r#"-- store::message::post

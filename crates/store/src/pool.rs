@@ -11,9 +11,12 @@ use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::team::TeamLimits;
 
 use crate::batcher::Batcher;
+use crate::claim::batch::Claims;
 use crate::error::Result;
+use crate::event::batch::StreamReads;
 use crate::fairness::Fairness;
 use crate::message::batch::Posts;
+use crate::run_context::batch::Contexts;
 use crate::session::Archiving;
 use crate::step::batch::Steps;
 
@@ -59,8 +62,33 @@ pub struct Store {
     pub(crate) archiving: Arc<Archiving>,
     pub(crate) knowledge_limits: KnowledgeLimits,
     pub(crate) team_limits: TeamLimits,
-    pub(crate) posts: Arc<Batcher<Posts>>,
-    pub(crate) steps: Arc<Batcher<Steps>>,
+    pub(crate) batchers: Arc<Batchers>,
+    /// Whether each write is a statement of its own.
+    pub(crate) is_unbatched: bool,
+}
+
+/// What is written and read in batches.
+#[derive(Debug)]
+pub(crate) struct Batchers {
+    pub(crate) posts: Batcher<Posts>,
+    pub(crate) claims: Batcher<Claims>,
+    pub(crate) steps: Batcher<Steps>,
+    pub(crate) contexts: Batcher<Contexts>,
+    pub(crate) streams: Batcher<StreamReads>,
+}
+
+impl Batchers {
+    fn new(pool: &PgPool, fairness: Fairness, archiving: &Arc<Archiving>) -> Arc<Self> {
+        let (max_running, max_pending) = (fairness.running(), fairness.pending());
+        let claims = Claims { fairness, archiving: Arc::clone(archiving) };
+        Arc::new(Self {
+            posts: Batcher::new(Posts { max_running, max_pending }, pool),
+            claims: Batcher::new(claims, pool),
+            steps: Batcher::new(Steps { max_running }, pool),
+            contexts: Batcher::new(Contexts { archive: archiving.settings }, pool),
+            streams: Batcher::new(StreamReads, pool),
+        })
+    }
 }
 
 /// Connect options. The time-outs are part of the fence: a worker that is paused inside a transaction must not
@@ -92,14 +120,21 @@ impl Store {
     /// Replaces the default [`Fairness`] limits.
     #[must_use]
     pub fn with_fairness(self, fairness: Fairness) -> Self {
-        let (posts, steps) = batchers(fairness, &self.pool);
-        Self { fairness, posts, steps, ..self }
+        Self { batchers: Batchers::new(&self.pool, fairness, &self.archiving), fairness, ..self }
     }
 
     /// Sets which sessions are closed, and when. By default none is.
     #[must_use]
     pub fn with_archiving(self, archiving: Archiving) -> Self {
-        Self { archiving: Arc::new(archiving), ..self }
+        let archiving = Arc::new(archiving);
+        Self { batchers: Batchers::new(&self.pool, self.fairness, &archiving), archiving, ..self }
+    }
+
+    /// The same store without batches: each post, claim and step is a statement of its own. For tests that compare
+    /// both.
+    #[must_use]
+    pub fn without_batches(self) -> Self {
+        Self { is_unbatched: true, ..self }
     }
 
     /// The same store with other limits on what agents may store.
@@ -142,15 +177,15 @@ impl Store {
     #[must_use]
     pub fn from_pool(pool: PgPool) -> Self {
         let fairness = Fairness::default();
-        let (posts, steps) = batchers(fairness, &pool);
+        let archiving: Arc<Archiving> = Arc::default();
         Self {
+            batchers: Batchers::new(&pool, fairness, &archiving),
             pool,
-            posts,
-            steps,
             fairness,
-            archiving: Arc::default(),
+            archiving,
             knowledge_limits: KnowledgeLimits::default(),
             team_limits: TeamLimits::default(),
+            is_unbatched: false,
         }
     }
 
@@ -186,12 +221,6 @@ impl Store {
     pub async fn close(&self) {
         self.pool.close().await;
     }
-}
-
-fn batchers(fairness: Fairness, pool: &PgPool) -> (Arc<Batcher<Posts>>, Arc<Batcher<Steps>>) {
-    let max_running = fairness.running();
-    let posts = Posts { max_running, max_pending: fairness.pending() };
-    (Arc::new(Batcher::new(posts, pool)), Arc::new(Batcher::new(Steps { max_running }, pool)))
 }
 
 /// Connects once, without the pool: the pool retries silently and would only report that it timed out.

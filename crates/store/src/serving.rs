@@ -1,4 +1,4 @@
-//! Which agent answers for an agentable: the stored choice, and its resolution for a run (`houston.serving`).
+//! Which agent answers for an agentable: the stored choice, and its resolution for a run (statement `store::run_context`, `houston.team_serving`).
 
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::id::{AgentId, AgentableId, TeamId, TenantId};

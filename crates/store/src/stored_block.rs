@@ -2,7 +2,7 @@
 
 use houston_domain::frame::{FrameMark, MessageBlock};
 use houston_domain::history::Block;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A stored block; `frame` marks text of Houston's own.
 #[derive(Debug, Deserialize)]
@@ -11,6 +11,15 @@ pub(crate) struct StoredBlock {
     block: Block,
     #[serde(default)]
     frame: bool,
+}
+
+/// A text block to be stored, as `houston.message_block` writes it.
+#[derive(Debug, Serialize)]
+pub(crate) struct NewText<'a> {
+    pub(crate) r#type: &'static str,
+    pub(crate) text: &'a str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) frame: bool,
 }
 
 impl StoredBlock {

@@ -37,9 +37,9 @@ insert into houston.runs (id, tenant_id, agentable_id, status, attempt, epoch, w
 select pg_temp.run_id(n), pg_temp.tenant_id(0), pg_temp.goal_id(n % :agentables), 'completed', 1,
        1 + n / :agentables, gen_random_uuid(), 1 + 5 * (n / :agentables), 1, 'fake/model', now(), now()
   from generate_series(0, :all_runs - 1) n;
-insert into houston.runs (id, tenant_id, held_for, agentable_id, status, attempt, epoch, worker_id, first_seq)
+insert into houston.runs (id, tenant_id, held_for, slot, agentable_id, status, attempt, epoch, worker_id, first_seq)
 select pg_temp.run_id(:all_runs + n), pg_temp.tenant_id(0),
-       case when n >= :waiting then pg_temp.user_id(n % :users) end, pg_temp.goal_id(n),
+       case when n >= :waiting then pg_temp.user_id(n % :users) end, n, pg_temp.goal_id(n),
        case when n < :waiting then 'queued' else 'running' end, (n >= :waiting)::int, :runs + (n >= :waiting)::int,
        case when n >= :waiting then pg_temp.worker_id(n % :workers) end, 1 + 5 * :runs
   from generate_series(0, :open - 1) n;

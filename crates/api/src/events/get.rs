@@ -17,7 +17,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::events::cursor::Cursor;
 use crate::events::position::Position;
-use crate::events::stream::{Aborted, EventStream};
+use crate::events::stream::{Aborted, EventStream, PAGE};
 use crate::events::streams::StreamPermit;
 use crate::query::Query;
 use crate::state::App;
@@ -60,7 +60,11 @@ pub(crate) async fn get(
     if app.state.draining.is_cancelled() {
         return Ok(Body::new(Aborted).into_response());
     }
-    let head = app.store().stream_head(caller.tenant, &path.kind, path.id).await?;
+    let permit = StreamPermit::new(Arc::clone(&app), caller)?;
+    // Before Postgres is read, so that no event is missed.
+    let subscription = app.state.bus.subscribe(path.id);
+    let after = given.map(|given| given.seq);
+    let (head, first) = app.store().open_stream(caller.tenant, &path.kind, path.id, after, PAGE).await?;
     let at = start(given, &head);
     let finished = head.run.is_some() && !head.run_open && at.seq >= head.last_seq;
     if finished && !options.follow {
@@ -70,9 +74,8 @@ pub(crate) async fn get(
     let iteration = if between_runs { None } else { app.store().open_iteration_at(path.id, at.seq).await? };
 
     let cursor = Cursor::new(&path.public_id(), at, iteration);
-    let permit = StreamPermit::new(Arc::clone(&app), caller)?;
-    let subscription = app.state.bus.subscribe(path.id);
-    let stream = EventStream::new(Arc::clone(&app), path.id, subscription, cursor, options.follow, permit);
+    let stream =
+        EventStream::new(Arc::clone(&app), path.id, (subscription, permit), cursor, first, options.follow);
     let follow = if options.follow { "&follow=true" } else { "" };
     let location = format!("{}/events?after={at}{follow}", path.url_path());
     let headers = [

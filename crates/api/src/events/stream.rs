@@ -28,7 +28,7 @@ use crate::events::streams::{StreamPermit, StreamRegistration};
 use crate::state::App;
 
 /// Events per query.
-const PAGE: i64 = 500;
+pub(crate) const PAGE: i64 = 500;
 /// Approximate number of bytes per write.
 const MAX_WRITE_BYTES: usize = 16 * 1024;
 /// How many live items are buffered while Postgres is read. Beyond that all are dropped and Postgres is read once more.
@@ -105,24 +105,25 @@ pub(crate) struct EventStream {
 }
 
 impl EventStream {
-    /// Subscribe first, then call this, which starts to read Postgres after the cursor: so no event is missed.
+    /// A stream that begins with `first`, the page of events after the cursor. It was read after the subscription began,
+    /// so no event is missed.
     pub(crate) fn new(
         app: Arc<App>,
         agentable: AgentableId,
-        subscription: Subscription,
+        (subscription, permit): (Subscription, StreamPermit),
         cursor: Cursor,
+        first: Vec<Committed>,
         follow: bool,
-        permit: StreamPermit,
     ) -> Self {
         let config = &app.state.config;
-        let mut stream = Self {
+        Self {
             agentable,
             follow,
             subscription,
             registration: StreamRegistration::new(Arc::clone(&app), agentable, cursor.seq()),
             revoked: Box::pin(permit.key.revoked.clone().cancelled_owned()),
             _permit: permit,
-            fetching: None,
+            fetching: Some(Box::pin(page(first))),
             page: VecDeque::new(),
             has_more: false,
             snapshot: None,
@@ -135,9 +136,7 @@ impl EventStream {
             draining: Box::pin(app.state.draining.clone().cancelled_owned()),
             cursor,
             app,
-        };
-        stream.read();
-        stream
+        }
     }
 
     /// Starts to read the events after the cursor.
@@ -327,7 +326,10 @@ impl Body for EventStream {
 
 async fn read_events(app: Arc<App>, agentable: AgentableId, after: i64) -> Result<Fetched, Error> {
     let read = |store: Store| async move { store.events_after(agentable, after, PAGE).await };
-    let events = read_with_retries(&app, read).await?;
+    page(read_with_retries(&app, read).await?).await
+}
+
+async fn page(events: Vec<Committed>) -> Result<Fetched, Error> {
     houston_faults::fault!("C13").map_err(houston_store::Error::from)?;
     let has_more = i64::try_from(events.len()).is_ok_and(|count| count >= PAGE);
     Ok(Fetched::Events { events, has_more })

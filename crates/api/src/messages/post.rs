@@ -63,21 +63,25 @@ pub(crate) async fn post(
         return Err(ApiError::NotFound { what: "conversation" });
     }
     check(&body)?;
-    app.confirm_for_post(caller, &path).await?;
     let content = body.content;
     let metadata = Value::Object(body.metadata);
     let double_texting = body.double_texting.unwrap_or(path.double_texting);
+    let kind = app.agentables.unconfirmed(caller, &path);
     let post = NewPost {
         id: app.state.ids.next(),
         run: app.state.ids.next(),
         content: &content,
         metadata: &metadata,
         double_texting,
+        kind,
     };
     let key = key.as_ref().map(Key::as_stored);
     houston_faults::fault!("C1").map_err(houston_store::Error::from)?;
     let (posted, replayed) =
         unless_key_reused(app.store().post_message(caller.tenant, path.id, &post, key).await?)?;
+    if kind.is_some() {
+        app.agentables.remember(caller, &path);
+    }
     houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
     if !replayed {
         app.publish_events(path.id, events(&posted, &content, &metadata));

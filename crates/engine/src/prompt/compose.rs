@@ -5,7 +5,7 @@ use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::frame::FrameMark;
 use houston_domain::local_time::parse_zone;
 use houston_llm::SystemPart;
-use houston_store::history::{PromptUser, RunContext};
+use houston_store::run_context::{PromptUser, RunContext};
 use houston_tools::{Offer, Situation};
 
 use super::section::{Destination, SYSTEM_CONTEXT, Section, Stability};

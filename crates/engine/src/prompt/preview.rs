@@ -12,7 +12,7 @@ use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use houston_llm::{SystemPart, tokens};
 use houston_store::Store;
 use houston_store::agentable::Agentable;
-use houston_store::history::RunContext;
+use houston_store::run_context::RunContext;
 use houston_store::serving::Serving;
 use houston_tools::builtin::READ_RESULT;
 use houston_tools::{Offer, Registry};

@@ -94,10 +94,22 @@ fn set_up(sample: &Sample, threads: usize) -> String {
     )
 }
 
-/// Parameters of `store::history::context`: the agentable, limits as in `jobs/orchestrator.toml`, the run, limits as in
+/// Parameters of `store::run_context::batch::read`: the agentable, the run, limits as in `jobs/orchestrator.toml` and
 /// `jobs/session_archive.toml`.
-const CONTEXT: [&str; 12] =
-    [":agentable::uuid", "20", "500", "10", "200", "20", "1000", "10", "200", ":run::uuid", "5", "1000"];
+const CONTEXT: [&str; 12] = [
+    "array[:agentable::uuid]",
+    "array[:run::uuid]",
+    "20",
+    "500",
+    "10",
+    "200",
+    "20",
+    "1000",
+    "10",
+    "200",
+    "5",
+    "1000",
+];
 
 /// The statements of one run: post, claim, context, commit.
 fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result<String> {
@@ -114,7 +126,7 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
     let claim = [":agentable::uuid", ":worker::uuid", ":token::uuid", "gen_random_uuid()"];
     let claim = [&claim[..], &["10", "100", "262144", "3", "5", "array['goal']", "1800"]].concat();
     let claim = statement("store::claim::run", &claim)?;
-    let context = statement("store::history::context", &CONTEXT)?;
+    let context = statement("store::run_context::batch::read", &CONTEXT)?;
     let commit = commit_values(sample);
     let commit: Vec<&str> = commit.iter().map(String::as_str).collect();
     let commit = statement("store::step::commit", &commit)?;

@@ -27,6 +27,7 @@ pub(crate) struct PostRow {
     n: usize,
     tenant_id: Uuid,
     agentable_id: Uuid,
+    kind: Option<String>,
     message_id: Uuid,
     run_id: Uuid,
     content: String,
@@ -52,6 +53,7 @@ impl PostRow {
             n: 0,
             tenant_id: tenant.0,
             agentable_id: agentable.0,
+            kind: post.kind.map(str::to_owned),
             message_id: post.id.0,
             run_id: post.run.0,
             content: post.content.to_owned(),
@@ -95,8 +97,11 @@ impl Store {
         post: &NewPost<'_>,
         key: Option<IdempotencyKey<'_>>,
     ) -> Option<Posted> {
+        if self.is_unbatched {
+            return None;
+        }
         let Written { run, seq, run_seq, opened, created_at, needs_hint } =
-            self.posts.submit(PostRow::of(tenant, agentable, post, key)?).await?;
+            self.batchers.posts.submit(PostRow::of(tenant, agentable, post, key)?).await?;
         Some(Posted { id: post.id, run, seq, run_seq, opened, created_at, needs_hint })
     }
 }
@@ -131,7 +136,7 @@ impl Batch for Posts {
             r#"-- store::message::batch::post
             with i as materialized (
                 select * from jsonb_to_recordset($1) as i (
-                    n integer, tenant_id uuid, agentable_id uuid, message_id uuid, run_id uuid, content text,
+                    n integer, tenant_id uuid, agentable_id uuid, kind text, message_id uuid, run_id uuid, content text,
                     metadata jsonb, key text, request_sha256 bytea, joins boolean, queued jsonb, posted jsonb)),
             l as materialized (
                 select i.n, i.tenant_id, i.agentable_id, i.message_id, i.content, i.metadata, i.key, i.request_sha256,
@@ -143,6 +148,8 @@ impl Batch for Posts {
                        select k.* from houston.run_locks k
                         where k.agentable_id = i.agentable_id and k.tenant_id = i.tenant_id
                           and (i.joins or not k.run_open)
+                          and (i.kind is null or exists (select from houston.agentables a
+                                                          where a.id = k.agentable_id and a.kind = i.kind))
                           and $3 > (select coalesce(sum(u.unread), 0)
                                       from (select o.unread from houston.run_locks o
                                              where o.user_id = k.user_id and o.wake limit $3) u)

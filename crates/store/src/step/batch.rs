@@ -200,10 +200,10 @@ impl Store {
     /// Commits a step together with others; `None` if it was not, and may be committed by itself.
     pub(super) async fn commit_in_batch(&self, fence: &Fence, step: &Step) -> Option<CommittedStep> {
         // These weaken `houston.commit_step`.
-        if mutation::is(Mutation::Fence) || mutation::is(Mutation::RowLock) {
+        if self.is_unbatched || mutation::is(Mutation::Fence) || mutation::is(Mutation::RowLock) {
             return None;
         }
-        let written = self.steps.submit(StepRows::of(fence, step)?).await?;
+        let written = self.batchers.steps.submit(StepRows::of(fence, step)?).await?;
         Some(CommittedStep {
             events: committed(step, written.last_seq + 1, written.at, (false, false), None),
             read: Vec::new(),

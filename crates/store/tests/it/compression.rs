@@ -13,8 +13,8 @@ use houston_domain::tool_call::{Record, ToolResponse};
 use houston_domain::tool_result::ResultQuery;
 use houston_store::claim::ClaimedRun;
 use houston_store::compression::{Metrics, NewCompression};
-use houston_store::history::RunContext;
 use houston_store::record::Owner;
+use houston_store::run_context::RunContext;
 use houston_store::step::Commit;
 
 use crate::step::{answer, done, ending, finished};
@@ -213,7 +213,7 @@ async fn concurrent_titles_are_set_once() {
     test.sql("update houston.title_requests set due_at = now() - interval '1 s'");
     assert_eq!(take(None).await.len(), 1, "the worker that had it died");
 
-    let before = test.store.stream_head(test.tenant, "goal", test.goal).await.unwrap().last_seq;
+    let before = test.store.open_stream(test.tenant, "goal", test.goal, None, 1).await.unwrap().0.last_seq;
     let racing = (0..20).map(|nth| {
         let (store, goal, write) = (test.store.clone(), test.goal, test.ids.next());
         async move { store.set_title(goal, &format!("title {nth}"), write, None).await.unwrap() }

@@ -49,7 +49,7 @@ async fn rows_of_another_tenant_are_not_found() {
     missing(test.store.message(stranger, posted.id).await.unwrap_err());
     missing(test.store.run(stranger, posted.run).await.unwrap_err());
     missing(test.store.cancel_run(stranger, posted.run).await.unwrap_err());
-    missing(test.store.stream_head(stranger, "goal", test.goal).await.unwrap_err());
+    missing(test.store.open_stream(stranger, "goal", test.goal, None, 1).await.unwrap_err());
     assert!(test.store.messages(stranger, test.goal, None, 10).await.unwrap().is_empty());
     assert!(test.store.history(stranger, test.goal, 0, 10).await.unwrap().is_empty());
     let missing_goal = AgentableId(test.ids.next());

@@ -66,7 +66,7 @@ async fn post_whose_outcome_was_unknown_is_stored_once() {
     // The second message joins the run that the first one opens.
     for (content, opened) in [("one", true), ("two", false)] {
         let (id, run, double_texting) = (test.ids.next(), test.ids.next(), DoubleTexting::Enqueue);
-        let post = NewPost { id, run, content, metadata: &metadata, double_texting };
+        let post = NewPost { kind: None, id, run, content, metadata: &metadata, double_texting };
         let Created::New(first) = test.store.post_message(test.tenant, test.goal, &post, None).await.unwrap()
         else {
             panic!("the message is new");

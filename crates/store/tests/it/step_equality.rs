@@ -200,6 +200,7 @@ impl TestStore {
     async fn post_as(&self, goal: AgentableId, double_texting: DoubleTexting) -> bool {
         let metadata = json!({});
         let post = NewPost {
+            kind: None,
             id: self.ids.next(),
             run: self.ids.next(),
             content: "hi",

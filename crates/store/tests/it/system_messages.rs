@@ -17,7 +17,7 @@ use houston_domain::step::RunTransition;
 use houston_store::agentable::NewAgentable;
 use houston_store::claim::ClaimedRun;
 use houston_store::conversation::{ExportOptions, NewConversation, Origin};
-use houston_store::history::RunContext;
+use houston_store::run_context::RunContext;
 use serde_json::json;
 
 use crate::step::{answer, done, ending, finished};

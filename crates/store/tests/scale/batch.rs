@@ -1,14 +1,59 @@
-//! Batches of posts and steps: what they touch grows with their items alone.
+//! Batches of posts, claims and steps: what they touch grows with their items alone.
 
-use crate::case::{Case, IDLE, WAITING, claimed, id};
+use crate::case::{Case, IDLE, WAITING, WORKER, claimed, id};
 
 /// The settings of the connections that write batches, see `batcher.rs` of the store.
 const SETTINGS: &str =
     "set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_seqscan = off;
     set local enable_bitmapscan = off; set local enable_material = off; set local jit = off;\n";
 
-/// Posts of one batch.
+/// Posts and claims of one batch.
 const POSTS: u32 = 8;
+
+fn batch(
+    name: &'static str,
+    when: &'static str,
+    before: String,
+    arguments: &[&str],
+    [rows, blocks]: [u64; 2],
+) -> Case {
+    let arguments = [":'batch'"].iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
+    Case { name, when, before, arguments, uses: &["run_locks_pkey"], rows, blocks }
+}
+
+/// Claims of eight agentables that wait.
+fn claims() -> [Case; 2] {
+    let waiting: Vec<String> = (0..POSTS).map(|nth| id("goal", WAITING + nth)).collect();
+    let claims = format!(
+        "{SETTINGS}select jsonb_agg(jsonb_build_object(
+                'n', nth, 'agentable_id', l.agentable_id, 'version', l.xmin::text, 'worker_id', {}, 'token', gen_random_uuid(),
+                'slot', 100 + nth, 'content', '[]'::jsonb, 'event', '{{\"type\": \"attempt_started\"}}'::jsonb,
+                'read', 1, 'read_to', l.last_seq, 'has_more', false, 'opens_session', true)) as batch
+           from unnest(array[{}]::uuid[]) with ordinality as g (id, nth)
+           join houston.run_locks l on l.agentable_id = g.id \\gset\n",
+        id("worker", WORKER),
+        waiting.join(", ")
+    );
+    let most = u64::from(POSTS);
+    [
+        batch("store::claim::batch::write", "of eight that wait", claims, &["1800"], [20 * most, 200 * most]),
+        Case {
+            name: "store::claim::batch::read",
+            when: "of eight that wait",
+            before: SETTINGS.to_owned(),
+            arguments: [
+                format!("array[{}]::uuid[]", waiting.join(", ")),
+                format!("array_fill({}::uuid, array[{POSTS}])", id("worker", WORKER)),
+            ]
+            .into_iter()
+            .chain(["10", "100", "262144", "array['goal']"].map(str::to_owned))
+            .collect(),
+            uses: &["run_locks_pkey", "runs_held", "messages_agentable_id_seq_key", "history_pkey"],
+            rows: 40 * most,
+            blocks: 80 * most,
+        },
+    ]
+}
 
 pub(crate) fn batches() -> Vec<Case> {
     let goals: Vec<String> = (0..POSTS).map(|nth| id("goal", IDLE + nth)).collect();
@@ -39,16 +84,8 @@ pub(crate) fn batches() -> Vec<Case> {
         claimed(WAITING),
         id("goal", WAITING)
     );
-    let batch = |name, when, before, arguments: &[&str], [rows, blocks]: [u64; 2]| Case {
-        name,
-        when,
-        before,
-        arguments: [":'batch'"].iter().chain(arguments).map(|argument| (*argument).to_owned()).collect(),
-        uses: &["run_locks_pkey"],
-        rows,
-        blocks,
-    };
     let most = u64::from(POSTS);
+    let [write, read] = claims();
     vec![
         batch(
             "store::message::batch::post",
@@ -58,5 +95,7 @@ pub(crate) fn batches() -> Vec<Case> {
             [20 * most, 200 * most],
         ),
         batch("store::step::batch::write", "an answer that ends", step, &["10"], [30, 200]),
+        write,
+        read,
     ]
 }

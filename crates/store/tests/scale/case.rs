@@ -27,7 +27,7 @@ const OF_AGENT: u32 = 2_011;
 const OF_TEAM: u32 = 2_012;
 pub(crate) const IDLE: u32 = 50_000;
 /// The worker that drives them.
-const WORKER: u32 = 5;
+pub(crate) const WORKER: u32 = 5;
 /// Users: each has ten agentables.
 pub(crate) const USERS: u32 = SeedData::LARGE.agentables / 10;
 /// The number of the first open run, and of the latest run of the idle agentable.
@@ -235,9 +235,9 @@ fn watching() -> Vec<Case> {
 /// The context of a run, with the agent that answers.
 fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]) -> Case {
     let (driven, run) = (id("goal", goal), id("run", OPEN_RUNS + goal));
-    let limits = ["20", "500", "10", "200", "20", "1000", "10", "200"];
-    let arguments: Vec<&str> =
-        [driven.as_str()].into_iter().chain(limits).chain([run.as_str(), "5", "1000"]).collect();
+    let limits = ["20", "500", "10", "200", "20", "1000", "10", "200", "5", "1000"];
+    let (of, runs) = (format!("array[{driven}]::uuid[]"), format!("array[{run}]::uuid[]"));
+    let arguments: Vec<&str> = [of.as_str(), &runs].into_iter().chain(limits).collect();
     let indexes = [
         "run_locks_pkey",
         "agentables_pkey",
@@ -255,7 +255,7 @@ fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]
     ];
     let uses: Vec<&'static str> = indexes.into_iter().chain(who.iter().copied()).collect();
     // Longer than the test runs.
-    case("store::history::context", when, &arguments, uses.leak(), bounds)
+    case("store::run_context::batch::read", when, &arguments, uses.leak(), bounds)
 }
 
 /// The router's pick, in the stream of a goal's open run.
@@ -301,6 +301,20 @@ fn agents() -> Vec<Case> {
     ]
 }
 
+/// The next events of a stream.
+fn resumed(when: &'static str, tenant: &str, kind: &str, after: &str) -> Case {
+    let list = |item: &str, kind: &str| format!("array[{item}]::{kind}[]");
+    let arguments = [
+        list(&id("goal", IDLE), "uuid"),
+        list(tenant, "uuid"),
+        list(kind, "text"),
+        list(after, "bigint"),
+        list("500", "bigint"),
+    ];
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    case("store::event::batch::read", when, &arguments, &["events_pkey", "run_locks_pkey"], [40, 80])
+}
+
 /// Queries of event streams and of runs.
 fn followed() -> Vec<Case> {
     let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
@@ -309,9 +323,9 @@ fn followed() -> Vec<Case> {
     let many: Vec<String> = (0..64).map(|nth| id("goal", nth * 1_000)).collect();
     let many = format!("array[{}]::uuid[]", many.join(", "));
     vec![
-        case("store::event::after", "a stream resumes", &[&idle, &before, "500"], &["events_pkey"], [20, 50]),
+        resumed("a stream resumes", "null", "null", &before),
+        resumed("a stream begins", &tenant, "'goal'", "null"),
         case("store::event::thread_before", "a snapshot", &[&idle, &seq, "100"], &["events_pkey"], [50, 150]),
-        case("store::event::head", "", &[&idle, &tenant, "'goal'"], &["run_locks_pkey"], [10, 30]),
         case("store::event::last_seqs", "64 streams", &[&many], &["run_locks_pkey"], [64, 300]),
         case("store::event::open_message_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),
         case("store::event::open_iteration_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),

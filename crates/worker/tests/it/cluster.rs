@@ -161,6 +161,7 @@ impl TestCluster {
         double_texting: DoubleTexting,
     ) -> houston_store::Result<Posted> {
         let post = NewPost {
+            kind: None,
             id: self.ids.next(),
             run: self.ids.next(),
             content,

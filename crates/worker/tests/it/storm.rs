@@ -213,7 +213,7 @@ async fn each_run_ends_once_under_random_messages_and_crashes() {
     let (told, workers) = futures_util::join!(futures_util::future::join_all(talks), killing);
     for (goal, (told, seed)) in goals.iter().zip(told.iter().zip(0..)) {
         let over = eventually("nothing is open", || async {
-            let head = cluster.store.stream_head(cluster.tenant, "goal", *goal).await.unwrap();
+            let (head, _) = cluster.store.open_stream(cluster.tenant, "goal", *goal, None, 1).await.unwrap();
             (!head.run_open).then_some(())
         });
         if tokio::time::timeout(PATIENCE / 2, over).await.is_err() {

@@ -1,6 +1,6 @@
 //! Section 10: earlier sessions and stored knowledge. Items that tools find most easily are left out first.
 
-use houston_store::history::{PromptSession, RunContext};
+use houston_store::run_context::{PromptSession, RunContext};
 
 use crate::prompt::section::{List, Section, Stability};
 use houston_domain::frame::escape;

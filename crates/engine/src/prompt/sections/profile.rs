@@ -1,6 +1,6 @@
 //! Section 2: who the user is.
 
-use houston_store::history::PromptUser;
+use houston_store::run_context::PromptUser;
 
 use crate::prompt::section::{List, Section, Stability};
 use houston_domain::frame::{escape, item};
