@@ -2,8 +2,8 @@
 
 use crate::case::{Case, IDLE, WAITING, WORKER, claimed, id};
 
-/// The settings of the connections that write batches, see `batcher.rs` of the store.
-const SETTINGS: &str =
+/// The settings of the connections of batches, see `batcher.rs` of the store.
+pub(crate) const SETTINGS: &str =
     "set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_seqscan = off;
     set local enable_bitmapscan = off; set local enable_material = off; set local jit = off;\n";
 

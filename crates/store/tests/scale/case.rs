@@ -2,6 +2,7 @@
 
 use houston_testkit::seed_data::SeedData;
 
+use crate::batch::SETTINGS;
 use crate::{archived, batch, begun, long};
 
 /// A query in a situation.
@@ -255,7 +256,7 @@ fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]
     ];
     let uses: Vec<&'static str> = indexes.into_iter().chain(who.iter().copied()).collect();
     // Longer than the test runs.
-    case("store::run_context::batch::read", when, &arguments, uses.leak(), bounds)
+    case("store::run_context::batch::read", when, &arguments, uses.leak(), bounds).after(SETTINGS.to_owned())
 }
 
 /// The router's pick, in the stream of a goal's open run.
@@ -313,6 +314,7 @@ fn resumed(when: &'static str, tenant: &str, kind: &str, after: &str) -> Case {
     ];
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     case("store::event::batch::read", when, &arguments, &["events_pkey", "run_locks_pkey"], [40, 80])
+        .after(SETTINGS.to_owned())
 }
 
 /// Queries of event streams and of runs.
@@ -333,7 +335,7 @@ fn followed() -> Vec<Case> {
         context("by an agent", OF_AGENT, &["agents_pkey"], [45, 100]),
         context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [75, 165]),
         context("a team has picked", OF_TEAM, &["agents_pkey", "events_pkey"], [50, 115])
-            .after(picked(OF_TEAM)),
+            .after(format!("{SETTINGS}{}", picked(OF_TEAM))),
         case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
         case("store::record::abandon", "", &[&driven, TOKEN, "false"], &["run_locks_pkey"], [5, 20]),
