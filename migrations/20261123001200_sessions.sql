@@ -43,7 +43,7 @@ create table houston.session_states (
     tenant_id uuid not null,
     -- the number of the latest closed session, and of the latest one that was reported in the event stream
     last_number integer not null default 0,
-    told_number integer not null default 0,
+    reported_number integer not null default 0,
     -- the open session cannot be over earlier; null: no session is open
     look_at timestamptz,
     -- a request to close the session, for this reason, as soon as no run prevents it

@@ -15,7 +15,7 @@ begin
     select k.tenant_id, k.epoch, k.last_seq, h.position,
            case when h.epoch = 0 then greatest(h.created_at, a.created_at) else h.created_at end as created_at,
            r.created_at as posted_at, s.close_reason, s.look_at,
-           coalesce(s.last_number > s.told_number, false) as untold
+           coalesce(s.last_number > s.reported_number, false) as untold
       into v
       from houston.run_locks k
       join houston.agentables a on a.id = k.agentable_id
@@ -42,11 +42,11 @@ begin
                                   'number', c.number, 'reason', c.completion_reason,
                                   'started_at', c.started_at, 'completed_at', c.completed_at)
           from houston.session_states s
-          join houston.sessions c on c.agentable_id = s.agentable_id and c.number > s.told_number
+          join houston.sessions c on c.agentable_id = s.agentable_id and c.number > s.reported_number
          where s.agentable_id = p_agentable;
         get diagnostics v_told = row_count;
         update houston.run_locks k set last_seq = k.last_seq + v_told where k.agentable_id = p_agentable;
-        update houston.session_states s set told_number = s.last_number where s.agentable_id = p_agentable;
+        update houston.session_states s set reported_number = s.last_number where s.agentable_id = p_agentable;
     end if;
     return v_told;
 end;

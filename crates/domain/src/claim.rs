@@ -38,7 +38,7 @@ pub struct Claimable {
 /// Who holds the lock of an agentable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// Nobody.
+    /// No worker.
     None,
     /// A worker whose lease is valid.
     Alive,

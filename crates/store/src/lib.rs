@@ -19,9 +19,10 @@
 //! - Every write of a run goes through [`Store::commit`] (or a [`record::FencedTx`]): it first locks the
 //!   agentable's row in `run_locks` by epoch and token, and changes nothing when the caller's claim has been
 //!   superseded (a zombie).
-//! - Posts and steps are written in batches: a statement writes what was submitted while the one before it ran, waits for
-//!   no lock, and leaves out what does not fit. What it leaves out is written alone, and so is every item of a batch that
-//!   fails: no item suffers from another.
+//! - Posts, claims and steps are written in batches: a statement writes what was submitted while the one before it ran,
+//!   waits for no lock, and leaves out what does not fit. What it leaves out is written alone, and so is every item of a
+//!   batch that fails: no item suffers from another. The contexts of runs and the events of streams are read in batches
+//!   as well. Each kind of batch has connections of its own, which are not in the pool.
 //! - Positions (`seq`, `position`) are handed out under that row's lock, so they have no gaps and no reader can
 //!   overtake a slow writer.
 //! - A transaction that gives an agentable a reason to run also sets `wake`; the sweep reads nothing else. A lost
@@ -31,7 +32,7 @@
 //!   stay awake: the step that ends one of the user's runs returns them ([`step::CommittedStep::waiting`]), and the sweep
 //!   finds them too.
 //! - Waiting work is found by the index `run_locks_awake (user_id, due_at) where wake`, held runs by `runs_held
-//!   (held_for)`; neither query reads anything else, however many rows there are.
+//!   (held_for, slot)`; neither query reads anything else, however many rows there are.
 //! - A session is closed under its agentable's row lock, while no run is held, by moving `session_position`;
 //!   entries belong to a session by their position. The sweep for quiet sessions reads the index
 //!   `session_states_due`, which holds only candidates.

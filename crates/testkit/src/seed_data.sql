@@ -147,7 +147,7 @@ select pg_temp.session_id(n), pg_temp.tenant_id(0), pg_temp.goal_id(n), 1, 0, 0,
        case when n < :agentables - 200
             then houston.session_vector(pg_temp.goal_id(n), 'They planned a journey to Tokyo.', 'Where shall we go in Tokyo?') end
   from generate_series(0, :agentables - 1) n;
-insert into houston.session_states (agentable_id, tenant_id, last_number, told_number, look_at)
+insert into houston.session_states (agentable_id, tenant_id, last_number, reported_number, look_at)
 select pg_temp.goal_id(n), pg_temp.tenant_id(0), 1, 1,
        case when n >= :agentables - 200 then now() else now() + interval '20 minutes' end
   from generate_series(0, :agentables - 1) n;

@@ -48,6 +48,6 @@ select gen_random_uuid(), '01900000-0000-7000-8000-000000000000', x.agentable, x
         select s / 1000 + 1, bench.agentable(1 + s % 1000), bench.words(s) || ' ' || bench.words(s), bench.words(s)
           from generate_series(0, :sessions - 1) s) x
  order by x.number % 100;
-insert into houston.session_states (agentable_id, tenant_id, last_number, told_number)
+insert into houston.session_states (agentable_id, tenant_id, last_number, reported_number)
 values (bench.agentable(0), '01900000-0000-7000-8000-000000000000', :sessions, :sessions);
 reset session_replication_role;

@@ -55,7 +55,7 @@ struct Candidate {
     slots: Vec<i32>,
     free_slots: i32,
     claimable: Claimable,
-    /// The run, as far as it is known before the claim is written.
+    /// The run; epoch, position and time are set when the claim is written.
     run: ClaimedRun,
 }
 
@@ -218,7 +218,7 @@ impl Claims {
                    r.attempt, r.iterations, r.cancel_seq is not null as "cancel_requested!", r.created_at as requested_at,
                    a.kind, a.title, a.description, a.parent_id,
                    s.close_reason is not null as "close_requested!", s.look_at is not null as "is_scheduled!",
-                   coalesce(s.last_number > s.told_number, false) as "has_unreported!", h.at as "last_entry_at?",
+                   coalesce(s.last_number > s.reported_number, false) as "has_unreported!", h.at as "last_entry_at?",
                    u.slots as "slots!", case when cardinality(u.slots) < $3 then $3 - cardinality(u.slots)
                                              else houston.free_slots(k.user_id, k.agentable_id, $3) end as "free_slots!",
                    m.unread as "unread: Json<Vec<Unread>>"
@@ -246,7 +246,7 @@ impl Claims {
                                     where c.agentable_id = k.agentable_id and houston.is_for_agent(c.source)
                                       and c.seq > k.read_seq and k.wake and k.run_open and k.holder is null
                                     order by c.seq limit $4 + 1) o) n
-                    -- The second one tells that there are more, however long the first is.
+                    -- The second one shows that there are more, however long the first is.
                     where n.before <= $5 or n.nth = 2) m"#,
             &agentables,
             &workers,

@@ -144,7 +144,7 @@ impl Owner {
             "-- store::conversation::make::begin
             with origin as (update houston.agentables set forked_from = $8 where id = $1),
             states as (
-                insert into houston.session_states (agentable_id, tenant_id, last_number, told_number)
+                insert into houston.session_states (agentable_id, tenant_id, last_number, reported_number)
                 select $1, $3, $9, $9 where $9 > 0),
             run as (
                 insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, created_at, ended_at)

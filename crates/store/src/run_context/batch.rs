@@ -80,7 +80,7 @@ impl Contexts {
                   from i left join lateral (
                        select c.through_position, c.summary, c.run_id, c.run_position from houston.compressions c
                         where c.agentable_id = i.agentable_id and c.through_position > i.session_position
-                          -- One that tells of what was rolled back is rolled back with it.
+                          -- A summary of what was rolled back is rolled back with it.
                           and (c.through_position < c.run_position
                                or not exists (select from houston.history h where h.agentable_id = i.agentable_id
                                                  and h.position = c.run_position and h.rolled_back))

@@ -4,6 +4,8 @@ houston_testkit::shared_postgres!();
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod batches;
+#[cfg(test)]
 mod compression;
 #[cfg(test)]
 mod conversation;
@@ -11,6 +13,8 @@ mod conversation;
 mod cost;
 #[cfg(test)]
 mod deaths;
+#[cfg(test)]
+mod equality;
 #[cfg(test)]
 mod erasing;
 #[cfg(test)]
@@ -31,10 +35,6 @@ mod session_search;
 mod sessions;
 #[cfg(test)]
 mod step;
-#[cfg(test)]
-mod step_batch;
-#[cfg(test)]
-mod step_equality;
 #[cfg(test)]
 mod system_messages;
 #[cfg(test)]

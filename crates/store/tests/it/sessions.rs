@@ -250,7 +250,7 @@ async fn message_racing_with_a_session_close_is_read_once() {
 fn return_to(test: &TestStore, number: usize) {
     test.sql(&format!(
         "delete from houston.sessions where number > {number};
-         update houston.session_states set last_number = {number}, told_number = {number};
+         update houston.session_states set last_number = {number}, reported_number = {number};
          update houston.run_locks l set session_position = coalesce((select max(last_position) from houston.sessions s
           where s.agentable_id = l.agentable_id), 0)"
     ));

@@ -317,7 +317,6 @@ fn resumed(when: &'static str, tenant: &str, kind: &str, after: &str) -> Case {
         .after(SETTINGS.to_owned())
 }
 
-/// Queries of event streams and of runs.
 fn followed() -> Vec<Case> {
     let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
     let run = id("run", LAST_RUNS + IDLE);

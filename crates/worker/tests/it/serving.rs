@@ -46,7 +46,9 @@ async fn cost(cluster: &TestCluster, goal: AgentableId, runs: usize) -> BTreeMap
         assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     }
     let mut after = executed(cluster);
-    assert!(after.remove("store::claim::run").unwrap() >= runs, "{after:?}");
+    for claim in ["store::claim::batch::read", "store::claim::batch::write"] {
+        assert!(after.remove(claim).unwrap() >= runs, "{after:?}");
+    }
     after.retain(|name, count| {
         *count -= before.get(name).copied().unwrap_or(0);
         *count > 0

@@ -1,16 +1,18 @@
-//! Posts and steps in one commit: no item suffers from another.
+//! Posts, claims and steps in one commit: no item suffers from another.
 
 use futures_util::future::join_all;
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::history::{Block, Entry};
+use houston_domain::id::AgentableId;
 use houston_domain::step::Step;
-use houston_store::Error;
-use houston_store::claim::{ClaimedRun, Fence};
+use houston_store::claim::{ClaimedRun, CrashPolicy, Fence};
 use houston_store::idempotency::Created;
 use houston_store::message::{NewPost, Posted};
 use houston_store::step::Commit;
+use houston_store::{Error, Fairness, Store};
 use serde_json::json;
 
+use crate::fairness::goals_of;
 use crate::step::{answer, done};
 use crate::test_store::{TestStore, goal};
 
@@ -131,4 +133,82 @@ async fn locked_row_delays_only_its_own_step() {
     };
     let (blocked, ()) = tokio::join!(blocked, others);
     done(blocked.unwrap());
+}
+
+/// Claims all of these goals at once.
+async fn claim_all(test: &TestStore, goals: &[AgentableId], store: &Store) -> Vec<ClaimedRun> {
+    let claims = goals.iter().map(|goal| {
+        store.claim_run(*goal, test.worker, test.ids.next(), test.ids.next(), CrashPolicy::default())
+    });
+    join_all(claims).await.into_iter().filter_map(|claimed| claimed.unwrap()).collect()
+}
+
+fn held_slots(test: &TestStore) -> Vec<String> {
+    let held = test.sql("select slot from houston.runs where held_for is not null order by slot");
+    held.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_submitted_together_share_commits() {
+    let test = TestStore::start().await;
+    let mut goals = Vec::new();
+    for _ in 0..64 {
+        let goal = goal(&test.store, &test.ids, test.tenant).await;
+        test.post_to(goal, "hi").await.unwrap();
+        goals.push(goal);
+    }
+    assert_eq!(claim_all(&test, &goals, &test.store).await.len(), 64);
+    assert!(transactions(&test, "runs") <= 16, "{}", transactions(&test, "runs"));
+    let read =
+        "select count(*) from houston.history where content = '[{\"type\": \"text\", \"text\": \"hi\"}]'";
+    assert_eq!(test.sql(read).trim(), "64");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_of_one_user_at_once_take_each_slot_once() {
+    let test = TestStore::start().await;
+    let goals = goals_of(&test, test.goal, 40).await;
+    for goal in &goals {
+        test.post_to(*goal, "hi").await.unwrap();
+    }
+    let slots: Vec<String> = (1..=10).map(|slot| slot.to_string()).collect();
+    // Two processes, one of which claims without batches.
+    let (other, alone) =
+        (test.store.clone().with_fairness(Fairness::default()), test.store.clone().without_batches());
+    let mut left = 40;
+    while left > 0 {
+        let claimed: Vec<ClaimedRun> =
+            join_all([&test.store, &other, &alone].map(|store| claim_all(&test, &goals, store)))
+                .await
+                .into_iter()
+                .flatten()
+                .collect();
+        assert_eq!(claimed.len(), 10, "as many as the user may have");
+        assert_eq!(held_slots(&test), slots);
+        let steps: Vec<_> = claimed.iter().map(|run| (run.fence, answer(&test, run, "hello"))).collect();
+        for result in commit_all(&test, &steps).await {
+            done(result.unwrap());
+        }
+        left -= claimed.len();
+    }
+    assert_eq!(held_slots(&test), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claim_of_a_row_that_changed_is_decided_anew() {
+    let test = TestStore::start().await;
+    // Posts and claims race: whatever a claim does not read is still unread, and the run is awake.
+    for round in 1..=20 {
+        let goal = goal(&test.store, &test.ids, test.tenant).await;
+        test.post_to(goal, "one").await.unwrap();
+        let (claimed, posted) = tokio::join!(test.claim_of(goal), test.post_to(goal, "two"));
+        posted.unwrap();
+        let run = claimed.unwrap().run;
+        let state = test.sql(&format!(
+            "select jsonb_array_length(h.content), k.unread, k.wake from houston.run_locks k
+               join houston.history h using (agentable_id) where k.agentable_id = '{}' and k.run_id = '{}'",
+            goal.0, run.0
+        ));
+        assert!(["2|0|f", "1|1|t"].contains(&state.trim()), "round {round}: {state}");
+    }
 }

@@ -1,0 +1,385 @@
+//! Posts, claims and steps in batches write the rows that the functions of the database write.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use futures_util::future::join_all;
+use houston_domain::agentable::DoubleTexting;
+use houston_domain::event::Event;
+use houston_domain::history::{Block, Entry};
+use houston_domain::id::{AgentableId, RunId};
+use houston_domain::knowledge::PromptLimits;
+use houston_domain::message::{MessageType, Source};
+use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
+use houston_domain::step::{ModelCall, NewMessage, RunTransition, Step};
+use houston_store::claim::{ClaimedRun, CrashPolicy};
+use houston_store::idempotency::Created;
+use houston_store::message::{NewPost, Posted};
+use houston_store::session::Archiving;
+use houston_store::step::{Commit, CommittedStep};
+use houston_store::{Error, Fairness, Store};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::json;
+
+use crate::fairness::goals_of;
+use crate::step::{ending, finished};
+use crate::test_store::{TestStore, goal};
+
+/// What happens to one of the goals.
+#[derive(Debug, Clone)]
+enum Act {
+    Post(DoubleTexting),
+    Claim,
+    Cancel,
+    /// Nothing, for an hour.
+    Rest,
+    Step(Shape),
+}
+
+impl Act {
+    /// Whether both are of the same sort, and may happen at once. Of several claims, it is undefined which get the last
+    /// slots.
+    fn goes_with(&self, other: &Self, max_running: u16) -> bool {
+        use Act::{Claim, Post, Step};
+        match (self, other) {
+            (Post(_), Post(_)) | (Step(_), Step(_)) => true,
+            (Claim, Claim) => usize::from(max_running) >= GOALS,
+            _ => false,
+        }
+    }
+}
+
+/// What happens to the goals of one user.
+#[derive(Debug, Clone)]
+struct Sequence {
+    max_running: u16,
+    closes_sessions: bool,
+    acts: Vec<(usize, Act)>,
+}
+
+fn sequence() -> impl Strategy<Value = Sequence> {
+    let acts = proptest::collection::vec((0..GOALS, act()), 5..60);
+    (prop_oneof![Just(2), Just(10)], any::<bool>(), acts)
+        .prop_map(|(max_running, closes_sessions, acts)| Sequence { max_running, closes_sessions, acts })
+}
+
+#[derive(Debug, Clone)]
+struct Shape {
+    end: End,
+    entries: usize,
+    messages: usize,
+    call: Option<Option<&'static str>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Poll,
+    Continue { read: bool },
+    Complete,
+    Terminate(RunStatus),
+    Retry { counts: bool },
+    Release,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let texting = prop_oneof![
+        4 => Just(DoubleTexting::Enqueue),
+        1 => Just(DoubleTexting::Interrupt),
+        1 => Just(DoubleTexting::Rollback),
+        1 => Just(DoubleTexting::Reject),
+    ];
+    let end = prop_oneof![
+        1 => Just(End::Poll),
+        3 => any::<bool>().prop_map(|read| End::Continue { read }),
+        3 => Just(End::Complete),
+        2 => prop_oneof![Just(RunStatus::MaxIterations), Just(RunStatus::Failed), Just(RunStatus::Cancelled)]
+            .prop_map(End::Terminate),
+        2 => any::<bool>().prop_map(|counts| End::Retry { counts }),
+        1 => Just(End::Release),
+    ];
+    let call = proptest::option::of(proptest::option::of(prop_oneof![Just("0.25"), Just("0.000001")]));
+    let shape = (end, 0..3_usize, 0..3_usize, call).prop_map(|(end, entries, messages, call)| Shape {
+        end,
+        entries,
+        messages,
+        call,
+    });
+    prop_oneof![
+        4 => texting.prop_map(Act::Post),
+        5 => Just(Act::Claim),
+        1 => Just(Act::Cancel),
+        1 => Just(Act::Rest),
+        6 => shape.prop_map(Act::Step)
+    ]
+}
+
+/// A goal of one of two users to whom the same happens.
+struct Twin {
+    goal: AgentableId,
+    claimed: Option<ClaimedRun>,
+}
+
+fn step(test: &TestStore, claimed: &ClaimedRun, shape: &Shape) -> Step {
+    let next = || Event::StepFinished { iteration: 1, next_message_id: test.ids.next() };
+    let transition = match shape.end {
+        End::Poll => RunTransition::Continue { read: true, event: None },
+        End::Continue { read } => RunTransition::Continue { read, event: Some(next()) },
+        End::Complete => RunTransition::Complete {
+            event: finished(RunStatus::Completed),
+            continue_event: next(),
+            ending: ending(test, RunStatus::Completed),
+        },
+        End::Terminate(status) => {
+            let mut ending = ending(test, status);
+            if status == RunStatus::Failed {
+                (ending.error_code, ending.error_message) = (Some("TIMEOUT".into()), Some("too slow".into()));
+            }
+            RunTransition::Terminate { event: finished(status), ending }
+        }
+        End::Retry { counts } => RunTransition::Retry {
+            event: Event::HandedOver { iteration: 1 },
+            at: chrono::DateTime::UNIX_EPOCH,
+            counts,
+            ending: ending(test, RunStatus::Retrying),
+        },
+        End::Release => RunTransition::Release { event: Event::HandedOver { iteration: 1 } },
+    };
+    let mut step = test.step(claimed, transition);
+    if matches!(shape.end, End::Poll) {
+        return step;
+    }
+    step.entries =
+        (0..shape.entries).map(|nth| Entry::assistant(vec![Block::text(format!("ä {nth}"))])).collect();
+    for nth in 0..shape.messages {
+        let id = if nth == 1 {
+            houston_domain::error_message::ErrorMessage::id_of(claimed.run)
+        } else {
+            test.ids.next()
+        };
+        step.messages.push(NewMessage {
+            id,
+            event: nth,
+            source: if nth == 1 { Source::Error } else { Source::Agent },
+            message_type: MessageType::Text,
+            content: format!("hello {nth}"),
+            metadata: json!({"nth": nth}),
+        });
+        step.events.push(Event::MessageSent { message_id: id });
+    }
+    step.usage = Usage { input_tokens: 7, output_tokens: 5, reasoning_tokens: 1, ..Usage::default() };
+    step.model = shape.call.is_some().then(|| "openai/gpt-5-mini".to_owned());
+    step.call = shape.call.map(|cost| ModelCall {
+        provider: "openai".into(),
+        model: "gpt-5-mini".into(),
+        iteration: 1,
+        usage: Usage { cost: cost.map(|cost| cost.parse().unwrap()), ..step.usage },
+        reported: false,
+    });
+    step
+}
+
+/// All rows of a user, without ids and times.
+fn rows(test: &TestStore, of: &[Twin]) -> String {
+    let goals: Vec<String> = of.iter().map(|twin| format!("'{}'", twin.goal.0)).collect();
+    let goals = goals.join(", ");
+    let user = format!("(select user_id from houston.agentables where id in ({goals}) limit 1)");
+    let nth = format!("array_position(array[{goals}]::uuid[], agentable_id)");
+    let plain = |row: &str| {
+        format!(
+            "regexp_replace(regexp_replace((to_jsonb({row}) - 'slot')::text, '[0-9a-f]{{8}}-?([0-9a-f]{{4}}-?){{3}}[0-9a-f]{{12}}', '#', 'g'),
+                            '\\d{{4}}-\\d\\d-\\d\\dT[0-9:.+]*', 'time', 'g')"
+        )
+    };
+    let tables = [
+        ("run_locks", "agentable_id"),
+        ("runs", "first_seq"),
+        ("messages", "seq"),
+        ("events", "seq"),
+        ("history", "position"),
+        ("session_states", "agentable_id"),
+        ("sessions", "number"),
+        ("model_calls", "created_at"),
+    ];
+    let mut sql = String::new();
+    for (table, order) in tables {
+        write!(
+            sql,
+            "select '{table}', {nth}, {} from houston.{table} t where agentable_id in ({goals}) order by {nth}, {order};",
+            plain("t")
+        )
+        .unwrap();
+    }
+    write!(sql, "select 'spending', {} from houston.spending t where user_id = {user};", plain("t")).unwrap();
+    write!(
+        sql,
+        "select 'agentables', {} from houston.agentables t where id in ({goals}) order by array_position(array[{goals}]::uuid[], id)",
+        plain("t")
+    )
+    .unwrap();
+    test.sql(&sql)
+}
+
+/// What the caller learns of a commit, without ids and times.
+fn learned(result: houston_store::Result<Commit>) -> String {
+    match result {
+        Ok(Commit::Done(CommittedStep { events, read, continued, opened, cancel_seq, waiting })) => {
+            let events: Vec<_> = events
+                .iter()
+                .map(|committed| {
+                    let event = serde_json::to_value(&committed.event).unwrap();
+                    (committed.seq, event["type"].clone(), event["status"].clone(), event["code"].clone())
+                })
+                .collect();
+            format!("{events:?} {read:?} {continued} {opened} {cancel_seq:?} {}", waiting.len())
+        }
+        Ok(Commit::AlreadyCommitted) => "already committed".into(),
+        Err(Error::Fenced) => "fenced".into(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+impl TestStore {
+    async fn twins(&self, count: usize) -> Vec<Twin> {
+        let first = goal(&self.store, &self.ids, self.tenant).await;
+        let goals = goals_of(self, first, count).await;
+        goals.into_iter().map(|goal| Twin { goal, claimed: None }).collect()
+    }
+
+    /// The goal's open run, as text.
+    fn open_run(&self, goal: AgentableId) -> String {
+        let open =
+            format!("select run_id from houston.run_locks where run_open and agentable_id = '{}'", goal.0);
+        self.sql(&open).trim().to_owned()
+    }
+
+    /// The effect of an act on a goal, and what its caller learns.
+    async fn act(&self, store: &Store, twin: &mut Twin, act: &Act) -> String {
+        match act {
+            Act::Post(double_texting) => {
+                let (id, run, metadata) = (self.ids.next(), self.ids.next(), json!({}));
+                let double_texting = *double_texting;
+                let post = NewPost {
+                    kind: Some("goal"),
+                    id,
+                    run,
+                    content: "hi",
+                    metadata: &metadata,
+                    double_texting,
+                };
+                match store.post_message(self.tenant, twin.goal, &post, None).await {
+                    Ok(Created::New(Posted { seq, run_seq, opened, needs_hint, .. })) => {
+                        format!("{seq} {run_seq} {opened} {needs_hint}")
+                    }
+                    Ok(other) => panic!("{other:?}"),
+                    Err(Error::RunInProgress { .. }) => "a run is in progress".into(),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            Act::Claim => {
+                let (token, message) = (self.ids.next(), self.ids.next());
+                let claimed =
+                    store.claim_run(twin.goal, self.worker, token, message, CrashPolicy::default()).await;
+                let Some(claimed) = claimed.unwrap() else { return "not claimed".into() };
+                let seen = format!(
+                    "{} {} {} {:?} {:?} {:?}",
+                    claimed.fence.epoch,
+                    claimed.kind,
+                    claimed.title,
+                    (claimed.attempt, claimed.iterations, claimed.deaths, claimed.claims),
+                    (claimed.failed_attempts, claimed.cancel_seq, claimed.usage, claimed.error.is_some()),
+                    claimed.event.seq
+                );
+                let limits = PromptLimits::default();
+                let context = store.run_context(twin.goal, claimed.run, 10, &limits).await.unwrap();
+                twin.claimed = Some(claimed);
+                format!("{seen} {:?} {}", context.history, context.run_entries)
+            }
+            Act::Cancel => {
+                let Ok(run) = self.open_run(twin.goal).parse() else { return "nothing to cancel".into() };
+                let cancelled = store.cancel_run(self.tenant, RunId(run)).await.unwrap();
+                format!("{}", cancelled.is_some())
+            }
+            Act::Rest => {
+                let goal = twin.goal.0;
+                self.sql(&format!(
+                    "update houston.history set created_at = created_at - interval '1 hour' where agentable_id = '{goal}';
+                     update houston.session_states set look_at = look_at - interval '1 hour' where agentable_id = '{goal}'"
+                ));
+                String::new()
+            }
+            Act::Step(shape) => {
+                let Some(run) = &twin.claimed else { return "not claimed".into() };
+                learned(store.commit(&run.fence, &step(self, run, shape)).await)
+            }
+        }
+    }
+}
+
+/// Goals of each user.
+const GOALS: usize = 4;
+
+async fn same_rows(test: &TestStore, Sequence { max_running, closes_sessions, acts }: &Sequence) {
+    let fairness = Fairness { max_running: *max_running, ..Fairness::default() };
+    let kinds = if *closes_sessions { vec!["goal".to_owned()] } else { Vec::new() };
+    let archiving = Archiving { kinds, ..Archiving::default() };
+    let store = test.store.clone().with_fairness(fairness).with_archiving(archiving);
+    let alone = store.clone().without_batches();
+    let (mut batched, mut single) = (test.twins(GOALS).await, test.twins(GOALS).await);
+    let mut acts = acts.iter().peekable();
+    while let Some((nth, act)) = acts.next() {
+        // Acts of the same sort that follow each other, on different goals, happen at once.
+        let mut group = vec![(*nth, act)];
+        while let Some((nth, other)) = acts.next_if(|(nth, other)| {
+            other.goes_with(act, *max_running) && group.iter().all(|(earlier, _)| earlier != nth)
+        }) {
+            group.push((*nth, other));
+        }
+        let mut twins: HashMap<usize, &mut Twin> = batched.iter_mut().enumerate().collect();
+        let together = group.iter().map(|(nth, act)| {
+            let twin = twins.remove(nth).unwrap();
+            test.act(&store, twin, act)
+        });
+        let together = join_all(together.collect::<Vec<_>>()).await;
+        let mut one_by_one = Vec::new();
+        for (nth, act) in &group {
+            one_by_one.push(test.act(&alone, &mut single[*nth], act).await);
+        }
+        let several = group.len() > 1;
+        let comparable = |learned: &String| match (several, act) {
+            // How many agentables may run next depends on the order in which the slots become free.
+            (true, Act::Step(_)) => learned.rsplit_once(' ').map(|(rest, _)| rest.to_owned()),
+            // So does whether a message that arrives meanwhile needs a hint.
+            (true, Act::Post(_)) => learned.rsplit_once(' ').map(|(rest, _)| rest.to_owned()),
+            _ => Some(learned.clone()),
+        };
+        assert!(
+            together.iter().map(comparable).eq(one_by_one.iter().map(comparable)),
+            "{group:?} {together:#?} {one_by_one:#?}"
+        );
+    }
+    let (batched, single) = (rows(test, &batched), rows(test, &single));
+    for (batched, single) in batched.lines().zip(single.lines()) {
+        assert_eq!(batched, single);
+    }
+    assert_eq!(batched.lines().count(), single.lines().count());
+}
+
+/// Sequences in a usual run; `HOUSTON_SEQUENCES` sets another number.
+const SEQUENCES: usize = 500;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_write_the_rows_that_single_statements_write() {
+    let test = TestStore::start().await;
+    #[expect(clippy::disallowed_methods, reason = "set by a command that runs many")]
+    let count = std::env::var("HOUSTON_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
+    let mut runner = TestRunner::new(Config::default());
+    for _ in 0..count {
+        let sequence = sequence().new_tree(&mut runner).unwrap().current();
+        // Printed if the test fails.
+        println!("{sequence:?}");
+        same_rows(&test, &sequence).await;
+    }
+}
