@@ -30,6 +30,8 @@ pub struct Config {
     pub fsync: bool,
     /// Postgres's `max_connections`. Default: 100.
     pub max_connections: u16,
+    /// Further settings of Postgres, as in `work_mem=8MB`. Default: none.
+    pub postgres_settings: Vec<String>,
 }
 
 impl Config {
@@ -45,6 +47,7 @@ impl Config {
             installers: Vec::new(),
             fsync: true,
             max_connections: 100,
+            postgres_settings: Vec::new(),
         }
     }
 

@@ -58,7 +58,8 @@ impl OwnedServers {
         }
         if let Some(program) = program(Server::Postgres) {
             let (layout, max_connections) = (owned.layout.clone(), config.max_connections);
-            let postgres = Postgres { program, layout, identity, fsync: config.fsync, max_connections };
+            let (fsync, more_settings) = (config.fsync, config.postgres_settings.clone());
+            let postgres = Postgres { program, layout, identity, fsync, max_connections, more_settings };
             if !postgres.has_cluster() {
                 progress("creating a database cluster (this happens once)");
                 postgres.create_cluster(&owned.spawner)?;

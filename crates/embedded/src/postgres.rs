@@ -36,6 +36,7 @@ pub(crate) struct Postgres {
     pub(crate) identity: Identity,
     pub(crate) fsync: bool,
     pub(crate) max_connections: u16,
+    pub(crate) more_settings: Vec<String>,
 }
 
 impl Postgres {
@@ -130,6 +131,7 @@ impl Postgres {
             // Commits still reach the kernel before they are acknowledged: `kill -9` loses nothing, but a power cut may.
             settings.extend(["fsync=off", "full_page_writes=off"].map(str::to_owned));
         }
+        settings.extend(self.more_settings.iter().cloned());
         settings
     }
 

@@ -19,6 +19,12 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
     Ok(TICK * u32::try_from(ticks)?)
 }
 
+/// Processor time that this process has used, without its children.
+pub(crate) fn own_cpu() -> Result<Duration> {
+    let own = stat(std::process::id()).context("/proc/self cannot be read")?;
+    Ok(TICK * u32::try_from(own.ticks)?)
+}
+
 /// Resident memory of `pid`, in bytes.
 pub(crate) fn rss(pid: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))

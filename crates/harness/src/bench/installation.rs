@@ -26,7 +26,7 @@ pub(crate) enum Replies {
 }
 
 /// Fewer goals than runs of one user may be held at once.
-const GOALS_OF_A_USER: usize = 4;
+pub(crate) const GOALS_OF_A_USER: usize = 4;
 
 /// The service, its servers and the model.
 pub(crate) struct BenchInstallation<'s> {
@@ -155,6 +155,15 @@ impl<'s> BenchInstallation<'s> {
             progress.reach(goals.len() as u64);
         }
         Ok(Arc::new(goals))
+    }
+
+    /// Creates `count` users.
+    pub(crate) async fn users(&self, count: usize) -> Result<Vec<String>> {
+        let (mut connection, mut users) = (self.houston.connect().await?, Vec::with_capacity(count));
+        for _ in 0..count {
+            users.push(user(&mut connection, "bench").await?);
+        }
+        Ok(users)
     }
 
     /// Stops the service; fails if it logged a warning or error, or if a run did not complete.

@@ -19,6 +19,7 @@ mod saturated;
 pub(crate) mod scale;
 pub(crate) mod spread;
 mod statement;
+pub(crate) mod throughput;
 pub(crate) mod tokens;
 mod workload;
 
@@ -31,6 +32,7 @@ use houston_testkit::servers::TestServers;
 use houston_xtask::console::print_status;
 use installation::{BenchInstallation, Replies};
 use report::{Measurements, Report, Settings};
+use saturated::Journey;
 
 /// The size of the measurements.
 #[derive(Debug, Clone, Copy)]
@@ -97,7 +99,7 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     let rest = installation.rest(size.hold).await?;
     print_status(&format!("at rest: {:.1} MB", report::megabytes(rest.rss)));
     let idle = idle::measure(&installation, size.idle_runs).await?;
-    let saturated = saturated::measure(&installation, size, &rest).await?;
+    let saturated = saturated::measure(&installation, size, &rest, Journey::FromMessage).await?;
     let sample = database::sample(installation.servers)?;
     installation.stop_and_check()?;
 
@@ -116,7 +118,7 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
 
     let installation = BenchInstallation::start(program, servers, Replies::Tool).await?;
     let rest_with_tools = installation.rest(size.hold).await?;
-    let with_tool = saturated::measure(&installation, size, &rest_with_tools).await?;
+    let with_tool = saturated::measure(&installation, size, &rest_with_tools, Journey::FromMessage).await?;
     installation.stop_and_check()?;
     let scale = scale::measure().await?;
 

@@ -10,9 +10,11 @@ use tokio::task::JoinSet;
 
 use super::Size;
 use super::database::Counters;
-use super::installation::{BenchInstallation, Rest};
+use super::installation::{BenchInstallation, GOALS_OF_A_USER, Rest};
 use super::spread::{Spread, round};
 use super::workload::{self, Timing};
+use crate::http::Connection;
+use crate::installation::goal;
 use crate::proc;
 use houston_xtask::console::Progress;
 
@@ -57,22 +59,25 @@ pub(crate) async fn measure(
     installation: &BenchInstallation<'_>,
     size: Size,
     rest: &Rest,
+    journey: Journey,
 ) -> Result<Saturated> {
     let goals = installation.goals(2 * PROBE).await?;
-    drive(installation, &goals[..PROBE], size.concurrency, "warming up").await?;
+    drive(installation, &Work::goals(&goals[..PROBE]), size.concurrency, "warming up").await?;
     let began = Instant::now();
-    drive(installation, &goals[PROBE..], size.concurrency, "warming up").await?;
+    drive(installation, &Work::goals(&goals[PROBE..]), size.concurrency, "warming up").await?;
     let rate = PROBE as f64 / began.elapsed().as_secs_f64();
     let runs = (rate * size.saturated.as_secs_f64()).ceil().max(1.0) as usize;
 
-    let goals = installation.goals(runs).await?;
-    let own = std::process::id();
-    let (before, cpu, load) = (Counters::read(installation.servers)?, installation.cpu()?, proc::cpu(own)?);
+    let work = match journey {
+        Journey::FromMessage => Work::goals(&installation.goals(runs).await?),
+        Journey::FromGoal => Work::of_users(installation.users(runs.div_ceil(GOALS_OF_A_USER)).await?, runs),
+    };
+    let (before, cpu, load) = (Counters::read(installation.servers)?, installation.cpu()?, proc::own_cpu()?);
     let label = format!("saturated: {} at once", size.concurrency);
     let began = Instant::now();
-    let timings = drive(installation, &goals, size.concurrency, &label).await?;
+    let timings = drive(installation, &work, size.concurrency, &label).await?;
     let seconds = began.elapsed().as_secs_f64();
-    let (spent, load) = (installation.cpu()?.since(cpu), proc::cpu(own)? - load);
+    let (spent, load) = (installation.cpu()?.since(cpu), proc::own_cpu()? - load);
     let grown = Counters::read(installation.servers)?.since(before);
 
     let per_run = |amount: f64| round(amount / runs as f64);
@@ -97,30 +102,70 @@ pub(crate) async fn measure(
     })
 }
 
-/// Drives one run in each of `goals`, `concurrency` at once.
+/// What a client of the service does for each run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Journey {
+    /// It posts a message to a goal that exists, and reads the stream.
+    FromMessage,
+    /// It creates the goal first.
+    FromGoal,
+}
+
+/// The runs to drive.
+#[derive(Clone)]
+struct Work {
+    runs: usize,
+    /// The goals of the runs; with `FromGoal`, the users for whom goals are created.
+    owners: Arc<[String]>,
+    journey: Journey,
+}
+
+impl Work {
+    fn goals(goals: &[String]) -> Self {
+        Self { runs: goals.len(), owners: goals.into(), journey: Journey::FromMessage }
+    }
+
+    fn of_users(users: Vec<String>, runs: usize) -> Self {
+        Self { runs, owners: users.into(), journey: Journey::FromGoal }
+    }
+
+    /// The goal of a run.
+    async fn goal(&self, connection: &mut Connection, nth: usize) -> Result<String> {
+        match self.journey {
+            Journey::FromMessage => Ok(self.owners[nth].clone()),
+            Journey::FromGoal => goal(connection, &self.owners[nth / GOALS_OF_A_USER], "bench").await,
+        }
+    }
+}
+
+/// Drives the runs, `concurrency` at once.
 async fn drive(
     installation: &BenchInstallation<'_>,
-    goals: &[String],
+    work: &Work,
     concurrency: usize,
     label: &str,
 ) -> Result<Vec<Timing>> {
-    let mut progress = Progress::new(label, goals.len() as u64);
-    let goals: Arc<[String]> = goals.into();
+    let mut progress = Progress::new(label, work.runs as u64);
     let next = Arc::new(AtomicUsize::new(0));
     let texts = Arc::new((workload::message(), workload::answer()));
     let mut clients = JoinSet::new();
     for _ in 0..concurrency {
         let mut connection = installation.houston.connect().await?;
-        let (goals, next, texts) = (Arc::clone(&goals), Arc::clone(&next), Arc::clone(&texts));
+        let (work, next, texts) = (work.clone(), Arc::clone(&next), Arc::clone(&texts));
         clients.spawn(async move {
             let mut timings = Vec::new();
-            while let Some(goal) = goals.get(next.fetch_add(1, Ordering::Relaxed)) {
-                timings.push(workload::run(&mut connection, goal, &texts.0, &texts.1).await?);
+            loop {
+                let nth = next.fetch_add(1, Ordering::Relaxed);
+                if nth >= work.runs {
+                    break;
+                }
+                let goal = work.goal(&mut connection, nth).await?;
+                timings.push(workload::run(&mut connection, &goal, &texts.0, &texts.1).await?);
             }
             anyhow::Ok(timings)
         });
     }
-    let mut timings = Vec::with_capacity(goals.len());
+    let mut timings = Vec::with_capacity(work.runs);
     let mut tick = tokio::time::interval(Duration::from_millis(200));
     loop {
         tokio::select! {
@@ -128,7 +173,7 @@ async fn drive(
                 Some(ended) => timings.extend(ended??),
                 None => return Ok(timings),
             },
-            _ = tick.tick() => progress.reach(next.load(Ordering::Relaxed).min(goals.len()) as u64),
+            _ = tick.tick() => progress.reach(next.load(Ordering::Relaxed).min(work.runs) as u64),
         }
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::bench::report::{conversation_table, scale_table};
-use crate::bench::{Size, cancel, conversation, history, measure, scale, tokens};
+use crate::bench::{Size, cancel, conversation, history, measure, scale, throughput, tokens};
 use crate::installation;
 use houston_xtask::console::{print, print_status};
 use houston_xtask::{child, programs};
@@ -36,6 +36,12 @@ pub(crate) struct Bench {
     /// Measure only the search in 10,000 closed sessions with 1,000,000 entries, and closing a session
     #[arg(long)]
     history: bool,
+    /// Measure only the throughput: 32 and 128 runs at once, and with a new goal for each run
+    #[arg(long)]
+    throughput: bool,
+    /// With `--throughput`: count the statements of Postgres, and their time
+    #[arg(long, requires = "throughput")]
+    statements: bool,
     /// The binary to measure, instead of building it
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
@@ -72,8 +78,13 @@ impl Bench {
             let optimised = installation::build("houston-harness", "houston-harness").await?;
             return self.run_optimised(&optimised, &binary).await;
         }
-        let servers = programs::servers(|config| config.fsync = true)?;
         let size = if self.quick { Size::QUICK } else { Size::FULL };
+        if self.throughput {
+            let measured = Box::pin(throughput::measure(&binary, size, self.statements)).await?;
+            print(&if self.json { serde_json::to_string(&measured)? } else { throughput::table(&measured) })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let servers = programs::servers(|config| config.fsync = true)?;
         let report = Box::pin(measure(&binary, &servers, size)).await?;
         if self.json {
             print(&serde_json::to_string(&report)?)?;
@@ -133,6 +144,8 @@ impl Bench {
         let mut command = Command::new(optimised);
         command.arg("bench").arg("--binary").arg(binary);
         command.args(self.json.then_some("--json")).args(self.quick.then_some("--quick"));
+        command.args(self.throughput.then_some("--throughput"));
+        command.args(self.statements.then_some("--statements"));
         Ok(child::code(child::run(command).await?))
     }
 }

@@ -226,6 +226,8 @@ impl Batch for Steps {
     type Item = StepRows;
     type Done = Written;
     type Key = Uuid;
+    /// One, so that no batch waits until another one with steps of the same user is flushed.
+    const CONNECTIONS: usize = 1;
 
     fn keys(item: &StepRows) -> impl Iterator<Item = Uuid> {
         std::iter::once(item.agentable_id)

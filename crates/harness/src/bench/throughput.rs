@@ -1,0 +1,124 @@
+//! Throughput alone: 32 and 128 runs at once, the same with a new goal for each run, and where the time of Postgres goes.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Result;
+use houston_xtask::console::print_status;
+use houston_xtask::programs;
+use serde::Serialize;
+
+use super::Size;
+use super::database::query;
+use super::installation::{BenchInstallation, Replies};
+use super::saturated::{self, Journey, Saturated};
+
+/// One measurement.
+#[derive(Debug, Serialize)]
+pub(crate) struct Throughput {
+    concurrency: usize,
+    creates_goals: bool,
+    result: Saturated,
+    /// The statements of Postgres, the most expensive first; empty unless asked for.
+    statements: Vec<Statement>,
+}
+
+/// What Postgres did for one statement.
+#[derive(Debug, Serialize)]
+struct Statement {
+    name: String,
+    calls_per_run: f64,
+    /// Execution alone, waiting included.
+    ms_per_run: f64,
+    planned_per_call: f64,
+    blocks_per_call: f64,
+}
+
+/// Measures each case on servers of its own. `statements`: with `pg_stat_statements`, which costs some time itself.
+pub(crate) async fn measure(program: &Path, size: Size, statements: bool) -> Result<Vec<Throughput>> {
+    let cases = [(32, Journey::FromMessage), (128, Journey::FromMessage), (32, Journey::FromGoal)];
+    let mut measured = Vec::new();
+    for (concurrency, journey) in cases {
+        print_status(&format!("throughput: {concurrency} at once, {journey:?}"));
+        let servers = programs::servers(|config| {
+            config.fsync = true;
+            if statements {
+                config.postgres_settings =
+                    ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on"]
+                        .map(str::to_owned)
+                        .to_vec();
+            }
+        })?;
+        let installation = BenchInstallation::start(program, &servers, Replies::Text).await?;
+        if statements {
+            query(&servers, "create extension pg_stat_statements")?;
+        }
+        let rest = installation.rest(size.hold).await?;
+        let result = saturated::measure(&installation, Size { concurrency, ..size }, &rest, journey).await?;
+        let runs = result.runs;
+        let creates_goals = journey == Journey::FromGoal;
+        let statements = if statements { self::statements(&servers, runs)? } else { Vec::new() };
+        installation.stop_and_check()?;
+        measured.push(Throughput { concurrency, creates_goals, result, statements });
+    }
+    Ok(measured)
+}
+
+/// Statements since the start of the servers. The runs that warmed up and the creation of goals are included, so figures
+/// per run are a little too high.
+fn statements(servers: &houston_testkit::servers::TestServers, runs: usize) -> Result<Vec<Statement>> {
+    let rows = query(
+        servers,
+        "select coalesce(substring(query from '^-- ([a-z_:]+)'), left(regexp_replace(query, '\\s+', ' ', 'g'), 40)),
+                sum(calls), sum(total_exec_time), sum(plans) / nullif(sum(calls), 0)::float,
+                sum(shared_blks_hit) / nullif(sum(calls), 0)
+           from pg_stat_statements group by 1 order by 3 desc limit 20",
+    )?;
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+    Ok(rows
+        .lines()
+        .map(|line| {
+            let mut columns = line.split('|');
+            let name = columns.next().unwrap_or_default().to_owned();
+            let [calls, time, planned, blocks] = std::array::from_fn(|_| number(columns.next()));
+            let per_run = |amount: f64| amount / runs as f64;
+            Statement {
+                name,
+                calls_per_run: per_run(calls),
+                ms_per_run: per_run(time),
+                planned_per_call: planned,
+                blocks_per_call: blocks,
+            }
+        })
+        .collect())
+}
+
+/// The measurements for people.
+pub(crate) fn table(measured: &[Throughput]) -> String {
+    let mut text = String::from(
+        "at once  journey         runs/s   CPU per run, ms   Houston + Postgres + Redis   commits   WAL bytes   load, ms\n",
+    );
+    for Throughput { concurrency, creates_goals, result, statements } in measured {
+        let share = result.cpu_ms_per_run;
+        let journey = if *creates_goals { "new goal" } else { "message" };
+        let _ = writeln!(
+            text,
+            "{concurrency:7}  {journey:14}  {:6.0}   {:15.2}   {:9.2} + {:.2} + {:.2}        {:7.2}   {:9.0}   {:8.2}",
+            result.runs_per_second,
+            share.sum(),
+            share.houston,
+            share.postgres,
+            share.redis,
+            result.commits_per_run,
+            result.wal_bytes_per_run,
+            result.load_cpu_ms_per_run,
+        );
+        for Statement { name, calls_per_run, ms_per_run, planned_per_call, blocks_per_call } in statements {
+            let _ = writeln!(
+                text,
+                "    {ms_per_run:8.3} ms  {calls_per_run:6.2} calls  {planned_per_call:5.2} plans  {blocks_per_call:6.0} blocks  {name}"
+            );
+        }
+    }
+    text
+}
