@@ -33,6 +33,7 @@ begin
     key_reused := false;
     ring := false;
     if p_key is not null then
+        perform houston.lock_key(p_tenant, p_key);
         insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
         values (p_tenant, p_key, p_request_sha256, p_message)
         on conflict do nothing;

@@ -63,8 +63,20 @@ pub(crate) struct KindPath {
     pub(crate) initial_status: Option<String>,
     pub(crate) user_creatable: bool,
     pub(crate) made_with_user: bool,
+    pub(crate) urgency: Urgency,
+    /// Whether its agentables accept messages.
+    pub(crate) conversational: bool,
+    pub(crate) double_texting: DoubleTexting,
     /// Whether titles are generated for agentables created without one.
     pub(crate) titles: bool,
+}
+
+impl KindPath {
+    /// The path of an agentable of this kind.
+    pub(crate) fn agentable(&self, id: AgentableId) -> AgentablePath {
+        let Self { urgency, conversational, double_texting, .. } = *self;
+        AgentablePath { kind: self.name.clone(), id, urgency, conversational, double_texting }
+    }
 }
 
 impl FromRequestParts<Arc<App>> for KindPath {
@@ -81,6 +93,9 @@ impl FromRequestParts<Arc<App>> for KindPath {
             initial_status: kind.initial_status().map(str::to_owned),
             user_creatable: kind.user_creatable(),
             made_with_user: kind.made_with_user,
+            urgency: kind.urgency,
+            conversational: kind.conversational,
+            double_texting: kind.double_texting,
             titles: kind.titles,
         })
     }

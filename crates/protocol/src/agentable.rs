@@ -4,10 +4,13 @@ use houston_domain::id::{AgentId, RunId, TeamId, UserId};
 use houston_domain::run::RunStatus;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::message::AcceptedMessageResponse;
 use crate::schema;
 use crate::time::Time;
+use crate::user::CreateUser;
 
 /// An agentable.
 ///
@@ -54,6 +57,9 @@ pub struct AgentableResponse {
     pub unpriced_calls: i32,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,
+    /// Only in the response to its creation: the first message, if it was created with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Box<AcceptedMessageResponse>>,
 }
 
 /// How a task ended.
@@ -78,16 +84,23 @@ pub struct TaskResultResponse {
     pub ended_at: Time,
 }
 
-/// Creates an agentable.
+/// Creates an agentable; with a user and a first message, if they are given.
 ///
 /// ```json
 /// {"user_id": "user_0190…", "title": "A trip to Rome", "description": "Four days in May"}
+/// {"user": {"external_id": "ada", "name": "Ada"}, "title": "A trip to Rome", "message": {"content": "Find a flight."}}
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateAgentable {
-    #[schema(value_type = schema::UserId)]
-    pub user_id: UserId,
+    /// The user it is for; required without `user`.
+    #[schema(value_type = Option<schema::UserId>)]
+    pub user_id: Option<UserId>,
+    /// The user it is for, who is created with it. If a user has this `external_id`, the agentable is for that user, whose
+    /// other fields do not change.
+    pub user: Option<CreateUser>,
+    /// Its first message, which opens its first run. The response has the message, with the URL of its stream.
+    pub message: Option<CreateFirstMessage>,
     /// 1 to 200 characters. May be absent or empty if the kind generates titles.
     #[serde(default)]
     pub title: Option<String>,
@@ -102,6 +115,19 @@ pub struct CreateAgentable {
     pub team_id: Option<TeamId>,
     /// The tools it may call, out of those of its kind; all of them if absent.
     pub tools: Option<Vec<String>>,
+}
+
+/// The first message to a new agentable: `{"content": "Find me a flight.", "metadata": {"source": "ios"}}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateFirstMessage {
+    /// 1 byte to 256 KiB of UTF-8, without U+0000.
+    #[schema(min_length = 1, example = "Plan a trip to Rome")]
+    pub content: String,
+    /// Returned with the message and its events; at most 16 KiB as JSON.
+    #[serde(default)]
+    #[schema(value_type = schema::MessageMetadata)]
+    pub metadata: Map<String, Value>,
 }
 
 /// Changes an agentable: given fields are set, others stay; null restores the default of the kind. `{"title":

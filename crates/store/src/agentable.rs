@@ -8,10 +8,11 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::cost::Cost;
+use crate::creation::Creation;
 use crate::error::{Error, Result};
-use crate::idempotency::{Created, IdempotencyKey, take};
+use crate::idempotency::{Created, IdempotencyKey};
 use crate::pool::Store;
-use crate::serving::{self, ServedBy, ServingChange, assign};
+use crate::serving::{self, ServedBy, ServingChange};
 
 /// An agentable to be created.
 #[derive(Debug, Clone, Copy)]
@@ -160,44 +161,8 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
-        self.create_agentable_for(tenant, agentable, ServedBy::default(), key, response).await
-    }
-
-    /// As [`Self::create_agentable`], with the agent or team that answers for it.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, agent or team, [`Error::Database`] when Postgres
-    /// cannot be reached or refuses the statement.
-    pub async fn create_agentable_for(
-        &self,
-        tenant: TenantId,
-        agentable: &NewAgentable<'_>,
-        served_by: ServedBy,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(key) = key {
-            match take(&mut tx, tenant, key, agentable.id.0, response).await? {
-                Created::New(_) => {}
-                earlier => return Ok(earlier),
-            }
-        }
-        sqlx::query!(
-            "-- store::agentable::owner
-            select id from houston.users where tenant_id = $1 and id = $2 for key share",
-            tenant.0,
-            agentable.user.0
-        )
-        .fetch_optional(&mut *tx)
-        .await?
-        .ok_or(Error::NotFound { what: "user" })?;
-        insert(&mut tx, tenant, agentable, false).await?;
-        if served_by != ServedBy::default() {
-            assign(&mut tx, tenant, agentable.id, served_by).await?;
-        }
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+        let creation = Creation { agentable: Some(agentable), ..Creation::default() };
+        self.create(tenant, &creation, key, response).await
     }
 
     /// Reads an agentable of the tenant.

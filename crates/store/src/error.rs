@@ -192,6 +192,14 @@ impl Error {
         }
     }
 
+    /// The constraint that the statement violates, if any.
+    pub(crate) fn constraint(&self) -> Option<&str> {
+        match self {
+            Self::Database(sqlx::Error::Database(error)) => error.constraint(),
+            _ => None,
+        }
+    }
+
     /// The `DETAIL` of the server's error, if any.
     pub(crate) fn detail(&self) -> Option<&str> {
         match self {

@@ -99,3 +99,14 @@ pub(crate) async fn answer(
     .await?;
     Ok(())
 }
+
+/// Bytes as Postgres reads them from text.
+pub(crate) fn bytea(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(2 + bytes.len() * 2);
+    text.push_str("\\x");
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

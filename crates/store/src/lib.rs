@@ -65,6 +65,7 @@ pub mod claim;
 pub mod compression;
 pub mod conversation;
 pub mod cost;
+pub mod creation;
 pub mod custom_instruction;
 pub mod directory;
 pub mod erasure;

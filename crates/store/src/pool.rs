@@ -12,6 +12,7 @@ use houston_domain::team::TeamLimits;
 
 use crate::batcher::Batcher;
 use crate::claim::batch::Claims;
+use crate::creation::batch::Creations;
 use crate::error::Result;
 use crate::event::batch::StreamReads;
 use crate::fairness::Fairness;
@@ -70,6 +71,7 @@ pub struct Store {
 /// What is written and read in batches.
 #[derive(Debug)]
 pub(crate) struct Batchers {
+    pub(crate) creations: Batcher<Creations>,
     pub(crate) posts: Batcher<Posts>,
     pub(crate) claims: Batcher<Claims>,
     pub(crate) steps: Batcher<Steps>,
@@ -82,6 +84,7 @@ impl Batchers {
         let (max_running, max_pending) = (fairness.running(), fairness.pending());
         let claims = Claims { fairness, archiving: Arc::clone(archiving) };
         Arc::new(Self {
+            creations: Batcher::new(Creations { max_pending }, pool),
             posts: Batcher::new(Posts { max_running, max_pending }, pool),
             claims: Batcher::new(claims, pool),
             steps: Batcher::new(Steps { max_running }, pool),

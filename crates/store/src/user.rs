@@ -7,10 +7,11 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::agent::exists;
-use crate::agentable::{NewAgentable, insert as insert_agentable};
+use crate::agentable::NewAgentable;
 use crate::cost::Cost;
+use crate::creation::{Creation, NewUser};
 use crate::error::{Error, Result};
-use crate::idempotency::{Created, IdempotencyKey, take};
+use crate::idempotency::{Created, IdempotencyKey};
 use crate::pool::Store;
 
 /// A user of a tenant.
@@ -42,7 +43,7 @@ pub struct UserChange {
 }
 
 /// The id of the tenant's user with this external id.
-async fn with_external_id(
+pub(crate) async fn with_external_id(
     connection: &mut PgConnection,
     tenant: TenantId,
     external_id: Option<&str>,
@@ -73,38 +74,8 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(key) = key {
-            match take(&mut tx, tenant, key, user.id.0, response).await? {
-                Created::New(_) => {}
-                earlier => return Ok(earlier),
-            }
-        }
-        let created = sqlx::query!(
-            "-- store::user::create
-            with made as (
-                insert into houston.users (id, tenant_id, external_id, name, time_zone, created_at)
-                values ($1, $2, $3, $4, $5, $6) on conflict (tenant_id, external_id) do nothing
-                returning id, tenant_id)
-            insert into houston.feeds (user_id, tenant_id) select id, tenant_id from made",
-            user.id.0,
-            tenant.0,
-            user.external_id,
-            user.name,
-            user.time_zone,
-            user.created_at
-        )
-        .execute(&mut *tx)
-        .await?;
-        if created.rows_affected() == 0 {
-            let existing = with_external_id(&mut tx, tenant, user.external_id.as_deref()).await?;
-            return Err(Error::Exists { what: "user", existing: existing.map(|id| UserId(id).to_string()) });
-        }
-        for agentable in own {
-            insert_agentable(&mut tx, tenant, agentable, true).await?;
-        }
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+        let creation = Creation { user: Some(NewUser { user, own }), ..Creation::default() };
+        self.create(tenant, &creation, key, response).await
     }
 
     /// Reads a user of the tenant.

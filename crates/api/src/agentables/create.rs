@@ -1,23 +1,37 @@
-//! `POST /v1/{kinds}`: creates an agentable of a kind that users may create: a goal, or a kind of `jobs/agents`.
+//! `POST /v1/{kinds}`: creates an agentable of a kind that users may create, a goal or a kind of `jobs/agents`; with its
+//! user and its first message, if the request has them, in one transaction.
 
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use chrono::{DateTime, Utc};
 use houston_domain::agentable::MAX_TITLE_CHARS;
-use houston_domain::id::AgentableId;
-use houston_protocol::agentable::{AgentableResponse, CreateAgentable};
+use houston_domain::id::{MessageId, RunId, UserId};
+use houston_domain::run::RunStatus;
+use houston_protocol::agentable::{AgentableResponse, CreateAgentable, CreateFirstMessage};
 use houston_protocol::time::Time;
+use houston_protocol::user::CreateUser;
+use houston_store::Error;
 use houston_store::agentable::NewAgentable;
+use houston_store::creation::{Creation, FirstMessage, NewUser};
+use houston_store::idempotency::{Created, IdempotencyKey};
+use houston_store::message::Posted;
+use houston_store::serving::ServedBy;
+use houston_store::user::User;
 use rust_decimal::Decimal;
+use serde_json::Value;
 
-use crate::agentable_path::KindPath;
+use crate::agentable_path::{AgentablePath, KindPath};
 use crate::agentables::{check_description, serving, tools};
 use crate::auth::Caller;
-use crate::body::{Creation, check_line};
+use crate::body::{self, check_line};
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::messages::post::{accepted, check_content, check_metadata, events};
 use crate::state::App;
+use crate::users::create::{new_user, own_agentables};
+use crate::users::external_id_taken;
 
 /// The title of the new agentable; empty if the kind generates titles and none is given.
 ///
@@ -36,7 +50,7 @@ fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str, ApiErro
     path = "/v1/{kinds}",
     tag = "agentables",
     operation_id = "create_agentable",
-    summary = "Create an agentable.",
+    summary = "Create an agentable, with its user and its first message if they are given.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
@@ -44,56 +58,191 @@ fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str, ApiErro
     request_body = CreateAgentable,
     responses(
         (status = 201, description = "The new agentable.", body = AgentableResponse),
-        (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user.")
+        (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user. `already_exists`: the user was created meanwhile by another request."),
+        (status = 429, description = "`too_many_pending`: the user has too many unread messages.")
     ),
 )]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     kind: KindPath,
-    request: Creation<CreateAgentable>,
+    request: body::Creation<CreateAgentable>,
 ) -> Result<Response, ApiError> {
-    let Creation { value: body, key } = request;
+    let body::Creation { value: body, key } = request;
     if !kind.user_creatable {
         return Err(ApiError::NotCreatable { kind: kind.name, made_with_user: kind.made_with_user });
     }
+    let message = body.message.map(|first| Message::of(&app, &kind, first)).transpose()?;
     let title = title(&kind, body.title.as_deref())?;
     check_description(&body.description)?;
-    let named = (body.agent_id, body.team_id);
-    let served_by = serving::check(&app, caller, &kind.name, named).await?;
+    let served_by = serving::check(&app, caller, &kind.name, (body.agent_id, body.team_id)).await?;
     if let Some(names) = &body.tools {
         tools::check(&app, &kind.name, "/tools", names)?;
     }
-    let id: AgentableId = app.state.ids.next();
-    let new = NewAgentable {
-        id,
-        user: body.user_id,
-        kind: &kind.name,
-        title,
-        description: &body.description,
-        status: kind.initial_status.as_deref(),
-        tools: body.tools.as_deref(),
-        created_at: app.now(),
-    };
-    let response = AgentableResponse {
+    let mut owner = owner(&app, caller, body.user_id, body.user).await?;
+    let new =
+        New { kind: &kind, title, description: &body.description, tools: body.tools.as_deref(), served_by };
+    let key = key.as_ref().map(Key::as_stored);
+    let mut made = new.create(&app, caller, &owner, message.as_ref(), key).await;
+    if let (Err(Error::Exists { .. }), Owner::New(user)) = (&made, &owner) {
+        // Another request has created the user meanwhile.
+        owner = owner_of(&app, caller, user.clone()).await?;
+        made = new.create(&app, caller, &owner, message.as_ref(), key).await;
+    }
+    let (path, done) = made.map_err(external_id_taken)?;
+    let (stored, replayed) = unless_key_reused(done)?;
+    if let (false, Some(message)) = (replayed, message) {
+        app.publish_events(path.id, events(&message.posted(), &message.content, &message.metadata));
+        app.send_hint(path.id, path.urgency);
+    }
+    created(stored, replayed, &format!("/v1/{}s", kind.name))
+}
+
+/// The agentable to be created, without its user.
+struct New<'a> {
+    kind: &'a KindPath,
+    title: &'a str,
+    description: &'a str,
+    tools: Option<&'a [String]>,
+    served_by: ServedBy,
+}
+
+impl New<'_> {
+    /// Creates the agentable under a new id.
+    async fn create(
+        &self,
+        app: &App,
+        caller: Caller,
+        owner: &Owner,
+        message: Option<&Message>,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<(AgentablePath, Created<Value>), Error> {
+        let path = self.kind.agentable(app.state.ids.next());
+        let (user, new_user) = match owner {
+            Owner::Existing(id) => (*id, None),
+            Owner::New(user) => (user.id, Some(user)),
+        };
+        let agentable = NewAgentable {
+            id: path.id,
+            user,
+            kind: &self.kind.name,
+            title: self.title,
+            description: self.description,
+            status: self.kind.initial_status.as_deref(),
+            tools: self.tools,
+            created_at: app.now(),
+        };
+        let own = new_user.map_or_else(Vec::new, |user| own_agentables(app, user));
+        let creation = Creation {
+            user: new_user.map(|user| NewUser { user, own: &own }),
+            agentable: Some(&agentable),
+            served_by: self.served_by,
+            message: message.map(Message::first),
+        };
+        let response = stored_body(&response(app, &agentable, &path, self.served_by, message));
+        let done = app.store().create(caller.tenant, &creation, key, &response).await?;
+        Ok((path, done))
+    }
+}
+
+/// A first message.
+struct Message {
+    id: MessageId,
+    run: RunId,
+    content: String,
+    metadata: Value,
+    created_at: DateTime<Utc>,
+}
+
+impl Message {
+    fn of(app: &App, kind: &KindPath, first: CreateFirstMessage) -> Result<Self, ApiError> {
+        if !kind.conversational {
+            return Err(ApiError::field("/message", "agentables of this kind accept no messages"));
+        }
+        check_content("/message/content", &first.content)?;
+        check_metadata("/message/metadata", &first.metadata)?;
+        Ok(Self {
+            id: app.state.ids.next(),
+            run: app.state.ids.next(),
+            content: first.content,
+            metadata: Value::Object(first.metadata),
+            created_at: app.now(),
+        })
+    }
+
+    fn first(&self) -> FirstMessage<'_> {
+        let Self { id, run, content, metadata, created_at } = self;
+        FirstMessage { id: *id, run: *run, content, metadata, created_at: *created_at }
+    }
+
+    /// The message once it is stored.
+    fn posted(&self) -> Posted {
+        Posted {
+            id: self.id,
+            run: self.run,
+            seq: FirstMessage::SEQ,
+            run_seq: FirstMessage::SEQ - 1,
+            opened: true,
+            created_at: self.created_at,
+            needs_hint: true,
+        }
+    }
+}
+
+/// The user for whom an agentable is created.
+enum Owner {
+    Existing(UserId),
+    New(User),
+}
+
+async fn owner(
+    app: &App,
+    caller: Caller,
+    id: Option<UserId>,
+    user: Option<CreateUser>,
+) -> Result<Owner, ApiError> {
+    match (id, user) {
+        (Some(id), None) => Ok(Owner::Existing(id)),
+        (None, Some(user)) => Ok(owner_of(app, caller, new_user(app, "/user", user)?).await?),
+        (None, None) => Err(ApiError::field("/user_id", "missing field `user_id`, or `user`")),
+        (Some(_), Some(_)) => Err(ApiError::field("/user", "either `user_id` or `user`, not both")),
+    }
+}
+
+/// The user with the external id of `new`, or else `new`.
+async fn owner_of(app: &App, caller: Caller, new: User) -> Result<Owner, Error> {
+    let Some(external_id) = &new.external_id else { return Ok(Owner::New(new)) };
+    let existing = app.store().users(caller.tenant, Some(external_id), None, 1).await?;
+    Ok(existing.first().map(|user| Owner::Existing(user.id)).unwrap_or(Owner::New(new)))
+}
+
+fn response(
+    app: &App,
+    agentable: &NewAgentable<'_>,
+    path: &AgentablePath,
+    served_by: ServedBy,
+    message: Option<&Message>,
+) -> AgentableResponse {
+    let run_status = message.map(|_| RunStatus::Queued);
+    let status = app.state.agent_types.get(&path.kind).map(|kind| kind.status(agentable.status, run_status));
+    AgentableResponse {
         result: None,
         cost: Some(Decimal::ZERO),
         unpriced_calls: 0,
-        id: id.public_id(&kind.name),
-        user_id: new.user,
+        id: path.public_id(),
+        user_id: agentable.user,
         parent_id: None,
-        title: new.title.to_owned(),
-        description: new.description.to_owned(),
-        status: new.status.map(str::to_owned),
-        run_id: None,
+        title: agentable.title.to_owned(),
+        description: agentable.description.to_owned(),
+        status: status.unwrap_or_else(|| agentable.status.map(str::to_owned)),
+        run_id: message.map(|message| message.run),
         agent_id: served_by.agent,
         team_id: served_by.team,
-        tools: body.tools.clone(),
-        created_at: Time(new.created_at),
-    };
-    let body = stored_body(&response);
-    let key = key.as_ref().map(Key::as_stored);
-    let done = app.store().create_agentable_for(caller.tenant, &new, served_by, key, &body).await?;
-    let (stored, replayed) = unless_key_reused(done)?;
-    created(stored, replayed, &format!("/v1/{}s", kind.name))
+        tools: agentable.tools.map(<[String]>::to_vec),
+        created_at: Time(agentable.created_at),
+        message: message.map(|message| {
+            let Message { content, metadata, .. } = message;
+            Box::new(accepted(path, &message.posted(), content.clone(), metadata.clone()))
+        }),
+    }
 }

@@ -47,6 +47,7 @@ pub(crate) fn response(agentable: Agentable, kind: Option<&AgentType>) -> Agenta
         team_id: agentable.served_by.team,
         tools: agentable.tools,
         result: None,
+        message: None,
         cost: agentable.cost.total.map(|cost| cost.normalize()),
         unpriced_calls: agentable.cost.unpriced_calls,
         created_at: Time(agentable.created_at),

@@ -45,6 +45,7 @@ async fn create(
     let served_by = origin.map(|origin| origin.served_by).unwrap_or_default();
     let response = AgentableResponse {
         result: None,
+        message: None,
         cost: Some(Decimal::ZERO),
         unpriced_calls: 0,
         id: id.public_id(&kind.name),

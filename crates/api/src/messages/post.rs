@@ -62,7 +62,8 @@ pub(crate) async fn post(
     if !path.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
     }
-    check(&body)?;
+    check_content("/content", &body.content)?;
+    check_metadata("/metadata", &body.metadata)?;
     let content = body.content;
     let metadata = Value::Object(body.metadata);
     let double_texting = body.double_texting.unwrap_or(path.double_texting);
@@ -98,21 +99,29 @@ pub(crate) async fn post(
     Ok(respond((StatusCode::ACCEPTED, location, Json(body)), replayed))
 }
 
-fn check(body: &CreateMessage) -> Result<(), ApiError> {
-    let bytes = body.content.len();
+/// # Errors
+/// [`ApiError::MessageTooLarge`], [`ApiError::EmptyMessage`], or [`ApiError::InvalidRequest`] when Postgres could not store
+/// the text.
+pub(crate) fn check_content(pointer: &str, content: &str) -> Result<(), ApiError> {
+    let bytes = content.len();
     if bytes > MAX_MESSAGE_BYTES {
         return Err(ApiError::MessageTooLarge { bytes, limit: MAX_MESSAGE_BYTES });
     }
-    if body.content.trim().is_empty() {
+    if content.trim().is_empty() {
         return Err(ApiError::EmptyMessage);
     }
-    check_text("/content", &body.content)?;
+    check_text(pointer, content)
+}
+
+/// # Errors
+/// [`ApiError::InvalidRequest`] when it is too large, or Postgres could not store it.
+pub(crate) fn check_metadata(pointer: &str, metadata: &Map<String, Value>) -> Result<(), ApiError> {
     // The size first: the next check, and counting all bytes, would take long for large metadata.
-    if serde_json::to_writer(AtMost(MAX_METADATA_BYTES), &body.metadata).is_err() {
+    if serde_json::to_writer(AtMost(MAX_METADATA_BYTES), metadata).is_err() {
         let detail = format!("is too large as JSON; at most {MAX_METADATA_BYTES} bytes are allowed");
-        return Err(ApiError::field("/metadata", detail));
+        return Err(ApiError::field(pointer, detail));
     }
-    check_storable("/metadata", &body.metadata)
+    check_storable(pointer, metadata)
 }
 
 /// A writer that counts bytes and fails when there are more than this.
@@ -146,7 +155,7 @@ fn check_storable(pointer: &str, object: &Map<String, Value>) -> Result<(), ApiE
 }
 
 /// The events that were committed together with the message.
-fn events(posted: &Posted, content: &str, metadata: &Value) -> Vec<Committed> {
+pub(crate) fn events(posted: &Posted, content: &str, metadata: &Value) -> Vec<Committed> {
     let committed =
         |seq, event, body| Committed { seq, run_id: posted.run, at: posted.created_at, event, body };
     let body = MessageBody {
@@ -164,7 +173,7 @@ fn events(posted: &Posted, content: &str, metadata: &Value) -> Vec<Committed> {
 }
 
 /// The body of the response; a replay gets the same, whatever the message's status is now.
-fn accepted(
+pub(crate) fn accepted(
     path: &AgentablePath,
     posted: &Posted,
     content: String,

@@ -15,10 +15,39 @@ use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, response};
 
-fn check(body: &CreateUser) -> Result<(), ApiError> {
-    check_name(&body.name)?;
-    body.external_id.as_deref().map_or(Ok(()), check_external_id)?;
-    body.time_zone.as_deref().map_or(Ok(()), check_time_zone)
+/// The user to be created. `at`: where the user stands in the request.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when a field is invalid.
+pub(crate) fn new_user(app: &App, at: &str, body: CreateUser) -> Result<User, ApiError> {
+    check_name(at, &body.name)?;
+    body.external_id.as_deref().map_or(Ok(()), |id| check_external_id(at, id))?;
+    body.time_zone.as_deref().map_or(Ok(()), |zone| check_time_zone(at, zone))?;
+    Ok(User {
+        id: app.state.ids.next(),
+        external_id: body.external_id,
+        name: body.name,
+        time_zone: body.time_zone.unwrap_or_else(|| "UTC".to_owned()),
+        created_at: app.now(),
+        cost: houston_store::cost::Cost::NOTHING,
+    })
+}
+
+/// The agentables that are created together with the user.
+pub(crate) fn own_agentables<'a>(app: &'a App, user: &'a User) -> Vec<NewAgentable<'a>> {
+    let kinds = app.state.agent_types.values().filter(|kind| kind.made_with_user);
+    kinds
+        .map(|kind| NewAgentable {
+            id: app.state.ids.next(),
+            user: user.id,
+            kind: &kind.kind,
+            title: &user.name,
+            description: "",
+            status: kind.initial_status(),
+            tools: None,
+            created_at: user.created_at,
+        })
+        .collect()
 }
 
 #[utoipa::path(
@@ -42,28 +71,8 @@ pub(crate) async fn create(
     request: Creation<CreateUser>,
 ) -> Result<Response, ApiError> {
     let Creation { value: body, key } = request;
-    check(&body)?;
-    let user = User {
-        id: app.state.ids.next(),
-        external_id: body.external_id,
-        name: body.name,
-        time_zone: body.time_zone.unwrap_or_else(|| "UTC".to_owned()),
-        created_at: app.now(),
-        cost: houston_store::cost::Cost::NOTHING,
-    };
-    let kinds = app.state.agent_types.values().filter(|kind| kind.made_with_user);
-    let own: Vec<NewAgentable<'_>> = kinds
-        .map(|kind| NewAgentable {
-            id: app.state.ids.next(),
-            user: user.id,
-            kind: &kind.kind,
-            title: &user.name,
-            description: "",
-            status: kind.initial_status(),
-            tools: None,
-            created_at: user.created_at,
-        })
-        .collect();
+    let user = new_user(&app, "", body)?;
+    let own = own_agentables(&app, &user);
     let user_response = response(user.clone(), own.iter().map(|own| (own.kind, own.id)));
     let body = stored_body(&user_response);
     let key = key.as_ref().map(Key::as_stored);

@@ -41,23 +41,26 @@ async fn read(app: &App, caller: Caller, id: UserId) -> Result<UserResponse, Api
     Ok(response(user, own.iter().map(|(_, kind, id)| (kind.as_str(), *id))))
 }
 
-fn check_name(name: &str) -> Result<(), ApiError> {
-    check_line("/name", name, 200)
+fn check_name(at: &str, name: &str) -> Result<(), ApiError> {
+    check_line(&format!("{at}/name"), name, 200)
 }
 
-fn check_external_id(external_id: &str) -> Result<(), ApiError> {
-    check_line("/external_id", external_id, 255)
+fn check_external_id(at: &str, external_id: &str) -> Result<(), ApiError> {
+    check_line(&format!("{at}/external_id"), external_id, 255)
 }
 
-fn check_time_zone(zone: &str) -> Result<(), ApiError> {
+fn check_time_zone(at: &str, zone: &str) -> Result<(), ApiError> {
     match zone.parse::<chrono_tz::Tz>() {
         Ok(_) => Ok(()),
-        Err(_) => Err(ApiError::field("/time_zone", "must be an IANA time zone, e.g. `Europe/Berlin`")),
+        Err(_) => {
+            let detail = "must be an IANA time zone, e.g. `Europe/Berlin`";
+            Err(ApiError::field(&format!("{at}/time_zone"), detail))
+        }
     }
 }
 
 /// Converts a store error; a duplicate external id becomes [`ApiError::AlreadyExists`].
-fn external_id_taken(error: Error) -> ApiError {
+pub(crate) fn external_id_taken(error: Error) -> ApiError {
     match error {
         Error::Exists { what, existing } => ApiError::AlreadyExists { what, field: "external_id", existing },
         error => error.into(),

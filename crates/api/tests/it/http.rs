@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 /// Time limit of every wait in these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+#[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,

@@ -13,6 +13,8 @@ mod clients;
 #[cfg(test)]
 mod conversation;
 #[cfg(test)]
+mod creation;
+#[cfg(test)]
 mod deadline;
 #[cfg(test)]
 mod double_texting;

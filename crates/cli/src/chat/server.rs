@@ -126,7 +126,9 @@ impl Server {
         title: &str,
     ) -> Result<AgentableResponse, ChatError> {
         let goal = CreateAgentable {
-            user_id,
+            user_id: Some(user_id),
+            user: None,
+            message: None,
             title: Some(title.to_owned()),
             description: String::new(),
             agent_id: None,

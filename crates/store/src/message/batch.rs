@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{NewPost, Posted};
 use crate::batcher::Batch;
 use crate::error::Result;
-use crate::idempotency::IdempotencyKey;
+use crate::idempotency::{IdempotencyKey, bytea};
 use crate::pool::Store;
 
 /// A post of a batch, as its rows.
@@ -65,16 +65,6 @@ impl PostRow {
             posted: to_raw_value(&Event::MessagePosted { message_id: post.id }).ok()?,
         })
     }
-}
-
-fn bytea(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(2 + bytes.len() * 2);
-    text.push_str("\\x");
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// The result of a committed post.
@@ -148,6 +138,7 @@ impl Batch for Posts {
                        select k.* from houston.run_locks k
                         where k.agentable_id = i.agentable_id and k.tenant_id = i.tenant_id
                           and (i.joins or not k.run_open)
+                          and (i.key is null or houston.try_key(i.tenant_id, i.key))
                           and (i.kind is null or exists (select from houston.agentables a
                                                           where a.id = k.agentable_id and a.kind = i.kind))
                           and $3 > (select coalesce(sum(u.unread), 0)

@@ -1,0 +1,149 @@
+//! What one request creates, all or nothing: a user, an agentable, its first message.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{MessageId, RunId, TenantId, UserId};
+use serde_json::Value;
+
+use crate::agentable::NewAgentable;
+use crate::creation::batch::{CreationRow, Creations};
+use crate::error::{Error, Result};
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::pool::Store;
+use crate::serving::ServedBy;
+use crate::user::{User, with_external_id};
+
+pub(crate) mod batch;
+
+/// What a request creates: at least a user or an agentable.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Creation<'a> {
+    /// A new user; `None`: the agentable is for a user that exists.
+    pub user: Option<NewUser<'a>>,
+    /// An agentable.
+    pub agentable: Option<&'a NewAgentable<'a>>,
+    /// The agent or team that answers for it.
+    pub served_by: ServedBy,
+    /// The first message to it, which opens its first run.
+    pub message: Option<FirstMessage<'a>>,
+}
+
+/// A user to be created.
+#[derive(Debug, Clone, Copy)]
+pub struct NewUser<'a> {
+    /// The user.
+    pub user: &'a User,
+    /// The agentables that belong to every user, one of each kind.
+    pub own: &'a [NewAgentable<'a>],
+}
+
+/// The first message to a new agentable, as in `{"content": "hi", "metadata": {"source": "ios"}}`.
+#[derive(Debug, Clone, Copy)]
+pub struct FirstMessage<'a> {
+    /// The message's id.
+    pub id: MessageId,
+    /// The id of the run that it opens.
+    pub run: RunId,
+    /// The text.
+    pub content: &'a str,
+    /// The client's own data, a JSON object.
+    pub metadata: &'a Value,
+    /// When it was received.
+    pub created_at: DateTime<Utc>,
+}
+
+impl FirstMessage<'_> {
+    /// The position of its event. The event before it is that of its run.
+    pub const SEQ: i64 = 2;
+}
+
+impl Creation<'_> {
+    /// The user for whom it is; `None` if nothing is created.
+    fn owner(&self) -> Option<UserId> {
+        self.user.map(|new| new.user.id).or(self.agentable.map(|agentable| agentable.user))
+    }
+}
+
+impl Store {
+    /// Creates a user, an agentable and its first message, in one transaction. `response` is what the client is
+    /// answered, stored under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] when the tenant has a user with this `external_id`; [`Error::NotFound`] when the tenant has no
+    /// such user, agent or team; [`Error::TooManyPending`] when the user has too many unread messages;
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn create(
+        &self,
+        tenant: TenantId,
+        creation: &Creation<'_>,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let Some(owner) = creation.owner() else { return Ok(Created::New(response.clone())) };
+        if !self.is_unbatched {
+            let row = CreationRow::of(tenant, owner, creation, key.map(|key| (key, response)))?;
+            if self.batchers.creations.submit(row).await.is_some() {
+                return Ok(Created::New(response.clone()));
+            }
+        }
+        self.create_alone(tenant, owner, creation, key, response).await
+    }
+
+    async fn create_alone(
+        &self,
+        tenant: TenantId,
+        owner: UserId,
+        creation: &Creation<'_>,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, tenant, key, owner.0, response).await? {
+            return Ok(earlier);
+        }
+        let mut row = [CreationRow::of(tenant, owner, creation, None)?];
+        let creations = Creations { max_pending: self.fairness.pending() };
+        match creations.create(&mut tx, &mut row).await {
+            Ok(created) if created == [0] => {}
+            Ok(_) => {
+                let external_id = creation.user.and_then(|new| new.user.external_id.as_deref());
+                let existing = with_external_id(&mut tx, tenant, external_id).await?;
+                drop(tx);
+                return Err(self.refusal(tenant, owner, creation, existing.map(UserId)).await);
+            }
+            Err(error) => return refused(error).map(|()| Created::New(response.clone())),
+        }
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// Why nothing was created.
+    async fn refusal(
+        &self,
+        tenant: TenantId,
+        owner: UserId,
+        creation: &Creation<'_>,
+        existing: Option<UserId>,
+    ) -> Error {
+        if creation.user.is_some() {
+            return Error::Exists { what: "user", existing: existing.map(|id| id.to_string()) };
+        }
+        let limit = self.fairness.max_pending;
+        match self.user(tenant, owner).await {
+            Ok(_) => Error::TooManyPending { pending: limit, limit },
+            Err(error) => error,
+        }
+    }
+}
+
+/// Explains the constraint that a creation violates. No error: callers assign ids, so what exists under them was created by
+/// a batch whose outcome was unknown.
+fn refused(error: Error) -> Result<()> {
+    let constraint = error.constraint().unwrap_or_default();
+    match error.sqlstate().as_deref() {
+        Some("23505") if constraint.ends_with("_pkey") => Ok(()),
+        Some("23505") => Err(Error::Exists { what: "user", existing: None }),
+        Some("23503") if constraint.contains("user") => Err(Error::NotFound { what: "user" }),
+        Some("23503") => Err(Error::NotFound { what: "agent or team" }),
+        _ => Err(error),
+    }
+}
