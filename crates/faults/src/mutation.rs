@@ -19,6 +19,8 @@ pub const SETTING: Option<&str> = if crate::ARMED { Some("mutation") } else { No
 pub enum Mutation {
     /// A step is committed whatever its epoch and token: a zombie can write.
     Fence,
+    /// Of the steps of a batch, the first is committed whatever its epoch and token.
+    BatchFence,
     /// Epoch and token are checked before the row is locked: a takeover can happen in between.
     RowLock,
     /// Agentables whose hint was lost are not found: no sweep, no `LISTEN`, no polling.
@@ -29,13 +31,14 @@ pub enum Mutation {
 
 impl Mutation {
     /// All mutations.
-    pub const ALL: [Self; 4] = [Self::Fence, Self::RowLock, Self::Sweep, Self::Intent];
+    pub const ALL: [Self; 5] = [Self::Fence, Self::BatchFence, Self::RowLock, Self::Sweep, Self::Intent];
 
     /// The name in `HOUSTON_MUTATION`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fence => "fence",
+            Self::BatchFence => "batch_fence",
             Self::RowLock => "row_lock",
             Self::Sweep => "sweep",
             Self::Intent => "intent",
@@ -51,7 +54,7 @@ impl fmt::Display for Mutation {
 
 /// A name that is not a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no mutation `{0}`; allowed are fence, row_lock, sweep and intent")]
+#[error("there is no mutation `{0}`; allowed are fence, batch_fence, row_lock, sweep and intent")]
 pub struct UnknownMutation(String);
 
 impl FromStr for Mutation {

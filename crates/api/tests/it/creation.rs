@@ -108,7 +108,8 @@ async fn invalid_creation_creates_nothing() {
         assert_eq!(refused.status, status, "{problem}");
         assert_eq!(problem["errors"][0]["pointer"].as_str(), pointer, "{problem}");
     }
-    let unknown = json!({"user_id": format!("user_{:032x}", 1), "title": "Rome", "message": {"content": "hi"}});
+    let unknown =
+        json!({"user_id": format!("user_{:032x}", 1), "title": "Rome", "message": {"content": "hi"}});
     assert_eq!(api.post("/v1/goals", unknown).await.status, 404);
     assert_eq!(grown(&before, &counts(&api)), [0, 0, 0, 0, 0]);
 }

@@ -38,7 +38,7 @@ pub(crate) fn weakened(mutation: Mutation, commit_step: &str) -> Option<String> 
     let guard = match mutation {
         Mutation::Fence => WITHOUT_FENCE,
         Mutation::RowLock => WITHOUT_ROW_LOCK,
-        Mutation::Sweep | Mutation::Intent => return None,
+        Mutation::BatchFence | Mutation::Sweep | Mutation::Intent => return None,
     };
     let changed = function.replacen(GUARD, guard, 1);
     let written = changed.replace(EPOCH.0, EPOCH.1);

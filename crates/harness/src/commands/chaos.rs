@@ -50,6 +50,8 @@ pub(crate) struct Chaos {
 enum Mutation {
     /// Steps are committed whatever their epoch and token
     Fence,
+    /// Of the steps of a batch, the first is committed whatever its epoch and token
+    BatchFence,
     /// Epoch and token are checked before the row is locked
     RowLock,
     /// There is no sweep for work whose hint was lost
@@ -108,7 +110,7 @@ impl Chaos {
             let verdict = if is_caught { "caught" } else { "NOT caught" };
             let seconds = began.elapsed().as_secs();
             table +=
-                &format!("{:<10} {verdict:<11} {seconds:>4} s  {}\n", mutation.name(), violations(&report));
+                &format!("{:<11} {verdict:<11} {seconds:>4} s  {}\n", mutation.name(), violations(&report));
             reports.push(report.json());
         }
         print(&format!("{table}chaos: {caught} of {} mutations caught, seed {}", all.len(), self.seed))?;

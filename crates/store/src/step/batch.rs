@@ -158,6 +158,21 @@ impl StepRows {
     }
 }
 
+impl StepRows {
+    /// Gives the step the epoch and the token that the row has now: without its own, it is not fenced.
+    async fn take_present_fence(&mut self, connection: &mut PgConnection) -> Result<()> {
+        let now = sqlx::query!(
+            "-- store::step::batch::present_fence
+            select epoch, run_token from houston.run_locks where agentable_id = $1",
+            self.agentable_id
+        )
+        .fetch_one(connection)
+        .await?;
+        (self.epoch, self.token) = (now.epoch, now.run_token.unwrap_or_default());
+        Ok(())
+    }
+}
+
 impl EntryRow {
     fn of(entry: &Entry) -> Option<Self> {
         Some(Self { role: entry.role.as_str(), content: to_raw_value(&entry.content).ok()? })
@@ -240,6 +255,9 @@ impl Batch for Steps {
         items: &mut [StepRows],
     ) -> Result<Vec<Option<Written>>> {
         items.iter_mut().enumerate().for_each(|(n, item)| item.n = n);
+        if let (true, Some(first)) = (mutation::is(Mutation::BatchFence), items.first_mut()) {
+            first.take_present_fence(&mut *connection).await?;
+        }
         let rows = sqlx::query!(
             r#"-- store::step::batch::write
             with i as materialized (

@@ -3,14 +3,15 @@
 use futures_util::future::join_all;
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::history::{Block, Entry};
-use houston_domain::id::AgentableId;
+use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::step::Step;
 use houston_store::claim::{ClaimedRun, CrashPolicy, Fence};
-use houston_store::idempotency::Created;
+use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::message::{NewPost, Posted};
 use houston_store::step::Commit;
 use houston_store::{Error, Fairness, Store};
 use serde_json::json;
+use sqlx::{Connection as _, PgConnection};
 
 use crate::fairness::goals_of;
 use crate::step::{answer, done};
@@ -211,4 +212,56 @@ async fn claim_of_a_row_that_changed_is_decided_anew() {
         ));
         assert!(["2|0|f", "1|1|t"].contains(&state.trim()), "round {round}: {state}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locked_key_of_another_transaction_holds_no_batch() {
+    let test = TestStore::start().await;
+    let goals = goals_of(&test, test.goal, 8).await;
+    // An application posts in its own transaction, which stays open.
+    let mut application = PgConnection::connect(test.database.url()).await.unwrap();
+    let mut tx = application.begin().await.unwrap();
+    let (key, sha256) = ("one".to_owned(), [0_u8; 32]);
+    sqlx::query("select houston.post_message($1, $2, $3, $4, 'hi', '{}', $5, $6, true, 'enqueue', 10, 100)")
+        .bind(test.tenant.0)
+        .bind(goals[0].0)
+        .bind(test.ids.next::<MessageId>().0)
+        .bind(test.ids.next::<RunId>().0)
+        .bind(&key)
+        .bind(&sha256[..])
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    let post = |goal: &AgentableId, key: &str| {
+        let (goal, key) = (*goal, key.to_owned());
+        let test = &test;
+        async move {
+            let metadata = json!({});
+            let (id, run) = (test.ids.next(), test.ids.next());
+            let post = NewPost {
+                kind: None,
+                id,
+                run,
+                content: "hi",
+                metadata: &metadata,
+                double_texting: DoubleTexting::Enqueue,
+            };
+            let key = IdempotencyKey { key: &key, request_sha256: &[0; 32] };
+            test.store.post_message(test.tenant, goal, &post, Some(key)).await
+        }
+    };
+    // The same key, for another goal: it waits for the application. The others are posted meanwhile.
+    let mut same = std::pin::pin!(post(&goals[1], "one"));
+    let others = join_all(goals[2..].iter().enumerate().map(|(nth, goal)| {
+        let key = format!("other {nth}");
+        let post = post(goal, &key);
+        async move { post.await.is_ok() }
+    }));
+    tokio::select! {
+        biased;
+        result = &mut same => panic!("{result:?} while the application's transaction is open"),
+        posted = others => assert_eq!(posted, [true; 6]),
+    }
+    tx.rollback().await.unwrap();
+    assert!(matches!(same.await, Ok(Created::New(_))));
 }
