@@ -36,7 +36,10 @@ pub(crate) struct StepRows {
     /// Index of the step in its batch.
     n: usize,
     agentable_id: Uuid,
+    /// The epoch of the rows that it adds.
     epoch: i64,
+    /// The epoch and the token that the lock must have.
+    fence: i64,
     token: Uuid,
     write_id: Uuid,
     run_id: Uuid,
@@ -133,6 +136,7 @@ impl StepRows {
             n: 0,
             agentable_id: fence.agentable.0,
             epoch: fence.epoch,
+            fence: fence.epoch,
             token: fence.token.0,
             write_id: step.write.0,
             run_id: step.run.0,
@@ -159,7 +163,7 @@ impl StepRows {
 }
 
 impl StepRows {
-    /// Gives the step the epoch and the token that the row has now: without its own, it is not fenced.
+    /// Makes the step expect the epoch and the token that the lock has now, so that it is not fenced.
     async fn take_present_fence(&mut self, connection: &mut PgConnection) -> Result<()> {
         let now = sqlx::query!(
             "-- store::step::batch::present_fence
@@ -168,7 +172,7 @@ impl StepRows {
         )
         .fetch_one(connection)
         .await?;
-        (self.epoch, self.token) = (now.epoch, now.run_token.unwrap_or_default());
+        (self.fence, self.token) = (now.epoch, now.run_token.unwrap_or_default());
         Ok(())
     }
 }
@@ -263,7 +267,7 @@ impl Batch for Steps {
             with i as materialized (
                 select i.*, jsonb_array_length(i.events) as event_count, jsonb_array_length(i.entries) as entry_count
                   from jsonb_to_recordset($1) as i (
-                    n integer, agentable_id uuid, epoch bigint, token uuid, write_id uuid, run_id uuid, entries jsonb,
+                    n integer, agentable_id uuid, epoch bigint, fence bigint, token uuid, write_id uuid, run_id uuid, entries jsonb,
                     events jsonb, messages jsonb, is_progress boolean, forgives_deaths boolean, releases boolean, ends boolean,
                     wakes boolean, frees_a_slot boolean, until timestamptz, failures integer, status text,
                     error_code text, error_message text, iterations integer, model text, used bigint[], call jsonb)),
@@ -272,7 +276,7 @@ impl Batch for Steps {
                   -- A lateral query, so that each row is found by its key whatever the statistics say.
                   from i cross join lateral (
                        select k.* from houston.run_locks k
-                        where k.agentable_id = i.agentable_id and k.epoch = i.epoch and k.run_token = i.token
+                        where k.agentable_id = i.agentable_id and k.epoch = i.fence and k.run_token = i.token
                           and k.holder is not null and k.last_write_id is distinct from i.write_id and not k.wake
                           for no key update skip locked) k
                  where not i.ends

@@ -69,7 +69,7 @@ pub(crate) fn batches() -> Vec<Case> {
     );
     let step = format!(
         "{}{SETTINGS}select jsonb_build_array(jsonb_build_object(
-                'n', 0, 'agentable_id', l.agentable_id, 'epoch', l.epoch, 'token', l.run_token,
+                'n', 0, 'agentable_id', l.agentable_id, 'epoch', l.epoch, 'fence', l.epoch, 'token', l.run_token,
                 'write_id', gen_random_uuid(), 'run_id', l.run_id,
                 'entries', '[{{\"role\": \"assistant\", \"content\": []}}]'::jsonb,
                 'events', '[{{\"message_id\": null, \"data\": {{}}}}]'::jsonb,
