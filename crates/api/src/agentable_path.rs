@@ -111,7 +111,7 @@ const MAX_CACHED_AGENTABLES: usize = 50_000;
 
 impl AgentableCache {
     /// The kind that the statement must check; `None` if the agentable has the kind of the path and belongs to the
-    /// caller's tenant, as an earlier post has shown.
+    /// caller's tenant, as an earlier post has found.
     pub(crate) fn unconfirmed<'p>(&self, caller: Caller, path: &'p AgentablePath) -> Option<&'p str> {
         let is_cached = self.lock().get(&path.id).is_some_and(|(tenant, kind)| {
             // With another tenant or kind the statement finds nothing.

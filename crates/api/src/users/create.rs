@@ -15,7 +15,7 @@ use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, response};
 
-/// The user to be created. `at`: where the user stands in the request.
+/// The user to be created. `at`: the JSON pointer of the user in the request.
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when a field is invalid.

@@ -18,7 +18,7 @@ const MAX_BODY: usize = 60;
 const LONGER: [(&str, usize, &str); 3] = [
     ("claim_run", 112, "locks, counts deaths, reads messages and opens the attempt, in one round trip"),
     ("commit_step", 198, "the fence, all writes of a step and the end of a run, in one round trip"),
-    ("post_message", 96, "the key, the limits, the message and its events, in one round trip"),
+    ("post_message", 97, "the key, the limits, the message and its events, in one round trip"),
 ];
 
 /// The function whose statement is built at run time, because it contains the schema of an extension.
