@@ -67,6 +67,7 @@ pub struct AgentResponse {
 #[serde(deny_unknown_fields)]
 pub struct AgentSettingsRequest {
     /// 1 to 100 characters on one line, unique in the tenant. Required for a new agent.
+    #[schema(min_length = 1, max_length = 100)]
     pub name: Option<String>,
     /// Required for a new agent; cannot be changed.
     pub kind: Option<String>,

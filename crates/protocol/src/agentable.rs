@@ -103,6 +103,7 @@ pub struct CreateAgentable {
     pub message: Option<CreateFirstMessage>,
     /// 1 to 200 characters. May be absent or empty if the kind generates titles.
     #[serde(default)]
+    #[schema(max_length = 200)]
     pub title: Option<String>,
     /// At most 32 KiB.
     #[serde(default)]
@@ -122,7 +123,7 @@ pub struct CreateAgentable {
 #[serde(deny_unknown_fields)]
 pub struct CreateFirstMessage {
     /// 1 byte to 256 KiB of UTF-8, without U+0000.
-    #[schema(min_length = 1, example = "Plan a trip to Rome")]
+    #[schema(min_length = 1, max_length = 262144, example = "Plan a trip to Rome")]
     pub content: String,
     /// Returned with the message and its events; at most 16 KiB as JSON.
     #[serde(default)]
@@ -137,6 +138,7 @@ pub struct CreateFirstMessage {
 pub struct UpdateAgentable {
     /// 1 to 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 200)]
     pub title: Option<String>,
     /// At most 32 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]

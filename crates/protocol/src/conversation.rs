@@ -19,6 +19,7 @@ pub struct ImportConversation {
     #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
     /// Replaces the title of the document: 1 to 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
     pub title: Option<String>,
     #[schema(value_type = schema::Conversation)]
     pub conversation: Conversation,
@@ -35,6 +36,7 @@ pub struct ForkConversation {
     /// Position of the last history entry that is copied; all entries if absent.
     pub position: Option<i64>,
     /// Replaces the title of the original: 1 to 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
     pub title: Option<String>,
     /// Whether notes and learnings that existed at that position are copied.
     pub knowledge: bool,

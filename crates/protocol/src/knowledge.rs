@@ -124,6 +124,7 @@ pub struct FeedItemResponse {
 #[serde(deny_unknown_fields)]
 pub struct CreateDocument {
     /// 1 to 200 characters on one line.
+    #[schema(min_length = 1, max_length = 200)]
     pub title: String,
     /// 1 byte to 64 KiB.
     pub content: String,
@@ -134,6 +135,7 @@ pub struct CreateDocument {
 #[serde(deny_unknown_fields)]
 pub struct UpdateNote {
     /// 1 to 200 characters on one line.
+    #[schema(min_length = 1, max_length = 200)]
     pub title: Option<String>,
     /// 1 byte to 64 KiB.
     pub content: Option<String>,
@@ -144,6 +146,7 @@ pub struct UpdateNote {
 #[serde(deny_unknown_fields)]
 pub struct UpdateFeedItem {
     /// 1 to 200 characters on one line.
+    #[schema(min_length = 1, max_length = 200)]
     pub title: Option<String>,
     /// 1 byte to 64 KiB.
     pub content: Option<String>,

@@ -55,7 +55,7 @@ pub struct MessageResponse {
 #[serde(deny_unknown_fields)]
 pub struct CreateMessage {
     /// 1 byte to 256 KiB of UTF-8, without U+0000.
-    #[schema(min_length = 1, example = "Plan a trip to Rome")]
+    #[schema(min_length = 1, max_length = 262144, example = "Plan a trip to Rome")]
     pub content: String,
     /// Returned with the message and its events; at most 16 KiB as JSON.
     #[serde(default)]

@@ -51,6 +51,7 @@ pub struct TeamResponse {
 #[serde(deny_unknown_fields)]
 pub struct TeamSettingsRequest {
     /// 1 to 100 characters, unique in the tenant.
+    #[schema(min_length = 1, max_length = 100)]
     pub name: Option<String>,
     /// At most 2,000 bytes.
     pub description: Option<String>,

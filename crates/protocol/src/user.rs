@@ -47,8 +47,10 @@ pub struct UserResponse {
 #[serde(deny_unknown_fields)]
 pub struct CreateUser {
     /// 1 to 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
     pub name: String,
     /// The client's own id of the user: 1 to 255 characters, unique in the tenant.
+    #[schema(min_length = 1, max_length = 255)]
     pub external_id: Option<String>,
     /// An IANA name, as in `Europe/Berlin`; `UTC` if absent.
     pub time_zone: Option<String>,
@@ -59,12 +61,13 @@ pub struct CreateUser {
 #[serde(deny_unknown_fields)]
 pub struct UpdateUser {
     /// 1 to 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
     /// An IANA name, as in `Europe/Berlin`.
     pub time_zone: Option<String>,
     /// 1 to 255 characters; null removes it.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(min_length = 1, max_length = 255, value_type = Option<String>)]
     pub external_id: Option<Option<String>>,
 }
 

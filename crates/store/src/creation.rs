@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{MessageId, RunId, TenantId, UserId};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::agentable::NewAgentable;
 use crate::creation::batch::{CreationRow, Creations};
@@ -57,6 +58,11 @@ impl FirstMessage<'_> {
 }
 
 impl Creation<'_> {
+    /// What the request creates first of all, under which its idempotency key is stored.
+    fn resource(&self, owner: UserId) -> Uuid {
+        self.agentable.map_or(owner.0, |agentable| agentable.id.0)
+    }
+
     /// The user for whom it is; `None` if nothing is created.
     fn owner(&self) -> Option<UserId> {
         self.user.map(|new| new.user.id).or(self.agentable.map(|agentable| agentable.user))
@@ -97,7 +103,7 @@ impl Store {
         response: &Value,
     ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, tenant, key, owner.0, response).await? {
+        if let Some(earlier) = earlier(&mut tx, tenant, key, creation.resource(owner), response).await? {
             return Ok(earlier);
         }
         let mut row = [CreationRow::of(tenant, owner, creation, None)?];

@@ -121,7 +121,9 @@ impl Store {
             "-- store::record::abandon
             update houston.run_locks
                set holder = null, wake = true, woken_at = clock_timestamp(),
-                   died_with = case when $3 then died_with || run_token else died_with end
+                   -- Enough to give the run up; while its context cannot be read, it is claimed again and again.
+                   died_with = case when $3 and cardinality(died_with) < 32 then died_with || run_token
+                                    else died_with end
              where agentable_id = $1 and run_token = $2 and holder is not null",
             agentable.0,
             token.0,

@@ -28,6 +28,7 @@ pub(crate) struct CreationRow {
     n: usize,
     tenant_id: Uuid,
     user_id: Uuid,
+    resource_id: Uuid,
     new_user: Option<UserRow>,
     agentables: Vec<AgentableRow>,
     posts: bool,
@@ -103,6 +104,7 @@ impl CreationRow {
             n: 0,
             tenant_id: tenant.0,
             user_id: owner.0,
+            resource_id: creation.resource(owner),
             new_user: creation.user.map(|new| UserRow::of(new.user)),
             agentables,
             posts: creation.message.is_some(),
@@ -198,7 +200,7 @@ impl Creations {
             r#"-- store::creation::batch::create
             with i as materialized (
                 select * from jsonb_to_recordset($1) as i (
-                    n integer, tenant_id uuid, user_id uuid, new_user jsonb, agentables jsonb, posts boolean, key text,
+                    n integer, tenant_id uuid, user_id uuid, resource_id uuid, new_user jsonb, agentables jsonb, posts boolean, key text,
                     request_sha256 bytea, response jsonb)),
             p as materialized (
                 select i.* from i
@@ -260,7 +262,7 @@ impl Creations {
                 select m.agentable_id, 2, m.tenant_id, m.run_id, 0, m.id, m.posted, m.created_at from m),
             keys as (
                 insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id, response)
-                select p.tenant_id, p.key, p.request_sha256, p.user_id, p.response from p where p.key is not null)
+                select p.tenant_id, p.key, p.request_sha256, p.resource_id, p.response from p where p.key is not null)
             select p.n as "n!" from p"#,
             Json(&*items) as Json<&[CreationRow]>,
             i64::from(self.max_pending)
