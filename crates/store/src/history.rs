@@ -43,7 +43,7 @@ impl Store {
     /// The committed intents of a run, by call id.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn committed_intents(&self, run: RunId) -> Result<HashMap<String, CommittedIntent>> {
         let rows = sqlx::query!(
             r#"-- store::history::known_calls
@@ -66,7 +66,7 @@ impl Store {
     /// of runs that were rolled back.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn history(
         &self,
         tenant: TenantId,
