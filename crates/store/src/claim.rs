@@ -105,22 +105,20 @@ impl Store {
         next_message: MessageId,
         crashes: CrashPolicy,
     ) -> Result<Option<ClaimedRun>> {
-        match self.claim_in_batch(ClaimRequest { agentable, worker, token, next_message }).await {
+        let request = ClaimRequest { agentable, worker, token, next_message };
+        match self.claim_in_batch(request).await {
             Some(Outcome::Claimed(run)) => return Ok(Some(*run)),
             Some(Outcome::Refused) => return Ok(None),
             Some(Outcome::Alone) => {}
             // The batch may have been committed.
             None => self.abandon(agentable, token, false).await?,
         }
-        self.claim_alone(agentable, worker, token, next_message, crashes).await
+        self.claim_alone(request, crashes).await
     }
 
     async fn claim_alone(
         &self,
-        agentable: AgentableId,
-        worker: WorkerId,
-        token: RunToken,
-        next_message: MessageId,
+        ClaimRequest { agentable, worker, token, next_message }: ClaimRequest,
         crashes: CrashPolicy,
     ) -> Result<Option<ClaimedRun>> {
         let row = sqlx::query!(

@@ -43,6 +43,21 @@ pub(crate) fn stream_metadata(metadata: Value) -> Value {
     if metadata.as_object().is_some_and(serde_json::Map::is_empty) { Value::Null } else { metadata }
 }
 
+/// The message of an event, if it has one.
+fn body(
+    from: Option<String>,
+    kind: Option<String>,
+    content: Option<String>,
+    metadata: Option<Value>,
+) -> Option<MessageBody> {
+    Some(MessageBody {
+        source: source(&from?),
+        message_type: message_type(&kind?),
+        content: content?,
+        metadata: stream_metadata(metadata.unwrap_or_default()),
+    })
+}
+
 struct EventRow {
     seq: i64,
     run_id: Uuid,
@@ -56,15 +71,7 @@ struct EventRow {
 
 impl From<EventRow> for Committed {
     fn from(row: EventRow) -> Self {
-        let body = match (row.source, row.message_type, row.content) {
-            (Some(from), Some(kind), Some(content)) => Some(MessageBody {
-                source: source(&from),
-                message_type: message_type(&kind),
-                content,
-                metadata: stream_metadata(row.metadata.unwrap_or_default()),
-            }),
-            _ => None,
-        };
+        let body = body(row.source, row.message_type, row.content, row.metadata);
         Self { seq: row.seq, run_id: RunId(row.run_id), at: row.created_at, event: row.data.0, body }
     }
 }

@@ -1,17 +1,16 @@
 //! Reading the events of many streams in one statement.
 
 use chrono::{DateTime, Utc};
-use houston_domain::event::{Committed, MessageBody};
+use houston_domain::event::Committed;
 use houston_domain::id::{AgentableId, RunId, TenantId};
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{StreamHead, stream_metadata};
+use super::{StreamHead, body};
 use crate::batcher::Batch;
 use crate::error::{Error, Result};
-use crate::message::{message_type, source};
 
 /// A stream that asks for its next events.
 #[derive(Debug, Clone)]
@@ -117,15 +116,7 @@ pub(crate) async fn read(connection: &mut PgConnection, items: &[StreamRead]) ->
                 let run = row.open_run.zip(row.first_seq).map(|(run, seq)| (RunId(run), seq));
                 (StreamHead { last_seq: row.last_seq, run_open: row.run_open, run }, Vec::new())
             });
-            let body = match (row.source, row.message_type, row.content) {
-                (Some(from), Some(kind), Some(content)) => Some(MessageBody {
-                    source: source(&from),
-                    message_type: message_type(&kind),
-                    content,
-                    metadata: stream_metadata(row.metadata.unwrap_or_default()),
-                }),
-                _ => None,
-            };
+            let body = body(row.source, row.message_type, row.content, row.metadata);
             let at: Option<DateTime<Utc>> = row.created_at;
             let (Some(seq), Some(run), Some(at), Some(data)) = (row.seq, row.run_id, at, row.data) else {
                 continue;
