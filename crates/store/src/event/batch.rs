@@ -73,7 +73,6 @@ impl Parameters {
 }
 
 /// Reads the head of each stream and its next events.
-#[expect(clippy::too_many_lines, reason = "one statement: what it reads is its length")]
 pub(crate) async fn read(connection: &mut PgConnection, items: &[StreamRead]) -> Result<Vec<Result<Page>>> {
     let Parameters { agentables, tenants, kinds, after, limits } = Parameters::of(items);
     let rows = sqlx::query!(
