@@ -23,10 +23,12 @@ enum Program {
     Harness,
     /// Cargo, in the root of the repository.
     Cargo,
+    /// Cargo, with the number of sequences of the equality test: in full and in brief.
+    Sequences(&'static str, &'static str),
 }
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: [Part; 11] = [
+pub(crate) const PARTS: [Part; 12] = [
     Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",
@@ -54,6 +56,13 @@ pub(crate) const PARTS: [Part; 11] = [
         program: Program::Cargo,
         whole: &["xtask", "test", "--crash-points"],
         quick: &["xtask", "test", "--crash-points", "C10"],
+    },
+    Part {
+        name: "equality",
+        what: "random sequences of posts, claims, cancels and steps, in batches and one by one: the same rows",
+        program: Program::Sequences("100000", "50"),
+        whole: &EQUALITY,
+        quick: &EQUALITY,
     },
     Part {
         name: "protocol",
@@ -106,6 +115,7 @@ pub(crate) const PARTS: [Part; 11] = [
     },
 ];
 
+const EQUALITY: [&str; 7] = ["test", "--quiet", "-p", "houston-store", "--test", "it", "equality::"];
 const FUZZ_10_MINUTES: [&str; 11] = fuzz("10");
 const FUZZ_3_SECONDS: [&str; 11] = fuzz("0.05");
 
@@ -131,6 +141,11 @@ impl Part {
         let mut command = match self.program {
             Program::Harness => Command::new(harness),
             Program::Cargo => repository::cargo(),
+            Program::Sequences(whole, brief) => {
+                let mut cargo = repository::cargo();
+                cargo.env("HOUSTON_SEQUENCES", if quick { brief } else { whole });
+                cargo
+            }
         };
         command.args(self.arguments(quick));
         command
@@ -145,6 +160,10 @@ impl Part {
         let start = match self.program {
             Program::Harness => "cargo xtask",
             Program::Cargo => "cargo",
+            Program::Sequences(whole, _) if !quick => {
+                return format!("HOUSTON_SEQUENCES={whole} cargo {}", EQUALITY.join(" "));
+            }
+            Program::Sequences(..) => "cargo",
         };
         format!("{start} {}", self.arguments(quick).join(" "))
     }

@@ -1,10 +1,8 @@
 //! Posts, claims and steps in batches write the rows that the functions of the database write.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use futures_util::future::join_all;
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, RunId};
@@ -19,102 +17,18 @@ use houston_store::message::{NewPost, Posted};
 use houston_store::session::Archiving;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Fairness, Store};
-use proptest::prelude::*;
-use proptest::strategy::ValueTree as _;
+use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
+use sqlx::{AssertSqlSafe, PgPool};
 
+use self::sequence::{Act, End, Sequence, Shape, sequence};
 use crate::fairness::goals_of;
 use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};
 
-/// What happens to one of the goals.
-#[derive(Debug, Clone)]
-enum Act {
-    Post(DoubleTexting),
-    Claim,
-    Cancel,
-    /// Nothing, for an hour.
-    Rest,
-    Step(Shape),
-}
-
-impl Act {
-    /// Whether both are of the same sort, and may happen at once. Of several claims, it is undefined which get the last
-    /// slots.
-    fn goes_with(&self, other: &Self, max_running: u16) -> bool {
-        use Act::{Claim, Post, Step};
-        match (self, other) {
-            (Post(_), Post(_)) | (Step(_), Step(_)) => true,
-            (Claim, Claim) => usize::from(max_running) >= GOALS,
-            _ => false,
-        }
-    }
-}
-
-/// What happens to the goals of one user.
-#[derive(Debug, Clone)]
-struct Sequence {
-    max_running: u16,
-    closes_sessions: bool,
-    acts: Vec<(usize, Act)>,
-}
-
-fn sequence() -> impl Strategy<Value = Sequence> {
-    let acts = proptest::collection::vec((0..GOALS, act()), 5..60);
-    (prop_oneof![Just(2), Just(10)], any::<bool>(), acts)
-        .prop_map(|(max_running, closes_sessions, acts)| Sequence { max_running, closes_sessions, acts })
-}
-
-#[derive(Debug, Clone)]
-struct Shape {
-    end: End,
-    entries: usize,
-    messages: usize,
-    call: Option<Option<&'static str>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum End {
-    Poll,
-    Continue { read: bool },
-    Complete,
-    Terminate(RunStatus),
-    Retry { counts: bool },
-    Release,
-}
-
-fn act() -> impl Strategy<Value = Act> {
-    let texting = prop_oneof![
-        4 => Just(DoubleTexting::Enqueue),
-        1 => Just(DoubleTexting::Interrupt),
-        1 => Just(DoubleTexting::Rollback),
-        1 => Just(DoubleTexting::Reject),
-    ];
-    let end = prop_oneof![
-        1 => Just(End::Poll),
-        3 => any::<bool>().prop_map(|read| End::Continue { read }),
-        3 => Just(End::Complete),
-        2 => prop_oneof![Just(RunStatus::MaxIterations), Just(RunStatus::Failed), Just(RunStatus::Cancelled)]
-            .prop_map(End::Terminate),
-        2 => any::<bool>().prop_map(|counts| End::Retry { counts }),
-        1 => Just(End::Release),
-    ];
-    let call = proptest::option::of(proptest::option::of(prop_oneof![Just("0.25"), Just("0.000001")]));
-    let shape = (end, 0..3_usize, 0..3_usize, call).prop_map(|(end, entries, messages, call)| Shape {
-        end,
-        entries,
-        messages,
-        call,
-    });
-    prop_oneof![
-        4 => texting.prop_map(Act::Post),
-        5 => Just(Act::Claim),
-        1 => Just(Act::Cancel),
-        1 => Just(Act::Rest),
-        6 => shape.prop_map(Act::Step)
-    ]
-}
+#[cfg(test)]
+mod sequence;
 
 /// A goal of one of two users to whom the same happens.
 struct Twin {
@@ -182,7 +96,7 @@ fn step(test: &TestStore, claimed: &ClaimedRun, shape: &Shape) -> Step {
 }
 
 /// All rows of a user, without ids and times.
-fn rows(test: &TestStore, of: &[Twin]) -> String {
+async fn rows(pool: &PgPool, of: &[Twin]) -> Vec<String> {
     let goals: Vec<String> = of.iter().map(|twin| format!("'{}'", twin.goal.0)).collect();
     let goals = goals.join(", ");
     let user = format!("(select user_id from houston.agentables where id in ({goals}) limit 1)");
@@ -203,23 +117,26 @@ fn rows(test: &TestStore, of: &[Twin]) -> String {
         ("sessions", "number"),
         ("model_calls", "created_at"),
     ];
-    let mut sql = String::new();
-    for (table, order) in tables {
-        write!(
-            sql,
-            "select '{table}', {nth}, {} from houston.{table} t where agentable_id in ({goals}) order by {nth}, {order};",
-            plain("t")
-        )
-        .unwrap();
+    let row = plain("t");
+    let mut queries: Vec<String> = tables
+        .into_iter()
+        .map(|(table, order)| {
+            format!(
+                "select '{table} ' || {nth} || ' ' || {row} from houston.{table} t
+                  where agentable_id in ({goals}) order by {nth}, {order}"
+            )
+        })
+        .collect();
+    queries.push(format!("select 'spending ' || {row} from houston.spending t where user_id = {user}"));
+    queries.push(format!(
+        "select 'agentables ' || {row} from houston.agentables t where id in ({goals})
+          order by array_position(array[{goals}]::uuid[], id)"
+    ));
+    let mut rows = Vec::new();
+    for query in queries {
+        rows.extend(sqlx::query_scalar::<_, String>(AssertSqlSafe(query)).fetch_all(pool).await.unwrap());
     }
-    write!(sql, "select 'spending', {} from houston.spending t where user_id = {user};", plain("t")).unwrap();
-    write!(
-        sql,
-        "select 'agentables', {} from houston.agentables t where id in ({goals}) order by array_position(array[{goals}]::uuid[], id)",
-        plain("t")
-    )
-    .unwrap();
-    test.sql(&sql)
+    rows
 }
 
 /// What the caller learns of a commit, without ids and times.
@@ -248,15 +165,8 @@ impl TestStore {
         goals.into_iter().map(|goal| Twin { goal, claimed: None }).collect()
     }
 
-    /// The goal's open run, as text.
-    fn open_run(&self, goal: AgentableId) -> String {
-        let open =
-            format!("select run_id from houston.run_locks where run_open and agentable_id = '{}'", goal.0);
-        self.sql(&open).trim().to_owned()
-    }
-
     /// The effect of an act on a goal, and what its caller learns.
-    async fn act(&self, store: &Store, twin: &mut Twin, act: &Act) -> String {
+    async fn act(&self, pool: &PgPool, store: &Store, twin: &mut Twin, act: &Act) -> String {
         match act {
             Act::Post(double_texting) => {
                 let (id, run, metadata) = (self.ids.next(), self.ids.next(), json!({}));
@@ -298,16 +208,14 @@ impl TestStore {
                 format!("{seen} {:?} {}", context.history, context.run_entries)
             }
             Act::Cancel => {
-                let Ok(run) = self.open_run(twin.goal).parse() else { return "nothing to cancel".into() };
+                let open = "select run_id from houston.run_locks where run_open and agentable_id = $1";
+                let open = sqlx::query_scalar(open).bind(twin.goal.0).fetch_optional(pool).await.unwrap();
+                let Some(run) = open else { return "nothing to cancel".into() };
                 let cancelled = store.cancel_run(self.tenant, RunId(run)).await.unwrap();
                 format!("{}", cancelled.is_some())
             }
             Act::Rest => {
-                let goal = twin.goal.0;
-                self.sql(&format!(
-                    "update houston.history set created_at = created_at - interval '1 hour' where agentable_id = '{goal}';
-                     update houston.session_states set look_at = look_at - interval '1 hour' where agentable_id = '{goal}'"
-                ));
+                rest(pool, twin.goal).await;
                 String::new()
             }
             Act::Step(shape) => {
@@ -318,14 +226,25 @@ impl TestStore {
     }
 }
 
+/// Makes everything that happened on the goal an hour older.
+async fn rest(pool: &PgPool, goal: AgentableId) {
+    for rest in [
+        "update houston.history set created_at = created_at - interval '1 hour' where agentable_id = $1",
+        "update houston.session_states set look_at = look_at - interval '1 hour' where agentable_id = $1",
+    ] {
+        sqlx::query(rest).bind(goal.0).execute(pool).await.unwrap();
+    }
+}
+
 /// Goals of each user.
 const GOALS: usize = 4;
 
-async fn same_rows(test: &TestStore, Sequence { max_running, closes_sessions, acts }: &Sequence) {
-    let fairness = Fairness { max_running: *max_running, ..Fairness::default() };
-    let kinds = if *closes_sessions { vec!["goal".to_owned()] } else { Vec::new() };
-    let archiving = Archiving { kinds, ..Archiving::default() };
-    let store = test.store.clone().with_fairness(fairness).with_archiving(archiving);
+async fn same_rows(
+    test: &TestStore,
+    pool: &PgPool,
+    store: &Store,
+    Sequence { max_running, acts, .. }: &Sequence,
+) {
     let alone = store.clone().without_batches();
     let (mut batched, mut single) = (test.twins(GOALS).await, test.twins(GOALS).await);
     let mut acts = acts.iter().peekable();
@@ -340,12 +259,12 @@ async fn same_rows(test: &TestStore, Sequence { max_running, closes_sessions, ac
         let mut twins: HashMap<usize, &mut Twin> = batched.iter_mut().enumerate().collect();
         let together = group.iter().map(|(nth, act)| {
             let twin = twins.remove(nth).unwrap();
-            test.act(&store, twin, act)
+            test.act(pool, store, twin, act)
         });
         let together = join_all(together.collect::<Vec<_>>()).await;
         let mut one_by_one = Vec::new();
         for (nth, act) in &group {
-            one_by_one.push(test.act(&alone, &mut single[*nth], act).await);
+            one_by_one.push(test.act(pool, &alone, &mut single[*nth], act).await);
         }
         let several = group.len() > 1;
         let comparable = |learned: &String| match (several, act) {
@@ -360,26 +279,54 @@ async fn same_rows(test: &TestStore, Sequence { max_running, closes_sessions, ac
             "{group:?} {together:#?} {one_by_one:#?}"
         );
     }
-    let (batched, single) = (rows(test, &batched), rows(test, &single));
-    for (batched, single) in batched.lines().zip(single.lines()) {
+    let (batched, single) = (rows(pool, &batched).await, rows(pool, &single).await);
+    for (batched, single) in batched.iter().zip(&single) {
         assert_eq!(batched, single);
     }
-    assert_eq!(batched.lines().count(), single.lines().count());
+    assert_eq!(batched.len(), single.len());
 }
 
 /// Sequences in a usual run; `HOUSTON_SEQUENCES` sets another number.
 const SEQUENCES: usize = 500;
+/// Sequences that happen at once, so that batches contain items of several users.
+const AT_ONCE: usize = 4;
+
+/// Prints the sequence if the test fails.
+struct Printed(Sequence);
+
+impl Drop for Printed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{:?}", self.0);
+        }
+    }
+}
+
+fn store(test: &TestStore, max_running: u16, closes_sessions: bool) -> Store {
+    let fairness = Fairness { max_running, ..Fairness::default() };
+    let kinds = if closes_sessions { vec!["goal".to_owned()] } else { Vec::new() };
+    test.store.clone().with_fairness(fairness).with_archiving(Archiving { kinds, ..Archiving::default() })
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_write_the_rows_that_single_statements_write() {
     let test = TestStore::start().await;
+    let pool = PgPool::connect(test.database.url()).await.unwrap();
     #[expect(clippy::disallowed_methods, reason = "set by a command that runs many")]
     let count = std::env::var("HOUSTON_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
-    let mut runner = TestRunner::new(Config::default());
-    for _ in 0..count {
-        let sequence = sequence().new_tree(&mut runner).unwrap().current();
-        // Printed if the test fails.
-        println!("{sequence:?}");
-        same_rows(&test, &sequence).await;
-    }
+    let settings = [2, 10].into_iter().flat_map(|max| [(max, false), (max, true)]);
+    let stores: HashMap<_, _> =
+        settings.map(|(max, closes)| ((max, closes), store(&test, max, closes))).collect();
+    let each = |count: usize| {
+        let (test, pool, stores) = (&test, &pool, &stores);
+        async move {
+            let mut runner = TestRunner::new(Config::default());
+            for _ in 0..count {
+                let printed = Printed(sequence().new_tree(&mut runner).unwrap().current());
+                let Sequence { max_running, closes_sessions, .. } = printed.0;
+                same_rows(test, pool, &stores[&(max_running, closes_sessions)], &printed.0).await;
+            }
+        }
+    };
+    join_all((0..AT_ONCE).map(|_| each(count.div_ceil(AT_ONCE)))).await;
 }

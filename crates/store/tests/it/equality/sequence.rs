@@ -1,0 +1,95 @@
+//! What happens to the goals of a user, at random.
+
+use houston_domain::agentable::DoubleTexting;
+use houston_domain::run::RunStatus;
+use proptest::prelude::*;
+
+use super::GOALS;
+
+/// What happens to one of the goals.
+#[derive(Debug, Clone)]
+pub(crate) enum Act {
+    Post(DoubleTexting),
+    Claim,
+    Cancel,
+    /// Nothing, for an hour.
+    Rest,
+    Step(Shape),
+}
+
+impl Act {
+    /// Whether both are of the same sort, and may happen at once. Of several claims, it is undefined which get the last
+    /// slots.
+    pub(crate) fn goes_with(&self, other: &Self, max_running: u16) -> bool {
+        use Act::{Claim, Post, Step};
+        match (self, other) {
+            (Post(_), Post(_)) | (Step(_), Step(_)) => true,
+            (Claim, Claim) => usize::from(max_running) >= GOALS,
+            _ => false,
+        }
+    }
+}
+
+/// What happens to the goals of one user.
+#[derive(Debug, Clone)]
+pub(crate) struct Sequence {
+    pub(crate) max_running: u16,
+    pub(crate) closes_sessions: bool,
+    pub(crate) acts: Vec<(usize, Act)>,
+}
+
+pub(crate) fn sequence() -> impl Strategy<Value = Sequence> {
+    let acts = proptest::collection::vec((0..GOALS, act()), 5..60);
+    (prop_oneof![Just(2), Just(10)], any::<bool>(), acts)
+        .prop_map(|(max_running, closes_sessions, acts)| Sequence { max_running, closes_sessions, acts })
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    pub(crate) end: End,
+    pub(crate) entries: usize,
+    pub(crate) messages: usize,
+    pub(crate) call: Option<Option<&'static str>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum End {
+    Poll,
+    Continue { read: bool },
+    Complete,
+    Terminate(RunStatus),
+    Retry { counts: bool },
+    Release,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let texting = prop_oneof![
+        4 => Just(DoubleTexting::Enqueue),
+        1 => Just(DoubleTexting::Interrupt),
+        1 => Just(DoubleTexting::Rollback),
+        1 => Just(DoubleTexting::Reject),
+    ];
+    let end = prop_oneof![
+        1 => Just(End::Poll),
+        3 => any::<bool>().prop_map(|read| End::Continue { read }),
+        3 => Just(End::Complete),
+        2 => prop_oneof![Just(RunStatus::MaxIterations), Just(RunStatus::Failed), Just(RunStatus::Cancelled)]
+            .prop_map(End::Terminate),
+        2 => any::<bool>().prop_map(|counts| End::Retry { counts }),
+        1 => Just(End::Release),
+    ];
+    let call = proptest::option::of(proptest::option::of(prop_oneof![Just("0.25"), Just("0.000001")]));
+    let shape = (end, 0..3_usize, 0..3_usize, call).prop_map(|(end, entries, messages, call)| Shape {
+        end,
+        entries,
+        messages,
+        call,
+    });
+    prop_oneof![
+        4 => texting.prop_map(Act::Post),
+        5 => Just(Act::Claim),
+        1 => Just(Act::Cancel),
+        1 => Just(Act::Rest),
+        6 => shape.prop_map(Act::Step)
+    ]
+}
