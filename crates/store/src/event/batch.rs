@@ -85,8 +85,7 @@ pub(crate) async fn read(connection: &mut PgConnection, items: &[StreamRead]) ->
              cross join lateral (select * from houston.run_locks l where l.agentable_id = i.agentable_id) l
               left join lateral (select r.first_seq from houston.runs r where r.id = l.run_id) r on true
              where i.tenant_id is null
-                or exists (select from houston.agentables a
-                            where a.id = i.agentable_id and a.tenant_id = i.tenant_id and a.kind = i.kind))
+                or (i.tenant_id, i.kind) = (select a.tenant_id, a.kind from houston.agentables a where a.id = i.agentable_id))
         select h.n as "n!", h.last_seq as "last_seq!", h.run_open as "run_open!", h.run_id as "open_run?",
                h.first_seq as "first_seq?", e.seq as "seq?", e.run_id as "run_id?", e.created_at as "created_at?",
                e.data as "data?: Json<Box<RawValue>>", m.source as "source?", m.message_type as "message_type?",

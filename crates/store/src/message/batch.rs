@@ -139,8 +139,9 @@ impl Batch for Posts {
                         where k.agentable_id = i.agentable_id and k.tenant_id = i.tenant_id
                           and (i.joins or not k.run_open)
                           and (i.key is null or houston.try_key(i.tenant_id, i.key))
-                          and (i.kind is null or exists (select from houston.agentables a
-                                                          where a.id = k.agentable_id and a.kind = i.kind))
+                          -- A scalar query, so that the row is found by its id and not by its kind.
+                          and (i.kind is null
+                               or i.kind = (select a.kind from houston.agentables a where a.id = k.agentable_id))
                           and $3 > (select coalesce(sum(u.unread), 0)
                                       from (select o.unread from houston.run_locks o
                                              where o.user_id = k.user_id and o.wake limit $3) u)

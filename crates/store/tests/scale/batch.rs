@@ -59,7 +59,7 @@ pub(crate) fn batches() -> Vec<Case> {
     let goals: Vec<String> = (0..POSTS).map(|nth| id("goal", IDLE + nth)).collect();
     let posts = format!(
         "{SETTINGS}select jsonb_agg(jsonb_build_object(
-                'n', nth, 'tenant_id', l.tenant_id, 'agentable_id', l.agentable_id, 'message_id', gen_random_uuid(),
+                'n', nth, 'tenant_id', l.tenant_id, 'agentable_id', l.agentable_id, 'kind', 'goal', 'message_id', gen_random_uuid(),
                 'run_id', gen_random_uuid(), 'content', 'hi', 'metadata', '{{}}'::jsonb, 'key', 'batch ' || nth,
                 'request_sha256', '\\x00', 'joins', true, 'queued', '{{\"type\": \"run_queued\"}}'::jsonb,
                 'posted', '{{\"type\": \"message_posted\"}}'::jsonb)) as batch
