@@ -87,12 +87,12 @@ pub struct OpenSession {
 }
 
 impl OpenSession {
-    /// Whether the session was over before the run was opened. The time ends when the message arrived, not when a worker
-    /// claimed the run.
-    fn is_over(&self) -> bool {
-        self.last_entry_at.is_some_and(|at| {
-            self.close_requested || (self.requested_at - at).to_std().is_ok_and(|passed| passed >= self.quiet)
-        })
+    /// Whether the claim closes the session, or reports a closed one. The quiet time ends when the message arrived, not when
+    /// a worker claimed the run.
+    fn turns_over(&self) -> bool {
+        let was_quiet =
+            |at: DateTime<Utc>| (self.requested_at - at).to_std().is_ok_and(|passed| passed >= self.quiet);
+        self.close_requested || self.has_unreported || self.last_entry_at.is_some_and(was_quiet)
     }
 }
 
@@ -112,7 +112,8 @@ pub enum Decision {
     Refused,
     /// It may, and the run reads these messages.
     Started(Start),
-    /// The database decides: the run has a history, such as an earlier attempt, a death, or a session to close.
+    /// `houston.claim_run` decides: something happened before, such as an earlier attempt, a death, or a cancel, or a
+    /// session is to be closed.
     Disturbed,
 }
 
@@ -132,24 +133,22 @@ pub struct Start {
 /// Decides about a claim. `free_slots`: how many more runs of the user may be held.
 #[must_use]
 pub fn decide(of: &Claimable, free_slots: i32, limits: ReadLimits) -> Decision {
-    let is_taken = of.holder == Holder::Alive;
-    if !of.worker_is_alive || is_taken || !of.run_open || !of.is_due || free_slots < 1 {
+    let is_held = of.holder == Holder::Alive;
+    if !of.worker_is_alive || is_held || !of.run_open || !of.is_due || free_slots < 1 {
         return Decision::Refused;
     }
-    let is_first = of.holder == Holder::None && !of.has_deaths && of.attempts == 0;
-    let session = of.session;
-    let session_changes =
-        session.is_some_and(|session| session.is_over() || session.close_requested || session.has_unreported);
-    let (true, false, false) = (is_first && of.is_awake, of.cancel_requested, session_changes) else {
+    let was_tried = of.holder == Holder::Dead || of.has_deaths || of.attempts > 0;
+    let turns_over = of.session.as_ref().is_some_and(OpenSession::turns_over);
+    if was_tried || of.cancel_requested || turns_over || !of.is_awake {
         return Decision::Disturbed;
-    };
+    }
     let read = count_read(&of.unread, limits);
     match of.unread[..read].last() {
         Some(last) if of.unread[..read].iter().all(|unread| unread.is_for_run) => Decision::Started(Start {
             read,
             read_to: last.seq,
             has_more: read < of.unread.len(),
-            opens_session: session.is_some_and(|session| !session.is_scheduled),
+            opens_session: of.session.is_some_and(|session| !session.is_scheduled),
         }),
         _ => Decision::Disturbed,
     }

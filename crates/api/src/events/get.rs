@@ -60,7 +60,6 @@ pub(crate) async fn get(
     if app.state.draining.is_cancelled() {
         return Ok(Body::new(Aborted).into_response());
     }
-    let permit = StreamPermit::new(Arc::clone(&app), caller)?;
     // Before Postgres is read, so that no event is missed.
     let subscription = app.state.bus.subscribe(path.id);
     let after = given.map(|given| given.seq);
@@ -73,6 +72,7 @@ pub(crate) async fn get(
     let between_runs = at.seq == 0 || head.run.is_some_and(|(_, first)| at.seq == first - 1);
     let iteration = if between_runs { None } else { app.store().open_iteration_at(path.id, at.seq).await? };
 
+    let permit = StreamPermit::new(Arc::clone(&app), caller)?;
     let cursor = Cursor::new(&path.public_id(), at, iteration);
     let stream =
         EventStream::new(Arc::clone(&app), path.id, (subscription, permit), cursor, first, options.follow);
