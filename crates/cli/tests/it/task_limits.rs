@@ -84,14 +84,25 @@ async fn task_count_and_depth_limits_are_refused_with_advice() {
     assert_eq!(has("a task cannot have `send_message`; there are:"), 1, "{results:?}");
     assert_eq!(has("tasks may go 1 deep, and you are 1 deep: do it yourself"), 1, "{results:?}");
     assert_eq!(tasks(&houston, &goal).await.len(), 2);
-    let offered = server.journal().exchanges().into_iter().find_map(|exchange| {
-        let body: Value = serde_json::from_slice(&exchange.body).ok()?;
-        let is_two = body["messages"][0]["content"].to_string().contains("<title>two</title>");
-        is_two.then(|| body["tools"].clone())
-    });
-    let offered = offered.unwrap();
+    let offered = loop {
+        // The task's first request may come after the results of its creator.
+        if let Some(tools) = tools_offered_to(&server, "<title>two</title>") {
+            break tools;
+        }
+        assert!(std::time::Instant::now() < deadline, "the model was not asked for the task `two`");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
     let offered: Vec<&str> =
         offered.as_array().unwrap().iter().map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
     assert_eq!(offered, ["list_notes"], "of its tools, those it was given");
     gate.open();
+}
+
+/// The tools offered with the first request whose prompt contains `text`.
+fn tools_offered_to(server: &ModelServer, text: &str) -> Option<Value> {
+    server.journal().exchanges().into_iter().find_map(|exchange| {
+        let body: Value = serde_json::from_slice(&exchange.body).ok()?;
+        let is_for = body["messages"][0]["content"].to_string().contains(text);
+        is_for.then(|| body["tools"].clone())
+    })
 }
