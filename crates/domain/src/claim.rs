@@ -6,9 +6,8 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
 
-use crate::message::Source;
+use crate::unread::{ReadLimits, Unread};
 
 /// What is stored about an agentable whose open run a worker wants to claim.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,29 +45,6 @@ pub enum Holder {
     Dead,
 }
 
-/// An unread message.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Unread {
-    /// Its position.
-    pub seq: i64,
-    /// Who wrote it.
-    pub source: Source,
-    /// The `type` in its metadata.
-    pub metadata_type: Option<String>,
-    /// The text.
-    pub content: String,
-    /// Whether it was posted for the open run.
-    pub is_for_run: bool,
-}
-
-impl Unread {
-    /// Whether the text is a frame that Houston wrote. The instructions of a task are no frame: a model wrote them.
-    #[must_use]
-    pub fn is_frame(&self) -> bool {
-        self.source == Source::System && self.metadata_type.as_deref() != Some("task_started")
-    }
-}
-
 /// The entries after the last closed session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenSession {
@@ -94,15 +70,6 @@ impl OpenSession {
             |at: DateTime<Utc>| (self.requested_at - at).to_std().is_ok_and(|passed| passed >= self.quiet);
         self.close_requested || self.has_unreported || self.last_entry_at.is_some_and(was_quiet)
     }
-}
-
-/// Limits of one read of unread messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReadLimits {
-    /// Number of messages.
-    pub messages: usize,
-    /// Bytes of their texts; a longer message is read alone.
-    pub bytes: usize,
 }
 
 /// Whether a worker may start a run.
@@ -142,7 +109,7 @@ pub fn decide(of: &Claimable, free_slots: i32, limits: ReadLimits) -> Decision {
     if was_tried || of.cancel_requested || turns_over || !of.is_awake {
         return Decision::Disturbed;
     }
-    let read = count_read(&of.unread, limits);
+    let read = limits.count(&of.unread);
     match of.unread[..read].last() {
         Some(last) if of.unread[..read].iter().all(|unread| unread.is_for_run) => Decision::Started(Start {
             read,
@@ -154,24 +121,12 @@ pub fn decide(of: &Claimable, free_slots: i32, limits: ReadLimits) -> Decision {
     }
 }
 
-/// How many of the messages are read at once.
-fn count_read(unread: &[Unread], limits: ReadLimits) -> usize {
-    let mut bytes = 0_usize;
-    unread
-        .iter()
-        .enumerate()
-        .take_while(|(nth, unread)| {
-            bytes = bytes.saturating_add(unread.content.len());
-            *nth == 0 || (bytes <= limits.bytes && *nth < limits.messages)
-        })
-        .count()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::message::Source;
 
     const LIMITS: ReadLimits = ReadLimits { messages: 3, bytes: 10 };
 

@@ -100,8 +100,7 @@ impl RunStatus {
     }
 
     /// Why a run that ended with this status was cut off; `code` is its error code (for a cancelled run: who
-    /// requested it). `None` for an open run, or one whose agent had finished. Must match the SQL function
-    /// `houston.stop_reason`.
+    /// requested it). `None` for an open run, or one whose agent had finished.
     #[must_use]
     pub fn stop_reason(self, code: Option<&str>) -> Option<String> {
         match (self, code) {
@@ -111,6 +110,13 @@ impl RunStatus {
             (Self::Completed | Self::MessageSent, None) => None,
             (status, None) => Some(status.as_str().to_owned()),
         }
+    }
+
+    /// As [`stop_reason`](Self::stop_reason), from what is stored about a run. `cancelled_by`: who or what requested
+    /// its cancellation; `None`: the user.
+    #[must_use]
+    pub fn stopped_by(self, error_code: Option<&str>, cancelled_by: Option<&str>) -> Option<String> {
+        self.stop_reason(if self == Self::Cancelled { cancelled_by } else { error_code })
     }
 
     /// The message to the user when the run ends with this status without having sent one; `None` for no

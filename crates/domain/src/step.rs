@@ -117,6 +117,17 @@ pub enum RunTransition {
     },
 }
 
+impl RunTransition {
+    /// The outcome, if the run ends with the step.
+    #[must_use]
+    pub fn final_ending(&self) -> Option<&Ending> {
+        match self {
+            Self::Complete { ending, .. } | Self::Terminate { ending, .. } => Some(ending),
+            Self::Continue { .. } | Self::Retry { .. } | Self::Release { .. } => None,
+        }
+    }
+}
+
 /// The outcome of a run or an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ending {

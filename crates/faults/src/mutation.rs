@@ -5,7 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 
 mod chosen;
-mod sql;
 
 pub use self::chosen::choose;
 use self::chosen::chosen;
@@ -71,35 +70,6 @@ impl FromStr for Mutation {
 pub fn is(mutation: Mutation) -> bool {
     chosen() == Some(mutation)
 }
-
-/// The SQL that applies the mutation of this process, if it needs any: the text `commit_step` of the file that creates
-/// that function, weakened.
-///
-/// # Errors
-/// [`Outdated`] if `commit_step` does not contain the text that the mutation replaces.
-#[inline(always)]
-pub fn weakened(commit_step: &str) -> Result<Option<String>, Outdated> {
-    match chosen() {
-        Some(mutation @ (Mutation::Fence | Mutation::RowLock)) => {
-            weakened_by(mutation, commit_step).map(Some)
-        }
-        _ => Ok(None),
-    }
-}
-
-/// The SQL that applies `mutation`, for tests of the SQL.
-///
-/// # Errors
-/// [`Outdated`] if `commit_step` does not contain the text that the mutation replaces, or `mutation` changes no
-/// function.
-pub fn weakened_by(mutation: Mutation, commit_step: &str) -> Result<String, Outdated> {
-    sql::weakened(mutation, commit_step).ok_or(Outdated(mutation))
-}
-
-/// `commit_step` has changed, and the mutation's SQL has not.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("commit_step has changed: update the mutation `{0}` in crates/faults/src/mutation/sql.rs")]
-pub struct Outdated(Mutation);
 
 #[cfg(test)]
 mod tests {

@@ -5,11 +5,13 @@
 //! transaction starts again.
 
 use houston_domain::id::{AgentableId, RunId, TenantId};
+use houston_domain::task_report::cancelled_tasks;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::pool::Store;
+use crate::system_message;
 
 /// Maximum number of attempts: each fails only if a task was created between two statements.
 const ATTEMPTS: u32 = 20;
@@ -141,22 +143,25 @@ async fn request_cancel(
                                           then coalesce(r.cancelled_tasks, '{}') || g.titles
                                           else r.cancelled_tasks end
               from open o cross join gone g where r.id = o.run_id),
-        told as (
-            select houston.note_in_history($1, l.run_id, array[houston.tasks_cancelled(g.titles)])
-              from houston.run_locks l cross join gone g
-             where l.agentable_id = $1 and not l.run_open and g.titles is not null),
         woken as (
             update houston.run_locks l set wake = true, next_attempt_at = null, woken_at = clock_timestamp()
               from open o where l.agentable_id = o.agentable_id
             returning o.agentable_id, o.kind, o.run_id, o.knew)
         select w.agentable_id as "agentable_id!", w.kind as "kind!", w.run_id as "run_id!",
-               pg_notify('houston', format('1 cancel %s %s', w.agentable_id, w.run_id))::text as notified
-          from woken w where (select count(*) from told) >= 0"#,
+               pg_notify('houston', format('1 cancel %s %s', w.agentable_id, w.run_id))::text as notified, g.titles
+          from woken w cross join gone g"#,
         id.0,
         locked
     )
-    .fetch_all(connection)
+    .fetch_all(&mut *connection)
     .await?;
+    if let Some(titles) = rows.first().and_then(|row| row.titles.as_ref()) {
+        let row = system_message::lock(connection, id).await?;
+        if !row.run_open {
+            // No run of its own ends and says so.
+            row.add_frames(connection, &[cancelled_tasks(titles)]).await?;
+        }
+    }
     Ok(rows
         .into_iter()
         .map(|row| CancelledRun {

@@ -377,9 +377,10 @@ impl Store {
             agentable: AgentableId(due.agentable_id),
             message,
             run,
-            mode: Mode::AgentCheckIn,
+            mode: Some(Mode::AgentCheckIn),
             content: &content,
             metadata: &json!({"type": Mode::AgentCheckIn, "check_in_id": id}),
+            event: None,
         };
         if post_system_message(&mut tx, &message, self.fairness).await? {
             tx.commit().await?;

@@ -5,10 +5,12 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use houston_domain::agent::budget::Spent;
-use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
+use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WriteId};
 use houston_domain::model::Usage;
 use houston_domain::step::ModelCall;
 use rust_decimal::Decimal;
+use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::error::Result;
 use crate::pool::Store;
@@ -51,6 +53,60 @@ impl Cost {
     pub fn of(sum: Option<Decimal>, unpriced_calls: i32) -> Self {
         Self { total: sum.filter(|sum| unpriced_calls == 0 || !sum.is_zero()), unpriced_calls }
     }
+}
+
+/// Counts a model call that belongs to no step, such as the one that finds a title. `run`: the run or the session under
+/// which it is counted. Other steps of the user wait for its `spending` row until the caller commits.
+pub(crate) async fn count_call(
+    connection: &mut PgConnection,
+    agentable: AgentableId,
+    run: Uuid,
+    write: WriteId,
+    call: &ModelCall,
+) -> Result<()> {
+    let tokens = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let usage = &call.usage;
+    sqlx::query!(
+        "-- store::cost::count_call
+        with t as (select clock_timestamp() as at),
+        costs as (
+            update houston.agentables a
+               set cost = case when $4::numeric is null then a.cost else coalesce(a.cost, 0) + $4 end,
+                   unpriced_calls = a.unpriced_calls + ($4 is null)::integer
+             where a.id = $1
+            returning a.tenant_id, a.user_id),
+        runs as (
+            update houston.runs r
+               set cost = case when $4 is null then r.cost else coalesce(r.cost, 0) + $4 end,
+                   unpriced_calls = r.unpriced_calls + ($4 is null)::integer
+             where r.id = $2),
+        calls as (
+            insert into houston.model_calls (run_id, write_id, tenant_id, agentable_id, iteration, provider, model,
+                                             input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+                                             reasoning_tokens, cost, reported, created_at)
+            select $2, $3, c.tenant_id, $1, $5, $6, $7, $8, $9, $10, $11, $12, $4, $13, t.at from costs c cross join t)
+        insert into houston.spending as s (user_id, day, tenant_id, cost, model_calls, unpriced_calls)
+        select c.user_id, (t.at at time zone 'UTC')::date, c.tenant_id, $4, 1, ($4 is null)::integer from costs c cross join t
+        on conflict (user_id, day) do update
+           set cost = case when $4 is null then s.cost else coalesce(s.cost, 0) + $4 end,
+               model_calls = s.model_calls + 1, unpriced_calls = s.unpriced_calls + excluded.unpriced_calls",
+        agentable.0,
+        run,
+        write.0,
+        usage.cost,
+        i32::try_from(call.iteration).unwrap_or(i32::MAX),
+        call.provider,
+        call.model,
+        tokens(usage.input_tokens),
+        tokens(usage.output_tokens),
+        tokens(usage.cache_read_tokens),
+        tokens(usage.cache_write_tokens),
+        tokens(usage.reasoning_tokens),
+        call.reported
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 impl Store {

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ApiKeyId, ErasureId, RunId, TenantId, UserId};
+use houston_domain::run::RunStatus;
+use houston_domain::task_report::TaskEnd;
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -15,6 +17,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::pool::Store;
+use crate::task_report::report_erased;
 
 /// Maximum number of attempts: each fails only if an agentable was created between two statements, or at a deadlock.
 const ATTEMPTS: u32 = 20;
@@ -220,17 +223,31 @@ impl Store {
     }
 }
 
-/// Reports the end of the task to the agentable that created it, if that waits for it.
+/// Reports the end of the task to the agentable that created it, if that waits for it. The caller holds both locks.
 async fn tell_parent(connection: &mut PgConnection, task: AgentableId, fairness: Fairness) -> Result<()> {
-    sqlx::query!(
-        "-- store::erasure::tell_parent
-        select houston.report_erased_task($1, $2)::text as told",
-        task.0,
-        fairness.running()
+    let waiting = sqlx::query!(
+        r#"-- store::erasure::waiting_parent
+        select a.kind, a.title, a.parent_id as "parent_id!", l.run_id as "run_id!"
+          from houston.run_locks l
+          join houston.agentables a on a.id = l.agentable_id
+          join houston.runs r on r.id = l.run_id
+         where l.agentable_id = $1 and a.parent_id is not null
+           and (l.run_open or (l.open_tasks > 0 and r.status <> 'cancelled'))"#,
+        task.0
     )
-    .fetch_one(connection)
+    .fetch_optional(&mut *connection)
     .await?;
-    Ok(())
+    let Some(row) = waiting else { return Ok(()) };
+    let end = TaskEnd {
+        task: task.public_id(&row.kind),
+        run: RunId(row.run_id),
+        title: row.title,
+        status: RunStatus::Cancelled,
+        error_code: None,
+        error_message: Some("The task was erased.".to_owned()),
+        cancelled_by: Some("erased".to_owned()),
+    };
+    report_erased(connection, AgentableId(row.parent_id), &end, fairness).await
 }
 
 /// The agentables to erase: those of the user, or the one and all tasks below it, at any depth.

@@ -1,5 +1,6 @@
 //! Limits per user, so that one user's work does not delay the others', and limits per read of unread messages.
 
+use houston_domain::unread::ReadLimits;
 use serde::{Deserialize, Serialize};
 
 /// The limits: section `[fairness]` of `jobs/orchestrator.toml`. All processes should use the same.
@@ -41,6 +42,13 @@ impl Fairness {
 
     pub(crate) fn messages(self) -> i32 {
         i32::from(self.read_messages)
+    }
+
+    pub(crate) fn read_limits(self) -> ReadLimits {
+        ReadLimits {
+            messages: usize::from(self.read_messages),
+            bytes: usize::try_from(self.read_bytes).unwrap_or(usize::MAX),
+        }
     }
 
     pub(crate) fn bytes(self) -> i32 {

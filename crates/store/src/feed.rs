@@ -197,9 +197,10 @@ async fn begin(
         agentable,
         message: ids.message,
         run: ids.run,
-        mode: Mode::FeedGeneration,
+        mode: Some(Mode::FeedGeneration),
         content: &content,
         metadata: &json!({"type": Mode::FeedGeneration}),
+        event: None,
     };
     if !post_system_message(&mut *connection, &message, fairness).await? {
         // A run was opened this instant; the next look finds the agent busy.

@@ -104,6 +104,7 @@ mod stored_block;
 pub mod sweep;
 mod system_message;
 pub mod task;
+mod task_report;
 pub mod task_result;
 pub mod team;
 pub mod title;

@@ -14,7 +14,7 @@ use crate::learning::{self, NewLearning};
 use crate::note::{self, NewNote};
 use crate::pool::Store;
 use crate::session_search;
-use crate::step::{Commit, commit};
+use crate::step::{Commit, alone};
 use crate::tool_result;
 use houston_domain::step::Step;
 
@@ -191,10 +191,7 @@ impl FencedTx {
     /// # Errors
     /// As [`Store::commit`]. When the step had been committed before, the transaction is rolled back.
     pub async fn commit(mut self, step: &Step) -> Result<Commit> {
-        if !step.large_results.is_empty() {
-            tool_result::insert(&mut self.tx, self.fence.agentable, step.run, &step.large_results).await?;
-        }
-        let done = commit(&mut self.tx, &self.fence, step, self.fairness).await?;
+        let done = alone::commit(&mut self.tx, &self.fence, step, self.fairness).await?;
         match done {
             Commit::Done(_) => self.tx.commit().await?,
             Commit::AlreadyCommitted => self.tx.rollback().await?,

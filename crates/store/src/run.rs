@@ -57,7 +57,9 @@ macro_rules! run {
         let r = $row;
         let status = RunStatus::from_name(&r.status).unwrap_or(RunStatus::Failed);
         let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
+        let by = if r.cancelled_with_parent { Some("parent") } else { r.cancel_reason.as_deref() };
         Run {
+            stop_reason: status.stopped_by(r.error_code.as_deref(), by),
             first_seq: r.first_seq,
             id: RunId(r.id),
             agentable: AgentableId(r.agentable_id),
@@ -78,7 +80,6 @@ macro_rules! run {
             model: r.model,
             error_code: r.error_code,
             error_message: r.error_message,
-            stop_reason: r.stop_reason,
             cancel_requested: r.cancel_seq.is_some(),
             cancelled_by: r.cancel_seq.map(|_| r.cancel_reason.unwrap_or_else(|| "user".to_owned())),
             retry_at: r.next_attempt_at.filter(|_| status == RunStatus::Retrying),
@@ -101,7 +102,7 @@ impl Store {
             select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
                    r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost, r.unpriced_calls, r.model, r.error_code,
                    r.error_message, r.cancel_seq, r.cancel_reason, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at,
-                   houston.stop_reason(r) as stop_reason
+                   r.cancelled_with_parent
               from houston.runs r join houston.agentables a on a.id = r.agentable_id
               join houston.run_locks l on l.agentable_id = r.agentable_id
              where r.tenant_id = $1 and r.id = $2"#,
@@ -132,7 +133,7 @@ impl Store {
             select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
                    r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost, r.unpriced_calls, r.model, r.error_code,
                    r.error_message, r.cancel_seq, r.cancel_reason, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at,
-                   houston.stop_reason(r) as stop_reason
+                   r.cancelled_with_parent
               from houston.runs r join houston.agentables a on a.id = r.agentable_id
               join houston.run_locks l on l.agentable_id = r.agentable_id
              where r.tenant_id = $1 and r.agentable_id = $2 and r.first_seq < $3 and ($4::text is null or r.status = $4)

@@ -3,7 +3,6 @@
 use sqlx::migrate::Migrator;
 
 use crate::error::{Error, Result};
-use crate::functions;
 use crate::pool::Store;
 
 /// The migrations of this binary, which create the tables. The functions are applied after them.
@@ -21,13 +20,7 @@ impl Store {
             Err(Error::SchemaOlder { .. }) => MIGRATOR.run(&self.pool).await?,
             other => other?,
         }
-        self.apply_functions().await?;
-        let weakened = houston_faults::mutation::weakened(functions::text("commit_step"))
-            .map_err(|error| sqlx::Error::Configuration(error.into()))?;
-        if let Some(function) = weakened {
-            sqlx::raw_sql(sqlx::AssertSqlSafe(function)).execute(&self.pool).await?;
-        }
-        Ok(())
+        self.apply_functions().await
     }
 
     /// Checks that the schema is the one this binary was built for.
@@ -63,20 +56,5 @@ impl Store {
         }
         let missing = MIGRATOR.iter().filter(|migration| !applied.contains(&migration.version)).count();
         if missing > 0 { Err(Error::SchemaOlder { missing }) } else { Ok(()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use houston_faults::mutation::{Mutation, weakened_by};
-
-    use super::*;
-
-    #[test]
-    fn mutations_still_fit_commit_step() {
-        for mutation in [Mutation::Fence, Mutation::RowLock] {
-            let function = weakened_by(mutation, functions::text("commit_step")).unwrap();
-            assert!(function.starts_with("create or replace function houston.commit_step("));
-        }
     }
 }

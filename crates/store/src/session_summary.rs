@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use houston_domain::id::{AgentableId, SessionId, TenantId};
-use sqlx::types::Json;
+use houston_domain::id::{AgentableId, SessionId, TenantId, WriteId};
 
+use crate::cost::count_call;
 use crate::error::Result;
 use crate::pool::Store;
 use crate::session::seconds;
@@ -109,29 +109,28 @@ impl Store {
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement; then
     /// nothing was written.
     pub async fn write_summary(&self, session: SessionId, new: &NewSummary<'_>) -> Result<bool> {
-        let written = sqlx::query!(
+        let mut tx = self.pool.begin().await?;
+        let written = sqlx::query_scalar!(
             r#"-- store::session_summary::write
-            with written as (
-                update houston.sessions s
-                   set summary = coalesce($2, s.summary),
-                       summarised_by = case when $2::text is null then 'extract' else 'model' end,
-                       message_count = $3, token_count = $4, summary_due_at = null,
-                       search = houston.session_vector(s.agentable_id, coalesce($2, s.summary), $5)
-                 where s.id = $1 and s.summary_due_at is not null
-                returning s.agentable_id)
-            select agentable_id,
-                   case when $6::jsonb is not null
-                        then houston.count_call(agentable_id, $1, $1, clock_timestamp(), $6) end as counted
-              from written"#,
+            update houston.sessions s
+               set summary = coalesce($2, s.summary),
+                   summarised_by = case when $2::text is null then 'extract' else 'model' end,
+                   message_count = $3, token_count = $4, summary_due_at = null,
+                   search = houston.session_vector(s.agentable_id, coalesce($2, s.summary), $5)
+             where s.id = $1 and s.summary_due_at is not null
+            returning s.agentable_id"#,
             session.0,
             new.summary,
             new.message_count,
             new.token_count,
-            new.conversation,
-            new.call.map(Json) as Option<Json<&ModelCall>>
+            new.conversation
         )
-        .fetch_optional(&self.pool)
+        .fetch_optional(&mut *tx)
         .await?;
+        if let (Some(agentable), Some(call)) = (written, new.call) {
+            count_call(&mut tx, AgentableId(agentable), session.0, WriteId(session.0), call).await?;
+        }
+        tx.commit().await?;
         Ok(written.is_some())
     }
 }

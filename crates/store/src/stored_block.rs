@@ -13,13 +13,20 @@ pub(crate) struct StoredBlock {
     frame: bool,
 }
 
-/// A text block to be stored, as `houston.message_block` writes it.
+/// A text block to be stored.
 #[derive(Debug, Serialize)]
 pub(crate) struct NewText<'a> {
     pub(crate) r#type: &'static str,
     pub(crate) text: &'a str,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) frame: bool,
+}
+
+impl<'a> NewText<'a> {
+    /// A message as a block of the history.
+    pub(crate) fn of(message: &'a MessageBlock) -> Self {
+        Self { r#type: "text", text: &message.text, frame: message.frame }
+    }
 }
 
 impl StoredBlock {

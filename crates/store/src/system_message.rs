@@ -1,50 +1,232 @@
 //! System messages: thread messages with source `system` that Houston posts (a check-in is due, a feed is to be
-//! written). An agent reads them like a user's message.
+//! written, a task has ended). An agent reads them like a user's message.
 
+use houston_domain::event::Event;
+use houston_domain::frame::MessageBlock;
 use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::mode::Mode;
+pub(crate) use houston_domain::system_message::Delivery;
+use houston_domain::system_message::decide;
 use serde_json::Value;
 use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
 
+use crate::cancel::ARCHIVED;
 use crate::error::Result;
 use crate::fairness::Fairness;
+use crate::pool::Store;
+use crate::stored_block::NewText;
 
-/// A system message about to be posted. It opens a run.
+/// A system message about to be posted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewSystemMessage<'a> {
     /// The agentable that reads it.
     pub(crate) agentable: AgentableId,
     /// The message's id.
     pub(crate) message: MessageId,
-    /// The id of the run it opens.
+    /// The id of the run that it may open.
     pub(crate) run: RunId,
-    /// Why the run is opened.
-    pub(crate) mode: Mode,
+    /// Why it must open a run; `None`: it is a report, which an open run reads too.
+    pub(crate) mode: Option<Mode>,
     /// The text the model reads.
     pub(crate) content: &'a str,
     /// Metadata for clients, a JSON object.
     pub(crate) metadata: &'a Value,
+    /// An event before that of the message.
+    pub(crate) event: Option<&'a Event>,
+}
+
+/// The row of an agentable's lock, which the caller's transaction holds.
+#[derive(Debug)]
+pub(crate) struct LockedRow {
+    agentable: AgentableId,
+    tenant_id: Uuid,
+    user_id: Uuid,
+    /// Whether a run is open.
+    pub(crate) run_open: bool,
+    /// The open run, or the latest one.
+    pub(crate) run_id: Option<Uuid>,
+    is_held: bool,
+    epoch: i64,
+    last_seq: i64,
+    last_position: i64,
+}
+
+/// Takes the lock's row of an agentable.
+pub(crate) async fn lock(connection: &mut PgConnection, agentable: AgentableId) -> Result<LockedRow> {
+    let row = sqlx::query!(
+        r#"-- store::system_message::lock
+        select tenant_id, user_id, run_open, run_id, holder is not null as "is_held!", epoch, last_seq, last_position
+          from houston.run_locks where agentable_id = $1 for no key update"#,
+        agentable.0
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(LockedRow {
+        agentable,
+        tenant_id: row.tenant_id,
+        user_id: row.user_id,
+        run_open: row.run_open,
+        run_id: row.run_id,
+        is_held: row.is_held,
+        epoch: row.epoch,
+        last_seq: row.last_seq,
+        last_position: row.last_position,
+    })
 }
 
 /// Posts the message in the caller's transaction; workers are notified at commit. Returns `false`, and changes
-/// nothing, when a run of the agentable is already open.
+/// nothing, when a run of the agentable is already open or the agentable is archived.
 pub(crate) async fn post_system_message(
     connection: &mut PgConnection,
     message: &NewSystemMessage<'_>,
     fairness: Fairness,
 ) -> Result<bool> {
-    let posted = sqlx::query!(
-        "-- store::system_message::post_system_message
-        select run_id from houston.tell($1, $2, $3, $4, $5, null, $6, $7)",
-        message.agentable.0,
-        message.message.0,
-        message.run.0,
-        message.content,
-        message.metadata,
-        message.mode.as_str(),
-        fairness.running()
+    let row = lock(connection, message.agentable).await?;
+    Ok(deliver(connection, &row, message, fairness).await? == Delivery::Posted)
+}
+
+/// Posts the message under the lock, or adds it to the history: see [`decide`].
+pub(crate) async fn deliver(
+    connection: &mut PgConnection,
+    row: &LockedRow,
+    message: &NewSystemMessage<'_>,
+    fairness: Fairness,
+) -> Result<Delivery> {
+    // Archiving takes the same lock, so the status cannot change after this.
+    let is_archived = sqlx::query_scalar!(
+        r#"-- store::system_message::is_archived
+        select status is not distinct from $2 as "archived!" from houston.agentables where id = $1"#,
+        row.agentable.0,
+        ARCHIVED
     )
-    .fetch_optional(connection)
+    .fetch_one(&mut *connection)
     .await?;
-    Ok(posted.is_some())
+    let delivery = decide(row.run_open, is_archived, message.mode.is_some());
+    match delivery {
+        Delivery::Posted => row.post(connection, message, fairness).await?,
+        Delivery::Noted => row.add_frames(connection, &[message.content.to_owned()]).await?,
+        Delivery::Refused => {}
+    }
+    Ok(delivery)
+}
+
+impl Store {
+    /// Posts a report to an agent, as the end of a task does. For tests.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn post_report(
+        &self,
+        agentable: AgentableId,
+        (message, run): (MessageId, RunId),
+        content: &str,
+        metadata: &Value,
+    ) -> Result<()> {
+        let report = NewSystemMessage { agentable, message, run, mode: None, content, metadata, event: None };
+        let mut tx = self.pool.begin().await?;
+        let row = lock(&mut tx, agentable).await?;
+        deliver(&mut tx, &row, &report, self.fairness).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+}
+
+impl LockedRow {
+    async fn post(
+        &self,
+        connection: &mut PgConnection,
+        message: &NewSystemMessage<'_>,
+        fairness: Fairness,
+    ) -> Result<()> {
+        let opens = !self.run_open;
+        let queued = Event::RunQueued {};
+        let posted = Event::MessagePosted { message_id: message.message };
+        let events: Vec<&Event> =
+            opens.then_some(&queued).into_iter().chain(message.event).chain([&posted]).collect();
+        let seq = self.last_seq + i64::try_from(events.len()).unwrap_or(i64::MAX);
+        let run = self.run_id.filter(|_| self.run_open).unwrap_or(message.run.0);
+        sqlx::query!(
+            r#"-- store::system_message::post
+            with t as (select clock_timestamp() as at),
+            lock as (
+                update houston.run_locks l
+                   set last_seq = $4, waiting_since = case when l.wake then l.waiting_since else t.at end, wake = true,
+                       unread = l.unread + 1, run_id = $3, failed_attempts = case when $5 then 0 else l.failed_attempts end,
+                       crash_count = case when $5 then 0 else l.crash_count end,
+                       next_attempt_at = case when $5 then null else l.next_attempt_at end, run_open = true
+                  from t where l.agentable_id = $1),
+            run as (
+                insert into houston.runs (id, tenant_id, agentable_id, first_seq, mode, created_at)
+                select $3, $6, $1, $7, $8, t.at from t where $5),
+            message as (
+                insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
+                                              run_id, created_at)
+                select $2, $6, $1, $4, 'system', 'text', $9, $10, $3, t.at from t),
+            events as (
+                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
+                select $1, $7 - 1 + e.nth, $6, $3, 0, case when $7 - 1 + e.nth = $4 then $2 end, e.data, t.at
+                  from unnest($11::jsonb[]) with ordinality as e (data, nth) cross join t)
+            select case when $12 and houston.free_slots($13, $1, $14) > 0
+                        then pg_notify('houston', format('1 post %s', $1::uuid))::text end as notified"#,
+            self.agentable.0,
+            message.message.0,
+            run,
+            seq,
+            opens,
+            self.tenant_id,
+            self.last_seq + 1,
+            message.mode.map(Mode::as_str),
+            message.content,
+            message.metadata,
+            &events.iter().map(|event| Json(*event)).collect::<Vec<_>>() as &[Json<&Event>],
+            !self.is_held,
+            self.user_id,
+            fairness.running()
+        )
+        .fetch_one(connection)
+        .await?;
+        Ok(())
+    }
+
+    /// Adds an event to the stream of the open run.
+    pub(crate) async fn add_event(&self, connection: &mut PgConnection, event: &Event) -> Result<()> {
+        sqlx::query!(
+            "-- store::system_message::add_event
+            with lock as (update houston.run_locks set last_seq = $2 where agentable_id = $1)
+            insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data)
+            values ($1, $2, $3, $4, 0, $5)",
+            self.agentable.0,
+            self.last_seq + 1,
+            self.tenant_id,
+            self.run_id,
+            Json(event) as Json<&Event>
+        )
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
+    /// Adds frames to the history of an agentable without an open run, for its next run.
+    pub(crate) async fn add_frames(&self, connection: &mut PgConnection, frames: &[String]) -> Result<()> {
+        let frames: Vec<MessageBlock> =
+            frames.iter().map(|text| MessageBlock { text: text.clone(), frame: true }).collect();
+        let content: Vec<NewText<'_>> = frames.iter().map(NewText::of).collect();
+        sqlx::query!(
+            "-- store::system_message::add_frames
+            with lock as (update houston.run_locks set last_position = $2 where agentable_id = $1)
+            insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
+            values ($1, $2, $3, $4, $5, 'user', $6)",
+            self.agentable.0,
+            self.last_position + 1,
+            self.tenant_id,
+            self.run_id,
+            self.epoch,
+            Json(&content) as Json<&Vec<NewText<'_>>>
+        )
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
 }

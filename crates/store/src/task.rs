@@ -1,6 +1,6 @@
 //! Tasks: agentables created by another agentable. A task is created, with its first message and its open run, in
-//! the fenced transaction of the step that asked for it. Its end is handled by `houston.end_run`, in the
-//! transaction that ends its run.
+//! the fenced transaction of the step that asked for it. Its end is reported in the transaction
+//! that ends its run (`task_report`).
 
 use houston_domain::id::{AgentId, AgentableId, MessageId, RunId, TeamId, TenantId};
 use houston_domain::run::RunStatus;

@@ -1,4 +1,4 @@
-//! How tasks ended, for REST. What the agentables that created them read is built by `houston.report_task`.
+//! How tasks ended, for REST. What the agentables that created them read: [`houston_domain::task_report`].
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId};
@@ -57,16 +57,11 @@ impl Store {
             .map(|row| {
                 let status = RunStatus::from_name(&row.status).unwrap_or(RunStatus::Failed);
                 let by =
-                    if row.cancelled_with_parent { Some("parent".to_owned()) } else { row.cancel_reason };
-                let cancelled =
-                    (status == RunStatus::Cancelled).then(|| by.unwrap_or_else(|| "user".to_owned()));
-                let error = row.error_code.map(|code| code.to_lowercase());
-                let is_done = matches!(status, RunStatus::Completed | RunStatus::MessageSent);
-                let rule = (!is_done).then(|| status.as_str().to_owned());
+                    if row.cancelled_with_parent { Some("parent") } else { row.cancel_reason.as_deref() };
                 TaskResult {
                     task: AgentableId(row.id),
                     status,
-                    reason: cancelled.or(error).or(rule),
+                    reason: status.stopped_by(row.error_code.as_deref(), by),
                     message: row.error_message,
                     text: row.text,
                     ended_at: row.ended_at,

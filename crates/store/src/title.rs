@@ -1,11 +1,12 @@
 //! Titles for agentables without one: requesting a title, taking the request, and setting the title once.
 
-use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, RunId, TenantId, WriteId};
+use sqlx::PgConnection;
 use sqlx::types::Json;
 use std::time::Duration;
 
+use crate::cost::count_call;
 use crate::error::Result;
 use crate::pool::Store;
 use houston_domain::step::ModelCall;
@@ -129,24 +130,49 @@ impl Store {
         write: WriteId,
         call: Option<&ModelCall>,
     ) -> Result<Option<Committed>> {
+        let mut tx = self.pool.begin().await?;
+        let Some(run) = lock(&mut tx, agentable).await? else { return Ok(None) };
+        let event = |between_runs| Event::TitleSet { title: title.to_owned(), between_runs };
         let row = sqlx::query!(
             r#"-- store::title::set
-            select done as "done!", seq, run_id, at as "at: DateTime<Utc>", between_runs
-              from houston.set_title($1, $2, $3, $4)"#,
+            with request as (delete from houston.title_requests where agentable_id = $1),
+            titled as (update houston.agentables set title = $2 where id = $1 and title = '' returning id),
+            lock as (
+                update houston.run_locks k set last_seq = k.last_seq + 1 from titled t where k.agentable_id = t.id
+                returning k.agentable_id, k.last_seq, k.tenant_id, k.run_id, k.epoch, k.run_open)
+            insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data)
+            select l.agentable_id, l.last_seq, l.tenant_id, l.run_id, l.epoch,
+                   case when l.run_open then $3::jsonb else $4::jsonb end
+              from lock l
+            returning seq, created_at, data"#,
             agentable.0,
             title,
-            write.0,
-            call.map(Json) as Option<Json<&ModelCall>>
+            Json(&event(false)) as Json<&Event>,
+            Json(&event(true)) as Json<&Event>
         )
-        .fetch_one(&self.pool)
+        .fetch_optional(&mut *tx)
         .await?;
-        let event = row.seq.zip(row.run_id).zip(row.at).zip(row.between_runs).filter(|_| row.done);
-        Ok(event.map(|(((seq, run), at), between_runs)| Committed {
-            seq,
-            run_id: RunId(run),
-            at,
-            event: Event::TitleSet { title: title.to_owned(), between_runs },
-            body: None,
-        }))
+        if let (Some(_), Some(call)) = (&row, call) {
+            count_call(&mut tx, agentable, run.0, write, call).await?;
+        }
+        tx.commit().await?;
+        row.map(|row| {
+            let event =
+                serde_json::from_value(row.data).map_err(|error| sqlx::Error::Decode(error.into()))?;
+            Ok(Committed { seq: row.seq, run_id: run, at: row.created_at, event, body: None })
+        })
+        .transpose()
     }
+}
+
+/// Takes the lock's row of the agentable and returns its latest run; `None` if there was none yet.
+async fn lock(connection: &mut PgConnection, agentable: AgentableId) -> Result<Option<RunId>> {
+    let run = sqlx::query_scalar!(
+        "-- store::title::lock
+        select run_id from houston.run_locks where agentable_id = $1 for no key update",
+        agentable.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(run.flatten().map(RunId))
 }

@@ -2,16 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ResultId, RunId, TenantId};
-use houston_domain::step::{LargeResult, Step};
+use houston_domain::step::LargeResult;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_domain::tool_result::{self, ResultQuery};
 use sqlx::PgConnection;
 
-use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 use crate::record::Owner;
-use crate::step::{Commit, commit};
 
 /// Inserts the results, under the fence of the step.
 pub(crate) async fn insert(
@@ -41,24 +39,6 @@ pub(crate) async fn insert(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-impl Store {
-    /// Commits a step; one with large results in a transaction of its own.
-    pub(crate) async fn commit_whole(&self, fence: &Fence, step: &Step) -> Result<Commit> {
-        if step.large_results.is_empty() {
-            let mut connection = self.pool.acquire().await?;
-            return commit(&mut connection, fence, step, self.fairness).await;
-        }
-        match self.begin_fenced(fence).await {
-            Ok(tx) => tx.commit(step).await,
-            // An earlier try of this step may have released the lock.
-            Err(Error::Fenced) if self.was_committed(fence, step.write).await? => {
-                Ok(Commit::AlreadyCommitted)
-            }
-            Err(error) => Err(error),
-        }
-    }
 }
 
 /// A stored large result.

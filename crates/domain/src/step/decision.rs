@@ -1,23 +1,123 @@
 //! What a step changes in the rows of its run.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
 
 use super::{Ending, RunTransition, Step};
 use crate::event::Event;
+use crate::frame::MessageBlock;
+use crate::id::RunId;
 use crate::run::RunStatus;
+use crate::unread::{ReadLimits, Unread};
 
-/// What an undisturbed step changes: nothing has arrived since the step before it, neither an unread message nor a
-/// request to cancel.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Undisturbed<'s> {
+/// What has happened to the run since the step before: messages that arrived, and a request to cancel.
+///
+/// The default is that nothing has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Whether the agentable has a reason to run besides this step: unread messages, or a request to cancel. A request
+    /// stays such a reason until the run has ended.
+    pub is_awake: bool,
+    /// The position up to which messages are in the history.
+    pub read_seq: i64,
+    /// Number of unread messages.
+    pub unread_count: i32,
+    /// The position of the newest event when the cancellation was requested.
+    pub cancel_seq: Option<i64>,
+    /// Who or what requested it; `None`: the user.
+    pub cancel_reason: Option<String>,
+    /// The first messages after [`reads_after`](Self::reads_after): one more than the limits allow, if there are as
+    /// many.
+    pub unread: Vec<Unread>,
+    /// Number of messages after [`reads_after`](Self::reads_after), if that is not [`read_seq`](Self::read_seq).
+    pub unread_after: Option<i32>,
+}
+
+impl Found {
+    /// Number of unread messages after those in `unread` were read.
+    fn left_unread(&self) -> i32 {
+        let all = self.unread_after.unwrap_or(self.unread_count);
+        all - i32::try_from(self.unread.len()).unwrap_or(i32::MAX)
+    }
+
+    /// How the step ends the run as cancelled, if it does: whoever requested it is a person or a message. A run that the
+    /// health monitor ends has another status.
+    fn cancellation(&self, step: &Step) -> Option<Cancellation> {
+        let ending = step.transition.final_ending()?;
+        let by = self.cancel_reason.as_deref().unwrap_or("user");
+        let is_cancelled = self.cancel_seq.is_some() || ending.status == RunStatus::Cancelled;
+        (is_cancelled && matches!(by, "user" | "interrupt" | "rollback"))
+            .then(|| Cancellation { by: by.to_owned(), through: self.cancel_seq.unwrap_or(0) })
+    }
+
+    /// The position after which the step looks for unread messages; `None` if it does not. A run with a request to
+    /// cancel reads nothing more. Messages that were posted before the request belong to the cancelled run.
+    #[must_use]
+    pub fn reads_after(&self, step: &Step) -> Option<i64> {
+        let looks = match &step.transition {
+            RunTransition::Continue { read, .. } => *read && self.cancel_seq.is_none(),
+            RunTransition::Complete { .. } | RunTransition::Terminate { .. } => true,
+            RunTransition::Retry { .. } | RunTransition::Release { .. } => false,
+        };
+        let through = self.cancellation(step).map_or(0, |cancellation| cancellation.through);
+        (looks && self.is_awake).then(|| self.read_seq.max(through))
+    }
+}
+
+/// What a step changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changes<'s> {
     /// The event after the step's own, if the transition has one.
-    pub last: Option<&'s Event>,
+    pub last: Option<Cow<'s, Event>>,
     /// What happens to the run and its lock.
     pub outcome: Outcome<'s>,
     /// Whether the step shows that the run gets on, which resets the count of claims without a committed step.
     pub is_progress: bool,
     /// Whether the workers that died while they drove the run are no longer held against it.
     pub forgives_deaths: bool,
+    /// How the run ends as cancelled, if it does.
+    pub cancelled: Option<Cancellation>,
+    /// The messages that enter the history as one entry after those of the step.
+    pub read: Vec<MessageBlock>,
+    /// The run that unread messages open, because this one ends without them.
+    pub next_run: Option<RunId>,
+    /// Messages that were posted for another run than the one they belong to from now on.
+    pub moved: Vec<MovedMessages>,
+    /// The new position up to which messages are in the history; `None` if it stays.
+    pub read_seq: Option<i64>,
+    /// The new number of unread messages; `None` if it stays.
+    pub unread: Option<i32>,
+    /// Whether the agentable has a reason to run after the step.
+    pub wakes: bool,
+}
+
+/// The end of a run that was cancelled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancellation {
+    /// Who requested it: `user`, `interrupt` or `rollback`.
+    pub by: String,
+    /// Messages up to this position belong to the run.
+    pub through: i64,
+}
+
+impl Cancellation {
+    /// Whether the entries and messages of the run are taken back.
+    #[must_use]
+    pub fn rolls_back(&self) -> bool {
+        self.by == "rollback"
+    }
+}
+
+/// Messages of people and of Houston at positions above `after`, up to `to`: they belong to `run`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MovedMessages {
+    /// The position before the first one.
+    pub after: i64,
+    /// The position of the last one.
+    pub to: i64,
+    /// The run they belong to.
+    pub run: RunId,
 }
 
 /// What happens to the run and its lock.
@@ -31,8 +131,8 @@ pub enum Outcome<'s> {
     Postponed {
         /// Why this attempt failed.
         ending: &'s Ending,
-        /// When the next attempt is due.
-        until: DateTime<Utc>,
+        /// When the next attempt is due; `None`: at once, because a cancel was requested.
+        until: Option<DateTime<Utc>>,
         /// Whether this attempt counts towards the limit of failed attempts.
         counts: bool,
     },
@@ -40,35 +140,138 @@ pub enum Outcome<'s> {
     HandedOver,
 }
 
-impl<'s> Undisturbed<'s> {
-    /// The changes of `step`; `None` if a cancelled run ends with it, since such a run takes messages along that only
-    /// the database knows.
-    #[must_use]
-    pub fn of(step: &'s Step) -> Option<Self> {
-        let (last, outcome) = match &step.transition {
-            RunTransition::Continue { event, .. } => (event.as_ref(), Outcome::Continued),
-            RunTransition::Complete { ending, .. } | RunTransition::Terminate { ending, .. }
-                if ending.status == RunStatus::Cancelled =>
-            {
-                return None;
-            }
-            RunTransition::Complete { event, ending, .. } | RunTransition::Terminate { event, ending } => {
-                (Some(event), Outcome::Ended(ending))
-            }
-            RunTransition::Retry { event, at, counts, ending } => {
-                (Some(event), Outcome::Postponed { ending, until: *at, counts: *counts })
-            }
-            RunTransition::Release { event } => (Some(event), Outcome::HandedOver),
-        };
-        let only_polls = outcome == Outcome::Continued
-            && last.is_none()
-            && step.entries.is_empty()
-            && step.events.is_empty()
-            && step.responses.is_empty();
-        let gives_way = matches!(outcome, Outcome::HandedOver | Outcome::Postponed { counts: false, .. });
-        Some(Self { last, outcome, is_progress: !only_polls, forgives_deaths: !only_polls && !gives_way })
-    }
+/// The changes of a step if nothing has happened since the step before; `None` if they cannot be known, because a run
+/// that ends as cancelled takes messages along.
+#[must_use]
+pub fn undisturbed(step: &Step) -> Option<Changes<'_>> {
+    let is_cancelled = step.transition.final_ending().is_some_and(|end| end.status == RunStatus::Cancelled);
+    (!is_cancelled).then(|| decide(step, Found::default(), ReadLimits { messages: 0, bytes: 0 }))
+}
 
+/// The changes of a step.
+#[must_use]
+pub fn decide(step: &Step, mut found: Found, limits: ReadLimits) -> Changes<'_> {
+    let cancelled = found.cancellation(step);
+    let after = found.reads_after(step);
+    let count = after.map_or(0, |_| limits.count(&found.unread));
+    let has_more = after.is_some() && count < found.unread.len();
+    found.unread.truncate(if after.is_some() { count } else { 0 });
+    let read_to = found.unread.last().map(|unread| unread.seq);
+
+    let continues = read_to.is_some() && found.cancel_seq.is_none();
+    let (last, outcome) = transition(&step.transition, continues, found.cancel_seq.is_some());
+    let is_ended = matches!(outcome, Outcome::Ended(_));
+    let cancelled = cancelled.filter(|_| is_ended);
+    let reads = outcome == Outcome::Continued;
+    let next_run = match outcome {
+        Outcome::Ended(ending) => read_to.map(|_| ending.next_run),
+        _ => None,
+    };
+
+    let read = Read { after, to: read_to };
+    let moved = moved_messages(step, &found, cancelled.as_ref(), read, next_run);
+    let read_seq =
+        if reads && read_to.is_some() { read_to } else { after_cancel(&found, cancelled.as_ref()) };
+    let unread = match (after, read_to) {
+        (Some(_), None) => Some(0),
+        (Some(_), Some(_)) if reads => Some(if has_more { found.left_unread() } else { 0 }),
+        _ => found.unread_after,
+    };
+    let wakes = match outcome {
+        Outcome::Continued if after.is_some() => has_more,
+        Outcome::Continued => found.is_awake,
+        Outcome::Ended(_) => next_run.is_some(),
+        Outcome::Postponed { .. } | Outcome::HandedOver => true,
+    };
+    let only_polls = reads
+        && last.is_none()
+        && step.entries.is_empty()
+        && step.events.is_empty()
+        && step.responses.is_empty();
+    let gives_way = matches!(outcome, Outcome::HandedOver | Outcome::Postponed { counts: false, .. });
+    Changes {
+        last: last.map(|event| match &cancelled {
+            Some(cancellation) => Cow::Owned(cancelled_event(event, &cancellation.by)),
+            _ => Cow::Borrowed(event),
+        }),
+        outcome,
+        is_progress: !only_polls,
+        forgives_deaths: !only_polls && !gives_way,
+        cancelled,
+        read: if reads { found.unread.into_iter().map(Unread::into_block).collect() } else { Vec::new() },
+        next_run,
+        moved,
+        read_seq,
+        unread,
+        wakes,
+    }
+}
+
+/// Where unread messages were looked for, and the last one that a run reads or begins with.
+#[derive(Clone, Copy)]
+struct Read {
+    after: Option<i64>,
+    to: Option<i64>,
+}
+
+/// The messages that change their run: those that a cancelled run takes along, and those that were read by another run
+/// than the one they were posted for.
+fn moved_messages(
+    step: &Step,
+    found: &Found,
+    cancelled: Option<&Cancellation>,
+    read: Read,
+    next_run: Option<RunId>,
+) -> Vec<MovedMessages> {
+    let mut moved = Vec::new();
+    if let Some(to) = after_cancel(found, cancelled) {
+        moved.push(MovedMessages { after: found.read_seq, to, run: step.run });
+    }
+    if let Read { after: Some(after), to: Some(to) } = read {
+        let is_for_other_run = found.unread.iter().any(|unread| !unread.is_for_run);
+        let run = next_run.or(is_for_other_run.then_some(step.run));
+        moved.extend(run.map(|run| MovedMessages { after, to, run }));
+    }
+    moved
+}
+
+/// The last event and the outcome. `continues`: unread messages keep a run going that would otherwise end.
+fn transition(
+    transition: &RunTransition,
+    continues: bool,
+    cancel_requested: bool,
+) -> (Option<&Event>, Outcome<'_>) {
+    match transition {
+        RunTransition::Continue { event, .. } => (event.as_ref(), Outcome::Continued),
+        RunTransition::Complete { continue_event, .. } if continues => {
+            (Some(continue_event), Outcome::Continued)
+        }
+        RunTransition::Complete { event, ending, .. } | RunTransition::Terminate { event, ending } => {
+            (Some(event), Outcome::Ended(ending))
+        }
+        RunTransition::Retry { event, at, counts, ending } => {
+            let until = (!cancel_requested).then_some(*at);
+            (Some(event), Outcome::Postponed { ending, until, counts: *counts })
+        }
+        RunTransition::Release { event } => (Some(event), Outcome::HandedOver),
+    }
+}
+
+/// The position up to which a cancelled run takes messages along, if that is further than what was read.
+fn after_cancel(found: &Found, cancelled: Option<&Cancellation>) -> Option<i64> {
+    cancelled.map(|cancellation| cancellation.through).filter(|through| *through > found.read_seq)
+}
+
+/// The end of a run, as the end of a cancelled one.
+fn cancelled_event(event: &Event, by: &str) -> Event {
+    let mut event = event.clone();
+    if let Event::RunFinished { status, message, code, .. } = &mut event {
+        (*status, *message, *code) = (RunStatus::Cancelled, None, Some(by.to_owned()));
+    }
+    event
+}
+
+impl Changes<'_> {
     /// Whether the step releases the lock.
     #[must_use]
     pub fn releases(&self) -> bool {
@@ -81,12 +284,6 @@ impl<'s> Undisturbed<'s> {
         matches!(self.outcome, Outcome::Ended(_))
     }
 
-    /// Whether the agentable has a reason to run after the step.
-    #[must_use]
-    pub fn wakes(&self) -> bool {
-        matches!(self.outcome, Outcome::Postponed { .. } | Outcome::HandedOver)
-    }
-
     /// Whether the slot that the run frees is for another run of the user: not after a hand-over, which takes it again.
     #[must_use]
     pub fn frees_a_slot(&self) -> bool {
@@ -97,7 +294,7 @@ impl<'s> Undisturbed<'s> {
     #[must_use]
     pub fn until(&self) -> Option<DateTime<Utc>> {
         match self.outcome {
-            Outcome::Postponed { until, .. } => Some(until),
+            Outcome::Postponed { until, .. } => until,
             _ => None,
         }
     }
@@ -117,6 +314,7 @@ impl<'s> Undisturbed<'s> {
     pub fn status(&self) -> Option<RunStatus> {
         match self.outcome {
             Outcome::Continued => None,
+            Outcome::Ended(_) if self.cancelled.is_some() => Some(RunStatus::Cancelled),
             Outcome::Ended(ending) | Outcome::Postponed { ending, .. } => Some(ending.status),
             Outcome::HandedOver => Some(RunStatus::Queued),
         }
@@ -124,12 +322,12 @@ impl<'s> Undisturbed<'s> {
 
     /// Error code and text of the run after a step that releases its lock.
     #[must_use]
-    pub fn error(&self) -> (Option<&'s str>, Option<&'s str>) {
+    pub fn error(&self) -> (Option<&str>, Option<&str>) {
         match self.outcome {
-            Outcome::Ended(ending) | Outcome::Postponed { ending, .. } => {
+            Outcome::Ended(ending) | Outcome::Postponed { ending, .. } if self.cancelled.is_none() => {
                 (ending.error_code.as_deref(), ending.error_message.as_deref())
             }
-            Outcome::Continued | Outcome::HandedOver => (None, None),
+            _ => (None, None),
         }
     }
 }

@@ -9,10 +9,11 @@
 use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use houston_domain::claim::{Claimable, Decision, Holder, OpenSession, ReadLimits, Start, Unread, decide};
+use houston_domain::claim::{Claimable, Decision, Holder, OpenSession, Start, decide};
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, UserId, WorkerId};
 use houston_domain::model::Usage;
+use houston_domain::unread::Unread;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use sqlx::PgConnection;
@@ -144,7 +145,7 @@ impl Batch for Claims {
             let Some(candidate) = candidate else { continue };
             let taken = taken.entry(candidate.user).or_default();
             let in_batch = i32::try_from(taken.len()).unwrap_or(i32::MAX);
-            match decide(&candidate.claimable, candidate.free_slots - in_batch, self.limits()) {
+            match decide(&candidate.claimable, candidate.free_slots - in_batch, self.fairness.read_limits()) {
                 Decision::Refused if in_batch > 0 => refused.push(n),
                 Decision::Refused => {}
                 Decision::Disturbed => outcomes[n] = Outcome::Alone,
@@ -186,13 +187,6 @@ struct Claimed {
 }
 
 impl Claims {
-    fn limits(&self) -> ReadLimits {
-        ReadLimits {
-            messages: usize::from(self.fairness.read_messages),
-            bytes: usize::try_from(self.fairness.read_bytes).unwrap_or(usize::MAX),
-        }
-    }
-
     /// Reads the agentables of the requests; `None` for those that do not exist or never had a run.
     #[expect(clippy::too_many_lines, reason = "one statement: the facts it reads are its length")]
     async fn read(

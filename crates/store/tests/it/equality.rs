@@ -1,16 +1,17 @@
-//! Posts, claims and steps in batches write the rows that the functions of the database write.
+//! Posts, claims and steps write the rows that the functions of the database wrote ([`oracle`]), in batches of any size.
 
 use std::collections::HashMap;
 
 use futures_util::future::join_all;
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry};
-use houston_domain::id::{AgentableId, RunId};
+use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
-use houston_domain::step::{ModelCall, NewMessage, RunTransition, Step};
+use houston_domain::step::{Intent, ModelCall, NewMessage, RunTransition, Step};
+use houston_domain::tool_call::{EffectClass, ToolResponse};
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::idempotency::Created;
 use houston_store::message::{NewPost, Posted};
@@ -28,17 +29,37 @@ use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};
 
 #[cfg(test)]
+mod oracle;
+#[cfg(test)]
 mod sequence;
 
 /// A goal of one of two users to whom the same happens.
 struct Twin {
     goal: AgentableId,
     claimed: Option<ClaimedRun>,
+    /// The call that was started and not answered, with its message.
+    open_call: Option<(String, MessageId)>,
 }
 
-fn step(test: &TestStore, claimed: &ClaimedRun, shape: &Shape) -> Step {
+/// Who writes.
+#[derive(Clone, Copy)]
+enum Writer<'a> {
+    /// The rules in Rust, in batches.
+    Rust(&'a Store),
+    /// The functions; the store is one without batches.
+    Functions(&'a Store),
+}
+
+impl Writer<'_> {
+    fn store(&self) -> &Store {
+        let (Writer::Rust(store) | Writer::Functions(store)) = self;
+        store
+    }
+}
+
+fn transition(test: &TestStore, end: End) -> RunTransition {
     let next = || Event::StepFinished { iteration: 1, next_message_id: test.ids.next() };
-    let transition = match shape.end {
+    match end {
         End::Poll => RunTransition::Continue { read: true, event: None },
         End::Continue { read } => RunTransition::Continue { read, event: Some(next()) },
         End::Complete => RunTransition::Complete {
@@ -60,8 +81,16 @@ fn step(test: &TestStore, claimed: &ClaimedRun, shape: &Shape) -> Step {
             ending: ending(test, RunStatus::Retrying),
         },
         End::Release => RunTransition::Release { event: Event::HandedOver { iteration: 1 } },
-    };
-    let mut step = test.step(claimed, transition);
+    }
+}
+
+fn step(
+    test: &TestStore,
+    claimed: &ClaimedRun,
+    open_call: &mut Option<(String, MessageId)>,
+    shape: &Shape,
+) -> Step {
+    let mut step = test.step(claimed, transition(test, shape.end));
     if matches!(shape.end, End::Poll) {
         return step;
     }
@@ -83,6 +112,15 @@ fn step(test: &TestStore, claimed: &ClaimedRun, shape: &Shape) -> Step {
         });
         step.events.push(Event::MessageSent { message_id: id });
     }
+    if shape.calls_tool {
+        match open_call.take() {
+            Some((call, cell)) => {
+                step.responses.push((call, ToolResponse::success("done")));
+                step.cells.push((cell, json!({"status": "done"})));
+            }
+            None => *open_call = Some(start_call(test, &mut step)),
+        }
+    }
     step.usage = Usage { input_tokens: 7, output_tokens: 5, reasoning_tokens: 1, ..Usage::default() };
     step.model = shape.call.is_some().then(|| "openai/gpt-5-mini".to_owned());
     step.call = shape.call.map(|cost| ModelCall {
@@ -93,6 +131,28 @@ fn step(test: &TestStore, claimed: &ClaimedRun, shape: &Shape) -> Step {
         reported: false,
     });
     step
+}
+
+/// Adds a call that is about to execute, with its message.
+fn start_call(test: &TestStore, step: &mut Step) -> (String, MessageId) {
+    let cell: MessageId = test.ids.next();
+    let call = cell.to_string();
+    step.intents.push(Intent {
+        call: call.clone(),
+        name: "send_mail".into(),
+        effect: EffectClass::Effect,
+        cell,
+    });
+    step.messages.push(NewMessage {
+        id: cell,
+        event: step.events.len(),
+        source: Source::Agent,
+        message_type: MessageType::Tool,
+        content: "send_mail".into(),
+        metadata: json!({"status": "running"}),
+    });
+    step.events.push(Event::MessageSent { message_id: cell });
+    (call, cell)
 }
 
 /// All rows of a user, without ids and times.
@@ -116,6 +176,7 @@ async fn rows(pool: &PgPool, of: &[Twin]) -> Vec<String> {
         ("session_states", "agentable_id"),
         ("sessions", "number"),
         ("model_calls", "created_at"),
+        ("tool_calls", "started_at"),
     ];
     let row = plain("t");
     let mut queries: Vec<String> = tables
@@ -162,11 +223,32 @@ impl TestStore {
     async fn twins(&self, count: usize) -> Vec<Twin> {
         let first = goal(&self.store, &self.ids, self.tenant).await;
         let goals = goals_of(self, first, count).await;
-        goals.into_iter().map(|goal| Twin { goal, claimed: None }).collect()
+        goals.into_iter().map(|goal| Twin { goal, claimed: None, open_call: None }).collect()
+    }
+
+    /// Claims the goal's run and reads its context.
+    async fn claim_twin(&self, store: &Store, twin: &mut Twin) -> String {
+        let (token, message) = (self.ids.next(), self.ids.next());
+        let claimed = store.claim_run(twin.goal, self.worker, token, message, CrashPolicy::default()).await;
+        let Some(claimed) = claimed.unwrap() else { return "not claimed".into() };
+        let seen = format!(
+            "{} {} {} {:?} {:?} {:?}",
+            claimed.fence.epoch,
+            claimed.kind,
+            claimed.title,
+            (claimed.attempt, claimed.iterations, claimed.deaths, claimed.claims),
+            (claimed.failed_attempts, claimed.cancel_seq, claimed.usage, claimed.error.is_some()),
+            claimed.event.seq
+        );
+        let limits = PromptLimits::default();
+        let context = store.run_context(twin.goal, claimed.run, 10, &limits).await.unwrap();
+        (twin.claimed, twin.open_call) = (Some(claimed), None);
+        format!("{seen} {:?} {}", context.history, context.run_entries)
     }
 
     /// The effect of an act on a goal, and what its caller learns.
-    async fn act(&self, pool: &PgPool, store: &Store, twin: &mut Twin, act: &Act) -> String {
+    async fn act(&self, pool: &PgPool, writer: Writer<'_>, twin: &mut Twin, act: &Act) -> String {
+        let store = writer.store();
         match act {
             Act::Post(double_texting) => {
                 let (id, run, metadata) = (self.ids.next(), self.ids.next(), json!({}));
@@ -188,25 +270,7 @@ impl TestStore {
                     Err(error) => panic!("{error}"),
                 }
             }
-            Act::Claim => {
-                let (token, message) = (self.ids.next(), self.ids.next());
-                let claimed =
-                    store.claim_run(twin.goal, self.worker, token, message, CrashPolicy::default()).await;
-                let Some(claimed) = claimed.unwrap() else { return "not claimed".into() };
-                let seen = format!(
-                    "{} {} {} {:?} {:?} {:?}",
-                    claimed.fence.epoch,
-                    claimed.kind,
-                    claimed.title,
-                    (claimed.attempt, claimed.iterations, claimed.deaths, claimed.claims),
-                    (claimed.failed_attempts, claimed.cancel_seq, claimed.usage, claimed.error.is_some()),
-                    claimed.event.seq
-                );
-                let limits = PromptLimits::default();
-                let context = store.run_context(twin.goal, claimed.run, 10, &limits).await.unwrap();
-                twin.claimed = Some(claimed);
-                format!("{seen} {:?} {}", context.history, context.run_entries)
-            }
+            Act::Claim => self.claim_twin(store, twin).await,
             Act::Cancel => {
                 let open = "select run_id from houston.run_locks where run_open and agentable_id = $1";
                 let open = sqlx::query_scalar(open).bind(twin.goal.0).fetch_optional(pool).await.unwrap();
@@ -220,7 +284,14 @@ impl TestStore {
             }
             Act::Step(shape) => {
                 let Some(run) = &twin.claimed else { return "not claimed".into() };
-                learned(store.commit(&run.fence, &step(self, run, shape)).await)
+                let fence = run.fence;
+                let step = step(self, run, &mut twin.open_call, shape);
+                match writer {
+                    Writer::Rust(store) => learned(store.commit(&fence, &step).await),
+                    Writer::Functions(store) => {
+                        learned(oracle::commit(pool, &fence, &step, store.fairness()).await)
+                    }
+                }
             }
         }
     }
@@ -259,12 +330,12 @@ async fn same_rows(
         let mut twins: HashMap<usize, &mut Twin> = batched.iter_mut().enumerate().collect();
         let together = group.iter().map(|(nth, act)| {
             let twin = twins.remove(nth).unwrap();
-            test.act(pool, store, twin, act)
+            test.act(pool, Writer::Rust(store), twin, act)
         });
         let together = join_all(together.collect::<Vec<_>>()).await;
         let mut one_by_one = Vec::new();
         for (nth, act) in &group {
-            one_by_one.push(test.act(pool, &alone, &mut single[*nth], act).await);
+            one_by_one.push(test.act(pool, Writer::Functions(&alone), &mut single[*nth], act).await);
         }
         let several = group.len() > 1;
         let comparable = |learned: &String| match (several, act) {
@@ -312,6 +383,7 @@ fn store(test: &TestStore, max_running: u16, closes_sessions: bool) -> Store {
 async fn batches_write_the_rows_that_single_statements_write() {
     let test = TestStore::start().await;
     let pool = PgPool::connect(test.database.url()).await.unwrap();
+    oracle::install(&pool).await;
     #[expect(clippy::disallowed_methods, reason = "set by a command that runs many")]
     let count = std::env::var("HOUSTON_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
     let settings = [2, 10].into_iter().flat_map(|max| [(max, false), (max, true)]);

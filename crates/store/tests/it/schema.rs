@@ -97,7 +97,7 @@ async fn migrating_twice_at_once_works() {
 async fn migrating_writes_nothing_when_nothing_differs() {
     let test = TestStore::start().await;
     let before = versions(&test);
-    assert!(before.contains("commit_step"), "{before}");
+    assert!(before.contains("post_message"), "{before}");
     test.store.migrate().await.unwrap();
     assert_eq!(versions(&test), before);
 }

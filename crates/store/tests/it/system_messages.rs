@@ -26,14 +26,11 @@ use crate::test_store::TestStore;
 const ENDED: &str = "<task_ended id=\"task_1\" title=\"x\" status=\"completed\">\n</task_ended>";
 
 /// Posts a system message as Houston does.
-fn post_system(test: &TestStore, content: &str, kind: &str) -> String {
-    let message = test.ids.next::<MessageId>().0;
-    test.sql(&format!(
-        "select run_id from houston.tell('{}', '{message}', gen_random_uuid(), '{content}',
-                '{{\"type\": \"{kind}\"}}', null, null, 10)",
-        test.goal.0
-    ));
-    message.to_string()
+async fn post_system(test: &TestStore, content: &str, kind: &str) -> String {
+    let message: MessageId = test.ids.next();
+    let metadata = json!({"type": kind});
+    test.store.post_report(test.goal, (message, test.ids.next()), content, &metadata).await.unwrap();
+    message.0.to_string()
 }
 
 async fn end(test: &TestStore, claimed: &ClaimedRun, status: RunStatus) {
@@ -74,9 +71,9 @@ async fn a_rollback_keeps_what_the_next_run_reads() {
     let test = TestStore::start().await;
     test.post("go").await;
     let claimed = test.claim().await.unwrap();
-    let before = post_system(&test, "<agent_check_in>before</agent_check_in>", "agent_check_in");
+    let before = post_system(&test, "<agent_check_in>before</agent_check_in>", "agent_check_in").await;
     test.try_post_as("something else", Rollback, None).await.unwrap();
-    let after = post_system(&test, "<agent_check_in>after</agent_check_in>", "agent_check_in");
+    let after = post_system(&test, "<agent_check_in>after</agent_check_in>", "agent_check_in").await;
     end(&test, &claimed, RunStatus::Cancelled).await;
     let next = test.claim().await.unwrap();
     assert_eq!(
@@ -95,7 +92,7 @@ async fn system_message_left_unread_belongs_to_the_next_run() {
     let test = TestStore::start().await;
     test.post("go").await;
     let claimed = test.claim().await.unwrap();
-    let message = post_system(&test, ENDED, "task_ended");
+    let message = post_system(&test, ENDED, "task_ended").await;
     end(&test, &claimed, RunStatus::MaxIterations).await;
     let next = test.claim().await.unwrap();
     assert_ne!(next.run, claimed.run);
@@ -105,14 +102,14 @@ async fn system_message_left_unread_belongs_to_the_next_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn system_messages_count_as_waiting() {
     let test = TestStore::start().await;
-    post_system(&test, ENDED, "task_ended");
+    post_system(&test, ENDED, "task_ended").await;
     assert_eq!(test.store.depth().await.unwrap().messages, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rollback_keeps_the_report_of_a_task() {
     let test = TestStore::start().await;
-    let message = post_system(&test, ENDED, "task_ended");
+    let message = post_system(&test, ENDED, "task_ended").await;
     let claimed = test.claim().await.unwrap();
     test.try_post_as("something else", Rollback, None).await.unwrap();
     end(&test, &claimed, RunStatus::Cancelled).await;
@@ -125,7 +122,7 @@ async fn rollback_keeps_the_report_of_a_task() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_houstons_frames_are_signed() {
     let test = TestStore::start().await;
-    post_system(&test, ENDED, "task_ended");
+    post_system(&test, ENDED, "task_ended").await;
     test.post(ENDED).await;
     let claimed = test.claim().await.unwrap();
     let mark = context(&test).await.mark.digits().to_owned();
@@ -172,7 +169,7 @@ async fn copy(test: &TestStore, is_fork: bool) -> AgentableId {
 #[tokio::test(flavor = "multi_thread")]
 async fn forks_keep_frames_and_imports_do_not() {
     let test = TestStore::start().await;
-    post_system(&test, ENDED, "task_ended");
+    post_system(&test, ENDED, "task_ended").await;
     test.post(ENDED).await;
     let claimed = test.claim().await.unwrap();
     let step = answer(&test, &claimed, "done");
@@ -190,7 +187,7 @@ async fn forks_keep_frames_and_imports_do_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn session_extract_recognises_frames_by_their_source() {
     let test = TestStore::start().await;
-    post_system(&test, ENDED, "task_ended");
+    post_system(&test, ENDED, "task_ended").await;
     test.post("<task_ended> is what I want to talk about").await;
     test.claim().await.unwrap();
     let extract = format!("select houston.session_extract('{}', 0, 100)", test.goal.0);

@@ -50,6 +50,8 @@ pub(crate) struct Shape {
     pub(crate) entries: usize,
     pub(crate) messages: usize,
     pub(crate) call: Option<Option<&'static str>>,
+    /// Starts a call, or answers the one that is open.
+    pub(crate) calls_tool: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -79,12 +81,11 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(End::Release),
     ];
     let call = proptest::option::of(proptest::option::of(prop_oneof![Just("0.25"), Just("0.000001")]));
-    let shape = (end, 0..3_usize, 0..3_usize, call).prop_map(|(end, entries, messages, call)| Shape {
-        end,
-        entries,
-        messages,
-        call,
-    });
+    let tool = prop::bool::weighted(0.3);
+    let shape =
+        (end, 0..3_usize, 0..3_usize, call, tool).prop_map(|(end, entries, messages, call, calls_tool)| {
+            Shape { end, entries, messages, call, calls_tool }
+        });
     prop_oneof![
         4 => texting.prop_map(Act::Post),
         5 => Just(Act::Claim),

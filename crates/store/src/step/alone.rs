@@ -1,0 +1,311 @@
+//! Committing a step by itself: its row is locked first, and its changes are decided from what is found under the lock.
+//!
+//! Such a step is disturbed by messages that arrived, by a request to cancel or by a slow transaction, ends a task, or
+//! belongs to a transaction that also writes rows of tools.
+
+use chrono::{DateTime, Utc};
+use houston_domain::event::Event;
+use houston_domain::id::{AgentableId, RunId, TenantId};
+use houston_domain::mode::Mode;
+use houston_domain::step::Step;
+use houston_domain::step::decision::{Cancellation, Found, MovedMessages, decide};
+use houston_domain::unread::Unread;
+use houston_faults::mutation::{self, Mutation};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use super::batch::{StepRows, Steps};
+use super::end::{Reader, end};
+use super::{Commit, CommittedStep};
+use crate::batcher::Batch as _;
+use crate::claim::Fence;
+use crate::error::{Error, Result};
+use crate::fairness::Fairness;
+use crate::pool::Store;
+use crate::tool_result;
+
+/// The lock of a run as it is found.
+struct Lock {
+    epoch: i64,
+    token: Option<Uuid>,
+    is_held: bool,
+    last_write: Option<Uuid>,
+    version: String,
+}
+
+/// What a lock means for a step.
+enum Guard {
+    /// The step may be written.
+    Open,
+    /// It was written before.
+    AlreadyCommitted,
+    /// Another worker has claimed the run.
+    Fenced,
+}
+
+impl Lock {
+    fn guard(&self, fence: &Fence, step: &Step) -> Guard {
+        let is_ours = self.epoch == fence.epoch && self.token == Some(fence.token.0);
+        match self.last_write == Some(step.write.0) {
+            true if is_ours => Guard::AlreadyCommitted,
+            false if is_ours && self.is_held => Guard::Open,
+            _ => Guard::Fenced,
+        }
+    }
+}
+
+impl Store {
+    /// Commits a step in a transaction of its own.
+    pub(super) async fn commit_alone(&self, fence: &Fence, step: &Step) -> Result<Commit> {
+        let mut tx = self.pool.begin().await?;
+        let done = commit(&mut tx, fence, step, self.fairness).await?;
+        match done {
+            Commit::Done(_) => tx.commit().await?,
+            Commit::AlreadyCommitted => tx.rollback().await?,
+        }
+        Ok(done)
+    }
+}
+
+/// Commits a step in the caller's transaction.
+pub(crate) async fn commit(
+    connection: &mut PgConnection,
+    fence: &Fence,
+    step: &Step,
+    fairness: Fairness,
+) -> Result<Commit> {
+    if mutation::is(Mutation::RowLock) {
+        // Checked, but not locked: a takeover can happen in between.
+        let unlocked = lock(connection, fence, false).await?;
+        if !matches!(unlocked.guard(fence, step), Guard::Open) {
+            return Err(Error::Fenced);
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    let lock = lock(connection, fence, true).await?;
+    let weakened = mutation::is(Mutation::Fence) || mutation::is(Mutation::RowLock);
+    match lock.guard(fence, step) {
+        Guard::AlreadyCommitted => return Ok(Commit::AlreadyCommitted),
+        Guard::Fenced if !weakened => return Err(Error::Fenced),
+        Guard::Open | Guard::Fenced => {}
+    }
+    let (mut found, reader) = read(connection, fence).await?;
+    if let Some(after) = found.reads_after(step) {
+        read_unread(connection, fence, &mut found, after, fairness).await?;
+    }
+    let (read_seq, cancel_seq) = (found.read_seq, found.cancel_seq);
+    let changes = decide(step, found, fairness.read_limits());
+
+    let mut rows = StepRows::of(fence, step, &changes).map_err(not_json)?;
+    rows.version = Some(lock.version);
+    if weakened {
+        (rows.fence, rows.token) = (lock.epoch, lock.token.unwrap_or_default());
+    }
+    let report = reader.reports(connection, fence, step, &changes, read_seq).await?;
+    for entry in [&changes.read, &report] {
+        if !entry.is_empty() {
+            rows.add_entry(entry).map_err(not_json)?;
+        }
+    }
+    if !step.large_results.is_empty() {
+        tool_result::insert(connection, fence.agentable, step.run, &step.large_results).await?;
+    }
+    let written = Steps { max_running: fairness.running() }.write(connection, &mut [rows]).await?;
+    // The row is locked, so only a weakened step can miss it.
+    let written = written.into_iter().next().flatten().ok_or(Error::Fenced)?;
+    move_messages(connection, fence, &changes.moved).await?;
+    if let Some(next_run) = changes.next_run {
+        let events = i64::try_from(step.events.len() + 1).unwrap_or(i64::MAX);
+        open_next_run(connection, fence, next_run.0, written.last_seq + events + 1, written.at).await?;
+    }
+    let last_position = reader.last_position + i64::try_from(step.entries.len()).unwrap_or(i64::MAX);
+    if let Some(Cancellation { through, .. }) = changes.cancelled.as_ref().filter(|of| of.rolls_back()) {
+        roll_back(connection, fence, step.run, last_position, *through).await?;
+    }
+    if changes.ends() {
+        end(connection, fence, step, &changes, &reader, fairness).await?;
+    }
+    Ok(Commit::Done(CommittedStep::new(step, changes, cancel_seq, written)))
+}
+
+fn not_json(error: serde_json::Error) -> Error {
+    Error::Database(sqlx::Error::Encode(error.into()))
+}
+
+/// Reads the lock's row. Nothing else is read with it: other rows could be older than the lock, if it was waited for.
+async fn lock(connection: &mut PgConnection, fence: &Fence, locks: bool) -> Result<Lock> {
+    let row = if locks {
+        sqlx::query_as!(
+            Lock,
+            r#"-- store::step::alone::lock
+            select epoch, run_token as token, holder is not null as "is_held!", last_write_id as last_write,
+                   xmin::text as "version!"
+              from houston.run_locks where agentable_id = $1 for no key update"#,
+            fence.agentable.0
+        )
+        .fetch_optional(connection)
+        .await?
+    } else {
+        sqlx::query_as!(
+            Lock,
+            r#"-- store::step::alone::look
+            select epoch, run_token as token, holder is not null as "is_held!", last_write_id as last_write,
+                   xmin::text as "version!"
+              from houston.run_locks where agentable_id = $1"#,
+            fence.agentable.0
+        )
+        .fetch_optional(connection)
+        .await?
+    };
+    row.ok_or(Error::Fenced)
+}
+
+/// Reads what has happened since the step before, under the lock.
+async fn read(connection: &mut PgConnection, fence: &Fence) -> Result<(Found, Reader)> {
+    let row = sqlx::query!(
+        r#"-- store::step::alone::read
+        select k.wake, k.read_seq, k.unread, k.open_tasks, k.last_position, r.cancel_seq, r.cancel_reason,
+               r.cancelled_tasks, r.cancelled_with_parent, r.mode, k.tenant_id, a.kind, a.title, a.parent_id
+          from houston.run_locks k
+          join houston.runs r on r.id = k.run_id
+          join houston.agentables a on a.id = k.agentable_id
+         where k.agentable_id = $1"#,
+        fence.agentable.0
+    )
+    .fetch_one(connection)
+    .await?;
+    let found = Found {
+        is_awake: row.wake,
+        read_seq: row.read_seq,
+        unread_count: row.unread,
+        cancel_seq: row.cancel_seq,
+        cancel_reason: row.cancel_reason.clone(),
+        ..Found::default()
+    };
+    let reader = Reader {
+        tenant: TenantId(row.tenant_id),
+        kind: row.kind,
+        title: row.title,
+        parent: row.parent_id.map(AgentableId),
+        open_tasks: row.open_tasks,
+        last_position: row.last_position,
+        writes_feed: row.mode.as_deref() == Some(Mode::FeedGeneration.as_str()),
+        cancel_reason: row.cancel_reason,
+        cancelled_tasks: row.cancelled_tasks.unwrap_or_default(),
+        cancelled_with_parent: row.cancelled_with_parent,
+    };
+    Ok((found, reader))
+}
+
+/// Reads the first unread messages after `after`.
+async fn read_unread(
+    connection: &mut PgConnection,
+    fence: &Fence,
+    found: &mut Found,
+    after: i64,
+    fairness: Fairness,
+) -> Result<()> {
+    let row = sqlx::query!(
+        r#"-- store::step::alone::unread
+        select case when $5 then (
+                    select count(*)::integer from houston.messages c
+                     where c.agentable_id = k.agentable_id and houston.is_for_agent(c.source) and c.seq > $2) end as count,
+               (select json_agg(json_build_object('seq', n.seq, 'source', n.source, 'metadata_type', n.metadata ->> 'type',
+                                                  'content', n.content, 'is_for_run', n.run_id = k.run_id)
+                                order by n.seq)
+                  from (select o.*, row_number() over (order by o.seq) as nth,
+                               sum(octet_length(o.content)) over (order by o.seq) - octet_length(o.content) as before
+                          from (select c.seq, c.source, c.metadata, c.content, c.run_id from houston.messages c
+                                 where c.agentable_id = k.agentable_id and houston.is_for_agent(c.source) and c.seq > $2
+                                 order by c.seq limit $3 + 1) o) n
+                 -- The second one shows that there are more, however long the first is.
+                 where n.before <= $4 or n.nth = 2) as "unread: Json<Vec<Unread>>"
+          from houston.run_locks k where k.agentable_id = $1"#,
+        fence.agentable.0,
+        after,
+        fairness.messages(),
+        i64::from(fairness.read_bytes),
+        after != found.read_seq
+    )
+    .fetch_one(connection)
+    .await?;
+    found.unread = row.unread.map_or_else(Vec::new, |unread| unread.0);
+    found.unread_after = row.count;
+    Ok(())
+}
+
+/// Assigns messages to the runs that they belong to from now on.
+async fn move_messages(connection: &mut PgConnection, fence: &Fence, moved: &[MovedMessages]) -> Result<()> {
+    for MovedMessages { after, to, run } in moved {
+        sqlx::query!(
+            "-- store::step::alone::move_messages
+            update houston.messages set run_id = $4
+             where agentable_id = $1 and houston.is_for_agent(source) and seq > $2 and seq <= $3 and run_id <> $4",
+            fence.agentable.0,
+            after,
+            to,
+            run.0
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+/// Opens the run that unread messages ask for. Messages beyond the first batch are assigned to it when they are read.
+async fn open_next_run(
+    connection: &mut PgConnection,
+    fence: &Fence,
+    run: Uuid,
+    seq: i64,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    sqlx::query!(
+        "-- store::step::alone::open_next_run
+        with run as (
+            insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
+            select $2, k.tenant_id, k.agentable_id, $3, $4 from houston.run_locks k where k.agentable_id = $1)
+        insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
+        select k.agentable_id, $3, k.tenant_id, $2, $5, $6, $4 from houston.run_locks k where k.agentable_id = $1",
+        fence.agentable.0,
+        run,
+        seq,
+        at,
+        fence.epoch,
+        Json(&Event::RunQueued {}) as Json<&Event>
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Takes back what the run wrote and read. The end of a task remains a fact: the next run reads it in an entry after
+/// `last_position`.
+async fn roll_back(
+    connection: &mut PgConnection,
+    fence: &Fence,
+    run: RunId,
+    last_position: i64,
+    through: i64,
+) -> Result<()> {
+    sqlx::query!(
+        r#"-- store::step::alone::roll_back
+        with entries as (
+            update houston.history h set rolled_back = true
+              from houston.run_locks k
+             where k.agentable_id = $1 and h.agentable_id = $1 and h.position > k.session_position and h.position <= $3
+               and h.run_id = $2)
+        update houston.messages m set metadata = m.metadata || '{"rolled_back": true}'
+         where m.agentable_id = $1 and m.run_id = $2
+           and (not houston.is_for_agent(m.source)
+                or m.seq <= $4 and (m.metadata ->> 'type') is distinct from 'task_ended')"#,
+        fence.agentable.0,
+        run.0,
+        last_position,
+        through
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Reporting the end of a task to the agentable that created it: the task's notes move there, and a message starts a
+//! run there. The caller holds the lock of the task, and the one of the other agentable is taken here: every
+//! transaction that takes both takes the task's first.
+
+use houston_domain::id::{AgentableId, NoteId, TenantId};
+use houston_domain::task_report::{TaskEnd, TaskOutput};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::fairness::Fairness;
+use crate::system_message::{LockedRow, NewSystemMessage, deliver, lock};
+
+/// A task whose last run has ended.
+pub(crate) struct EndedTask {
+    pub(crate) id: AgentableId,
+    pub(crate) tenant: TenantId,
+    /// The agentable that created it.
+    pub(crate) parent: AgentableId,
+    pub(crate) end: TaskEnd,
+    /// The position of the last history entry of the task's agent.
+    pub(crate) position: i64,
+    /// Whether the parent knows, because its cancel caused this one. Then only an event is written, for the clients of
+    /// its stream.
+    pub(crate) is_known: bool,
+}
+
+/// Limits of a report, as all processes have stored them.
+struct Limits {
+    note_chars: i32,
+    report_chars: i32,
+    report_notes: i32,
+}
+
+/// Reports the end of a task.
+pub(crate) async fn report(
+    connection: &mut PgConnection,
+    task: &EndedTask,
+    fairness: Fairness,
+) -> Result<()> {
+    let parent = lock(connection, task.parent).await?;
+    release(connection, task).await?;
+    let event = task.end.event();
+    if task.is_known {
+        if parent.run_open {
+            parent.add_event(connection, &event).await?;
+        }
+        return Ok(());
+    }
+    let limits = limits(connection).await?;
+    let output = output(connection, task, &limits).await?;
+    let content = task.end.frame(&output, usize::try_from(limits.report_chars).unwrap_or(usize::MAX));
+    send(connection, &parent, task.parent, &task.end, &content, fairness).await
+}
+
+/// Reports that a task was erased. The rows of the task are deleted, so nothing of it moves.
+pub(crate) async fn report_erased(
+    connection: &mut PgConnection,
+    parent: AgentableId,
+    end: &TaskEnd,
+    fairness: Fairness,
+) -> Result<()> {
+    let row = lock(connection, parent).await?;
+    sqlx::query!(
+        "-- store::task_report::forget
+        update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $1",
+        parent.0
+    )
+    .execute(&mut *connection)
+    .await?;
+    let content = end.frame(&TaskOutput::default(), 0);
+    send(connection, &row, parent, end, &content, fairness).await
+}
+
+/// Posts the report to the parent, whose lock the caller holds.
+async fn send(
+    connection: &mut PgConnection,
+    row: &LockedRow,
+    parent: AgentableId,
+    end: &TaskEnd,
+    content: &str,
+    fairness: Fairness,
+) -> Result<()> {
+    let ids = sqlx::query!(
+        r#"-- store::task_report::ids
+        select gen_random_uuid() as "message!", gen_random_uuid() as "run!""#
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    let report = NewSystemMessage {
+        agentable: parent,
+        message: ids.message.into(),
+        run: ids.run.into(),
+        mode: None,
+        content,
+        metadata: &end.metadata(),
+        event: Some(&end.event()),
+    };
+    deliver(connection, row, &report, fairness).await?;
+    Ok(())
+}
+
+/// The parent waits for one task less, and gets the task's notes.
+async fn release(connection: &mut PgConnection, task: &EndedTask) -> Result<()> {
+    sqlx::query!(
+        "-- store::task_report::release
+        with parent as (
+            update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $2)
+        update houston.notes set agentable_id = $2 where agentable_id = $1",
+        task.id.0,
+        task.parent.0
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn limits(connection: &mut PgConnection) -> Result<Limits> {
+    let limits = sqlx::query_as!(
+        Limits,
+        r#"-- store::task_report::limits
+        select houston.setting('tasks.note_chars') as "note_chars!",
+               houston.setting('tasks.report_chars') as "report_chars!",
+               houston.setting('tasks.report_notes') as "report_notes!""#
+    );
+    Ok(limits.fetch_one(connection).await?)
+}
+
+/// What the task leaves behind. If it was completed and wrote no note itself, its last text becomes one.
+async fn output(connection: &mut PgConnection, task: &EndedTask, limits: &Limits) -> Result<TaskOutput> {
+    let is_complete = task.end.is_complete();
+    let row = sqlx::query!(
+        r#"-- store::task_report::output
+        select (select said.text
+                  from houston.history h
+                 cross join lateral (
+                       select string_agg(b.block ->> 'text', E'\n' order by b.n) as text
+                         from jsonb_array_elements(h.content) with ordinality as b (block, n)
+                        where b.block ->> 'type' = 'text') as said
+                 where h.agentable_id = $1 and h.position >= $4 and h.run_id = $3 and h.role = 'assistant'
+                   and btrim(said.text) <> ''
+                 order by h.position desc limit 1) as text,
+               (select json_agg(json_build_array(n.id, n.title) order by n.id)
+                  from (select o.id, o.title from houston.notes o
+                         where o.agentable_id = $2 and o.run_id = $3 order by o.id limit greatest($5::integer, 1)) n)
+                   as "notes: Json<Vec<(Uuid, String)>>""#,
+        task.id.0,
+        task.parent.0,
+        task.end.run.0,
+        if is_complete { task.position } else { 0 },
+        limits.report_notes
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    let notes = row.notes.map_or_else(Vec::new, |notes| notes.0);
+    let mut notes: Vec<_> = notes.into_iter().map(|(id, title)| (NoteId(id), title)).collect();
+    if let (true, true, Some(text)) = (is_complete, notes.is_empty(), &row.text) {
+        let content: String = text.chars().take(usize::try_from(limits.note_chars).unwrap_or(0)).collect();
+        let id = sqlx::query_scalar!(
+            "-- store::task_report::note_result
+            insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
+            values (gen_random_uuid(), $1, $2, $3, $4, $5) returning id",
+            task.tenant.0,
+            task.parent.0,
+            task.end.run.0,
+            task.end.title,
+            content
+        )
+        .fetch_one(connection)
+        .await?;
+        notes.push((NoteId(id), task.end.title.clone()));
+    }
+    notes.truncate(usize::try_from(limits.report_notes).unwrap_or(0));
+    Ok(TaskOutput { text: row.text, notes })
+}
