@@ -20,15 +20,16 @@ pub struct Claimable {
     pub run_open: bool,
     /// Whether the next attempt is due.
     pub is_due: bool,
-    /// Whether workers died while they held the run.
-    pub has_deaths: bool,
+    /// Number of workers that died while they held the run, without the present holder.
+    pub deaths: usize,
     /// Number of attempts so far.
     pub attempts: i32,
     /// Whether the cancellation of the run was requested.
     pub cancel_requested: bool,
     /// Whether the agentable has a reason to run.
     pub is_awake: bool,
-    /// The first unread messages, in order: at least one more than the limits allow, if there are as many.
+    /// The first unread messages, in order: at least one more than the limits allow, if there are as many. Those that
+    /// were posted after a request to cancel are left out: the next run reads them.
     pub unread: Vec<Unread>,
     /// The open session; `None` if sessions of this kind are not closed.
     pub session: Option<OpenSession>,
@@ -63,13 +64,48 @@ pub struct OpenSession {
 }
 
 impl OpenSession {
-    /// Whether the claim closes the session, or reports a closed one. The quiet time ends when the message arrived, not when
-    /// a worker claimed the run.
-    fn turns_over(&self) -> bool {
+    /// What a run that begins does with the session. The quiet time ends when the message arrived, not when a worker
+    /// claimed the run.
+    fn turn(&self) -> Turn {
         let was_quiet =
             |at: DateTime<Utc>| (self.requested_at - at).to_std().is_ok_and(|passed| passed >= self.quiet);
-        self.close_requested || self.has_unreported || self.last_entry_at.is_some_and(was_quiet)
+        let closes = self.last_entry_at.is_some_and(|at| self.close_requested || was_quiet(at));
+        Turn {
+            closes,
+            schedules: closes || self.close_requested || !self.is_scheduled,
+            reports: closes || self.has_unreported,
+            settles_request: self.close_requested,
+        }
     }
+}
+
+/// What a run that begins does with the open session and with those that were closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Turn {
+    /// Whether the session is closed, so that its entries are not sent to the model again.
+    pub closes: bool,
+    /// Whether the sweep is to look at the open session.
+    pub schedules: bool,
+    /// Whether closed sessions are reported in the event stream. They are reported here because a stream has no events
+    /// between two runs (AG-UI).
+    pub reports: bool,
+    /// Whether a request to close the session is settled.
+    pub settles_request: bool,
+}
+
+impl Turn {
+    /// Whether nothing but the schedule changes.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        !self.closes && !self.reports && !self.settles_request
+    }
+}
+
+/// When a run is given up because its workers die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CrashLimit {
+    /// Consecutive deaths after which the run is given up.
+    pub deaths: usize,
 }
 
 /// Whether a worker may start a run.
@@ -77,48 +113,71 @@ impl OpenSession {
 pub enum Decision {
     /// It may not, and nothing is written.
     Refused,
-    /// It may, and the run reads these messages.
+    /// It may.
     Started(Start),
-    /// `houston.claim_run` decides: something happened before, such as an earlier attempt, a death, or a cancel, or a
-    /// session is to be closed.
-    Disturbed,
+    /// The run is to be given up because of the death that is found now. It waits first: the worker that seems to have
+    /// died may be alive, and then takes its death back.
+    Doubted,
 }
 
-/// What the first attempt of a run changes, besides taking the lock.
+/// What a claim changes, besides taking the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// Number of messages that become the first entry.
+    /// Number of messages that become the first entry; 0 for a later attempt, which finds that entry in the history and
+    /// reads newer messages at its next step.
     pub read: usize,
     /// The position of the last of them.
-    pub read_to: i64,
+    pub read_to: Option<i64>,
     /// Whether more messages are left for a later read.
     pub has_more: bool,
-    /// Whether the session begins with this run.
-    pub opens_session: bool,
+    /// Whether the agentable has a reason to run after the claim.
+    pub stays_awake: bool,
+    /// Whether some of the messages that are read were posted for another run.
+    pub moves_messages: bool,
+    /// Whether the run will be given up at its next death. It is unknown which run kills a worker, because all its runs
+    /// die with it. So a worker drives one such run at most: if it dies, the cause is known.
+    pub is_suspect: bool,
+    /// Number of workers that died while they held the run.
+    pub deaths: usize,
+    /// What happens to sessions.
+    pub turn: Turn,
+}
+
+impl Start {
+    /// Whether the claim changes only rows of its own agentable, so that it can be written with others.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        !self.moves_messages && !self.is_suspect && self.turn.is_plain()
+    }
 }
 
 /// Decides about a claim. `free_slots`: how many more runs of the user may be held.
 #[must_use]
-pub fn decide(of: &Claimable, free_slots: i32, limits: ReadLimits) -> Decision {
+pub fn decide(of: &Claimable, free_slots: i32, limits: ReadLimits, crashes: CrashLimit) -> Decision {
     let is_held = of.holder == Holder::Alive;
     if !of.worker_is_alive || is_held || !of.run_open || !of.is_due || free_slots < 1 {
         return Decision::Refused;
     }
-    let was_tried = of.holder == Holder::Dead || of.has_deaths || of.attempts > 0;
-    let turns_over = of.session.as_ref().is_some_and(OpenSession::turns_over);
-    if was_tried || of.cancel_requested || turns_over || !of.is_awake {
-        return Decision::Disturbed;
+    let died_now = of.holder == Holder::Dead;
+    let deaths = of.deaths + usize::from(died_now);
+    if died_now && deaths >= crashes.deaths {
+        return Decision::Doubted;
     }
-    let read = limits.count(&of.unread);
-    match of.unread[..read].last() {
-        Some(last) if of.unread[..read].iter().all(|unread| unread.is_for_run) => Decision::Started(Start {
-            read,
-            read_to: last.seq,
-            has_more: read < of.unread.len(),
-            opens_session: of.session.is_some_and(|session| !session.is_scheduled),
-        }),
-        _ => Decision::Disturbed,
-    }
+    let unread = if of.is_awake { of.unread.as_slice() } else { &[] };
+    let count = limits.count(unread);
+    let has_more = count < unread.len();
+    let is_first = of.attempts == 0;
+    let read = if is_first { &unread[..count] } else { &[] };
+    Decision::Started(Start {
+        read: read.len(),
+        read_to: read.last().map(|last| last.seq),
+        has_more,
+        stays_awake: of.cancel_requested || has_more || (!is_first && count > 0),
+        moves_messages: read.iter().any(|unread| !unread.is_for_run),
+        is_suspect: deaths > 0 && deaths + 1 == crashes.deaths,
+        deaths,
+        turn: of.session.filter(|_| is_first).map_or_else(Turn::default, |session| session.turn()),
+    })
 }
 
 #[cfg(test)]
@@ -129,6 +188,7 @@ mod tests {
     use crate::message::Source;
 
     const LIMITS: ReadLimits = ReadLimits { messages: 3, bytes: 10 };
+    const CRASHES: CrashLimit = CrashLimit { deaths: 3 };
 
     fn unread(seq: i64, bytes: usize) -> Unread {
         let content = "x".repeat(bytes);
@@ -141,7 +201,7 @@ mod tests {
             holder: Holder::None,
             run_open: true,
             is_due: true,
-            has_deaths: false,
+            deaths: 0,
             attempts: 0,
             cancel_requested: false,
             is_awake: true,
@@ -151,7 +211,7 @@ mod tests {
     }
 
     fn started(of: &Claimable) -> Start {
-        match decide(of, 1, LIMITS) {
+        match decide(of, 1, LIMITS, CRASHES) {
             Decision::Started(start) => start,
             other => panic!("{other:?}"),
         }
@@ -161,7 +221,7 @@ mod tests {
     fn first_attempt_reads_as_much_as_the_limits_allow() {
         let of = |lengths: &[usize]| {
             let start = started(&posted(lengths));
-            (start.read, start.read_to, start.has_more)
+            (start.read, start.read_to.unwrap(), start.has_more)
         };
         assert_eq!(of(&[1]), (1, 1, false));
         assert_eq!(of(&[1, 1, 1]), (3, 3, false));
@@ -184,31 +244,51 @@ mod tests {
         for change in refused {
             let mut of = posted(&[1]);
             change(&mut of);
-            assert_eq!(decide(&of, 1, LIMITS), Decision::Refused, "{of:?}");
+            assert_eq!(decide(&of, 1, LIMITS, CRASHES), Decision::Refused, "{of:?}");
         }
-        assert_eq!(decide(&posted(&[1]), 0, LIMITS), Decision::Refused, "the user has enough runs");
+        assert_eq!(decide(&posted(&[1]), 0, LIMITS, CRASHES), Decision::Refused, "the user has enough runs");
     }
 
     #[test]
-    fn run_with_a_history_is_left_to_the_database() {
-        let disturbed: [Change; 7] = [
-            |of| of.holder = Holder::Dead,
-            |of| of.has_deaths = true,
-            |of| of.attempts = 1,
-            |of| of.cancel_requested = true,
-            |of| of.is_awake = false,
-            |of| of.unread.clear(),
-            |of| of.unread[1].is_for_run = false,
-        ];
-        for change in disturbed {
-            let mut of = posted(&[1, 1]);
-            change(&mut of);
-            assert_eq!(decide(&of, 1, LIMITS), Decision::Disturbed, "{of:?}");
-        }
+    fn later_attempt_leaves_messages_to_its_next_step() {
+        let of = Claimable { attempts: 1, ..posted(&[1, 1]) };
+        let start = started(&of);
+        assert_eq!((start.read, start.read_to, start.stays_awake), (0, None, true));
+        let nothing = Claimable { attempts: 1, is_awake: false, ..posted(&[]) };
+        assert!(!started(&nothing).stays_awake);
     }
 
     #[test]
-    fn session_that_is_over_or_unreported_is_left_to_the_database() {
+    fn request_to_cancel_keeps_the_agentable_awake() {
+        let of = Claimable { cancel_requested: true, ..posted(&[1]) };
+        assert!(started(&of).stays_awake, "the run ends before it would fall asleep");
+        assert!(!started(&posted(&[1])).stays_awake);
+    }
+
+    #[test]
+    fn messages_of_another_run_are_moved() {
+        let mut of = posted(&[1, 1]);
+        of.unread[1].is_for_run = false;
+        let start = started(&of);
+        assert!(start.moves_messages && !start.is_plain());
+        of.unread[1].is_for_run = true;
+        assert!(started(&of).is_plain());
+    }
+
+    #[test]
+    fn run_that_kills_its_workers_is_driven_alone_then_doubted_then_given_up() {
+        let of = |deaths, holder| Claimable { deaths, holder, attempts: 1, ..posted(&[1]) };
+        let start = |deaths, holder| started(&of(deaths, holder));
+        assert_eq!((start(0, Holder::Dead).deaths, start(0, Holder::Dead).is_suspect), (1, false));
+        assert_eq!((start(1, Holder::Dead).deaths, start(1, Holder::Dead).is_suspect), (2, true));
+        assert!(start(2, Holder::None).is_suspect);
+        assert_eq!(decide(&of(2, Holder::Dead), 1, LIMITS, CRASHES), Decision::Doubted);
+        // After the doubt it is claimed to be given up, so it needs no worker of its own.
+        assert_eq!((start(3, Holder::None).deaths, start(3, Holder::None).is_suspect), (3, false));
+    }
+
+    #[test]
+    fn session_is_closed_when_it_was_quiet_or_a_close_was_requested() {
         let quiet = Duration::from_secs(60);
         let requested_at = DateTime::UNIX_EPOCH;
         let session = |ago: Option<u64>| OpenSession {
@@ -219,15 +299,20 @@ mod tests {
             has_unreported: false,
             is_scheduled: true,
         };
-        let of = |session| decide(&Claimable { session: Some(session), ..posted(&[1]) }, 1, LIMITS);
-        assert_eq!(of(session(Some(60))), Decision::Disturbed);
-        assert_eq!(of(OpenSession { close_requested: true, ..session(Some(1)) }), Decision::Disturbed);
-        assert_eq!(of(OpenSession { has_unreported: true, ..session(None) }), Decision::Disturbed);
-        for (scheduled, opens) in [(true, false), (false, true)] {
-            let session = OpenSession { is_scheduled: scheduled, ..session(Some(59)) };
-            let start = started(&Claimable { session: Some(session), ..posted(&[1]) });
-            assert_eq!(start.opens_session, opens);
+        let of = |session| started(&Claimable { session: Some(session), ..posted(&[1]) }).turn;
+        let closed = of(session(Some(60)));
+        assert!(closed.closes && closed.reports && closed.schedules);
+        assert!(of(OpenSession { close_requested: true, ..session(Some(1)) }).closes);
+        let nothing = of(OpenSession { close_requested: true, ..session(None) });
+        assert!(!nothing.closes && nothing.schedules && nothing.settles_request, "there are no entries");
+        let unreported = of(OpenSession { has_unreported: true, ..session(None) });
+        assert!(unreported.reports && !unreported.closes && !unreported.is_plain());
+        for (is_scheduled, schedules) in [(true, false), (false, true)] {
+            let turn = of(OpenSession { is_scheduled, ..session(Some(59)) });
+            assert!(turn.schedules == schedules && turn.is_plain());
         }
+        let again = Claimable { session: Some(session(Some(60))), attempts: 1, ..posted(&[1]) };
+        assert_eq!(started(&again).turn, Turn::default(), "a later attempt goes on with the session");
     }
 
     #[test]
@@ -250,7 +335,7 @@ mod tests {
                 let texts: usize = of.unread[..start.read].iter().map(|unread| unread.content.len()).sum();
                 prop_assert!(start.read == 1 || texts <= LIMITS.bytes);
                 read.extend(of.unread.drain(..start.read).map(|unread| unread.seq));
-                prop_assert_eq!(start.read_to, *read.last().unwrap());
+                prop_assert_eq!(start.read_to, read.last().copied());
                 left = of.unread.len();
                 prop_assert_eq!(start.has_more, left > 0);
             }

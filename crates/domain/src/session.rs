@@ -1,6 +1,7 @@
 //! Sessions: stretches of the LLM history between two closings. Closed sessions with their summaries are the agent's
 //! episodic memory.
 
+pub mod quiet;
 mod search_text;
 
 use std::time::Duration;

@@ -2,18 +2,21 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use houston_domain::claim::CrashLimit;
 use houston_domain::error_message::ErrorMessage;
-use houston_domain::event::{Committed, Event};
+use houston_domain::event::Committed;
 use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, UserId, WorkerId};
 use houston_domain::model::Usage;
-use serde_json::Value;
 
 use crate::claim::batch::{ClaimRequest, Outcome};
 use crate::error::Result;
 use crate::pool::Store;
 
+mod alone;
 pub(crate) mod batch;
+mod read;
+mod turn;
+mod write;
 
 /// Permission to write for one agentable, valid until the next claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +108,8 @@ impl Store {
         next_message: MessageId,
         crashes: CrashPolicy,
     ) -> Result<Option<ClaimedRun>> {
-        let request = ClaimRequest { agentable, worker, token, next_message };
+        let limit = CrashLimit { deaths: usize::try_from(crashes.max).unwrap_or(0) };
+        let request = ClaimRequest { agentable, worker, token, next_message, crashes: limit };
         match self.claim_in_batch(request).await {
             Some(Outcome::Claimed(run)) => return Ok(Some(*run)),
             Some(Outcome::Refused) => return Ok(None),
@@ -114,88 +118,5 @@ impl Store {
             None => self.abandon(agentable, token, false).await?,
         }
         self.claim_alone(request, crashes).await
-    }
-
-    async fn claim_alone(
-        &self,
-        ClaimRequest { agentable, worker, token, next_message }: ClaimRequest,
-        crashes: CrashPolicy,
-    ) -> Result<Option<ClaimedRun>> {
-        let row = sqlx::query!(
-            r#"-- store::claim::run
-            select epoch as "epoch!", tenant_id as "tenant_id!", user_id as "user_id!", kind as "kind!",
-                   title as "title!", description as "description!", parent_id, run_id as "run_id!",
-                   attempt as "attempt!", iterations as "iterations!", deaths as "deaths!",
-                   claims as "claims!", failed_attempts as "failed_attempts!", cancel_seq, usage as "usage!", seq as "seq!", at as "at!: DateTime<Utc>",
-                   takeover as "takeover!", error_content, error_metadata,
-                   case when attempt = 1 and kind = any ($10)
-                        then houston.turn_session($1, run_id, make_interval(secs => $11), $4) end as told
-              from houston.claim_run($1, $2, $3, $4, $5, $6, $7, $8,
-                   make_interval(secs => $9))"#,
-            agentable.0,
-            worker.0,
-            token.0,
-            next_message.0,
-            self.fairness.running(),
-            self.fairness.messages(),
-            self.fairness.bytes(),
-            crashes.max,
-            crashes.grace.as_secs_f64(),
-            &self.archiving.kinds,
-            self.archiving.settings.quiet().as_secs_f64()
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(row.map(|row| ClaimedRun {
-            fence: Fence { agentable, epoch: row.epoch, token },
-            tenant: TenantId(row.tenant_id),
-            user: UserId(row.user_id),
-            kind: row.kind,
-            title: row.title,
-            description: row.description,
-            parent: row.parent_id.map(AgentableId),
-            run: RunId(row.run_id),
-            attempt: row.attempt,
-            iterations: row.iterations,
-            deaths: row.deaths,
-            claims: row.claims,
-            failed_attempts: row.failed_attempts,
-            cancel_seq: row.cancel_seq,
-            usage: usage(&row.usage),
-            error: unsettled(RunId(row.run_id), row.error_content, row.error_metadata),
-            next_message,
-            event: Committed {
-                seq: row.seq,
-                run_id: RunId(row.run_id),
-                at: row.at,
-                event: Event::AttemptStarted {
-                    attempt: row.attempt,
-                    iteration: u32::try_from(row.iterations).unwrap_or(0) + 1,
-                    next_message_id: next_message,
-                    takeover: row.takeover,
-                },
-                body: None,
-            },
-        }))
-    }
-}
-
-/// The error message of a run, unless the failure it reports has been resolved.
-fn unsettled(run: RunId, content: Option<String>, metadata: Option<Value>) -> Option<ErrorMessage> {
-    let id = ErrorMessage::id_of(run);
-    content.zip(metadata).map(|(content, metadata)| ErrorMessage { id, content, metadata })
-}
-
-/// Token counts as stored: input, output, cache read, cache write, reasoning.
-fn usage(tokens: &[i64]) -> Usage {
-    let at = |index: usize| tokens.get(index).and_then(|tokens| u64::try_from(*tokens).ok()).unwrap_or(0);
-    Usage {
-        input_tokens: at(0),
-        output_tokens: at(1),
-        cache_read_tokens: at(2),
-        cache_write_tokens: at(3),
-        reasoning_tokens: at(4),
-        cost: None,
-        billed: None,
     }
 }

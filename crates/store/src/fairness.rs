@@ -50,8 +50,4 @@ impl Fairness {
             bytes: usize::try_from(self.read_bytes).unwrap_or(usize::MAX),
         }
     }
-
-    pub(crate) fn bytes(self) -> i32 {
-        i32::try_from(self.read_bytes).unwrap_or(i32::MAX)
-    }
 }

@@ -1,8 +1,8 @@
 //! Sessions: closing them, and reading the closed ones.
 //!
 //! Closing moves `run_locks.session_position` under that row's lock and inserts one row; no entry is touched. A
-//! session is closed by the claim of a run that begins after the configured quiet time (`turn_session`, in the
-//! claim's own statement), by the sweep ([`Store::close_quiet`]), or on request ([`Store::close_session`]);
+//! session is closed by the claim of a run that begins after the configured quiet time (in the claim's
+//! transaction), by the sweep ([`Store::close_quiet`]), or on request ([`Store::close_session`]);
 //! whichever comes second finds nothing to close. The event is emitted by the next claim, because an AG-UI stream
 //! may send nothing between two runs.
 
@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, SessionId, TenantId};
+use houston_domain::session::quiet::{QuietCheck, QuietSession};
 use houston_domain::session::{CompletionReason, SessionArchive};
+use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::history::StoredEntry;
@@ -146,17 +148,89 @@ impl Store {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement; then nothing was closed.
     pub async fn close_quiet(&self, agentable: AgentableId, session: SessionId) -> Result<bool> {
-        let closed = sqlx::query_scalar!(
-            r#"-- store::session::close_quiet
-            select houston.close_quiet_session($1, $2, make_interval(secs => $3), $4) as "closed!""#,
-            agentable.0,
-            &self.archiving.kinds,
-            self.archiving.settings.quiet().as_secs_f64(),
-            session.0
+        let mut tx = self.pool.begin().await?;
+        let locked = sqlx::query_scalar!(
+            "-- store::session::lock_quiet
+            select agentable_id from houston.run_locks where agentable_id = $1 for no key update skip locked",
+            agentable.0
         )
-        .fetch_one(&self.pool)
+        .fetch_optional(&mut *tx)
         .await?;
-        Ok(closed)
+        let Some((open, last)) = (match locked {
+            Some(_) => self.open_session(&mut tx, agentable).await?,
+            // A run is being claimed or committed; the next sweep tries again.
+            None => None,
+        }) else {
+            return Ok(false);
+        };
+        let check = open.check();
+        match check {
+            QuietCheck::NotDue => {}
+            QuietCheck::Close(reason) => {
+                sqlx::query!(
+                    "-- store::session::close_quiet
+                    select houston.fold_session($1, $2, $3, $4)",
+                    agentable.0,
+                    last,
+                    reason.as_str(),
+                    session.0
+                )
+                .fetch_one(&mut *tx)
+                .await?;
+            }
+            QuietCheck::LookAgain(_) | QuietCheck::Forget => {
+                let look_at = if let QuietCheck::LookAgain(at) = check { Some(at) } else { None };
+                sqlx::query!(
+                    "-- store::session::look_again
+                    update houston.session_states
+                       set look_at = $2, close_reason = case when $2::timestamptz is null then null else close_reason end
+                     where agentable_id = $1",
+                    agentable.0,
+                    look_at
+                )
+                .execute(&mut *tx)
+                .await?;
+            }
+        }
+        tx.commit().await?;
+        Ok(matches!(check, QuietCheck::Close(_)))
+    }
+
+    /// Reads the open session of an agentable whose lock is held, and the position of its last entry.
+    async fn open_session(
+        &self,
+        connection: &mut PgConnection,
+        agentable: AgentableId,
+    ) -> Result<Option<(QuietSession, i64)>> {
+        let row = sqlx::query!(
+            r#"-- store::session::open
+            select s.look_at, s.close_reason, a.kind = any ($2) as "archives!", k.last_position,
+                   k.run_open or k.holder is not null as "is_running!", clock_timestamp() as "now!",
+                   (select case when h.epoch = 0 then greatest(h.created_at, a.created_at) else h.created_at end
+                      from houston.history h
+                     where h.agentable_id = k.agentable_id and h.position > k.session_position
+                     order by h.position desc limit 1) as written_at
+              from houston.run_locks k
+              join houston.agentables a on a.id = k.agentable_id
+              join houston.session_states s on s.agentable_id = k.agentable_id
+             where k.agentable_id = $1"#,
+            agentable.0,
+            &self.archiving.kinds
+        )
+        .fetch_optional(connection)
+        .await?;
+        Ok(row.map(|row| {
+            let session = QuietSession {
+                now: row.now,
+                look_at: row.look_at,
+                requested: row.close_reason.as_deref().map(CompletionReason::from_name),
+                archives: row.archives,
+                is_running: row.is_running,
+                written_at: row.written_at,
+                quiet: self.archiving.settings.quiet(),
+            };
+            (session, row.last_position)
+        }))
     }
 
     /// Sessions of an agentable of the tenant, newest first, with a number below `before` if given.

@@ -31,10 +31,6 @@ pub(crate) struct Bound {
 /// Threads inserted per second of the loop: more than any machine can use up.
 const MOST_PER_SECOND: usize = 2_000;
 
-/// The model call of a run; it has no price.
-const CALL: &str = r#"{"provider": "bound", "model": "bound", "iteration": 1, "reported": false, "usage": {
-    "input_tokens": 10, "output_tokens": 5, "cache_read_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0}}"#;
-
 /// Measures the bound; `sample` is what a run of the service wrote. `None` without `pgbench`.
 pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) -> Result<Option<Bound>> {
     let Ok(pgbench) = psql::program(servers, "pgbench") else {
@@ -111,7 +107,8 @@ const CONTEXT: [&str; 12] = [
     "1000",
 ];
 
-/// The statements of one run: post, claim, context, commit.
+/// The statements of one run: post, claim, context, step. The selects between them make the parameters that the service
+/// makes in Rust.
 fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result<String> {
     let statement = |name: &str, values: &[&str]| -> Result<String> {
         let text =
@@ -123,54 +120,62 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
     let post = ["t.id", "gen_random_uuid()", "gen_random_uuid()", &content, "'{}'::jsonb", "null", "null"];
     let post = [&[tenant.as_str()][..], &post, &["'enqueue'", "10", "10000"]].concat();
     let post = statement("store::message::post", &post)?;
-    let claim = [":agentable::uuid", ":worker::uuid", ":token::uuid", "gen_random_uuid()"];
-    let claim = [&claim[..], &["10", "100", "262144", "3", "5", "array['goal']", "1800"]].concat();
-    let claim = statement("store::claim::run", &claim)?;
+    let read = ["array[:agentable::uuid]", "array[:worker::uuid]", "10", "100", "262144", "array['goal']"];
+    let read = statement("store::claim::batch::read", &read)?;
+    let claim = statement("store::claim::batch::write", &[":claim::jsonb", "1800"])?;
     let context = statement("store::run_context::batch::read", &CONTEXT)?;
-    let commit = commit_values(sample);
-    let commit: Vec<&str> = commit.iter().map(String::as_str).collect();
-    let commit = statement("store::step::commit", &commit)?;
+    let step = statement("store::step::statement::write", &[":step::jsonb", "10"])?;
     let mut script = String::from("\\set i :i + 1\n\\set n :client_id * :each + :i\n");
     write!(
         script,
         "select t.id as agentable, gen_random_uuid() as token, w.id as worker
            from bound.threads t cross join bound.worker w cross join lateral ({post}) p where t.n = :n \\gset\n\
-         select c.\"epoch!\" as epoch, c.\"run_id!\" as run from ({claim}) c \\gset\n{context};\n{commit};\n"
+         {read};\n{claim_row} \\gset\n{claim};\n{step_row} \\gset\n{context};\n{step};\n",
+        claim_row = claim_row(),
+        step_row = step_row(sample)
     )?;
     Ok(script)
 }
 
-/// The parameters of `store::step::commit`, as in the service's last commit.
-fn commit_values(sample: &Sample) -> Vec<String> {
-    let array = |items: &[String], kind: &str| {
-        let items: Vec<String> = items.iter().map(|item| quote(item)).collect();
-        format!("array[{}]::{kind}[]", items.join(", "))
-    };
-    let none = |kind: &str| format!("'{{}}'::{kind}[]");
-    let message = "array[gen_random_uuid()]".to_owned();
-    let event_messages = vec!["null"; sample.events.len()].join(", ");
-    let mut values: Vec<String> =
-        [":agentable::uuid", ":epoch::bigint", ":token::uuid", "gen_random_uuid()", "array['assistant']"]
-            .map(str::to_owned)
-            .into();
-    values.extend([
-        array(std::slice::from_ref(&sample.entry), "jsonb"),
-        array(&sample.events, "jsonb"),
-        format!("array[{event_messages}]::uuid[]"),
-        message,
-        "array[1]".to_owned(),
-        "array['agent']".to_owned(),
-        "array['text']".to_owned(),
-        array(&[workload::answer()], "text"),
-        "array['{}'::jsonb]".to_owned(),
-    ]);
-    values.extend(["text", "text", "text", "uuid", "text", "jsonb", "uuid", "jsonb"].map(none));
-    values.extend(["'finish'", "true"].map(str::to_owned));
-    values.extend([quote(&sample.last_event) + "::jsonb", "null".to_owned(), "gen_random_uuid()".to_owned()]);
-    values.extend(["'completed'", "1", "array[10, 5, 0, 0, 0]::bigint[]", "'bound'"].map(str::to_owned));
-    values.extend(["null", "null", "null", "10", "100", "262144"].map(str::to_owned));
-    values.extend([":run::uuid".to_owned(), quote(CALL) + "::jsonb"]);
-    values
+/// Makes the parameter of `store::claim::batch::write`.
+fn claim_row() -> String {
+    let content = quote(&workload::content());
+    format!(
+        "select jsonb_build_array(jsonb_build_object(
+                'n', 0, 'agentable_id', l.agentable_id, 'version', l.xmin::text, 'worker_id', :worker::uuid,
+                'token', :token::uuid, 'slot', 1,
+                'content', jsonb_build_array(jsonb_build_object('type', 'text', 'text', {content}::text)),
+                'event', '{{\"type\": \"attempt_started\", \"attempt\": 1}}'::jsonb, 'read', 1, 'read_to', l.last_seq,
+                'has_more', false, 'stays_awake', false, 'schedules_session', true)) as claim
+           from houston.run_locks l where l.agentable_id = :agentable::uuid"
+    )
+}
+
+/// Makes the parameter of `store::step::statement::write`, as in the service's last step. `run` is the claimed run.
+fn step_row(sample: &Sample) -> String {
+    let events = sample.events.iter().chain([&sample.last_event]);
+    let events: Vec<String> = events
+        .map(|event| format!("jsonb_build_object('message_id', null, 'data', {}::jsonb)", quote(event)))
+        .collect();
+    format!(
+        "select l.run_id as run, jsonb_build_array(jsonb_build_object(
+                'n', 0, 'agentable_id', l.agentable_id, 'epoch', l.epoch, 'fence', l.epoch, 'token', :token::uuid,
+                'write_id', gen_random_uuid(), 'run_id', l.run_id,
+                'entries', jsonb_build_array(jsonb_build_object('role', 'assistant', 'content', {entry}::jsonb)),
+                'events', jsonb_build_array({events}),
+                'messages', jsonb_build_array(jsonb_build_object(
+                    'event', 1, 'id', gen_random_uuid(), 'source', 'agent', 'message_type', 'text',
+                    'content', {answer}::text, 'metadata', '{{}}'::jsonb)),
+                'is_progress', true, 'forgives_deaths', true, 'releases', true, 'ends', true, 'wakes', false,
+                'frees_a_slot', true, 'status', 'completed', 'iterations', 1, 'model', 'bound',
+                'used', array[10, 5, 0, 0, 0],
+                'call', jsonb_build_object('provider', 'bound', 'model', 'bound', 'iteration', 1,
+                    'tokens', array[10, 5, 0, 0, 0], 'reported', false))) as step
+           from houston.run_locks l where l.agentable_id = :agentable::uuid",
+        entry = quote(&sample.entry),
+        events = events.join(", "),
+        answer = quote(&workload::answer())
+    )
 }
 
 #[cfg(test)]
@@ -186,6 +191,6 @@ mod tests {
             last_event: "{}".into(),
         };
         let script = loop_script(&statements().unwrap(), &sample).unwrap();
-        assert!(script.contains("houston.commit_step(:agentable::uuid, :epoch::bigint"), "{script}");
+        assert!(script.contains("jsonb_to_recordset(:step::jsonb)"), "{script}");
     }
 }

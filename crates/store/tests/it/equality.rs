@@ -1,11 +1,12 @@
 //! Posts, claims and steps write the rows that the functions of the database wrote ([`oracle`]), in batches of any size.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry};
-use houston_domain::id::{AgentableId, MessageId, RunId};
+use houston_domain::id::{AgentableId, MessageId, RunId, WorkerId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
@@ -36,6 +37,8 @@ mod sequence;
 /// A goal of one of two users to whom the same happens.
 struct Twin {
     goal: AgentableId,
+    /// The worker that claims the goals of its user.
+    worker: WorkerId,
     claimed: Option<ClaimedRun>,
     /// The call that was started and not answered, with its message.
     open_call: Option<(String, MessageId)>,
@@ -164,7 +167,7 @@ async fn rows(pool: &PgPool, of: &[Twin]) -> Vec<String> {
     let plain = |row: &str| {
         format!(
             "regexp_replace(regexp_replace((to_jsonb({row}) - 'slot')::text, '[0-9a-f]{{8}}-?([0-9a-f]{{4}}-?){{3}}[0-9a-f]{{12}}', '#', 'g'),
-                            '\\d{{4}}-\\d\\d-\\d\\dT[0-9:.+]*', 'time', 'g')"
+                            '\\d{{4}}-\\d\\d-\\d\\dT[0-9:.+]*Z?', 'time', 'g')"
         )
     };
     let tables = [
@@ -220,16 +223,26 @@ fn learned(result: houston_store::Result<Commit>) -> String {
 }
 
 impl TestStore {
-    async fn twins(&self, count: usize) -> Vec<Twin> {
+    async fn twins(&self, pool: &PgPool, count: usize) -> Vec<Twin> {
         let first = goal(&self.store, &self.ids, self.tenant).await;
         let goals = goals_of(self, first, count).await;
-        goals.into_iter().map(|goal| Twin { goal, claimed: None, open_call: None }).collect()
+        let worker: WorkerId = self.ids.next();
+        let lives = "insert into houston.workers (id, name, alive_until)
+                     values ($1, 'equality', clock_timestamp() + interval '1 hour')";
+        sqlx::query(lives).bind(worker.0).execute(pool).await.unwrap();
+        goals.into_iter().map(|goal| Twin { goal, worker, claimed: None, open_call: None }).collect()
     }
 
     /// Claims the goal's run and reads its context.
-    async fn claim_twin(&self, store: &Store, twin: &mut Twin) -> String {
-        let (token, message) = (self.ids.next(), self.ids.next());
-        let claimed = store.claim_run(twin.goal, self.worker, token, message, CrashPolicy::default()).await;
+    async fn claim_twin(&self, pool: &PgPool, writer: Writer<'_>, twin: &mut Twin) -> String {
+        let (token, message, store) = (self.ids.next(), self.ids.next(), writer.store());
+        let crashes = CrashPolicy { grace: Duration::ZERO, ..CrashPolicy::default() };
+        let claimed = match writer {
+            Writer::Rust(store) => store.claim_run(twin.goal, twin.worker, token, message, crashes).await,
+            Writer::Functions(store) => {
+                oracle::claim(pool, store, twin.goal, (twin.worker, token, message), crashes).await
+            }
+        };
         let Some(claimed) = claimed.unwrap() else { return "not claimed".into() };
         let seen = format!(
             "{} {} {} {:?} {:?} {:?}",
@@ -270,13 +283,19 @@ impl TestStore {
                     Err(error) => panic!("{error}"),
                 }
             }
-            Act::Claim => self.claim_twin(store, twin).await,
+            Act::Claim => self.claim_twin(pool, writer, twin).await,
             Act::Cancel => {
                 let open = "select run_id from houston.run_locks where run_open and agentable_id = $1";
                 let open = sqlx::query_scalar(open).bind(twin.goal.0).fetch_optional(pool).await.unwrap();
                 let Some(run) = open else { return "nothing to cancel".into() };
                 let cancelled = store.cancel_run(self.tenant, RunId(run)).await.unwrap();
                 format!("{}", cancelled.is_some())
+            }
+            Act::Die => {
+                let dies = "update houston.run_locks set holder = gen_random_uuid()
+                             where agentable_id = $1 and holder is not null";
+                sqlx::query(dies).bind(twin.goal.0).execute(pool).await.unwrap();
+                String::new()
             }
             Act::Rest => {
                 rest(pool, twin.goal).await;
@@ -310,20 +329,15 @@ async fn rest(pool: &PgPool, goal: AgentableId) {
 /// Goals of each user.
 const GOALS: usize = 4;
 
-async fn same_rows(
-    test: &TestStore,
-    pool: &PgPool,
-    store: &Store,
-    Sequence { max_running, acts, .. }: &Sequence,
-) {
+async fn same_rows(test: &TestStore, pool: &PgPool, store: &Store, sequence: &Sequence) {
     let alone = store.clone().without_batches();
-    let (mut batched, mut single) = (test.twins(GOALS).await, test.twins(GOALS).await);
-    let mut acts = acts.iter().peekable();
+    let (mut batched, mut single) = (test.twins(pool, GOALS).await, test.twins(pool, GOALS).await);
+    let mut acts = sequence.acts.iter().peekable();
     while let Some((nth, act)) = acts.next() {
         // Acts of the same sort that follow each other, on different goals, happen at once.
         let mut group = vec![(*nth, act)];
         while let Some((nth, other)) = acts.next_if(|(nth, other)| {
-            other.goes_with(act, *max_running) && group.iter().all(|(earlier, _)| earlier != nth)
+            other.goes_with(act, sequence) && group.iter().all(|(earlier, _)| earlier != nth)
         }) {
             group.push((*nth, other));
         }

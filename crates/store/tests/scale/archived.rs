@@ -14,9 +14,10 @@ pub(crate) fn closed() -> Vec<Case> {
     let quiet = "store::session::close_quiet";
     vec![
         case("store::session::due", "200 of 100,000", &["500"], &["session_states_due"], [250, 60]),
-        case(quiet, "it is over", &[&due, kinds, "0", &none], &[], [40, 150]),
-        case(quiet, "nothing is due", &[&idle, kinds, "1800", &none], &[], [10, 30]),
-        case(quiet, "a run is open", &[&waiting, kinds, "1800", &none], &[], [10, 30]),
+        case("store::session::lock_quiet", "", &[&idle], &["run_locks_pkey"], [5, 10]),
+        case("store::session::open", "it is over", &[&due, kinds], &["history_pkey"], [10, 30]),
+        case("store::session::open", "a run is open", &[&waiting, kinds], &["history_pkey"], [10, 30]),
+        case(quiet, "it is over", &[&due, "1000000", "'session_timeout'", &none], &[], [40, 150]),
         case("store::session::close", "", &[&idle, "'reset'", &none, kinds], &["run_locks_pkey"], [40, 150]),
     ]
 }
@@ -24,7 +25,7 @@ pub(crate) fn closed() -> Vec<Case> {
 pub(crate) fn found() -> Vec<Case> {
     let (tenant, idle, user) = (id("tenant", 0), id("goal", IDLE), id("user", IDLE % USERS));
     let (session, list) = (id("session", IDLE), &["sessions_agentable_id_number_key"]);
-    let written = [&session, "'A journey.'", "2", "20", "'Where shall we go?'", "null"];
+    let written = [&session, "'A journey.'", "2", "20", "'Where shall we go?'"];
     // As if its summary were pending.
     let waits = format!("update houston.sessions set summary_due_at = now() where id = {session};");
     let given_back = format!("array[{session}::uuid]");

@@ -28,7 +28,7 @@ fn claims() -> [Case; 2] {
         "{SETTINGS}select jsonb_agg(jsonb_build_object(
                 'n', nth, 'agentable_id', l.agentable_id, 'version', l.xmin::text, 'worker_id', {}, 'token', gen_random_uuid(),
                 'slot', 100 + nth, 'content', '[]'::jsonb, 'event', '{{\"type\": \"attempt_started\"}}'::jsonb,
-                'read', 1, 'read_to', l.last_seq, 'has_more', false, 'opens_session', true)) as batch
+                'read', 1, 'read_to', l.last_seq, 'has_more', false, 'stays_awake', false, 'schedules_session', true)) as batch
            from unnest(array[{}]::uuid[]) with ordinality as g (id, nth)
            join houston.run_locks l on l.agentable_id = g.id \\gset\n",
         id("worker", WORKER),
@@ -67,23 +67,6 @@ pub(crate) fn batches() -> Vec<Case> {
            join houston.run_locks l on l.agentable_id = g.id \\gset\n",
         goals.join(", ")
     );
-    let step = format!(
-        "{}{SETTINGS}select jsonb_build_array(jsonb_build_object(
-                'n', 0, 'agentable_id', l.agentable_id, 'epoch', l.epoch, 'fence', l.epoch, 'token', l.run_token,
-                'write_id', gen_random_uuid(), 'run_id', l.run_id,
-                'entries', '[{{\"role\": \"assistant\", \"content\": []}}]'::jsonb,
-                'events', '[{{\"message_id\": null, \"data\": {{}}}}]'::jsonb,
-                'messages', jsonb_build_array(jsonb_build_object(
-                    'event', 1, 'id', gen_random_uuid(), 'source', 'agent', 'message_type', 'text', 'content', 'hi',
-                    'metadata', '{{}}'::jsonb)),
-                'is_progress', true, 'forgives_deaths', true, 'releases', true, 'ends', true, 'wakes', false,
-                'frees_a_slot', true, 'status', 'completed', 'iterations', 1, 'used', array[1, 1, 0, 0, 0],
-                'call', jsonb_build_object('provider', 'fake', 'model', 'model', 'iteration', 1,
-                    'tokens', array[1, 1, 0, 0, 0], 'cost', '0.0001', 'reported', true))) as batch
-           from houston.run_locks l where l.agentable_id = {} \\gset\n",
-        claimed(WAITING),
-        id("goal", WAITING)
-    );
     let most = u64::from(POSTS);
     let [write, read] = claims();
     vec![
@@ -94,8 +77,46 @@ pub(crate) fn batches() -> Vec<Case> {
             &["10", "10000"],
             [20 * most, 200 * most],
         ),
-        batch("store::step::batch::write", "an answer that ends", step, &["10"], [30, 200]),
+        batch("store::step::statement::write", "an answer that ends", step("[]", "[]"), &["10"], [30, 200]),
+        batch(
+            "store::step::statement::write_with_tools",
+            "an intent",
+            step(r#"[{"call_id": "1", "name": "fetch", "effect": "read"}]"#, "[]"),
+            &["10"],
+            [30, 200],
+        ),
+        batch(
+            "store::step::statement::write_with_tools",
+            "a response",
+            step("[]", r#"[{"call_id": "1", "response": {"success": true}}]"#),
+            &["10"],
+            [30, 200],
+        ),
         write,
         read,
     ]
+}
+
+/// A step that answers and ends its run, with these intents and responses.
+fn step(intents: &str, responses: &str) -> String {
+    format!(
+        "{}{SETTINGS}select jsonb_build_array(jsonb_build_object(
+                'n', 0, 'agentable_id', l.agentable_id, 'epoch', l.epoch, 'fence', l.epoch, 'token', l.run_token,
+                'write_id', gen_random_uuid(), 'run_id', l.run_id,
+                'entries', '[{{\"role\": \"assistant\", \"content\": []}}]'::jsonb,
+                'events', '[{{\"message_id\": null, \"data\": {{}}}}]'::jsonb,
+                'intents', (select coalesce(jsonb_agg(i || jsonb_build_object('message_id', gen_random_uuid())), '[]')
+                              from jsonb_array_elements('{intents}'::jsonb) i),
+                'responses', '{responses}'::jsonb, 'cells', '[]'::jsonb,
+                'messages', jsonb_build_array(jsonb_build_object(
+                    'event', 1, 'id', gen_random_uuid(), 'source', 'agent', 'message_type', 'text', 'content', 'hi',
+                    'metadata', '{{}}'::jsonb)),
+                'is_progress', true, 'forgives_deaths', true, 'releases', true, 'ends', true, 'wakes', false,
+                'frees_a_slot', true, 'status', 'completed', 'iterations', 1, 'used', array[1, 1, 0, 0, 0],
+                'call', jsonb_build_object('provider', 'fake', 'model', 'model', 'iteration', 1,
+                    'tokens', array[1, 1, 0, 0, 0], 'cost', '0.0001', 'reported', true))) as batch
+           from houston.run_locks l where l.agentable_id = {} \\gset\n",
+        claimed(WAITING),
+        id("goal", WAITING)
+    )
 }

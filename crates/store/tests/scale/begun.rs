@@ -4,7 +4,14 @@ use crate::case::{Case, IDLE, LAST_RUNS, USERS, case, id};
 
 /// Tasks, feeds and check-ins.
 pub(crate) fn all() -> Vec<Case> {
-    looked_for().into_iter().chain(check_ins()).chain(archiving()).chain(fed()).chain(checked_in()).collect()
+    looked_for()
+        .into_iter()
+        .chain(system_message())
+        .chain(check_ins())
+        .chain(archiving())
+        .chain(fed())
+        .chain(checked_in())
+        .collect()
 }
 
 /// Archiving an agentable, and taking it out again.
@@ -90,12 +97,39 @@ fn checked_in() -> Vec<Case> {
     ]
 }
 
+/// A message of Houston's own that opens a run.
+fn system_message() -> Vec<Case> {
+    let (tenant, user, idle) = (id("tenant", 0), id("user", IDLE % USERS), id("goal", IDLE));
+    let new = "gen_random_uuid()";
+    let seqs = ["1000000", "999999"];
+    let events = r#"array['{"type": "run_queued"}', '{"type": "message_posted"}']::jsonb[]"#;
+    let arguments = [
+        &idle,
+        new,
+        new,
+        seqs[0],
+        "true",
+        &tenant,
+        seqs[1],
+        "'agent_check_in'",
+        "'<agent_check_in/>'",
+        "'{}'",
+        events,
+        "true",
+        &user,
+        "10",
+    ];
+    vec![
+        case("store::system_message::is_archived", "", &[&idle, "'archived'"], &["agentables_pkey"], [5, 10]),
+        case("store::system_message::post", "to one with nothing to do", &arguments, &[], [20, 200]),
+    ]
+}
+
 /// Queries for due work, and starting it.
 fn looked_for() -> Vec<Case> {
     let (tenant, user, idle) = (id("tenant", 0), id("user", IDLE % USERS), id("goal", IDLE));
     let new = "gen_random_uuid()";
     let run = id("run", LAST_RUNS + IDLE);
-    let arguments = [&idle, new, new, "'<agent_check_in/>'", "'{}'", "'agent_check_in'", "10"];
     let ids = format!("array[{idle}]::uuid[]");
     let task = [
         new,
@@ -117,13 +151,6 @@ fn looked_for() -> Vec<Case> {
     let day = ["now() - interval '1 day'", "now() + interval '1 day'"];
     let happened = [user.as_str(), run.as_str(), day[0], day[1], "20", "500", "10"];
     vec![
-        case(
-            "store::system_message::post_system_message",
-            "to one with nothing to do",
-            &arguments,
-            &[],
-            [20, 200],
-        ),
         case("store::task::above", "", &[&idle, &run], &["agentables_pkey", "notes_by_agentable"], [20, 40]),
         case("store::task::insert", "", &task, &["run_locks_pkey", "runs_pkey"], [20, 200]),
         case(

@@ -36,12 +36,6 @@ pub(crate) const OPEN_RUNS: u32 = SeedData::LARGE.agentables * SeedData::LARGE.r
 pub(crate) const LAST_RUNS: u32 = OPEN_RUNS - SeedData::LARGE.agentables;
 /// The last `seq` of every thread after its completed runs.
 pub(crate) const SEQ: u32 = 5 * SeedData::LARGE.runs;
-/// The fairness limits: runs of a user, messages and bytes per read.
-const SHARES: [&str; 3] = ["10", "100", "262144"];
-/// A model call that was answered.
-pub(crate) const CALL: &str = r#"{"provider": "fake", "model": "model", "iteration": 1, "reported": true, "usage": {
-    "input_tokens": 1, "output_tokens": 1, "cache_read_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0,
-    "cost": "0.0001"}}"#;
 const TOKEN: &str = "'77777777-7777-7777-7777-777777777777'";
 
 pub(crate) fn id(kind: &str, number: u32) -> String {
@@ -69,73 +63,17 @@ impl Case {
 /// Takes the lock of a goal, for a commit.
 pub(crate) fn claimed(goal: u32) -> String {
     format!(
-        "select epoch, run_id from houston.claim_run({}, {}, {TOKEN}, gen_random_uuid(), 10, 100, 262144, 3, '5 s') \\gset\n",
-        id("goal", goal),
-        id("worker", WORKER)
+        "with l as (
+            update houston.run_locks set epoch = epoch + 1, run_token = {TOKEN}, holder = {worker}, wake = false,
+                   read_seq = last_seq, unread = 0
+             where agentable_id = {goal} returning run_id, user_id, epoch)
+         update houston.runs r set status = 'running', attempt = 1, epoch = l.epoch, worker_id = {worker},
+                held_for = l.user_id, slot = 1000
+           from l where r.id = l.run_id;
+         select epoch, run_id from houston.run_locks where agentable_id = {goal} \\gset\n",
+        goal = id("goal", goal),
+        worker = id("worker", WORKER)
     )
-}
-
-/// Posts another message.
-fn posted(goal: u32) -> String {
-    format!(
-        "select houston.post_message({}, {}, gen_random_uuid(), gen_random_uuid(), 'hi', null, null, null, false, 'enqueue', 10, 10000);",
-        id("tenant", 0),
-        id("goal", goal)
-    )
-}
-
-/// The arguments of a commit: an answer, a call with its intent, or a response with its results.
-fn step(what: &str, then: &str, read: bool) -> Vec<String> {
-    let (answers, calls, responds) = (what == "answer", what == "call", what == "response");
-    let list = |yes: bool, of: &str, kind: &str| {
-        if yes { format!("array[{of}]::{kind}[]") } else { format!("'{{}}'::{kind}[]") }
-    };
-    let role = if responds { "'user'" } else { "'assistant'" };
-    let cell = id("message", 0);
-    let event = r#"'{"type": "thought", "text": "hm"}'"#;
-    let ends = then == "finish";
-    let mut arguments = vec![
-        id("goal", WAITING),
-        ":epoch".to_owned(),
-        TOKEN.to_owned(),
-        "gen_random_uuid()".to_owned(),
-        list(true, role, "text"),
-        list(true, r#"'[{"type": "text", "text": "hm"}]'"#, "jsonb"),
-        list(true, event, "jsonb"),
-        list(true, "null", "uuid"),
-    ];
-    arguments.extend([
-        list(answers, "gen_random_uuid()", "uuid"),
-        list(answers, "1", "int4"),
-        list(answers, "'agent'", "text"),
-        list(answers, "'text'", "text"),
-        list(answers, "'Kyoto it is'", "text"),
-        list(answers, "'{}'", "jsonb"),
-        list(calls, "'call_1'", "text"),
-        list(calls, "'fetch'", "text"),
-        list(calls, "'read'", "text"),
-        list(calls, &cell, "uuid"),
-        list(responds, "'call_1'", "text"),
-        list(responds, r#"'{"success": true}'"#, "jsonb"),
-        list(responds, &cell, "uuid"),
-        list(responds, r#"'{"status": "done"}'"#, "jsonb"),
-    ]);
-    let event = |yes: bool| if yes { r#"'{"type": "thought", "text": "end"}'"# } else { "null" }.to_owned();
-    arguments.extend([format!("'{then}'"), read.to_string(), event(ends), event(ends)]);
-    arguments.push(if ends { "gen_random_uuid()" } else { "null" }.to_owned());
-    arguments.push(if ends { "'completed'" } else { "null" }.to_owned());
-    arguments.extend(
-        ["1", "array[1, 1, 0, 0, 0]::int8[]", "'fake/model'", "null", "null", "null"].map(str::to_owned),
-    );
-    arguments.extend(SHARES.map(str::to_owned));
-    arguments.push(":'run_id'".to_owned());
-    arguments.push(if responds { "null".to_owned() } else { format!("'{CALL}'") });
-    arguments
-}
-
-fn commit(when: &'static str, before: String, arguments: Vec<String>, [rows, blocks]: [u64; 2]) -> Case {
-    let uses = &["run_locks_pkey", "runs_pkey"];
-    Case { name: "store::step::commit", when, before, arguments, uses, rows, blocks }
 }
 
 /// Posting, claiming, committing.
@@ -155,46 +93,49 @@ fn writes() -> Vec<Case> {
         rows,
         blocks,
     };
-    let claim = |goal: &str| {
-        let claimant = [id("worker", WORKER), TOKEN.to_owned(), "gen_random_uuid()".to_owned()];
-        [goal.to_owned()]
-            .into_iter()
-            .chain(claimant)
-            .chain(SHARES.map(str::to_owned))
-            .chain(["3", "5", "array['goal']", "1800"].map(str::to_owned))
-            .collect()
-    };
-    let claiming = |when, goal, [rows, blocks]: [u64; 2]| Case {
-        name: "store::claim::run",
-        when,
-        before: String::new(),
-        arguments: claim(goal),
-        uses: &["run_locks_pkey"],
-        rows,
-        blocks,
-    };
-    // A claim that finds nothing reads about 20 blocks, sometimes one more; with the data it would grow far beyond 30.
-    vec![
+    let mut cases = vec![
         posting("to one with nothing to do", &idle, "'new'", [20, 200]),
         posting("to one with an open run", &waiting, "null", [20, 200]),
         posting("again under the same key", &idle, "'key 50000'", [20, 200]),
-        claiming("of one that waits", &waiting, [30, 200]),
-        claiming("of one that is driven", &id("goal", DRIVEN), [20, 30]),
-        claiming("of one with nothing to do", &idle, [20, 30]),
-        commit("a call and its intent", claimed(WAITING), step("call", "go_on", false), [30, 200]),
-        commit(
-            "a response, reading on",
-            claimed(WAITING) + &posted(WAITING),
-            step("response", "go_on", true),
-            [30, 200],
+        case("store::system_message::lock", "", &[&waiting], &["run_locks_pkey"], [5, 10]),
+    ];
+    cases.extend(disturbed_step());
+    cases
+}
+
+/// A step that is committed by itself, statement by statement.
+fn disturbed_step() -> Vec<Case> {
+    let (waiting, run) = (id("goal", WAITING), id("run", OPEN_RUNS + WAITING));
+    let (seq, call) = (SEQ.to_string(), "gen_random_uuid()");
+    let locks = &["run_locks_pkey"];
+    let messages = &["messages_agentable_id_seq_key"];
+    let queued = r#"'{"type": "run_queued"}'"#;
+    vec![
+        case("store::step::alone::lock", "", &[&waiting], locks, [5, 10]),
+        case("store::step::alone::read", "", &[&waiting], &["run_locks_pkey", "runs_pkey"], [10, 30]),
+        case(
+            "store::step::alone::unread",
+            "",
+            &[&waiting, &seq, "100", "262144", "true"],
+            messages,
+            [20, 40],
         ),
-        commit("an answer that ends", claimed(WAITING), step("answer", "finish", false), [30, 200]),
-        commit(
-            "an answer, a message came",
-            claimed(WAITING) + &posted(WAITING),
-            step("answer", "finish", false),
-            [30, 200],
+        case("store::step::alone::move_messages", "", &[&waiting, &seq, "1000000", &run], messages, [10, 60]),
+        case(
+            "store::step::alone::open_next_run",
+            "",
+            &[&waiting, call, "1000000", "now()", "1", queued],
+            locks,
+            [10, 80],
         ),
+        case(
+            "store::step::end::discarded_reports",
+            "",
+            &[&waiting, &seq, &seq, &run, "1000000"],
+            messages,
+            [10, 30],
+        ),
+        case("store::claim::alone::lock", "", &[&waiting], locks, [5, 10]),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! Long conversations, large results, and agentables without a title.
 
-use crate::case::{CALL, Case, DRIVEN, IDLE, OPEN_RUNS, case, id};
+use crate::case::{Case, DRIVEN, IDLE, LAST_RUNS, OPEN_RUNS, case, id};
 
 /// Cases of long conversations.
 pub(crate) fn sent() -> Vec<Case> {
@@ -56,9 +56,13 @@ pub(crate) fn sent() -> Vec<Case> {
 
 /// Cases of agentables without a title.
 pub(crate) fn unnamed() -> Vec<Case> {
-    let (idle, requested, new) = (id("goal", IDLE), id("goal", IDLE + 1), "gen_random_uuid()");
-    let call = format!("'{CALL}'");
+    let (idle, requested) = (id("goal", IDLE), id("goal", IDLE + 1));
+    let (run, new) = (id("run", LAST_RUNS + IDLE), "gen_random_uuid()");
+    let tokens = ["1", "1", "0", "0", "0"];
+    let call = [idle.as_str(), &run, new, "0.0001", "1", "'fake'", "'model'"];
+    let call: Vec<&str> = call.into_iter().chain(tokens).chain(["true"]).collect();
     vec![
+        case("store::cost::count_call", "", &call, &["agentables_pkey", "runs_pkey"], [20, 120]),
         case("store::title::request", "with a title", &[&idle, "3", "60"], &["agentables_pkey"], [10, 30]),
         case(
             "store::title::request",
@@ -76,7 +80,13 @@ pub(crate) fn unnamed() -> Vec<Case> {
             &["messages_agentable_id_seq_key"],
             [40, 60],
         ),
-        case("store::title::set", "", &[&requested, "'Tokyo'", new, &call], &["run_locks_pkey"], [20, 160])
-            .after(format!("update houston.agentables set title = '' where id = {requested};")),
+        case(
+            "store::title::set",
+            "",
+            &[&requested, "'Tokyo'", "'{}'", "'{}'"],
+            &["run_locks_pkey"],
+            [20, 160],
+        )
+        .after(format!("update houston.agentables set title = '' where id = {requested};")),
     ]
 }

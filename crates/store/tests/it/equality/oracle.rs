@@ -4,15 +4,17 @@
 //! same tables.
 
 use chrono::{DateTime, Utc};
+use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 use houston_domain::frame::MessageBlock;
-use houston_domain::id::AgentableId;
+use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, UserId, WorkerId};
+use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, RunTransition, Step};
-use houston_store::claim::Fence;
+use houston_store::claim::{ClaimedRun, CrashPolicy, Fence};
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::sweep::Due;
-use houston_store::{Error, Fairness, Result};
+use houston_store::{Error, Fairness, Result, Store};
 use serde_json::Value;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, PgPool};
@@ -40,6 +42,109 @@ struct Row {
     cancelled_by: Option<String>,
     waiting: Option<Vec<Uuid>>,
     waiting_kinds: Option<Vec<String>>,
+}
+
+/// The result of `houston.claim_run`.
+#[derive(sqlx::FromRow)]
+struct ClaimRow {
+    epoch: i64,
+    tenant_id: Uuid,
+    user_id: Uuid,
+    kind: String,
+    title: String,
+    description: String,
+    parent_id: Option<Uuid>,
+    run_id: Uuid,
+    attempt: i32,
+    iterations: i32,
+    deaths: i32,
+    claims: i32,
+    failed_attempts: i32,
+    cancel_seq: Option<i64>,
+    usage: Vec<i64>,
+    seq: i64,
+    at: DateTime<Utc>,
+    takeover: bool,
+    error_content: Option<String>,
+    error_metadata: Option<Value>,
+}
+
+/// Claims a run through the functions.
+#[expect(clippy::too_many_lines, reason = "one statement: its parameters and columns are its length")]
+pub(crate) async fn claim(
+    pool: &PgPool,
+    store: &Store,
+    agentable: AgentableId,
+    (worker, token, next_message): (WorkerId, RunToken, MessageId),
+    crashes: CrashPolicy,
+) -> Result<Option<ClaimedRun>> {
+    let fairness = store.fairness();
+    let row: Option<ClaimRow> = sqlx::query_as(
+        "select epoch, tenant_id, user_id, kind,
+                   title, description, parent_id, run_id,
+                   attempt, iterations, deaths,
+                   claims, failed_attempts, cancel_seq, usage, seq, at,
+                   takeover, error_content, error_metadata,
+                   case when attempt = 1 and kind = any ($10)
+                        then houston.turn_session($1, run_id, make_interval(secs => $11), $4) end as told
+              from houston.claim_run($1, $2, $3, $4, $5, $6, $7, $8,
+                   make_interval(secs => $9))",
+    )
+    .bind(agentable.0)
+    .bind(worker.0)
+    .bind(token.0)
+    .bind(next_message.0)
+    .bind(i32::from(fairness.max_running))
+    .bind(i32::from(fairness.read_messages))
+    .bind(i32::try_from(fairness.read_bytes).unwrap())
+    .bind(crashes.max)
+    .bind(crashes.grace.as_secs_f64())
+    .bind(&store.archiving().kinds)
+    .bind(store.archiving().settings.quiet().as_secs_f64())
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(|row| ClaimedRun {
+        fence: Fence { agentable, epoch: row.epoch, token },
+        tenant: TenantId(row.tenant_id),
+        user: UserId(row.user_id),
+        kind: row.kind,
+        title: row.title,
+        description: row.description,
+        parent: row.parent_id.map(AgentableId),
+        run: RunId(row.run_id),
+        attempt: row.attempt,
+        iterations: row.iterations,
+        deaths: row.deaths,
+        claims: row.claims,
+        failed_attempts: row.failed_attempts,
+        cancel_seq: row.cancel_seq,
+        usage: Usage {
+            input_tokens: u64::try_from(row.usage[0]).unwrap(),
+            output_tokens: u64::try_from(row.usage[1]).unwrap(),
+            cache_read_tokens: u64::try_from(row.usage[2]).unwrap(),
+            cache_write_tokens: u64::try_from(row.usage[3]).unwrap(),
+            reasoning_tokens: u64::try_from(row.usage[4]).unwrap(),
+            ..Usage::default()
+        },
+        error: row.error_content.zip(row.error_metadata).map(|(content, metadata)| ErrorMessage {
+            id: ErrorMessage::id_of(RunId(row.run_id)),
+            content,
+            metadata,
+        }),
+        next_message,
+        event: Committed {
+            seq: row.seq,
+            run_id: RunId(row.run_id),
+            at: row.at,
+            event: Event::AttemptStarted {
+                attempt: row.attempt,
+                iteration: u32::try_from(row.iterations).unwrap() + 1,
+                next_message_id: next_message,
+                takeover: row.takeover,
+            },
+            body: None,
+        },
+    }))
 }
 
 /// The arguments of `houston.commit_step` that follow from a transition.

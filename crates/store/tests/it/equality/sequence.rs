@@ -12,6 +12,8 @@ pub(crate) enum Act {
     Post(DoubleTexting),
     Claim,
     Cancel,
+    /// The worker that drives it dies.
+    Die,
     /// Nothing, for an hour.
     Rest,
     Step(Shape),
@@ -20,11 +22,12 @@ pub(crate) enum Act {
 impl Act {
     /// Whether both are of the same sort, and may happen at once. Of several claims, it is undefined which get the last
     /// slots.
-    pub(crate) fn goes_with(&self, other: &Self, max_running: u16) -> bool {
+    pub(crate) fn goes_with(&self, other: &Self, sequence: &Sequence) -> bool {
         use Act::{Claim, Post, Step};
         match (self, other) {
             (Post(_), Post(_)) | (Step(_), Step(_)) => true,
-            (Claim, Claim) => usize::from(max_running) >= GOALS,
+            // A worker drives one run at most that killed its workers, and it is undefined which.
+            (Claim, Claim) => usize::from(sequence.max_running) >= GOALS && !sequence.workers_die,
             _ => false,
         }
     }
@@ -35,13 +38,16 @@ impl Act {
 pub(crate) struct Sequence {
     pub(crate) max_running: u16,
     pub(crate) closes_sessions: bool,
+    pub(crate) workers_die: bool,
     pub(crate) acts: Vec<(usize, Act)>,
 }
 
 pub(crate) fn sequence() -> impl Strategy<Value = Sequence> {
-    let acts = proptest::collection::vec((0..GOALS, act()), 5..60);
-    (prop_oneof![Just(2), Just(10)], any::<bool>(), acts)
-        .prop_map(|(max_running, closes_sessions, acts)| Sequence { max_running, closes_sessions, acts })
+    let settings = (prop_oneof![Just(2), Just(10)], any::<bool>(), any::<bool>());
+    settings.prop_flat_map(|(max_running, closes_sessions, workers_die)| {
+        let acts = proptest::collection::vec((0..GOALS, act(workers_die)), 5..60);
+        acts.prop_map(move |acts| Sequence { max_running, closes_sessions, workers_die, acts })
+    })
 }
 
 #[derive(Debug, Clone)]
@@ -64,7 +70,7 @@ pub(crate) enum End {
     Release,
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn act(workers_die: bool) -> impl Strategy<Value = Act> {
     let texting = prop_oneof![
         4 => Just(DoubleTexting::Enqueue),
         1 => Just(DoubleTexting::Interrupt),
@@ -91,6 +97,7 @@ fn act() -> impl Strategy<Value = Act> {
         5 => Just(Act::Claim),
         1 => Just(Act::Cancel),
         1 => Just(Act::Rest),
+        2 => Just(if workers_die { Act::Die } else { Act::Claim }),
         6 => shape.prop_map(Act::Step)
     ]
 }

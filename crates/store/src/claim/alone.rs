@@ -1,0 +1,171 @@
+//! Claiming a run by itself: under its locks, so that what is decided is still true when it is written.
+
+use houston_domain::claim::{CrashLimit, Decision, Start, decide};
+use houston_domain::id::SessionId;
+use sqlx::PgConnection;
+
+use super::batch::{ClaimRequest, Claims, lowest_slot};
+use super::read::Candidate;
+use super::turn::{Session, turn};
+use super::write::ClaimRow;
+use super::{ClaimedRun, CrashPolicy};
+use crate::error::{Error, Result};
+use crate::pool::Store;
+
+impl Store {
+    /// Claims a run by itself.
+    pub(super) async fn claim_alone(
+        &self,
+        request: ClaimRequest,
+        crashes: CrashPolicy,
+    ) -> Result<Option<ClaimedRun>> {
+        let claims = Claims { fairness: self.fairness, archiving: std::sync::Arc::clone(&self.archiving) };
+        let mut tx = self.pool.begin().await?;
+        // Decided before any lock is taken, so that many hints for a user at the limit cause reads only.
+        let candidate = claims.candidate(&mut tx, request).await?;
+        if candidate.is_none_or(|candidate| claims.decide(&candidate, request.crashes) == Decision::Refused) {
+            return Ok(None);
+        }
+        lock(&mut tx, request).await?;
+        let Some(candidate) = claims.candidate(&mut tx, request).await? else { return Ok(None) };
+        let start = match claims.decide(&candidate, request.crashes) {
+            Decision::Refused => return Ok(None),
+            Decision::Doubted => {
+                postpone(&mut tx, request, Some(crashes.grace.as_secs_f64())).await?;
+                tx.commit().await?;
+                return Ok(None);
+            }
+            Decision::Started(start) => start,
+        };
+        if start.is_suspect && drives_other_suspect(&mut tx, request, crashes.max).await? {
+            // Without a holder, the next sweep finds it.
+            postpone(&mut tx, request, None).await?;
+            tx.commit().await?;
+            return Ok(None);
+        }
+        let claimed = claims.claim_candidate(&mut tx, request, candidate, &start).await?;
+        tx.commit().await?;
+        Ok(claimed)
+    }
+}
+
+impl Claims {
+    async fn candidate(
+        &self,
+        connection: &mut PgConnection,
+        request: ClaimRequest,
+    ) -> Result<Option<Candidate>> {
+        Ok(self.read(connection, &[request]).await?.into_iter().next().flatten())
+    }
+
+    fn decide(&self, candidate: &Candidate, crashes: CrashLimit) -> Decision {
+        decide(&candidate.claimable, candidate.free_slots, self.fairness.read_limits(), crashes)
+    }
+
+    /// Writes the claim with all that belongs to it; `None` if the present holder turns out to be alive.
+    async fn claim_candidate(
+        &self,
+        connection: &mut PgConnection,
+        request: ClaimRequest,
+        candidate: Candidate,
+        start: &Start,
+    ) -> Result<Option<ClaimedRun>> {
+        let slot = lowest_slot(|slot| candidate.slots.contains(&slot));
+        let row = ClaimRow::of(0, &request, &candidate, start, slot)
+            .map_err(|error| Error::Database(sqlx::Error::Encode(error.into())))?;
+        let Some(claimed) = self.claim(connection, &[row]).await?.into_iter().next() else { return Ok(None) };
+        if let (true, Some(to)) = (start.moves_messages, start.read_to) {
+            sqlx::query!(
+                "-- store::claim::alone::move_messages
+                update houston.messages m set run_id = k.run_id
+                  from houston.run_locks k
+                 where k.agentable_id = $1 and m.agentable_id = $1 and houston.is_for_agent(m.source) and m.seq <= $2
+                   and m.seq >= $3 and m.run_id <> k.run_id",
+                request.agentable.0,
+                to,
+                candidate.claimable.unread.first().map_or(to, |first| first.seq)
+            )
+            .execute(&mut *connection)
+            .await?;
+        }
+        let session = Session {
+            last_entry: candidate.last_entry,
+            close_reason: candidate.close_reason.clone(),
+            id: SessionId(request.next_message.0),
+            quiet: self.archiving.settings.quiet().as_secs_f64(),
+        };
+        let run = candidate.claimed(start, &claimed);
+        if !start.turn.is_plain() {
+            turn(connection, &run, start.turn, &session).await?;
+        }
+        Ok(Some(run))
+    }
+}
+
+/// Takes the lock's row, and the lock that serialises the claims of the user until their commit. Locks with a single key
+/// belong to the workers' leases.
+async fn lock(connection: &mut PgConnection, request: ClaimRequest) -> Result<()> {
+    let user = sqlx::query_scalar!(
+        "-- store::claim::alone::lock
+        select user_id from houston.run_locks where agentable_id = $1 for no key update",
+        request.agentable.0
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "-- store::claim::alone::lock_user
+        select pg_advisory_xact_lock(1, hashtext($1::uuid::text))::text as locked",
+        user
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(())
+}
+
+/// Whether the worker holds another run that will be given up at its next death. Serialises the claims of such runs by
+/// one worker.
+async fn drives_other_suspect(
+    connection: &mut PgConnection,
+    request: ClaimRequest,
+    max: i32,
+) -> Result<bool> {
+    sqlx::query!(
+        "-- store::claim::alone::lock_worker
+        select pg_advisory_xact_lock(2, hashtext($1::uuid::text))::text as locked",
+        request.worker.0
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    let other = sqlx::query_scalar!(
+        r#"-- store::claim::alone::other_suspect
+        select exists (select from houston.run_locks k
+                        where k.died_with <> '{}' and cardinality(k.died_with) >= $3 - 1 and k.holder = $2
+                          and k.agentable_id <> $1) as "exists!""#,
+        request.agentable.0,
+        request.worker.0,
+        max
+    );
+    Ok(other.fetch_one(connection).await?)
+}
+
+/// Releases the lock of a dead holder and counts the death. `wait`: seconds until the run may be claimed again, if not
+/// at once.
+async fn postpone(connection: &mut PgConnection, request: ClaimRequest, wait: Option<f64>) -> Result<()> {
+    sqlx::query!(
+        "-- store::claim::alone::postpone
+        with lock as (
+            update houston.run_locks k
+               set died_with = case when k.holder is null then k.died_with else k.died_with || k.holder end,
+                   holder = null, wake = true,
+                   next_attempt_at = case when $2::float8 is null then k.next_attempt_at
+                                          else clock_timestamp() + make_interval(secs => $2) end
+             where k.agentable_id = $1
+            returning k.run_id)
+        update houston.runs r set held_for = null from lock l where r.id = l.run_id and r.held_for is not null",
+        request.agentable.0,
+        wait
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
