@@ -49,41 +49,24 @@
 //! SQL (`store`), HTTP (`api`), the queue (`queue`), leases (`worker`), retries of a single model call (`llm`).
 //!
 //! # Add a step kind
-//! Add a variant to `AgentRun`'s `Next`, handle it in [`drive`], and commit it through `commit`.
+//! Add a variant to `AgentRun`'s `Next`, handle it in `run::driver`, and commit it through the `Journal`.
 
-mod agents;
-mod answering_agent;
-mod archive;
-mod commit;
-mod compress;
+pub mod background;
 pub mod config;
-mod conversation;
 pub mod drive;
 pub mod engine;
 pub mod error;
-mod failure;
 pub mod holder;
-mod intervention;
-mod large_result;
 pub mod live;
-mod model_call;
 pub mod prompt;
-mod release;
-mod route;
-mod rules;
-mod run_driver;
-pub mod setups;
-mod side_model;
-mod spending;
-mod task;
-mod title;
-mod tool_call;
-mod turn;
+mod run;
+pub mod setup;
 
-pub use agents::{MakeModel, ROUTING};
 pub use config::Config;
-pub use drive::DriveOutcome;
-pub use engine::{Engine, Parts, Setup, SetupError};
+pub use engine::{Engine, Parts};
 pub use holder::Holder;
 pub use live::LiveRuns;
-pub use setups::Setups;
+pub use run::driver::DriveOutcome;
+pub use setup::agents::{MakeModel, ROUTING};
+pub use setup::kinds::Setups;
+pub use setup::{Setup, SetupError};

@@ -37,7 +37,7 @@ impl Archive {
         let every = self.every();
         loop {
             match self.store.claim_tick(SESSION_ARCHIVE, every, Tick::Latest).await {
-                Ok(true) => match self.engine.close_quiet_sessions().await {
+                Ok(true) => match self.engine.sessions().close_quiet().await {
                     Ok(0) => {}
                     Ok(closed) => tracing::debug!(closed, "closed sessions"),
                     Err(error) => {
@@ -58,7 +58,7 @@ impl Archive {
         let at_once =
             usize::try_from(self.store.archiving().settings.summaries_at_once).unwrap_or(usize::MAX);
         loop {
-            match self.engine.write_summaries(&self.stop).await {
+            match self.engine.sessions().write_summaries(&self.stop).await {
                 Ok(taken) if taken >= at_once && !self.stop.is_cancelled() => continue,
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "could not summarise closed sessions; trying again"),

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Writes titles until stopped.
 pub(crate) async fn run(engine: Arc<Engine>, stop: CancellationToken) {
-    let config = engine.title_config();
+    let config = engine.titles().config();
     let mut sweep = tokio::time::interval(Duration::from_secs(config.sweep_s.max(1)));
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let at_once = usize::try_from(config.batch).unwrap_or(1).max(1);
@@ -32,7 +32,7 @@ pub(crate) async fn run(engine: Arc<Engine>, stop: CancellationToken) {
 }
 
 async fn find(engine: &Engine, agentable: Option<AgentableId>) {
-    if let Err(error) = engine.find_titles(agentable).await {
+    if let Err(error) = engine.titles().write(agentable).await {
         tracing::warn!(%error, "could not set a title; a later sweep does");
     }
 }

@@ -19,7 +19,7 @@ use super::sections::profile::profile;
 use super::sections::time::time;
 use super::sections::tools::tools;
 use super::sections::workspace::workspace;
-use crate::engine::Setup;
+use crate::setup::Setup;
 
 /// Everything a prompt is composed from.
 #[derive(Clone, Copy)]

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `database.rs` | `migrations/functions/{post_message,claim_run}.sql`; `store/src/{run,sweep,lease,record}.rs` |
 //! | `step.rs` | `migrations/functions/commit_step.sql`, `store/src/step.rs` |
-//! | `worker.rs` | `engine/src/{run_driver,drive,turn,tool_call,release,commit}.rs`, `domain/src/agent/mod.rs` |
+//! | `worker.rs` | `engine/src/drive.rs`, `engine/src/run/{driver,tool_runner,journal}`, `domain/src/agent/mod.rs` |
 //! | `action.rs`, `protocol.rs` | which actions are possible and what they do: `worker/src/{worker,sweep,reaper,lease}.rs`, clients, time, faults |
 //!
 //! * Messages: posted at any time; their hint is lost (flush), duplicated, late, or finds the lock taken.

@@ -197,7 +197,7 @@ fn agent_without_send_message_gets_other_guidelines() {
     let (kind, context, all) = (goal(), RunContext::default(), offer());
     let without: Vec<String> = ["list_notes", "read_note"].map(str::to_owned).to_vec();
     for (offer, reply) in [(all.limited_to(&without), Reply::Text), (all, Reply::SendMessage)] {
-        assert_eq!(crate::engine::reply_of(kind.reply, &offer), reply);
+        assert_eq!(crate::setup::reply_of(kind.reply, &offer), reply);
         let input = PromptInput {
             agent_type: &kind,
             reply,

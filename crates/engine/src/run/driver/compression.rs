@@ -1,0 +1,267 @@
+//! Compression: when a history exceeds its token budget, a cheap model summarises its beginning, and from then on the summary
+//! is sent instead. [`houston_domain::compression`] decides what is replaced.
+//!
+//! A compression is committed behind the fence before the next model call, so a later crash does not repeat it. As long as
+//! the history fits, the only cost is one addition per entry.
+
+mod transcript;
+
+use std::pin::pin;
+use std::time::Duration;
+
+use houston_domain::agent::budget::Spent;
+use houston_domain::agent::token_budget::HistoryBudget;
+use houston_domain::compression::{self, CompressionReason, TailPolicy, TokenEstimate};
+use houston_domain::event::Event;
+use houston_domain::history::{Block, Entry};
+use houston_domain::model::Usage;
+use houston_domain::step::RunTransition;
+use houston_llm::tokens;
+use houston_store::compression::{Metrics, NewCompression};
+
+use super::RunDriver;
+use crate::background::side_model::{Answered, Question};
+use crate::error::Interrupted;
+use crate::run::journal::{Journal, Rows};
+use crate::run::storage::{RunStorage, RunTransaction};
+
+/// Estimated tokens of the text around a summary.
+const AROUND_SUMMARY: u64 = 80;
+
+/// Estimated tokens of a history. Each entry is estimated once.
+#[derive(Debug, Default)]
+pub(super) struct Sizes {
+    estimates: Vec<TokenEstimate>,
+    /// Tokens of system prompt, tools and system context.
+    preamble: Option<u64>,
+    /// The iteration before which a compression was tried.
+    tried: Option<u32>,
+    /// Whether the provider refused the current history as too long.
+    pub(super) was_refused: bool,
+}
+
+fn estimate(entry: &Entry) -> TokenEstimate {
+    let is_result = |block: &&Block| matches!(block, Block::ToolResult { .. });
+    let tokens = tokens::of_entries(std::slice::from_ref(entry));
+    let results = entry.content.iter().filter(is_result).count();
+    let tool_results = if results == 0 {
+        0
+    } else if results == entry.content.len() {
+        tokens
+    } else {
+        tokens::of_entries(&[Entry::user(entry.content.iter().filter(is_result).cloned().collect())])
+    };
+    TokenEstimate { tokens, tool_results }
+}
+
+impl<S: RunStorage> RunDriver<'_, S> {
+    /// Whether the history exceeds its token budget. `tokens` is the estimate of the whole request.
+    pub(super) fn exceeds_token_budget(&mut self, tokens: u64) -> bool {
+        let budget = self.setup.tokens;
+        let answer = u64::from(self.setup.policy.limits.max_output_tokens);
+        let room = budget.history_budget(0, answer, self.setup.window);
+        // If the whole request fits into the smallest part, no part can be too long.
+        if tokens <= room.history.min(room.tool_results)
+            || self.sizes.tried == Some(self.journal.open_iteration)
+        {
+            return false;
+        }
+        let room = self.history_budget();
+        !self.history_tokens(tokens).fits(room)
+    }
+
+    /// Tokens the history may have.
+    fn history_budget(&mut self) -> HistoryBudget {
+        let frame = self.preamble_tokens();
+        let answer = u64::from(self.setup.policy.limits.max_output_tokens);
+        self.setup.tokens.history_budget(frame, answer, self.setup.window)
+    }
+
+    /// Tokens of system prompt, tools and system context, estimated once. Warns if they exceed their share.
+    fn preamble_tokens(&mut self) -> u64 {
+        if let Some(known) = self.sizes.preamble {
+            return known;
+        }
+        let frame = self.model.preamble_tokens(self.tools.offer());
+        let share = self.setup.tokens.system;
+        if frame > share {
+            let kind = &self.setup.agent_type.kind;
+            tracing::warn!(
+                kind,
+                frame,
+                share,
+                "prompt and tools have more tokens than budget_tokens.system: the history gets less"
+            );
+        }
+        self.sizes.preamble = Some(frame);
+        frame
+    }
+
+    /// Tokens of the history, if the whole request has `tokens`: that number relies on the provider's counts, which are better
+    /// than the sum of estimates.
+    fn history_tokens(&mut self, tokens: u64) -> TokenEstimate {
+        let history = self.run.history();
+        let known = self.sizes.estimates.len().min(history.len());
+        self.sizes.estimates.truncate(known);
+        self.sizes.estimates.extend(history[known..].iter().map(estimate));
+        let frame = self.preamble_tokens();
+        let sum = TokenEstimate::sum(&self.sizes.estimates);
+        TokenEstimate { tokens: tokens.saturating_sub(frame), ..sum }
+    }
+
+    /// Replaces the beginning of the history by a summary. Returns whether it did: it does not if that would save too little,
+    /// or if the drive is ending.
+    pub(super) async fn compress(
+        &mut self,
+        reason: CompressionReason,
+        tokens: u64,
+    ) -> Result<bool, Interrupted> {
+        self.sizes.tried = Some(self.journal.open_iteration);
+        let weight = self.history_tokens(tokens);
+        let config = self.journal.services.config.context.compression;
+        let room = match reason {
+            CompressionReason::Budget => self.history_budget(),
+            // The provider's limit is unknown, but lower than this: aim at half.
+            CompressionReason::ContextLength => {
+                let (room, half) = (self.history_budget(), weight.tokens / 2);
+                HistoryBudget { history: room.history.min(half), tool_results: room.tool_results.min(half) }
+            }
+        };
+        let summary_tokens = u64::from(config.summary_tokens);
+        let policy = TailPolicy {
+            turns: config.keep_turns,
+            budget: room.share(config.target_percent, summary_tokens + AROUND_SUMMARY),
+            min_gain: if reason == CompressionReason::Budget { 2 * summary_tokens } else { 1 },
+        };
+        let Some(at) = compression::cut_position(self.run.history(), &self.sizes.estimates, &policy) else {
+            return Ok(false);
+        };
+        let Some((summary, answered)) = self.summarise(at).await? else { return Ok(false) };
+        Box::pin(self.apply_compression(reason, tokens, at, summary, answered)).await?;
+        Ok(true)
+    }
+
+    /// The summary of the first `at` entries, and the model's answer if a model wrote it. `None` when the drive is ending: the
+    /// next step finds the reason again.
+    async fn summarise(&self, at: usize) -> Result<Option<(String, Option<Answered>)>, Interrupted> {
+        let config = self.journal.services.config.context.compression;
+        let (replaced, mark) = (&self.run.history()[..at], &self.journal.mark);
+        let question = Question {
+            instructions: transcript::INSTRUCTIONS,
+            text: transcript::of(replaced, config.read_chars, mark),
+            max_output_tokens: config.summary_tokens,
+            within: Duration::from_secs(config.timeout_s),
+        };
+        let asking = pin!(ask(&self.journal, question));
+        let Ok(answered) = self.journal.signals.until_stopped(asking).await? else { return Ok(None) };
+        let answered = answered?;
+        let bytes = usize::try_from(config.summary_tokens).unwrap_or(usize::MAX).saturating_mul(4);
+        let said = answered.as_ref().map(|answered| answered.text.clone());
+        let mut summary = said.unwrap_or_else(|| transcript::extract(replaced, bytes, mark));
+        // The message the run works on must not depend on the quality of the summary.
+        if !self.run.history()[at..].iter().any(|entry| transcript::is_message(entry, mark))
+            && let Some(message) = transcript::last_message(replaced, config.read_chars, mark)
+        {
+            summary.push_str(&message);
+        }
+        houston_domain::storable::storable(&mut summary);
+        Ok(Some((summary, answered)))
+    }
+
+    /// Commits the compression and applies it to the state machine.
+    async fn apply_compression(
+        &mut self,
+        reason: CompressionReason,
+        tokens_before: u64,
+        at: usize,
+        summary: String,
+        answered: Option<Answered>,
+    ) -> Result<(), Interrupted> {
+        let entry = compression::summary_entry(&summary, &self.journal.mark);
+        let weight = estimate(&entry);
+        let kept = TokenEstimate::sum(&self.sizes.estimates[at..]).tokens;
+        let entries_before = self.run.history().len();
+        let metrics = Metrics {
+            entries_before,
+            entries_after: entries_before - at + 1,
+            tokens_before,
+            tokens_after: self.preamble_tokens() + weight.tokens + kept,
+        };
+        let usage = answered.as_ref().map_or(Usage::default(), |answered| answered.call.usage);
+        let new = NewCompression {
+            id: self.journal.services.ids.next(),
+            remaining_entries: entries_before - at,
+            run_entries: self.run.own_entries(),
+            summary,
+            reason,
+            metrics,
+            model: answered.as_ref().map(|answered| answered.model()),
+            cost: usage.cost,
+        };
+        let mut step = self.journal.step(usage, RunTransition::Continue { read: false, event: None });
+        step.call = answered.map(|answered| answered.in_iteration(self.journal.open_iteration));
+        step.events.push(Event::ContextCompressed {
+            compression_id: new.id,
+            reason,
+            entries_before,
+            entries_after: metrics.entries_after,
+            tokens_before,
+            tokens_after: metrics.tokens_after,
+            model: new.model.clone(),
+        });
+        if step.call.is_some() {
+            self.journal.add_usage(usage);
+        }
+        let rows = write(&self.journal, &new).await?;
+        self.journal.commit_with_rows(rows, step, &new).await?;
+        tracing::info!(run = %self.journal.run(), ?reason, ?metrics, "conversation compressed");
+        self.run.replace_prefix_with_summary(at, entry);
+        self.sizes.estimates.splice(..at, [weight]);
+        self.model.forget_counts();
+        Ok(())
+    }
+}
+
+impl<S: RunStorage> Rows<S> for NewCompression {
+    async fn write(&self, journal: &Journal<'_, S>) -> Result<Option<S::Transaction>, Interrupted> {
+        write(journal, self).await.map(Some)
+    }
+}
+
+/// Writes the compression in a transaction behind the fence.
+async fn write<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    new: &NewCompression,
+) -> Result<S::Transaction, Interrupted> {
+    journal.retrying(|_| try_write(journal, new)).await
+}
+
+async fn try_write<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    new: &NewCompression,
+) -> houston_store::Result<S::Transaction> {
+    let mut rows = journal.begin().await?;
+    rows.compress(journal.owner, new).await?;
+    Ok(rows)
+}
+
+/// Asks the model that summarises. `None` when there is none or the call fails: the caller uses an extract.
+async fn ask<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    question: Question<'_>,
+) -> Result<Option<Answered>, Interrupted> {
+    let Some(model) = &journal.services.summaries else { return Ok(None) };
+    let (agentable, run, budget) = (journal.agentable(), journal.run(), journal.services.config.budget);
+    let spent = if budget.is_set() {
+        journal.retrying(|storage| storage.spent(agentable, run)).await?
+    } else {
+        Spent::default()
+    };
+    match model.ask(question, (&budget, &spent), journal.now()).await {
+        Ok(answered) => Ok(Some(answered)),
+        Err(reason) => {
+            tracing::info!(%run, %reason, "no model summarised this conversation: using an extract");
+            Ok(None)
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What an attempt starts from: the context of its run, read from Postgres.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::agent::AgentRun;
+use houston_domain::agent::step::Next;
+use houston_domain::agentable::cache_key;
+use houston_domain::compression;
+use houston_domain::local_time::parse_zone;
+use houston_store::claim::ClaimedRun;
+use houston_store::run_context::RunContext;
+
+use super::RunDriver;
+use super::answering_agent::{AnsweringAgent, answering_agent};
+use super::compression::Sizes;
+use crate::config::{ContextConfig, TitleConfig};
+use crate::error::Interrupted;
+use crate::live::{LiveRun, Registration};
+use crate::prompt::compose::{compose, offers};
+use crate::run::journal::Journal;
+use crate::run::model_turn::ModelTurn;
+use crate::run::storage::RunStorage;
+use crate::run::tool_runner::ToolRunner;
+use crate::setup::{Setup, for_run};
+
+/// What follows from the run's context.
+struct Loaded {
+    setup: Arc<Setup>,
+    answered_by: AnsweringAgent,
+    model: ModelTurn,
+    tools: ToolRunner,
+    run: AgentRun,
+}
+
+impl<'e, S: RunStorage> RunDriver<'e, S> {
+    /// `kind` is the setup of the agentable's kind.
+    pub(super) async fn load(
+        mut journal: Journal<'e, S>,
+        claimed: ClaimedRun,
+        registration: Registration,
+        kind: Arc<Setup>,
+    ) -> Result<Self, Interrupted> {
+        let loaded = load(&mut journal, &claimed, &registration.live, kind).await?;
+        let Loaded { setup, answered_by, model, tools, run } = loaded;
+        let wants_title = claimed.title.is_empty() && setup.agent_type.titles;
+        let sizes = Sizes::default();
+        let mut driver = Self {
+            journal,
+            model,
+            tools,
+            run,
+            claimed,
+            registration,
+            setup,
+            answered_by,
+            sizes,
+            wants_title,
+        };
+        driver.request_title().await?;
+        Ok(driver)
+    }
+
+    /// Reads the run's state from Postgres again, after a commit whose response was lost.
+    pub(super) async fn reload(&mut self) -> Result<(), Interrupted> {
+        let agentable = self.journal.agentable();
+        if let Some(open) = self.journal.retrying(|storage| storage.open_message(agentable)).await? {
+            self.journal.next_message = open;
+        }
+        let kind = self.journal.services.setup(&self.claimed.kind).unwrap_or(&self.setup).clone();
+        let loaded = load(&mut self.journal, &self.claimed, &self.registration.live, kind).await?;
+        let Loaded { setup, answered_by, model, tools, run } = loaded;
+        (self.setup, self.answered_by, self.model, self.tools, self.run) =
+            (setup, answered_by, model, tools, run);
+        self.sizes = Sizes::default();
+        // An iteration stays open until all of its tools have returned.
+        let tools_open = matches!(self.run.next(self.journal.now()), Next::CallTools(_));
+        self.journal.open_iteration = self.run.iterations() + u32::from(!tools_open);
+        Ok(())
+    }
+
+    /// Requests a title for the agentable if it has none and its user has written enough messages.
+    async fn request_title(&mut self) -> Result<(), Interrupted> {
+        if !self.wants_title {
+            return Ok(());
+        }
+        let TitleConfig { after_messages, timeout_s, .. } = self.journal.services.config.context.titles;
+        let agentable = self.journal.agentable();
+        // Other workers look for it after the time in which this worker should be done.
+        let patience = Duration::from_secs(timeout_s * 2);
+        self.wants_title = self
+            .journal
+            .retrying(|storage| storage.request_title(agentable, i64::from(after_messages), patience))
+            .await?;
+        Ok(())
+    }
+}
+
+async fn load<S: RunStorage>(
+    journal: &mut Journal<'_, S>,
+    claimed: &ClaimedRun,
+    live: &Arc<LiveRun>,
+    kind: Arc<Setup>,
+) -> Result<Loaded, Interrupted> {
+    let (agentable, run) = (journal.agentable(), journal.run());
+    let ContextConfig { notes, prompt: limits, .. } = &journal.services.config.context;
+    let context = journal.retrying(|storage| storage.context(agentable, run, *notes, limits)).await?;
+    let (answered_by, setup) = answering_agent(journal, claimed, &context, kind).await?;
+    if claimed.attempt > 1 {
+        let cost = journal.retrying(|storage| storage.cost_of_run(run)).await?;
+        journal.set_cost(cost);
+    }
+    let most = setup.policy.limits.max_duration_s + journal.services.config.watchdog.grace_s;
+    journal.signals.watchdog = journal.claimed_at() + Duration::from_secs(most);
+    let setup = for_run(&setup, &context.setting);
+    Ok(loaded(journal, claimed, Arc::clone(live), context, answered_by, setup))
+}
+
+fn loaded<S: RunStorage>(
+    journal: &mut Journal<'_, S>,
+    ClaimedRun { title, description, .. }: &ClaimedRun,
+    live: Arc<LiveRun>,
+    context: RunContext,
+    answered_by: AnsweringAgent,
+    setup: Arc<Setup>,
+) -> Loaded {
+    let (now, agentable) = (journal.now(), journal.agentable());
+    let offers = offers(&setup, &context);
+    let most_chars = journal.services.config.context.prompt_chars;
+    let prompt = compose(&setup, &offers[0], title, description, &context, now, most_chars);
+    if !prompt.left_out.is_empty() {
+        tracing::debug!(%agentable, left_out = ?prompt.left_out, "the prompt was cut to prompt_chars");
+    }
+    let (system, system_context) = (prompt.parts(), prompt.system_context());
+    let model = ModelTurn::new(Arc::clone(&setup), live, cache_key(agentable), system, system_context);
+    let zone = parse_zone(&context.user.time_zone);
+    let tools = ToolRunner::new(Arc::clone(&setup), offers, context.has_results, zone);
+    journal.mark = context.mark;
+    let mut run = AgentRun::resume(setup.policy, context.history, context.run_entries, now);
+    if let Some(summary) = &context.summary {
+        let summary = compression::summary_entry(summary, &journal.mark);
+        run.replace_prefix_with_summary(context.summarised_entries, summary);
+    }
+    Loaded { setup, answered_by, model, tools, run }
+}

@@ -1,0 +1,209 @@
+//! [`RunDriver`]: the loop that drives one claimed run. [`AgentRun`] says what is next; [`ModelTurn`] and [`ToolRunner`] do
+//! it, and the [`Journal`] commits it.
+
+mod answering_agent;
+mod compression;
+mod ending;
+mod failure;
+mod load;
+mod routing;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::agent::AgentRun;
+use houston_domain::agent::step::Next;
+use houston_domain::error_message::{ErrorMessage, user_text};
+use houston_domain::event::Live;
+use houston_domain::run::RunStatus;
+use houston_domain::step::Step;
+use houston_queue::Lane;
+use houston_store::claim::ClaimedRun;
+use houston_store::step::CommittedStep;
+
+use self::answering_agent::AnsweringAgent;
+use self::compression::Sizes;
+use crate::error::Interrupted;
+use crate::holder::Holder;
+use crate::live::Registration;
+use crate::run::journal::{Journal, show_error};
+use crate::run::model_turn::ModelTurn;
+use crate::run::services::Services;
+use crate::run::signals::Signals;
+use crate::run::storage::RunStorage;
+use crate::run::tool_runner::ToolRunner;
+use crate::setup::Setup;
+
+/// How a drive ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriveOutcome {
+    /// There was nothing to claim: another worker has the lock, no run is open, or its retry is not due.
+    NotClaimed,
+    /// The run ended with this status.
+    Ended(RunStatus),
+    /// The run failed and has another attempt.
+    Retrying {
+        /// The time until that attempt is due, by the database's clock.
+        after: Duration,
+        /// The lane of the agentable's kind.
+        lane: Lane,
+    },
+    /// The run was released; another worker continues it.
+    HandedOver,
+    /// The lock was lost; the worker that has it continues the run.
+    Lost,
+}
+
+/// Whether the drive goes on, or how it ended.
+type Flow = Result<ControlFlow<DriveOutcome>, Interrupted>;
+
+/// A run that was driven as far as this worker could.
+pub(crate) struct Driven {
+    pub(crate) outcome: DriveOutcome,
+    /// Whether the run has ended and its agentable needs a title.
+    pub(crate) wants_title: bool,
+}
+
+/// One claimed run while this worker drives it.
+pub(crate) struct RunDriver<'e, S> {
+    journal: Journal<'e, S>,
+    model: ModelTurn,
+    tools: ToolRunner,
+    run: AgentRun,
+    claimed: ClaimedRun,
+    registration: Registration,
+    /// The setup of the agent that answers, limited to what this run may do.
+    setup: Arc<Setup>,
+    answered_by: AnsweringAgent,
+    /// Estimated tokens of the history, entry by entry.
+    sizes: Sizes,
+    /// Whether a title is requested for the agentable.
+    wants_title: bool,
+}
+
+/// Drives a claimed run to its end, its next attempt, or a hand-over.
+///
+/// # Errors
+/// [`Interrupted::Lost`] when the lock is lost, [`Interrupted::Store`] when Postgres refuses a statement. The caller releases
+/// the lock.
+pub(crate) async fn drive_claimed<S: RunStorage>(
+    storage: &S,
+    services: &Services,
+    holder: &Holder,
+    mut claimed: ClaimedRun,
+) -> Result<Driven, Interrupted> {
+    let registration = services.live.register(claimed.fence.agentable, claimed.run, services.bus.clone());
+    let cancel = registration.live.cancel.clone();
+    if claimed.cancel_seq.is_some() {
+        cancel.cancel();
+    }
+    let signals = Signals::new(holder, cancel, &services.config);
+    let journal = Journal::new(storage, services, holder, signals, &mut claimed);
+    let Some(kind) = services.setup(&claimed.kind).cloned() else {
+        return Box::pin(refuse(journal, &claimed.kind)).await;
+    };
+    let mut driver = Box::pin(RunDriver::load(journal, claimed, registration, kind)).await?;
+    let mut first = true;
+    loop {
+        match driver.drive_until_end(first).await {
+            Err(Interrupted::Landed) => {
+                if !driver.journal.is_held().await? {
+                    return Ok(Driven { outcome: DriveOutcome::HandedOver, wants_title: false });
+                }
+                Box::pin(driver.reload()).await?;
+            }
+            Ok(outcome) => {
+                let ended = matches!(outcome, DriveOutcome::Ended(_));
+                return Ok(Driven { outcome, wants_title: driver.wants_title && ended });
+            }
+            Err(interrupted) => return Err(interrupted),
+        }
+        first = false;
+    }
+}
+
+/// Ends a run whose kind has no agent type in this process, with an error message in its thread.
+async fn refuse<S: RunStorage>(mut journal: Journal<'_, S>, kind: &str) -> Result<Driven, Interrupted> {
+    const CODE: &str = "UNKNOWN_KIND";
+    tracing::error!(kind, "no agent type of this name: add jobs/agents/<kind>.toml");
+    let text = format!("There is no agent type `{kind}`: its file is missing in jobs/agents.");
+    let status = RunStatus::Failed;
+    let mut step = journal.next_step();
+    show_error(&mut step, &ErrorMessage::permanent(journal.run(), CODE, user_text(CODE)));
+    step.transition = journal.terminated(status, Some(CODE.to_owned()), Some(text));
+    match journal.commit(step).await {
+        // Only the response was lost. Streams read the events from Postgres.
+        Err(Interrupted::Landed) => journal.services.bus.publish(journal.agentable(), Live::Nudge),
+        done => drop(done?),
+    }
+    Ok(Driven { outcome: DriveOutcome::Ended(status), wants_title: false })
+}
+
+impl<S: RunStorage> RunDriver<'_, S> {
+    /// Executes steps until the run ends, waits for a retry, or is released. `first` is false when
+    /// it is called again after a reload.
+    async fn drive_until_end(&mut self, first: bool) -> Result<DriveOutcome, Interrupted> {
+        if first && let ControlFlow::Break(outcome) = Box::pin(self.begin()).await? {
+            return Ok(outcome);
+        }
+        loop {
+            if self.journal.signals.is_lost() {
+                return Err(Interrupted::Lost);
+            }
+            if self.journal.signals.is_cancelled() {
+                return Box::pin(self.cancel()).await;
+            }
+            let flow = match self.run.next(self.journal.now()) {
+                Next::CallModel if self.journal.signals.is_draining() => {
+                    return Box::pin(self.hand_over()).await;
+                }
+                Next::CallModel => self.model_step().await?,
+                Next::CallTools(calls) => Box::pin(self.resume_tools(calls)).await?,
+                Next::Done(status) => Box::pin(self.finish(status)).await?,
+            };
+            if let ControlFlow::Break(outcome) = flow {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// What precedes the first step of an attempt.
+    async fn begin(&mut self) -> Flow {
+        if must_be_given_up(self.journal.services, &self.claimed) {
+            return self.dead_letter().await.map(ControlFlow::Break);
+        }
+        if let Some(reason) = self.answered_by.unavailable.take() {
+            return self.stop_unavailable(reason).await.map(ControlFlow::Break);
+        }
+        // Messages posted after a cancel request are for the next run.
+        let reads = self.claimed.attempt > 1 && !self.journal.signals.is_cancelled();
+        if reads && !matches!(self.run.next(self.journal.now()), Next::CallTools(_)) {
+            self.read_messages().await?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Commits a step and passes the messages it read to the state machine.
+    async fn commit(&mut self, step: Step) -> Result<CommittedStep, Interrupted> {
+        let done = self.journal.commit(step).await?;
+        self.read(&done);
+        Ok(done)
+    }
+
+    fn read(&mut self, done: &CommittedStep) {
+        if !done.read.is_empty() {
+            let mark = &self.journal.mark;
+            self.run.on_messages(done.read.iter().map(|read| read.clone().signed(mark)).collect());
+        }
+    }
+}
+
+/// Whether the message is to be given up: too many workers died with the run, or lost it.
+fn must_be_given_up(services: &Services, claimed: &ClaimedRun) -> bool {
+    let config = &services.config;
+    claimed.deaths >= config.max_crashes || claimed.claims > config.max_claims
+}

@@ -1,0 +1,114 @@
+use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::history::{Block, Entry, Role};
+use houston_domain::tool_call::{EffectClass, ToolResponse};
+
+use super::*;
+use crate::run::tests::fixture::{Behaviour, Process, Script, ScriptedModel, TestTool, calls_tools, says};
+use crate::run::tests::memory_storage::Fault;
+
+fn process(scripts: Vec<Script>, tools: Vec<TestTool>) -> Process {
+    Process::new(ScriptedModel::new(scripts), tools)
+}
+
+async fn drive(process: &Process) -> Result<DriveOutcome, Interrupted> {
+    let Process { storage, services, holder, claimed, .. } = process;
+    drive_claimed(storage, services, holder, claimed.clone()).await.map(|driven| driven.outcome)
+}
+
+/// The history as (role, text of the first block).
+fn texts(history: &[Entry]) -> Vec<(Role, String)> {
+    let text = |entry: &Entry| match &entry.content[0] {
+        Block::Text { text, .. } => text.clone(),
+        Block::ToolUse { name, .. } => name.clone(),
+        Block::ToolResult { content, .. } => content.clone(),
+        other => format!("{other:?}"),
+    };
+    history.iter().map(|entry| (entry.role, text(entry))).collect()
+}
+
+fn pay(behaviour: Behaviour) -> TestTool {
+    TestTool::new("pay", EffectClass::Effect, behaviour)
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_goes_from_message_over_tool_to_answer() {
+    let process = process(vec![calls_tools(&[("c1", "pay")]), says("Paid.")], vec![pay(Behaviour::Answers)]);
+    assert_eq!(drive(&process).await.unwrap(), DriveOutcome::Ended(RunStatus::Completed));
+    let history = process.storage.history();
+    let expected =
+        [(Role::User, "Hello"), (Role::Assistant, "pay"), (Role::User, "Done."), (Role::Assistant, "Paid.")];
+    assert_eq!(texts(&history), expected.map(|(role, text)| (role, text.to_owned())));
+    assert_eq!(process.storage.ended(), Some(RunStatus::Completed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fenced_run_stops_and_writes_nothing() {
+    let tool = pay(Behaviour::Answers);
+    let executed = Arc::clone(&tool.executed);
+    let process = process(vec![calls_tools(&[("c1", "pay")])], vec![tool]);
+    process.storage.fail([Fault::TakenOver]);
+    let outcome = drive(&process).await;
+    assert!(matches!(outcome, Err(Interrupted::Lost)), "{outcome:?}");
+    assert_eq!(process.storage.committed(), []);
+    assert_eq!(executed.load(std::sync::atomic::Ordering::Relaxed), 0, "no intent, no call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_is_not_executed_if_its_intent_has_no_response() {
+    let tool = pay(Behaviour::Answers);
+    let executed = Arc::clone(&tool.executed);
+    let process = process(vec![calls_tools(&[("c1", "pay")]), says("Unclear.")], vec![tool]);
+    process.storage.fail([Fault::BrokenAfter]);
+    assert_eq!(drive(&process).await.unwrap(), DriveOutcome::Ended(RunStatus::Completed));
+    assert_eq!(executed.load(std::sync::atomic::Ordering::Relaxed), 0);
+    let history = texts(&process.storage.history());
+    assert_eq!(history[2], (Role::User, ToolResponse::outcome_unknown().text().to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn step_whose_response_is_lost_is_not_repeated() {
+    let process = process(vec![calls_tools(&[("c1", "create_note")]), says("Noted.")], Vec::new());
+    process.storage.fail([Fault::BrokenAfter, Fault::BrokenBefore, Fault::BrokenAfter]);
+    let outcome = drive(&process).await;
+    // The last step was committed, so the lock is released: whatever comes next is another worker's.
+    assert_eq!(outcome.unwrap(), DriveOutcome::HandedOver);
+    assert_eq!(process.storage.ended(), Some(RunStatus::Completed));
+    assert_eq!(process.storage.committed().len(), 2);
+    assert_eq!(process.storage.sent().len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_says_that_a_cancelled_call_may_have_happened() {
+    let process = process(vec![calls_tools(&[("c1", "pay")])], vec![pay(Behaviour::Hangs)]);
+    let cancel = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        process.services.live.cancel(process.agentable(), process.claimed.run);
+    };
+    let (outcome, ()) = tokio::join!(drive(&process), cancel);
+    assert_eq!(outcome.unwrap(), DriveOutcome::Ended(RunStatus::Cancelled));
+    let history = texts(&process.storage.history());
+    assert!(history[2].1.contains("It may have happened"), "{history:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_worker_hands_its_run_over() {
+    let process = process(vec![Script::Hangs(vec![])], Vec::new());
+    let drain = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        process.holder.drain.cancel();
+    };
+    let (outcome, ()) = tokio::join!(drive(&process), drain);
+    assert_eq!(outcome.unwrap(), DriveOutcome::HandedOver);
+    assert_eq!(process.storage.ended(), None);
+    assert_eq!(texts(&process.storage.history()), [(Role::User, "Hello".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_that_killed_its_workers_is_given_up() {
+    let mut process = process(vec![], Vec::new());
+    process.claimed.deaths = process.services.config.max_crashes;
+    assert_eq!(drive(&process).await.unwrap(), DriveOutcome::Ended(RunStatus::DeadLettered));
+    let committed = process.storage.committed();
+    assert_eq!(committed[0].messages.len(), 1, "its thread says so");
+    assert_ne!(SEND_MESSAGE, committed[0].messages[0].content);
+}

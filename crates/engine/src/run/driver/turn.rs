@@ -1,0 +1,182 @@
+//! One turn: a model call, its history entry, the user's messages, and its tool calls.
+
+use std::ops::ControlFlow;
+
+use houston_domain::agent::step::{Next, TurnOutcome};
+use houston_domain::compression::CompressionReason;
+use houston_domain::event::Event;
+use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn as Answer, Usage};
+use houston_domain::run::RunStatus;
+use houston_domain::step::{RunTransition, Step};
+use houston_domain::tool_call::ToolCall;
+use serde_json::{Value, json};
+
+use super::{DriveOutcome, Flow, RunDriver};
+use crate::run::journal::{add_message, ending_status};
+use crate::run::model_turn::{ModelOutcome, check_budget};
+use crate::run::signals::Stop;
+use crate::run::storage::RunStorage;
+use crate::run::tool_runner::{ExternalCalls, Prepared, Responses, ToolsOutcome, WrittenRecords};
+
+/// What streams have received of an answer.
+struct Streamed {
+    reasoning: String,
+    message: String,
+}
+
+impl<S: RunStorage> RunDriver<'_, S> {
+    /// Calls the model and commits its answer. What precedes and follows the call is boxed, so that a run that waits for its
+    /// model does not hold the memory for it.
+    pub(super) async fn model_step(&mut self) -> Flow {
+        let tokens = self.model.estimate(self.run.history(), self.tools.offer());
+        if self.exceeds_token_budget(tokens)
+            && Box::pin(self.compress(CompressionReason::Budget, tokens)).await?
+        {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if self.journal.services.config.budget.is_set()
+            && let Some(over) = Box::pin(check_budget(&self.journal, &self.setup, tokens)).await?
+        {
+            return Box::pin(self.stop_for_budget(&over)).await.map(ControlFlow::Break);
+        }
+        let (history, offer) = (self.run.history(), self.tools.offer());
+        match self.model.call(&mut self.journal, history, offer, tokens).await? {
+            ModelOutcome::Answered { answer, usage, reasoning, message } => {
+                Box::pin(self.answered(*answer, usage, Streamed { reasoning, message })).await
+            }
+            ModelOutcome::Failed { error, streamed } => {
+                Box::pin(self.model_failed(error, streamed, tokens)).await
+            }
+            ModelOutcome::Stopped(Stop::Cancelled) => Box::pin(self.cancel()).await.map(ControlFlow::Break),
+            ModelOutcome::Stopped(Stop::Drained) => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
+            ModelOutcome::Stopped(Stop::OutOfTime) => {
+                Box::pin(self.end(RunStatus::MaxDuration)).await.map(ControlFlow::Break)
+            }
+        }
+    }
+
+    async fn answered(&mut self, answer: Answer, usage: Usage, streamed: Streamed) -> Flow {
+        self.sizes.was_refused = false;
+        let answered = self.run.on_model(answer);
+        self.model.reported(&usage, self.run.history().len());
+        match answered {
+            Ok(turn) => self.commit_turn(turn, usage, streamed).await,
+            Err(empty) => {
+                let error = ModelError::new(ModelErrorCode::InvalidResponse, empty.to_string());
+                self.fail(&error).await.map(ControlFlow::Break)
+            }
+        }
+    }
+
+    /// A history that the model refuses as too long is compressed, once in a row.
+    async fn model_failed(&mut self, error: ModelError, streamed: bool, tokens: u64) -> Flow {
+        let too_long = error.code == ModelErrorCode::ContextLengthExceeded && !streamed;
+        if too_long && !std::mem::replace(&mut self.sizes.was_refused, true) {
+            tracing::warn!(run = %self.journal.run(), %error, "the conversation is too long for the model");
+            if self.compress(CompressionReason::ContextLength, tokens).await? {
+                return Ok(ControlFlow::Continue(()));
+            }
+        }
+        self.fail(&error).await.map(ControlFlow::Break)
+    }
+
+    /// Commits a turn together with its tool calls that need only Postgres, then executes the others.
+    async fn commit_turn(&mut self, turn: TurnOutcome, usage: Usage, streamed: Streamed) -> Flow {
+        let Streamed { reasoning, message: streamed } = streamed;
+        let mut step = self.journal.step(usage, RunTransition::Continue { read: false, event: None });
+        step.model = (usage != Usage::default()).then(|| self.model.answering().to_string());
+        step.entries.extend(turn.entry);
+        if !reasoning.trim().is_empty() {
+            step.events.push(Event::Thought { text: reasoning });
+        }
+        let plans = self.tools.plan(&self.journal, &turn.calls);
+        if let Some(reply) = turn.reply {
+            // The user has read the streamed text, so exactly that text is stored.
+            let content = if streamed.trim().is_empty() { reply } else { streamed.clone() };
+            let mut metadata = self.label();
+            if self.run.next(self.journal.now()) == Next::Done(RunStatus::MaxTokens) {
+                metadata["truncated"] = json!(true);
+            }
+            add_message(&mut step, self.journal.next_message, content, metadata);
+        }
+        for (nth, content) in plans.messages.iter().enumerate() {
+            // The first has the id of the streamed message, if it begins with the streamed text.
+            let is_streamed = nth == 0 && content.starts_with(&streamed);
+            let id = if is_streamed { self.journal.next_message } else { self.journal.services.ids.next() };
+            add_message(&mut step, id, content.clone(), self.label());
+        }
+        match self.tools.prepare(&self.journal, &mut step, plans, &turn.calls).await? {
+            Prepared::Answered { responses, records } => self.close_turn(step, responses, records).await,
+            Prepared::Intents { responses, external, records } => {
+                match records {
+                    Some(records) => records.commit(&mut self.journal, step).await?,
+                    None => self.journal.commit(step).await?,
+                };
+                houston_faults::fault!("C9")?;
+                self.execute(external, responses).await
+            }
+        }
+    }
+
+    /// Metadata of the agent's messages: whether the model is simulated, and which agent of a team wrote them.
+    pub(super) fn label(&self) -> Value {
+        let simulated = self.model.answering().simulated;
+        let mut label = if simulated { json!({"simulated": true}) } else { json!({}) };
+        self.answered_by.label(&mut label);
+        label
+    }
+
+    /// Continues the open calls of a run that was taken over, each as its effect class allows.
+    pub(super) async fn resume_tools(&mut self, calls: Vec<ToolCall>) -> Flow {
+        let (external, responses) = self.tools.resume(&self.journal, calls).await?;
+        self.execute(external, responses).await
+    }
+
+    async fn execute(&mut self, external: ExternalCalls, responses: Responses) -> Flow {
+        match self.tools.execute(&mut self.journal, external, responses).await? {
+            ToolsOutcome::Returned { step, responses } => {
+                let flow = self.close_turn(step, responses, None).await?;
+                houston_faults::fault!("C12")?;
+                Ok(flow)
+            }
+            ToolsOutcome::HandOver => self.hand_over().await.map(ControlFlow::Break),
+            ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, cells } => {
+                self.cancel_with(responses, &cells).await.map(ControlFlow::Break)
+            }
+            ToolsOutcome::Stopped { responses, cells, .. } => {
+                self.end_with(RunStatus::MaxDuration, responses, &cells).await.map(ControlFlow::Break)
+            }
+        }
+    }
+
+    /// Adds the tool results to the history once all responses have arrived, and commits the step, which lets the run continue
+    /// or ends it.
+    async fn close_turn(
+        &mut self,
+        mut step: Step,
+        responses: Responses,
+        records: Option<WrittenRecords<S::Transaction>>,
+    ) -> Flow {
+        if let Some(results) = self.run.on_tools(responses) {
+            step.entries.push(results);
+        }
+        match self.run.next(self.journal.now()) {
+            Next::CallModel => {
+                let event = Some(self.journal.step_finished());
+                step.transition = RunTransition::Continue { read: true, event };
+            }
+            Next::Done(status) => self.set_ending(&mut step, status),
+            Next::CallTools(_) => {}
+        }
+        let status = ending_status(&step.transition);
+        let done = match records {
+            Some(records) => records.commit(&mut self.journal, step).await?,
+            None => self.journal.commit(step).await?,
+        };
+        self.read(&done);
+        Ok(match status {
+            Some(status) if !done.continued => ControlFlow::Break(DriveOutcome::Ended(status)),
+            _ => ControlFlow::Continue(()),
+        })
+    }
+}

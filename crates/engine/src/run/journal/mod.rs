@@ -1,0 +1,289 @@
+//! [`Journal`]: commits the steps of a run behind its fence, with retries until a step is committed or the lock is lost; and
+//! what follows a commit: events to streams, and hints.
+
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use houston_domain::error_message::ErrorMessage;
+use houston_domain::event::{Event, Live};
+use houston_domain::frame::FrameMark;
+use houston_domain::id::{AgentableId, MessageId, RunId};
+use houston_domain::model::Usage;
+use houston_domain::step::{ModelCall, RunTransition, Step};
+use houston_llm::Switch;
+use houston_queue::{Hint, Lane};
+use houston_store::claim::{ClaimedRun, Fence};
+use houston_store::cost::Cost;
+use houston_store::record::Owner;
+use houston_store::step::{Commit, CommittedStep};
+use houston_store::sweep::Due;
+use tokio::time::Instant;
+
+use crate::error::Interrupted;
+use crate::holder::Holder;
+use crate::run::services::Services;
+use crate::run::signals::Signals;
+use crate::run::storage::{RunStorage, RunTransaction};
+
+pub(crate) use self::step::{add_message, ending_status, show_error};
+
+/// The first pause before a request is sent again; each further one is twice as long, up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// The committed side of a claimed run: its fence, what is committed, and what the next step will report.
+pub(crate) struct Journal<'e, S> {
+    storage: &'e S,
+    pub(crate) services: &'e Services,
+    holder: &'e Holder,
+    pub(crate) signals: Signals<'e>,
+    fence: Fence,
+    pub(crate) owner: Owner,
+    parent: Option<AgentableId>,
+    /// The lane of the run's hints.
+    pub(crate) lane: Lane,
+    /// The database's time at the claim, and this machine's monotonic time when its response arrived.
+    claimed: (DateTime<Utc>, Instant),
+    /// The mark of Houston's frames in this session.
+    pub(crate) mark: FrameMark,
+    /// The id that a message of the open iteration will have. Streams received it already.
+    pub(crate) next_message: MessageId,
+    /// The open iteration as streams count it, from 1.
+    pub(crate) open_iteration: u32,
+    /// Tokens of the run so far, over all attempts, and their cost as far as prices are known.
+    usage: Usage,
+    /// Model calls without a price.
+    unpriced_calls: i32,
+    /// The thread's error message for this run, until it is settled.
+    pub(crate) error: Option<ErrorMessage>,
+    /// Fallbacks to other models that no step has reported yet.
+    pub(crate) switches: Vec<Switch>,
+    /// The model call that the next step records.
+    pub(crate) call: Option<ModelCall>,
+}
+
+/// Rows that are committed with a step.
+pub(crate) trait Rows<S: RunStorage>: Sync {
+    /// Writes the rows into a new transaction. `None` if they no longer match the step.
+    fn write(
+        &self,
+        journal: &Journal<'_, S>,
+    ) -> impl Future<Output = Result<Option<S::Transaction>, Interrupted>> + Send;
+}
+
+impl<'e, S: RunStorage> Journal<'e, S> {
+    /// The journal of a run that was just claimed. Takes the error message out of `claimed`.
+    pub(crate) fn new(
+        storage: &'e S,
+        services: &'e Services,
+        holder: &'e Holder,
+        signals: Signals<'e>,
+        claimed: &mut ClaimedRun,
+    ) -> Self {
+        let ClaimedRun { fence, tenant, user, run, .. } = *claimed;
+        Self {
+            storage,
+            services,
+            holder,
+            signals,
+            fence,
+            owner: Owner { tenant, user, agentable: fence.agentable, run },
+            parent: claimed.parent,
+            lane: services.lane(&claimed.kind),
+            claimed: (claimed.event.at, Instant::now()),
+            mark: FrameMark::default(),
+            next_message: claimed.next_message,
+            open_iteration: u32::try_from(claimed.iterations).unwrap_or(0) + 1,
+            usage: claimed.usage,
+            unpriced_calls: 0,
+            error: claimed.error.take(),
+            switches: Vec::new(),
+            call: None,
+        }
+    }
+
+    /// The agentable the run is for.
+    pub(crate) fn agentable(&self) -> AgentableId {
+        self.fence.agentable
+    }
+
+    /// The run.
+    pub(crate) fn run(&self) -> RunId {
+        self.owner.run
+    }
+
+    /// The database's time, computed from the time of the claim. Retries are due by the database's clock, and this
+    /// machine's may be an hour off.
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        self.claimed.0 + self.claimed.1.elapsed()
+    }
+
+    /// When the claim returned, by this machine's monotonic clock.
+    pub(crate) fn claimed_at(&self) -> Instant {
+        self.claimed.1
+    }
+
+    /// Tokens and cost of the run so far. The cost is `None`, not 0, if no call has a known price.
+    pub(crate) fn total_usage(&self) -> Usage {
+        let known = Cost::of(self.usage.cost, self.unpriced_calls).total;
+        Usage { cost: known, ..self.usage }
+    }
+
+    /// Adds a model call to the run's tokens and cost.
+    pub(crate) fn add_usage(&mut self, usage: Usage) {
+        self.unpriced_calls += i32::from(usage.cost.is_none());
+        self.usage += usage;
+    }
+
+    /// Sets the cost of the run so far to what Postgres has, which knows the calls of earlier attempts.
+    pub(crate) fn set_cost(&mut self, cost: Cost) {
+        (self.usage.cost, self.unpriced_calls) = (cost.total, cost.unpriced_calls);
+    }
+
+    /// Repeats a request to the storage while Postgres is unreachable and the lease is trusted.
+    ///
+    /// # Errors
+    /// [`Interrupted::Lost`] when the lease is no longer trusted, [`Interrupted::Store`] when Postgres refuses the request.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the compiler cannot infer `Send` through the callers' closures"
+    )]
+    pub(crate) fn retrying<'j, T, F>(
+        &'j self,
+        ask: impl Fn(&'e S) -> F + Send + Sync + 'j,
+    ) -> impl Future<Output = Result<T, Interrupted>> + Send
+    where
+        T: Send,
+        F: Future<Output = houston_store::Result<T>> + Send,
+    {
+        async move {
+            let mut pause = FIRST_PAUSE;
+            loop {
+                match ask(self.storage).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) if error.is_transient() => self.wait_for_postgres(&error, &mut pause).await?,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+
+    /// Waits before the next attempt at a request.
+    async fn wait_for_postgres(
+        &self,
+        error: &houston_store::Error,
+        pause: &mut Duration,
+    ) -> Result<(), Interrupted> {
+        if self.signals.is_lost() {
+            return Err(Interrupted::Lost);
+        }
+        tracing::debug!(%error, "postgres did not answer; trying again");
+        tokio::select! {
+            () = tokio::time::sleep(*pause) => {}
+            () = self.signals.lost() => return Err(Interrupted::Lost),
+        }
+        *pause = (*pause * 2).min(MAX_PAUSE);
+        Ok(())
+    }
+
+    /// Whether the lock is still held under this fence.
+    pub(crate) async fn is_held(&self) -> Result<bool, Interrupted> {
+        let fence = &self.fence;
+        self.retrying(|storage| storage.is_held(fence)).await
+    }
+
+    /// Begins a transaction behind the fence, for rows that are committed with a step.
+    pub(crate) async fn begin(&self) -> houston_store::Result<S::Transaction> {
+        self.storage.begin(&self.fence).await
+    }
+
+    /// Commits a step, with retries while Postgres is unreachable: each sends the same step, which Postgres commits once.
+    ///
+    /// # Errors
+    /// [`Interrupted::Landed`] when an earlier attempt had committed it, [`Interrupted::Lost`] when the lock or the lease is
+    /// lost, [`Interrupted::Store`] when Postgres refuses.
+    pub(crate) async fn commit(&mut self, mut step: Step) -> Result<CommittedStep, Interrupted> {
+        self.complete(&mut step);
+        let (fence, sent) = (&self.fence, &step);
+        match self.retrying(|storage| storage.commit(fence, sent)).await? {
+            Commit::Done(done) => Ok(self.committed(&step, done)),
+            Commit::AlreadyCommitted => Err(Interrupted::Landed),
+        }
+    }
+
+    /// Commits a step in the transaction of its rows. When the connection breaks, the rows are written `again` into a new
+    /// transaction, unless both were committed.
+    ///
+    /// # Errors
+    /// As [`Self::commit`]. [`Interrupted::Store`] also when the rows no longer match: the run is released and continues from
+    /// its last commit.
+    pub(crate) async fn commit_with_rows(
+        &mut self,
+        rows: S::Transaction,
+        mut step: Step,
+        again: &impl Rows<S>,
+    ) -> Result<CommittedStep, Interrupted> {
+        self.complete(&mut step);
+        let (mut open, mut pause) = (rows, FIRST_PAUSE);
+        loop {
+            houston_faults::fault!("C19")?;
+            let broken = match open.commit(&step).await {
+                Ok(Commit::Done(done)) => {
+                    houston_faults::fault!("C20")?;
+                    return Ok(self.committed(&step, done));
+                }
+                Ok(Commit::AlreadyCommitted) => return Err(Interrupted::Landed),
+                Err(error) => error,
+            };
+            if !broken.is_transient() {
+                return Err(broken.into());
+            }
+            self.wait_for_postgres(&broken, &mut pause).await?;
+            let (fence, write) = (&self.fence, step.write);
+            if self.retrying(|storage| storage.was_committed(fence, write)).await? {
+                return Err(Interrupted::Landed);
+            }
+            open = again.write(self).await?.ok_or(broken)?;
+        }
+    }
+
+    /// Handles a successful commit: publishes its events and sends hints.
+    fn committed(&mut self, step: &Step, done: CommittedStep) -> CommittedStep {
+        let closed = match &step.transition {
+            RunTransition::Continue { event, .. } => event.as_ref(),
+            RunTransition::Complete { continue_event, .. } if done.continued => Some(continue_event),
+            _ => None,
+        };
+        if let Some(Event::StepFinished { next_message_id, .. }) = closed {
+            self.next_message = *next_message_id;
+            self.open_iteration += 1;
+        }
+        if done.cancel_seq.is_some() {
+            self.signals.cancel().cancel();
+        }
+        let agentable = self.agentable();
+        self.services.bus.publish(agentable, Live::Committed(done.events.clone()));
+        if done.opened || matches!(step.transition, RunTransition::Release { .. }) {
+            self.services.hints.send(self.lane, Hint::run(agentable));
+        }
+        self.send_hints(&done.waiting);
+        if ending_status(&step.transition).is_some()
+            && let Some(parent) = self.parent
+        {
+            // Wakes streams of the agentable that created this task; they read the events of the end from Postgres.
+            self.services.bus.publish(parent, Live::Nudge);
+        }
+        done
+    }
+
+    /// Sends hints for agentables that waited because their user had `fairness.max_running` runs.
+    fn send_hints(&self, waiting: &[Due]) {
+        for next in waiting {
+            (self.holder.send_hint)(self.services.lane(&next.kind), Hint::run(next.agentable));
+        }
+    }
+}

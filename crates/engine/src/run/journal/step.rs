@@ -1,0 +1,165 @@
+//! Building steps: what every step contains, and the ends of runs.
+
+use houston_domain::error_message::ErrorMessage;
+use houston_domain::event::Event;
+use houston_domain::history::Role;
+use houston_domain::id::MessageId;
+use houston_domain::message::{MessageType, Source};
+use houston_domain::model::{ModelError, Usage};
+use houston_domain::run::RunStatus;
+use houston_domain::step::{Ending, NewMessage, RunTransition, Step};
+use houston_llm::Switch;
+use serde_json::Value;
+
+use super::Journal;
+use crate::run::storage::RunStorage;
+
+impl<S: RunStorage> Journal<'_, S> {
+    /// A new step. It contains only the events of model fallbacks that no step has reported yet.
+    pub(crate) fn step(&mut self, usage: Usage, transition: RunTransition) -> Step {
+        Step {
+            write: self.services.ids.next(),
+            run: self.run(),
+            entries: Vec::new(),
+            events: std::mem::take(&mut self.switches).into_iter().map(fallback).collect(),
+            messages: Vec::new(),
+            intents: Vec::new(),
+            responses: Vec::new(),
+            cells: Vec::new(),
+            large_results: Vec::new(),
+            iterations: self.open_iteration - 1,
+            usage,
+            model: None,
+            call: None,
+            transition,
+        }
+    }
+
+    /// A new step after which the run continues.
+    pub(crate) fn next_step(&mut self) -> Step {
+        self.step(Usage::default(), RunTransition::Continue { read: false, event: None })
+    }
+
+    /// Adds what only the journal knows, before a step is committed.
+    pub(super) fn complete(&mut self, step: &mut Step) {
+        self.count_iteration(step);
+        self.settle_error_message(step);
+        if let Some(call) = self.call.take() {
+            step.call = Some(call);
+        }
+    }
+
+    /// Sets the step's count of iterations: the open one counts if the step closes it.
+    fn count_iteration(&self, step: &mut Step) {
+        let closes = match &step.transition {
+            RunTransition::Continue { event, .. } => event.is_some(),
+            RunTransition::Complete { .. } | RunTransition::Terminate { .. } => true,
+            RunTransition::Retry { .. } | RunTransition::Release { .. } => false,
+        };
+        step.iterations = self.open_iteration - u32::from(!closes);
+    }
+
+    /// Marks the run's error message as settled, once the model has answered again or the run ends. Does nothing if the run
+    /// has no error message.
+    fn settle_error_message(&mut self, step: &mut Step) {
+        let ending = ending_status(&step.transition);
+        let answered = step.entries.iter().any(|entry| entry.role == Role::Assistant);
+        if matches!(ending, Some(RunStatus::Failed | RunStatus::DeadLettered))
+            || !(answered || ending.is_some())
+        {
+            return;
+        }
+        if let Some(error) = self.error.take() {
+            show_error(step, &error.settled(ending.is_none_or(RunStatus::answers)));
+        }
+    }
+
+    /// The event that closes the open iteration.
+    pub(crate) fn step_finished(&self) -> Event {
+        Event::StepFinished { iteration: self.open_iteration, next_message_id: self.services.ids.next() }
+    }
+
+    /// The event that ends the run with `status`. `code` and `message` say why, if it failed.
+    pub(crate) fn run_finished(
+        &self,
+        status: RunStatus,
+        code: Option<String>,
+        message: Option<String>,
+    ) -> Event {
+        Event::RunFinished {
+            status,
+            iteration: Some(self.open_iteration),
+            usage: self.total_usage(),
+            message: message
+                .or_else(|| (!status.answers()).then(|| status.notice().map(str::to_owned)).flatten()),
+            code,
+        }
+    }
+
+    /// The outcome of the run, or of this attempt.
+    pub(crate) fn ending(
+        &self,
+        status: RunStatus,
+        error_code: Option<String>,
+        error_message: Option<String>,
+    ) -> Ending {
+        Ending { status, next_run: self.services.ids.next(), error_code, error_message }
+    }
+
+    /// The outcome of an attempt that `error` ended.
+    pub(crate) fn ending_by(&self, status: RunStatus, error: &ModelError) -> Ending {
+        self.ending(status, Some(error.code.as_str().to_owned()), Some(error.message.clone()))
+    }
+
+    /// The end of a run that nothing continues. `code` and `message` say why, if it failed.
+    pub(crate) fn terminated(
+        &self,
+        status: RunStatus,
+        code: Option<String>,
+        message: Option<String>,
+    ) -> RunTransition {
+        let event = self.run_finished(status, code.clone(), message.clone());
+        RunTransition::Terminate { event, ending: self.ending(status, code, message) }
+    }
+}
+
+/// The status with which a step ends the run, if it ends it.
+pub(crate) fn ending_status(transition: &RunTransition) -> Option<RunStatus> {
+    match transition {
+        RunTransition::Complete { ending, .. } | RunTransition::Terminate { ending, .. } => {
+            Some(ending.status)
+        }
+        _ => None,
+    }
+}
+
+fn fallback(Switch { from, to, code, message }: Switch) -> Event {
+    let code = code.as_str().to_owned();
+    Event::ModelFallback { from: from.to_string(), to: to.to_string(), code, message }
+}
+
+/// Adds an agent's message and its event to a step.
+pub(crate) fn add_message(step: &mut Step, id: MessageId, content: String, metadata: Value) {
+    step.messages.push(NewMessage {
+        id,
+        event: step.events.len(),
+        source: Source::Agent,
+        message_type: MessageType::Text,
+        content,
+        metadata,
+    });
+    step.events.push(Event::MessageSent { message_id: id });
+}
+
+/// Adds the run's error message to a step, or changes it, with its event.
+pub(crate) fn show_error(step: &mut Step, error: &ErrorMessage) {
+    step.messages.push(NewMessage {
+        id: error.id,
+        event: step.events.len(),
+        source: Source::Error,
+        message_type: MessageType::Text,
+        content: error.content.clone(),
+        metadata: error.metadata.clone(),
+    });
+    step.events.push(error.event());
+}

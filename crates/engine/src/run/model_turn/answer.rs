@@ -1,0 +1,135 @@
+//! Reading an answer while it is being written: its text goes to streams piece by piece.
+
+use futures_util::StreamExt;
+use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::agent::partial_json::StringProperty;
+use houston_domain::agentable::Reply;
+use houston_domain::event::Part;
+use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn as Answer};
+use houston_llm::{Description, Event, EventStream, Switch};
+
+use crate::live::LiveRun;
+
+/// The model that answers, and the fallbacks before it, where several models may answer.
+#[derive(Default)]
+pub(super) struct Answerer {
+    pub(super) answering: Option<Box<Description>>,
+    pub(super) switches: Vec<Switch>,
+}
+
+/// Reads the answer to its end and streams its text. Events that are ready together are streamed as one delta. Fails with
+/// `InvalidResponse` after `most` bytes.
+pub(super) async fn read(
+    stream: EventStream,
+    live: &LiveRun,
+    reply: Reply,
+    most: usize,
+    answerer: &mut Answerer,
+) -> Result<Box<Answer>, ModelError> {
+    let mut bytes = 0;
+    let mut chunks = stream.ready_chunks(64);
+    let mut writer = Writer { live, reply, sending: None, message_begun: false };
+    while let Some(events) = chunks.next().await {
+        let mut done = None;
+        let mut pending = Pending::default();
+        for event in events {
+            match event? {
+                Event::Done(turn) => done = Some(turn),
+                Event::Fallback(switch) => answerer.switches.push(*switch),
+                Event::Answering(answering) => answerer.answering = Some(answering),
+                event => {
+                    bytes += length(&event);
+                    writer.take(event, &mut pending);
+                }
+            }
+        }
+        if bytes > most {
+            let message = format!("the model's answer is longer than {most} bytes: it was cut off");
+            return Err(ModelError::new(ModelErrorCode::InvalidResponse, message));
+        }
+        pending.flush(live);
+        houston_faults::fault!("C7").map_err(|error| broken(error.into()))?;
+        if let Some(turn) = done {
+            return Ok(turn);
+        }
+    }
+    Err(ModelError::new(ModelErrorCode::InvalidResponse, "the model's answer ended before it was complete"))
+}
+
+/// The error of an injected fault, as a broken stream. Only in tests.
+fn broken(error: houston_store::Error) -> ModelError {
+    ModelError::new(ModelErrorCode::NetworkError, error.to_string())
+}
+
+/// Bytes the model wrote in this event.
+fn length(event: &Event) -> usize {
+    match event {
+        Event::Text(text) | Event::Thinking(text) => text.len(),
+        Event::ToolArguments { json, .. } => json.len(),
+        _ => 0,
+    }
+}
+
+/// Text of one part (reasoning or message) that is not streamed yet.
+#[derive(Default)]
+struct Pending {
+    part: Option<Part>,
+    text: String,
+}
+
+impl Pending {
+    fn add(&mut self, part: Part, text: &str, live: &LiveRun) {
+        if self.part != Some(part) {
+            self.flush(live);
+            self.part = Some(part);
+        }
+        self.text.push_str(text);
+    }
+
+    fn flush(&mut self, live: &LiveRun) {
+        if let Some(part) = self.part.take() {
+            live.write(part, &self.text);
+            self.text.clear();
+        }
+    }
+}
+
+/// Decides which parts of an answer are streamed as reasoning, and which as the message.
+struct Writer<'l> {
+    live: &'l LiveRun,
+    reply: Reply,
+    /// Index of the `send_message` call that is being written, and the decoder of its `content`.
+    sending: Option<(usize, StringProperty)>,
+    message_begun: bool,
+}
+
+impl Writer<'_> {
+    fn take(&mut self, event: Event, pending: &mut Pending) {
+        match event {
+            Event::Thinking(text) if !self.message_begun => pending.add(Part::Reasoning, &text, self.live),
+            Event::Text(text) => match self.reply {
+                Reply::Text => {
+                    self.message_begun = true;
+                    pending.add(Part::Message, &text, self.live);
+                }
+                Reply::SendMessage if !self.message_begun => pending.add(Part::Reasoning, &text, self.live),
+                Reply::SendMessage => {}
+            },
+            Event::ToolStart { index, name, .. }
+                if self.reply == Reply::SendMessage && name == SEND_MESSAGE && self.sending.is_none() =>
+            {
+                self.sending = Some((index, StringProperty::new("content")));
+            }
+            Event::ToolArguments { index, json } => {
+                if let Some((_, content)) = self.sending.as_mut().filter(|(sending, _)| *sending == index) {
+                    let text = content.push(&json);
+                    if !text.is_empty() {
+                        self.message_begun = true;
+                        pending.add(Part::Message, &text, self.live);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! [`ModelTurn`]: one model call, streamed, cancellable, bounded in time and size; and what it costs.
+
+mod answer;
+mod spending;
+#[cfg(test)]
+mod tests;
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use houston_domain::history::Entry;
+use houston_domain::model::{ModelError, ModelTurn as Answer, Usage};
+use houston_llm::{ContextBudget, Description, Request, SystemPart, tokens};
+use houston_tools::Offer;
+
+use self::answer::{Answerer, read};
+use crate::error::Interrupted;
+use crate::live::LiveRun;
+use crate::run::journal::Journal;
+use crate::run::signals::Stop;
+use crate::run::storage::RunStorage;
+use crate::setup::Setup;
+
+pub(crate) use self::spending::{check_budget, price};
+
+/// The model calls of an attempt: what each request contains besides the history, and what the last answer says about it.
+pub(crate) struct ModelTurn {
+    setup: Arc<Setup>,
+    live: Arc<LiveRun>,
+    system: Vec<SystemPart>,
+    /// The system context, sent after the history.
+    system_context: Option<String>,
+    /// See [`cache_key`](houston_domain::agentable::cache_key).
+    cache_key: String,
+    /// The model that answered last.
+    answering: Description,
+    /// Estimates the tokens of requests from what the provider counted before.
+    budget: ContextBudget,
+}
+
+/// How a model call ended.
+pub(crate) enum ModelOutcome {
+    /// The model has answered. `reasoning` and `message` are what streams have received of the answer.
+    Answered { answer: Box<Answer>, usage: Usage, reasoning: String, message: String },
+    /// The call failed. Streams may have `streamed` a part of an answer, which is taken back.
+    Failed { error: ModelError, streamed: bool },
+    /// The call was abandoned, and nothing of it is kept.
+    Stopped(Stop),
+}
+
+impl ModelTurn {
+    pub(crate) fn new(
+        setup: Arc<Setup>,
+        live: Arc<LiveRun>,
+        cache_key: String,
+        system: Vec<SystemPart>,
+        system_context: Option<String>,
+    ) -> Self {
+        let answering = setup.model.description().clone();
+        let budget = ContextBudget::default();
+        Self { setup, live, system, system_context, cache_key, answering, budget }
+    }
+
+    /// The model that answered last.
+    pub(crate) fn answering(&self) -> &Description {
+        &self.answering
+    }
+
+    /// Estimates the tokens of the next request.
+    pub(crate) fn estimate(&mut self, history: &[Entry], offer: &Offer) -> u64 {
+        let mut budget = std::mem::take(&mut self.budget);
+        let tokens = budget.tokens(&self.request(history, offer, None), &self.answering.provider);
+        self.budget = budget;
+        tokens
+    }
+
+    /// Estimated tokens of system prompt, tools and system context.
+    pub(crate) fn preamble_tokens(&self, offer: &Offer) -> u64 {
+        tokens::of_frame(&self.request(&[], offer, None), &self.answering.provider)
+    }
+
+    /// Takes over what the provider counted. `entries` is the length of the history including the answer.
+    pub(crate) fn reported(&mut self, usage: &Usage, entries: usize) {
+        self.budget.reported(usage, entries);
+    }
+
+    /// Forgets what the provider counted, because the history was compressed.
+    pub(crate) fn forget_counts(&mut self) {
+        self.budget = ContextBudget::default();
+    }
+
+    fn request<'r>(
+        &'r self,
+        history: &'r [Entry],
+        offer: &'r Offer,
+        input_tokens: Option<u64>,
+    ) -> Request<'r> {
+        Request {
+            system: &self.system,
+            system_context: self.system_context.as_deref(),
+            entries: history,
+            tools: offer.definitions(),
+            max_output_tokens: self.setup.policy.limits.max_output_tokens,
+            answer_schema: None,
+            cache_key: Some(&self.cache_key),
+            input_tokens,
+        }
+    }
+
+    /// Calls the model with the history and streams its answer. `tokens` is the estimated size of the request. The call's
+    /// cost and the fallbacks to other models are left in the journal for the next step.
+    ///
+    /// # Errors
+    /// [`Interrupted::Lost`] when the lease is lost: write nothing.
+    pub(crate) async fn call<S: RunStorage>(
+        &mut self,
+        journal: &mut Journal<'_, S>,
+        history: &[Entry],
+        offer: &Offer,
+        tokens: u64,
+    ) -> Result<ModelOutcome, Interrupted> {
+        let mut answerer = Answerer::default();
+        self.live.begin(journal.next_message);
+        let most = journal.services.config.context.max_answer_bytes;
+        let outcome = {
+            let call = pin!(self.stream(history, offer, tokens, most, &mut answerer));
+            journal.signals.until_stopped(call).await?
+        };
+        let (reasoning, message) = self.live.end();
+        journal.switches.extend(answerer.switches);
+        self.answering =
+            answerer.answering.map_or_else(|| self.setup.model.description().clone(), |answering| *answering);
+        Ok(match outcome {
+            Ok(Ok(answer)) => {
+                houston_faults::fault!("C8")?;
+                let mut usage = answer.usage;
+                journal.call = Some(price(journal, &self.setup.prices, &self.answering, &mut usage));
+                journal.add_usage(usage);
+                ModelOutcome::Answered { answer, usage, reasoning, message }
+            }
+            Ok(Err(error)) => {
+                ModelOutcome::Failed { error, streamed: !(reasoning.is_empty() && message.is_empty()) }
+            }
+            Err(stop) => ModelOutcome::Stopped(stop),
+        })
+    }
+
+    async fn stream(
+        &self,
+        history: &[Entry],
+        offer: &Offer,
+        tokens: u64,
+        most: usize,
+        answerer: &mut Answerer,
+    ) -> Result<Box<Answer>, ModelError> {
+        let request = self.request(history, offer, Some(tokens));
+        let stream = self.setup.model.stream(&request).await?;
+        read(stream, &self.live, self.setup.policy.reply, most, answerer).await
+    }
+}

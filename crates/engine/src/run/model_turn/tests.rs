@@ -1,0 +1,136 @@
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use houston_domain::agent::budget::{Budget, BudgetScope, OverBudget, Spent};
+use houston_domain::history::Block;
+use houston_domain::model::ModelErrorCode;
+use houston_llm::Event;
+
+use super::*;
+use crate::run::tests::fixture::{Process, Script, ScriptedModel, USAGE, says, streamed};
+
+struct Call {
+    process: Process,
+    model: Arc<ScriptedModel>,
+    turn: ModelTurn,
+}
+
+impl Call {
+    fn new(script: Script) -> Self {
+        let model = ScriptedModel::new([script]);
+        let process = Process::new(Arc::clone(&model), Vec::new());
+        let live = Arc::clone(&process.registration.live);
+        let turn = ModelTurn::new(process.setup(), live, "key".to_owned(), Vec::new(), None);
+        Self { process, model, turn }
+    }
+
+    /// Calls the model while `meanwhile` happens. Returns the outcome and the text that streams received.
+    async fn run(
+        &mut self,
+        meanwhile: impl AsyncFnOnce(&Process),
+    ) -> (Result<ModelOutcome, Interrupted>, String) {
+        let setup = self.process.setup();
+        let mut stream = self.process.services.bus.subscribe(self.process.agentable());
+        let mut journal = self.process.journal();
+        let history = [Entry::user(vec![Block::text("Hello")])];
+        let call = self.turn.call(&mut journal, &history, &setup.offer, 100);
+        let (outcome, ()) = tokio::join!(call, meanwhile(&self.process));
+        let recorded = journal.call.is_some();
+        assert_eq!(
+            recorded,
+            matches!(outcome, Ok(ModelOutcome::Answered { .. })),
+            "only answers have a cost"
+        );
+        (outcome, streamed(&mut stream))
+    }
+}
+
+async fn nothing(_: &Process) {}
+
+#[tokio::test(start_paused = true)]
+async fn answer_is_streamed_and_priced() {
+    let mut call = Call::new(says("Hello, you."));
+    let (outcome, text) = call.run(nothing).await;
+    let Ok(ModelOutcome::Answered { answer, usage, reasoning, message }) = outcome else {
+        panic!("no answer")
+    };
+    assert_eq!(answer.content, [Block::text("Hello, you.")]);
+    assert_eq!(text, format!("{reasoning}{message}"), "streams received what the turn is committed with");
+    assert!(!text.is_empty());
+    assert_eq!((usage.input_tokens, usage.output_tokens), (USAGE.input_tokens, USAGE.output_tokens));
+    assert!(usage.cost.is_some(), "claude-sonnet-4-5 has a price");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_call_is_closed_half_way() {
+    let mut call = Call::new(Script::Hangs(vec!["Hel"]));
+    let (outcome, text) = call
+        .run(async |process: &Process| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            process.registration.live.cancel.cancel();
+        })
+        .await;
+    assert!(matches!(outcome, Ok(ModelOutcome::Stopped(Stop::Cancelled))));
+    assert_eq!(text, "Hel");
+    assert!(call.model.was_dropped.load(Ordering::Relaxed), "the connection to the provider is closed");
+    assert_eq!(call.process.registration.live.end(), (String::new(), String::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_of_a_lost_lease_writes_nothing() {
+    let mut call = Call::new(Script::Hangs(vec!["Hel"]));
+    let (outcome, _) = call.run(async |process: &Process| process.holder.lost.cancel()).await;
+    assert!(matches!(outcome, Err(Interrupted::Lost)));
+    assert!(call.model.was_dropped.load(Ordering::Relaxed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_is_abandoned_some_time_after_the_drain() {
+    let mut call = Call::new(Script::Hangs(vec![]));
+    let began = tokio::time::Instant::now();
+    let (outcome, _) = call.run(async |process: &Process| process.holder.drain.cancel()).await;
+    assert!(matches!(outcome, Ok(ModelOutcome::Stopped(Stop::Drained))));
+    assert_eq!(began.elapsed().as_secs(), 1, "`hand_over_ms` of the settings");
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_ends_at_the_watchdog() {
+    let mut call = Call::new(Script::Hangs(vec![]));
+    let began = tokio::time::Instant::now();
+    let (outcome, _) = call.run(nothing).await;
+    assert!(matches!(outcome, Ok(ModelOutcome::Stopped(Stop::OutOfTime))));
+    assert_eq!(began.elapsed().as_secs(), 630, "`max_duration_s` and `grace_s` of the settings");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_call_says_whether_streams_received_text() {
+    let broken = Err(ModelError::new(ModelErrorCode::NetworkError, "cut"));
+    for (script, expected) in [(Script::Events(vec![broken]), false), (Script::Breaks("Let me"), true)] {
+        let mut call = Call::new(script);
+        let (outcome, _) = call.run(nothing).await;
+        let Ok(ModelOutcome::Failed { error, streamed }) = outcome else { panic!("no failure") };
+        assert_eq!((error.code, streamed), (ModelErrorCode::NetworkError, expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn endless_answer_is_cut_off() {
+    let endless = (0..2_000).map(|_| Ok(Event::Text("word".to_owned()))).collect();
+    let mut call = Call::new(Script::Events(endless));
+    let (outcome, _) = call.run(nothing).await;
+    let Ok(ModelOutcome::Failed { error, .. }) = outcome else { panic!("no failure") };
+    assert_eq!(error.code, ModelErrorCode::InvalidResponse);
+    assert!(error.message.contains("longer than 1000 bytes"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_call_is_checked_against_the_budget() {
+    let mut call = Call::new(says(""));
+    call.process.services.config.budget = Budget { per_run: Some(1.into()), ..Budget::default() };
+    let (process, setup) = (&call.process, call.process.setup());
+    let journal = process.journal();
+    assert_eq!(check_budget(&journal, &setup, 1_000).await.unwrap(), None);
+    process.storage.set_spent(Spent { run: Some(1.into()), ..Spent::default() });
+    let over = check_budget(&journal, &setup, 1_000).await.unwrap().unwrap();
+    assert!(matches!(over, OverBudget::Exceeded { scope: BudgetScope::Run, .. }), "{over}");
+}

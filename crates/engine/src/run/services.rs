@@ -1,0 +1,43 @@
+//! [`Services`]: what driving runs needs of the process, besides their storage.
+
+use std::sync::Arc;
+
+use houston_domain::id::Ids;
+use houston_queue::{DeltaBus, HintSender, Lane};
+
+use crate::background::side_model::SideModel;
+use crate::config::Config;
+use crate::live::LiveRuns;
+use crate::setup::Setup;
+use crate::setup::kinds::Setups;
+
+/// What driving runs needs of the process. One per engine.
+pub(crate) struct Services {
+    pub(crate) bus: DeltaBus,
+    pub(crate) hints: HintSender,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) config: Config,
+    pub(crate) setups: Setups,
+    pub(crate) live: LiveRuns,
+    /// The model that summarises the beginning of a long history.
+    pub(crate) summaries: Option<SideModel>,
+}
+
+impl Services {
+    /// The setup of a kind.
+    pub(crate) fn setup(&self, kind: &str) -> Option<&Arc<Setup>> {
+        self.setups.kinds().get(kind)
+    }
+
+    /// The lane of a kind's hints.
+    pub(crate) fn lane(&self, kind: &str) -> Lane {
+        self.setup(kind).map(|setup| setup.agent_type.urgency).unwrap_or_default().into()
+    }
+
+    /// A random number from 0 to 1, for jitter.
+    pub(crate) fn random_fraction(&self) -> f64 {
+        let mut random = [0; 4];
+        self.ids.fill(&mut random);
+        f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX)
+    }
+}

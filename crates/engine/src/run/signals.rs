@@ -1,0 +1,99 @@
+//! [`Signals`]: what interrupts the waits of a run.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::error::Interrupted;
+use crate::holder::Holder;
+
+/// What interrupts the waits of a run: a lost lease, a cancel request, the end of the process, the watchdog.
+pub(crate) struct Signals<'e> {
+    holder: &'e Holder,
+    cancel: CancellationToken,
+    /// How long a call that may be repeated may continue after the process was asked to stop.
+    hand_over: Duration,
+    /// The time at which the attempt is cut off, whatever it does.
+    pub(crate) watchdog: Instant,
+}
+
+/// Why a wait ended early. A lost lease is [`Interrupted::Lost`] instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The run has a cancel request.
+    Cancelled,
+    /// The process stops, and what may be repeated is abandoned.
+    Drained,
+    /// The attempt has reached its watchdog.
+    OutOfTime,
+}
+
+impl<'e> Signals<'e> {
+    /// `cancel` is cancelled by a cancel request for the run. The watchdog is that of a run with the limits of `config`.
+    pub(crate) fn new(holder: &'e Holder, cancel: CancellationToken, config: &Config) -> Self {
+        let hand_over = Duration::from_millis(config.hand_over_ms);
+        let most = Duration::from_secs(config.limits.max_duration_s + config.watchdog.grace_s);
+        Self { holder, cancel, hand_over, watchdog: Instant::now() + most }
+    }
+
+    /// Whether the lease is too old to start anything. Checked by the clock as well: after a suspend this thread may wake up
+    /// before the one that renews the lease.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.holder.lost.is_cancelled() || !(self.holder.trusted)()
+    }
+
+    /// Completes when the lease is lost.
+    pub(crate) async fn lost(&self) {
+        self.holder.lost.cancelled().await;
+    }
+
+    /// Whether the run has a cancel request.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    /// The token of cancel requests.
+    pub(crate) fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    /// Whether the process was asked to stop: no call that may be repeated is started any more.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.holder.drain.is_cancelled()
+    }
+
+    /// Completes when the process was asked to stop.
+    pub(crate) async fn draining(&self) {
+        self.holder.drain.cancelled().await;
+    }
+
+    /// Completes `hand_over_ms` after the process was asked to stop: calls that may be repeated are abandoned then.
+    pub(crate) fn drained(&self) -> impl Future<Output = ()> + use<> {
+        let (drain, hand_over) = (self.holder.drain.clone(), self.hand_over);
+        async move {
+            drain.cancelled().await;
+            tokio::time::sleep(hand_over).await;
+        }
+    }
+
+    /// Waits for `work`, until something else is to be done.
+    ///
+    /// # Errors
+    /// [`Interrupted::Lost`] when the lease is lost: write nothing.
+    pub(crate) async fn until_stopped<T>(
+        &self,
+        work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    ) -> Result<Result<T, Stop>, Interrupted> {
+        tokio::select! {
+            biased;
+            () = self.lost() => Err(Interrupted::Lost),
+            () = self.cancel.cancelled() => Ok(Err(Stop::Cancelled)),
+            () = self.drained() => Ok(Err(Stop::Drained)),
+            () = tokio::time::sleep_until(self.watchdog) => Ok(Err(Stop::OutOfTime)),
+            done = work => Ok(Ok(done)),
+        }
+    }
+}

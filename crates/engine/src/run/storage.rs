@@ -1,0 +1,160 @@
+//! [`RunStorage`]: what driving a run asks of the store. Tests implement it in memory, with faults that Postgres shows
+//! rarely.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use houston_domain::agent::budget::Spent;
+use houston_domain::check_in::{CheckInLimits, CheckInRequest};
+use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, WriteId};
+use houston_domain::intervention::Intervention;
+use houston_domain::knowledge::PromptLimits;
+use houston_domain::step::Step;
+use houston_domain::task::TaskLimits;
+use houston_domain::tool_call::{Record, ToolResponse};
+use houston_store::claim::Fence;
+use houston_store::compression::NewCompression;
+use houston_store::cost::Cost;
+use houston_store::history::CommittedIntent;
+use houston_store::record::{FencedTx, Owner};
+use houston_store::run_context::RunContext;
+use houston_store::step::Commit;
+use houston_store::task::NewTask;
+use houston_store::{Result, Store};
+use uuid::Uuid;
+
+/// A question to the storage; resolves to its answer.
+pub(crate) trait Query<T>: Future<Output = Result<T>> + Send {}
+
+impl<T, F: Future<Output = Result<T>> + Send> Query<T> for F {}
+
+/// What driving a run asks of the store. The methods are those of [`Store`] with the same names.
+pub(crate) trait RunStorage: Sync {
+    type Transaction: RunTransaction;
+
+    fn commit(&self, fence: &Fence, step: &Step) -> impl Query<Commit>;
+    fn begin(&self, fence: &Fence) -> impl Query<Self::Transaction>;
+    fn was_committed(&self, fence: &Fence, write: WriteId) -> impl Query<bool>;
+    fn is_held(&self, fence: &Fence) -> impl Query<bool>;
+
+    fn context(
+        &self,
+        agentable: AgentableId,
+        run: RunId,
+        notes: i64,
+        limits: &PromptLimits,
+    ) -> impl Query<RunContext>;
+    fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>>;
+    fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>>;
+    fn intervention(&self, run: RunId) -> impl Query<Option<Intervention>>;
+    fn cost_of_run(&self, run: RunId) -> impl Query<Cost>;
+    fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent>;
+    fn request_title(
+        &self,
+        agentable: AgentableId,
+        after_messages: i64,
+        patience: Duration,
+    ) -> impl Query<bool>;
+}
+
+/// A transaction behind the fence: rows, and the step that they belong to.
+pub(crate) trait RunTransaction: Send {
+    fn record(&mut self, owner: Owner, id: Uuid, record: &Record) -> impl Query<ToolResponse>;
+    fn create_task(&mut self, owner: Owner, task: &NewTask, limits: &TaskLimits) -> impl Query<ToolResponse>;
+    fn schedule_check_in(
+        &mut self,
+        owner: Owner,
+        id: CheckInId,
+        wanted: &CheckInRequest,
+        limits: &CheckInLimits,
+    ) -> impl Query<ToolResponse>;
+    fn compress(&mut self, owner: Owner, compression: &NewCompression) -> impl Query<()>;
+    fn commit(self, step: &Step) -> impl Query<Commit>;
+}
+
+impl RunStorage for Store {
+    type Transaction = FencedTx;
+
+    fn commit(&self, fence: &Fence, step: &Step) -> impl Query<Commit> {
+        Store::commit(self, fence, step)
+    }
+
+    fn begin(&self, fence: &Fence) -> impl Query<FencedTx> {
+        self.begin_fenced(fence)
+    }
+
+    fn was_committed(&self, fence: &Fence, write: WriteId) -> impl Query<bool> {
+        Store::was_committed(self, fence, write)
+    }
+
+    fn is_held(&self, fence: &Fence) -> impl Query<bool> {
+        Store::is_held(self, fence)
+    }
+
+    fn context(
+        &self,
+        agentable: AgentableId,
+        run: RunId,
+        notes: i64,
+        limits: &PromptLimits,
+    ) -> impl Query<RunContext> {
+        self.run_context(agentable, run, notes, limits)
+    }
+
+    fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>> {
+        self.open_message_at(agentable, i64::MAX)
+    }
+
+    fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>> {
+        Store::committed_intents(self, run)
+    }
+
+    fn intervention(&self, run: RunId) -> impl Query<Option<Intervention>> {
+        Store::intervention(self, run)
+    }
+
+    fn cost_of_run(&self, run: RunId) -> impl Query<Cost> {
+        Store::cost_of_run(self, run)
+    }
+
+    fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent> {
+        Store::spent(self, agentable, run)
+    }
+
+    fn request_title(
+        &self,
+        agentable: AgentableId,
+        after_messages: i64,
+        patience: Duration,
+    ) -> impl Query<bool> {
+        Store::request_title(self, agentable, after_messages, patience)
+    }
+}
+
+impl RunTransaction for FencedTx {
+    fn record(&mut self, owner: Owner, id: Uuid, record: &Record) -> impl Query<ToolResponse> {
+        FencedTx::record(self, owner, id, record)
+    }
+
+    fn create_task(&mut self, owner: Owner, task: &NewTask, limits: &TaskLimits) -> impl Query<ToolResponse> {
+        FencedTx::create_task(self, owner, task, limits)
+    }
+
+    fn schedule_check_in(
+        &mut self,
+        owner: Owner,
+        id: CheckInId,
+        wanted: &CheckInRequest,
+        limits: &CheckInLimits,
+    ) -> impl Query<ToolResponse> {
+        FencedTx::schedule_check_in(self, owner, id, wanted, limits)
+    }
+
+    fn compress(&mut self, owner: Owner, compression: &NewCompression) -> impl Query<()> {
+        FencedTx::compress(self, owner, compression)
+    }
+
+    fn commit(self, step: &Step) -> impl Query<Commit> {
+        FencedTx::commit(self, step)
+    }
+}

@@ -1,0 +1,386 @@
+//! What the tests of this folder drive: a process without servers, a claimed run, a scripted model, tools.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::DateTime;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use houston_domain::agent::budget::Budget;
+use houston_domain::agent::limits::Limits;
+use houston_domain::agentable::AgentType;
+use houston_domain::clock::ManualClock;
+use houston_domain::event::{Committed, Event as RunEvent, Live};
+use houston_domain::history::{Block, Entry};
+use houston_domain::id::{AgentableId, Ids, MessageId};
+use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn as Answer, StopReason, Usage};
+use houston_domain::retry::DelayedRetry;
+use houston_domain::task::TaskLimits;
+use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolResponse};
+use houston_llm::{Description, Event, EventStream, Model, Request};
+use houston_queue::{DeltaBus, HintSender};
+use houston_store::claim::{ClaimedRun, Fence};
+use houston_tools::{CallContext, CheckOutcome, InvalidInput, Plan, Registry, Tool, builtin};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::memory_storage::MemoryStorage;
+use crate::config::{CompressionConfig, Config, ContextConfig, TeamsConfig, TitleConfig, WatchdogConfig};
+use crate::holder::Holder;
+use crate::live::{LiveRuns, Registration};
+use crate::run::journal::Journal;
+use crate::run::services::Services;
+use crate::run::signals::Signals;
+use crate::setup::Setup;
+use crate::setup::kinds::Setups;
+
+/// One answer of a [`ScriptedModel`].
+pub(in crate::run) enum Script {
+    /// These events.
+    Events(Vec<Result<Event, ModelError>>),
+    /// This text, and a moment later a broken connection.
+    Breaks(&'static str),
+    /// These texts, and then nothing more.
+    Hangs(Vec<&'static str>),
+}
+
+/// A model that answers as the test says.
+pub(in crate::run) struct ScriptedModel {
+    description: Description,
+    scripts: Mutex<VecDeque<Script>>,
+    /// Whether an answer was dropped before its end, which closes its connection.
+    pub(in crate::run) was_dropped: Arc<AtomicBool>,
+    pub(in crate::run) calls: AtomicUsize,
+}
+
+impl ScriptedModel {
+    pub(in crate::run) fn new(scripts: impl IntoIterator<Item = Script>) -> Arc<Self> {
+        let description = Description {
+            provider: "anthropic".into(),
+            model: "claude-sonnet-4-5".into(),
+            simulated: false,
+            supports_tools: true,
+        };
+        let scripts = Mutex::new(scripts.into_iter().collect());
+        Arc::new(Self { description, scripts, was_dropped: Arc::default(), calls: AtomicUsize::new(0) })
+    }
+}
+
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Model for ScriptedModel {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let script = self.scripts.lock().unwrap().pop_front().expect("a call that the test does not expect");
+        let stream: EventStream = match script {
+            Script::Events(events) => Box::pin(stream::iter(events)),
+            Script::Breaks(text) => {
+                Box::pin(stream::iter([text]).map(|text| Ok(Event::Text(text.to_owned()))).chain(
+                    stream::once(async {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        Err(ModelError::new(ModelErrorCode::NetworkError, "cut"))
+                    }),
+                ))
+            }
+            Script::Hangs(texts) => {
+                let guard = SetOnDrop(Arc::clone(&self.was_dropped));
+                let texts = texts.into_iter().map(|text| Ok(Event::Text(text.to_owned())));
+                let hanging = stream::iter(texts).chain(stream::pending());
+                Box::pin(hanging.inspect(move |_| {
+                    let _guard = &guard;
+                }))
+            }
+        };
+        async move { Ok(stream) }.boxed()
+    }
+}
+
+/// The usage of every scripted answer.
+pub(in crate::run) const USAGE: Usage = Usage {
+    input_tokens: 1_000,
+    output_tokens: 10,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+    reasoning_tokens: 0,
+    cost: None,
+    billed: None,
+};
+
+/// An answer with this text.
+pub(in crate::run) fn says(text: &str) -> Script {
+    let answer = Answer {
+        content: vec![Block::text(text)],
+        malformed: vec![],
+        stop: StopReason::EndTurn,
+        usage: USAGE,
+    };
+    Script::Events(vec![Ok(Event::Text(text.to_owned())), Ok(Event::Done(Box::new(answer)))])
+}
+
+/// An answer that calls these tools: (call id, name).
+pub(in crate::run) fn calls_tools(calls: &[(&str, &str)]) -> Script {
+    let block = |(id, name): &(&str, &str)| Block::ToolUse {
+        id: (*id).to_owned(),
+        name: (*name).to_owned(),
+        input: json!({}),
+        raw: None,
+    };
+    let content = calls.iter().map(block).collect();
+    let answer = Answer { content, malformed: vec![], stop: StopReason::ToolUse, usage: USAGE };
+    Script::Events(vec![Ok(Event::Done(Box::new(answer)))])
+}
+
+/// What a [`TestTool`] does.
+#[derive(Clone, Copy)]
+pub(in crate::run) enum Behaviour {
+    Answers,
+    Hangs,
+    Panics,
+    /// Answers once it is asked to stop.
+    AnswersWhenStopped,
+}
+
+/// A tool that acts outside of Houston, and counts how often.
+pub(in crate::run) struct TestTool {
+    definition: ToolDefinition,
+    behaviour: Behaviour,
+    check: CheckOutcome,
+    pub(in crate::run) executed: Arc<AtomicUsize>,
+}
+
+impl TestTool {
+    pub(in crate::run) fn new(name: &str, effect: EffectClass, behaviour: Behaviour) -> Self {
+        let definition = ToolDefinition {
+            name: name.to_owned(),
+            description: String::new(),
+            input_schema: json!({"type": "object"}),
+            effect,
+            timeout: Duration::from_secs(30),
+        };
+        Self { definition, behaviour, check: CheckOutcome::Unknown, executed: Arc::default() }
+    }
+
+    /// What [`Tool::check`] finds out.
+    pub(in crate::run) fn checked(self, check: CheckOutcome) -> Self {
+        Self { check, ..self }
+    }
+}
+
+impl Tool for TestTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn plan(&self, _: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
+        let (behaviour, executed) = (self.behaviour, Arc::clone(&self.executed));
+        let stop = context.stop.clone();
+        Ok(Plan::Execute(Box::pin(async move {
+            executed.fetch_add(1, Ordering::Relaxed);
+            match behaviour {
+                Behaviour::Answers => {}
+                Behaviour::Hangs => std::future::pending().await,
+                Behaviour::Panics => panic!("a tool of a test"),
+                Behaviour::AnswersWhenStopped => stop.cancelled().await,
+            }
+            ToolResponse::success("Done.")
+        })))
+    }
+
+    fn stop_within(&self) -> Duration {
+        match self.behaviour {
+            Behaviour::AnswersWhenStopped => Duration::from_secs(5),
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn check<'a>(&'a self, _: &'a Value, _: &'a CallContext) -> BoxFuture<'a, CheckOutcome> {
+        Box::pin(std::future::ready(self.check.clone()))
+    }
+}
+
+/// A process without servers.
+pub(in crate::run) struct Process {
+    pub(in crate::run) services: Services,
+    pub(in crate::run) storage: MemoryStorage,
+    pub(in crate::run) holder: Holder,
+    pub(in crate::run) trusted: Arc<AtomicBool>,
+    pub(in crate::run) claimed: ClaimedRun,
+    pub(in crate::run) registration: Registration,
+}
+
+/// The kind of all test runs.
+pub(in crate::run) const KIND: &str = "goal";
+
+impl Process {
+    /// A process with this model and, besides the built-in tools, these.
+    pub(in crate::run) fn new(model: Arc<ScriptedModel>, tools: Vec<TestTool>) -> Self {
+        let mut agent_type: AgentType =
+            toml::from_str(include_str!("../../../../../jobs/agents/goal.toml")).unwrap();
+        let mut registry = Registry::default();
+        for tool in builtin::all() {
+            registry.add(tool).unwrap();
+        }
+        for tool in tools {
+            agent_type.tools.push(tool.definition.name.clone());
+            registry.add(Arc::new(tool)).unwrap();
+        }
+        agent_type.titles = false;
+        let models: BTreeMap<String, Arc<dyn Model>> =
+            BTreeMap::from([(agent_type.use_case.clone(), Arc::clone(&model) as Arc<dyn Model>)]);
+        let make_model: crate::MakeModel = Arc::new(move |_| {
+            let model: Arc<dyn Model> = model.clone();
+            std::future::ready(model).boxed()
+        });
+        let setups = Setups::new(vec![agent_type], config(), registry, models, make_model).unwrap();
+        let (bus, live) = (DeltaBus::within_process(), LiveRuns::default());
+        let ids = Ids::seeded(Arc::new(ManualClock::at(DateTime::UNIX_EPOCH)), 1);
+        let claimed = claimed(&ids);
+        let registration = live.register(claimed.fence.agentable, claimed.run, bus.clone());
+        let hints = HintSender::start(None, &TaskTracker::new(), CancellationToken::new());
+        let trusted = Arc::new(AtomicBool::new(true));
+        let is_trusted = Arc::clone(&trusted);
+        let holder = Holder {
+            worker: ids.next(),
+            lost: CancellationToken::new(),
+            drain: CancellationToken::new(),
+            trusted: Arc::new(move || is_trusted.load(Ordering::Relaxed)),
+            send_hint: Arc::new(|_, _| {}),
+        };
+        let services =
+            Services { bus, hints, ids: Arc::new(ids), config: config(), setups, live, summaries: None };
+        let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);
+        Self { services, storage, holder, trusted, claimed, registration }
+    }
+
+    /// The journal of the claimed run.
+    pub(in crate::run) fn journal(&self) -> Journal<'_, MemoryStorage> {
+        let signals =
+            Signals::new(&self.holder, self.registration.live.cancel.clone(), &self.services.config);
+        Journal::new(&self.storage, &self.services, &self.holder, signals, &mut self.claimed.clone())
+    }
+
+    pub(in crate::run) fn setup(&self) -> Arc<Setup> {
+        self.services.setup(KIND).unwrap().clone()
+    }
+
+    pub(in crate::run) fn agentable(&self) -> AgentableId {
+        self.claimed.fence.agentable
+    }
+
+    pub(in crate::run) fn message(&self) -> MessageId {
+        self.claimed.next_message
+    }
+}
+
+/// The text that streams received as the message.
+pub(in crate::run) fn streamed(items: &mut houston_queue::Subscription) -> String {
+    let mut text = String::new();
+    while let Some(houston_queue::Received::Item(item)) = items.try_recv() {
+        if let Live::Delta(delta) = &item.live {
+            text.push_str(&delta.text);
+        }
+    }
+    text
+}
+
+/// A call of a tool without arguments.
+pub(in crate::run) fn call(id: &str, name: &str) -> ToolCall {
+    ToolCall { id: id.to_owned(), name: name.to_owned(), input: json!({}), malformed: None }
+}
+
+fn claimed(ids: &Ids) -> ClaimedRun {
+    let (agentable, run) = (ids.next(), ids.next());
+    let next_message: MessageId = ids.next();
+    let event =
+        RunEvent::AttemptStarted { attempt: 1, iteration: 1, next_message_id: next_message, takeover: false };
+    ClaimedRun {
+        fence: Fence { agentable, epoch: 1, token: ids.next() },
+        tenant: ids.next(),
+        user: ids.next(),
+        kind: KIND.to_owned(),
+        title: "Tokyo".to_owned(),
+        description: String::new(),
+        parent: None,
+        run,
+        attempt: 1,
+        iterations: 0,
+        deaths: 0,
+        claims: 1,
+        failed_attempts: 0,
+        cancel_seq: None,
+        usage: Usage::default(),
+        error: None,
+        next_message,
+        event: Committed { seq: 1, run_id: run, at: DateTime::UNIX_EPOCH, event, body: None },
+    }
+}
+
+#[derive(Deserialize)]
+struct CheckIns {
+    limits: houston_domain::check_in::CheckInLimits,
+}
+
+fn config() -> Config {
+    let check_ins: CheckIns =
+        toml::from_str(include_str!("../../../../../jobs/agent_check_in.toml")).unwrap();
+    Config {
+        limits: Limits {
+            max_iterations: 20,
+            max_same_tool: 5,
+            max_duration_s: 600,
+            max_history_entries: 0,
+            max_output_tokens: 1000,
+        },
+        budget: Budget::default(),
+        context: ContextConfig {
+            notes: 20,
+            prompt_chars: 16_000,
+            prompt: houston_domain::knowledge::PromptLimits::default(),
+            max_tool_result_bytes: 262_144,
+            max_tool_calls: 32,
+            max_answer_bytes: 1_000,
+            budget_tokens: houston_domain::agent::token_budget::TokenBudget::default(),
+            compression: CompressionConfig::default(),
+            results: houston_domain::tool_result::ResultLimits::default(),
+            titles: TitleConfig::default(),
+        },
+        tasks: TaskLimits::default(),
+        check_ins: check_ins.limits,
+        delayed: DelayedRetry {
+            rate_limited: 5,
+            network: 3,
+            other: 2,
+            base_ms: 50,
+            max_ms: 200,
+            patience_s: 3600,
+        },
+        max_crashes: 3,
+        max_claims: 20,
+        doubt_ms: 500,
+        hand_over_ms: 1000,
+        watchdog: WatchdogConfig { grace_s: 30 },
+        teams: TeamsConfig {
+            message_chars: 8000,
+            earlier_texts: 4,
+            earlier_chars: 300,
+            timeout_ms: 10_000,
+            max_output_tokens: 1000,
+            limits: houston_domain::team::TeamLimits::default(),
+            rules: houston_domain::team::RuleLimits::default(),
+        },
+    }
+}

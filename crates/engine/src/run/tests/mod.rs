@@ -1,0 +1,4 @@
+//! What the tests of this folder share: a process and a storage without servers.
+
+pub(in crate::run) mod fixture;
+pub(in crate::run) mod memory_storage;

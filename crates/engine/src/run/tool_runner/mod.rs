@@ -1,0 +1,296 @@
+//! [`ToolRunner`]: the tool calls of one turn, from their plans to their results.
+
+mod call;
+mod execution;
+mod large_result;
+mod record;
+mod resume;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use chrono_tz::Tz;
+use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::event::Event;
+use houston_domain::id::MessageId;
+use houston_domain::message::{MessageType, Source};
+use houston_domain::step::{Intent, NewMessage, Step};
+use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolErrorCode, ToolResponse};
+use houston_faults::mutation::{self, Mutation};
+use houston_tools::{CallContext, Offer, Plan};
+use serde_json::json;
+
+use self::call::{ExternalCall, Work};
+use self::record::PendingRecord;
+use crate::error::Interrupted;
+use crate::run::journal::Journal;
+use crate::run::storage::RunStorage;
+use crate::setup::Setup;
+
+pub(crate) use self::execution::ToolsOutcome;
+pub(crate) use self::record::WrittenRecords;
+pub(crate) use self::resume::OpenCalls;
+
+/// Call ids with their responses.
+pub(crate) type Responses = Vec<(String, ToolResponse)>;
+
+/// Call ids with the thread messages (cells) that show them.
+pub(crate) type Cells = Vec<(String, MessageId)>;
+
+/// The tools a run may call.
+pub(crate) struct ToolRunner {
+    setup: Arc<Setup>,
+    /// The tools the run may call, without `read_result`.
+    offer: Offer,
+    /// The same with `read_result`, for runs that have large results.
+    offer_with_results: Offer,
+    /// Whether the session has large results, so that `read_result` is offered.
+    has_results: bool,
+    /// The user's time zone.
+    zone: Tz,
+}
+
+/// The calls of one turn, grouped by how they are executed.
+#[derive(Default)]
+pub(crate) struct Plans {
+    /// Calls whose response is known without executing anything.
+    answered: Responses,
+    /// Calls that write rows of Houston's own tables.
+    recorded: Vec<PendingRecord>,
+    /// Calls that act outside of Houston.
+    external: Vec<ExternalCall>,
+    /// The contents of the messages to the user.
+    pub(crate) messages: Vec<String>,
+}
+
+/// The calls of a turn after its step was prepared.
+pub(crate) enum Prepared<T> {
+    /// All calls have a response; the step with them is not committed yet.
+    Answered { responses: Responses, records: Option<WrittenRecords<T>> },
+    /// These calls act outside of Houston: their intents are to be committed, then they are executed.
+    Intents { responses: Responses, external: ExternalCalls, records: Option<WrittenRecords<T>> },
+}
+
+/// Calls that act outside of Houston and have not been started.
+pub(crate) struct ExternalCalls(Vec<ExternalCall>);
+
+impl ToolRunner {
+    pub(crate) fn new(
+        setup: Arc<Setup>,
+        [offer, offer_with_results]: [Offer; 2],
+        has_results: bool,
+        zone: Tz,
+    ) -> Self {
+        Self { setup, offer, offer_with_results, has_results, zone }
+    }
+
+    /// The tools the model is offered now.
+    pub(crate) fn offer(&self) -> &Offer {
+        if self.has_results { &self.offer_with_results } else { &self.offer }
+    }
+
+    /// Plans the calls of a turn. Calls beyond `max_tool_calls` are refused.
+    pub(crate) fn plan<S: RunStorage>(&self, journal: &Journal<'_, S>, calls: &[ToolCall]) -> Plans {
+        let mut plans = Plans::default();
+        let most = journal.services.config.context.max_tool_calls;
+        for (nth, call) in calls.iter().enumerate() {
+            if nth >= most {
+                let reason = format!("not executed: a turn may have {most} calls. Call this tool again.");
+                let refused = ToolResponse::failure(ToolErrorCode::RateLimited, reason);
+                plans.answered.push((call.id.clone(), refused));
+                continue;
+            }
+            let context = self.call_context(journal, call);
+            match self.offer().plan(call, &context) {
+                Plan::Answer(response) => plans.answered.push((call.id.clone(), cut(journal, response))),
+                Plan::Record(Record::SendMessage { content }) => {
+                    plans.answered.push((call.id.clone(), ToolResponse::success("Message sent.")));
+                    plans.messages.push(content);
+                }
+                Plan::Record(record) => match self.pending_record(journal, call, record) {
+                    Ok(recorded) => plans.recorded.push(recorded),
+                    Err(refused) => plans.answered.push((call.id.clone(), refused)),
+                },
+                Plan::Execute(work) => plans.external.push(ExternalCall {
+                    call: call.clone(),
+                    context,
+                    cell: None,
+                    work: Work::Execute(work),
+                }),
+            }
+        }
+        plans
+    }
+
+    /// What a tool is given besides its arguments.
+    fn call_context<S: RunStorage>(&self, journal: &Journal<'_, S>, call: &ToolCall) -> CallContext {
+        let (agentable, run) = (journal.agentable(), journal.run());
+        CallContext {
+            agentable,
+            user: journal.owner.user,
+            run,
+            idempotency_key: call.idempotency_key(agentable, run),
+            now: journal.now(),
+            zone: self.zone,
+            // A child token: a tool that cancels it does not cancel the run.
+            stop: journal.signals.cancel().child_token(),
+        }
+    }
+
+    /// Adds the calls of a turn to its step: their cells, and the results that are known without acting outside. Rows of
+    /// Houston's own tables are written, but not committed yet.
+    ///
+    /// # Errors
+    /// As [`Journal::retrying`].
+    pub(crate) async fn prepare<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        step: &mut Step,
+        mut plans: Plans,
+        calls: &[ToolCall],
+    ) -> Result<Prepared<S::Transaction>, Interrupted> {
+        let mut responses = Responses::with_capacity(calls.len());
+        for (call, response) in plans.answered {
+            let response = self.store_large_result(journal, step, name_of(calls, &call), &call, response);
+            responses.push((call, response));
+        }
+        let cells = add_cells(journal, step, calls);
+        let acts_outside = !plans.external.is_empty();
+        if acts_outside {
+            self.add_intents(journal, step, &mut plans.external, calls, &cells);
+        }
+        let records = if plans.recorded.is_empty() {
+            None
+        } else {
+            let (records, written) = self.write_records(journal, plans.recorded).await?;
+            records.add_task_events(step, &cells);
+            for (call, response) in written {
+                let response = self.store_large_result(journal, step, name_of(calls, &call), &call, response);
+                responses.push((call, response));
+            }
+            Some(records)
+        };
+        if acts_outside {
+            for (call, response) in &responses {
+                add_response(step, call, response, &cells);
+            }
+            return Ok(Prepared::Intents { responses, external: ExternalCalls(plans.external), records });
+        }
+        for call in calls {
+            let response = responses.iter().find(|(id, _)| *id == call.id).map(|(_, response)| response);
+            if let (Some(response), Some(cell)) = (response, cell_of(&cells, &call.id)) {
+                add_tool_result(step, &call.id, cell, response);
+            }
+        }
+        Ok(Prepared::Answered { responses, records })
+    }
+
+    /// Adds an intent for every call of a turn in which at least one acts outside.
+    fn add_intents<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        step: &mut Step,
+        external: &mut [ExternalCall],
+        calls: &[ToolCall],
+        cells: &Cells,
+    ) {
+        for call in external.iter_mut() {
+            call.cell = cell_of(cells, &call.call.id);
+        }
+        for call in calls {
+            let external = external.iter().find(|external| external.call.id == call.id);
+            let effect = external
+                .and_then(|external| self.offer().get(&external.call.name))
+                .map_or(EffectClass::Idempotent, |tool| tool.definition().effect);
+            step.intents.push(Intent {
+                call: call.id.clone(),
+                name: call.name.clone(),
+                effect,
+                cell: cell_of(cells, &call.id).unwrap_or(journal.next_message),
+            });
+        }
+        if mutation::is(Mutation::Intent) {
+            step.intents.clear();
+        }
+    }
+}
+
+/// A tool's response, cut to `max_tool_result_bytes` and without the mark of frames.
+fn cut<S: RunStorage>(journal: &Journal<'_, S>, response: ToolResponse) -> ToolResponse {
+    let unmarked = match journal.mark.remove_mark(response.text()) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(text) => Some(text),
+    };
+    let response = match unmarked {
+        Some(text) => response.map_text(|_| text),
+        None => response,
+    };
+    response.cut(journal.services.config.context.max_tool_result_bytes)
+}
+
+/// Adds a thread message (cell) for every call except `send_message`.
+fn add_cells<S: RunStorage>(journal: &Journal<'_, S>, step: &mut Step, calls: &[ToolCall]) -> Cells {
+    let mut cells = Cells::new();
+    for call in calls.iter().filter(|call| call.name != SEND_MESSAGE) {
+        let cell: MessageId = journal.services.ids.next();
+        step.messages.push(NewMessage {
+            id: cell,
+            event: step.events.len(),
+            source: Source::Agent,
+            message_type: MessageType::Tool,
+            content: title(&call.name),
+            metadata: json!({"tool": call.name, "call_id": call.id, "status": "started"}),
+        });
+        step.events.push(Event::ToolCalled {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            input: call.input.clone(),
+            message_id: cell,
+        });
+        cells.push((call.id.clone(), cell));
+    }
+    cells
+}
+
+/// Adds the result of a call: its event, and the new status of its cell.
+pub(crate) fn add_tool_result(step: &mut Step, call: &str, cell: MessageId, response: &ToolResponse) {
+    step.events.push(Event::ToolReturned {
+        call_id: call.to_owned(),
+        content: response.text().to_owned(),
+        is_error: !response.is_success(),
+        message_id: cell,
+    });
+    let status = if response.is_success() { "done" } else { "failed" };
+    match step.messages.iter_mut().find(|message| message.id == cell) {
+        Some(message) => message.metadata["status"] = json!(status),
+        None => step.cells.push((cell, json!({"status": status}))),
+    }
+}
+
+/// Adds the response of a call whose turn is still open: for the thread, for streams, and for a worker that takes the run
+/// over.
+fn add_response(step: &mut Step, call: &str, response: &ToolResponse, cells: &Cells) {
+    if let Some(cell) = cell_of(cells, call) {
+        add_tool_result(step, call, cell, response);
+    }
+    step.responses.push((call.to_owned(), response.clone()));
+}
+
+fn cell_of(cells: &Cells, call: &str) -> Option<MessageId> {
+    cells.iter().find(|(id, _)| id == call).map(|(_, cell)| *cell)
+}
+
+/// The name of the tool that a call of the turn calls.
+fn name_of<'c>(calls: &'c [ToolCall], call: &str) -> &'c str {
+    calls.iter().find(|other| other.id == call).map_or("", |call| call.name.as_str())
+}
+
+/// The content of a tool's cell: the tool's name as words, such as "Create note".
+fn title(name: &str) -> String {
+    let words = name.replace('_', " ");
+    let mut chars = words.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}

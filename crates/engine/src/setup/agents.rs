@@ -1,0 +1,102 @@
+//! Setups of the agents that tenants create: their texts, tools, limits and models. Built when a run needs them, and cached.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use houston_domain::id::AgentId;
+use houston_llm::Model;
+use houston_store::serving::ServingAgent;
+use houston_tools::Registry;
+
+use crate::config::Config;
+use crate::setup::cache::Cache;
+use crate::setup::rules::RuleRunner;
+use crate::setup::{Setup, build_setup};
+
+/// Creates a model from its name: `provider/model`, a provider alone, or several separated by commas. A model that cannot be
+/// used fails each call with the reason.
+pub type MakeModel = Arc<dyn Fn(String) -> BoxFuture<'static, Arc<dyn Model>> + Send + Sync>;
+
+/// The use case whose model picks the agents of teams.
+pub const ROUTING: &str = "routing";
+
+/// Builds and caches the setups of agents.
+pub(crate) struct Agents {
+    tools: Registry,
+    /// The models of use cases.
+    models: BTreeMap<String, Arc<dyn Model>>,
+    make_model: MakeModel,
+    by_name: Cache<String, Arc<dyn Model>>,
+    /// With the agent's version that it was built from.
+    set_up: Cache<AgentId, (i64, Arc<Setup>)>,
+    pub(crate) rules: RuleRunner,
+}
+
+impl Agents {
+    pub(crate) fn new(
+        tools: Registry,
+        models: BTreeMap<String, Arc<dyn Model>>,
+        make_model: MakeModel,
+    ) -> Self {
+        let (by_name, set_up, rules) = (Cache::new(), Cache::new(), RuleRunner::default());
+        Self { tools, models, make_model, by_name, set_up, rules }
+    }
+
+    /// The model of a use case; or, where an agent names models instead of a use case, that model.
+    pub(crate) async fn serving(&self, use_case: &str) -> Arc<dyn Model> {
+        match self.models.get(use_case) {
+            Some(model) => Arc::clone(model),
+            None => self.named(use_case).await,
+        }
+    }
+
+    /// The model of this name, created at its first use.
+    async fn named(&self, name: &str) -> Arc<dyn Model> {
+        if let Some(cached) = self.by_name.get(&name.to_owned(), |_| true) {
+            return cached;
+        }
+        let model = (self.make_model)(name.to_owned()).await;
+        tracing::debug!(name, model = %model.description(), "created a model that an agent names");
+        self.by_name.put(name.to_owned(), Arc::clone(&model));
+        model
+    }
+
+    /// The setup of `agent`, whose kind has the setup `kind`.
+    pub(crate) async fn set_up(
+        &self,
+        kind: &Arc<Setup>,
+        agent: &ServingAgent,
+        config: &Config,
+    ) -> Arc<Setup> {
+        if let Some((_, cached)) = self.set_up.get(&agent.id, |(version, _)| *version == agent.version) {
+            return cached;
+        }
+        let bounds = (!agent.follows_file).then_some(config.limits);
+        let mut agent_type = agent.settings.applied_to(&kind.agent_type, bounds);
+        // During a roll-out, workers of two versions serve the same agents.
+        agent_type.tools.retain(|tool| {
+            let known = self.tools.get(tool).is_some();
+            if !known {
+                tracing::warn!(agent = %agent.id, tool, "an agent names a tool this worker does not have");
+            }
+            known
+        });
+        let usual = self.serving(&agent_type.use_case).await;
+        let model = match agent.settings.model_name(&usual.description().provider) {
+            None => usual,
+            Some(name) => self.named(&name).await,
+        };
+        let setup = if agent_type == kind.agent_type && Arc::ptr_eq(&model, &kind.model) {
+            Arc::clone(kind)
+        } else {
+            // Cannot fail: tools that do not exist were removed above.
+            match build_setup(agent_type, model, config, &self.tools) {
+                Ok(setup) => Arc::new(setup),
+                Err(_) => Arc::clone(kind),
+            }
+        };
+        self.set_up.put(agent.id, (agent.version, Arc::clone(&setup)));
+        setup
+    }
+}

@@ -1,0 +1,59 @@
+//! All setups of a process: one per kind, and those of tenants' agents.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use houston_domain::agentable::AgentType;
+use houston_llm::Model;
+use houston_store::serving::Serving;
+use houston_tools::Registry;
+
+use crate::config::Config;
+use crate::setup::agents::{Agents, MakeModel};
+use crate::setup::{Setup, SetupError, set_up};
+
+/// The setups of a process, for its engine and for previews of prompts.
+pub struct Setups {
+    kinds: BTreeMap<String, Arc<Setup>>,
+    pub(crate) agents: Agents,
+    config: Config,
+}
+
+impl Setups {
+    /// Sets up every agent type, with its tools and the model of its use case. `make_model` creates models that agents name.
+    ///
+    /// # Errors
+    /// [`SetupError`] when an agent type names a tool or use case that does not exist.
+    pub fn new(
+        agent_types: Vec<AgentType>,
+        config: Config,
+        tools: Registry,
+        models: BTreeMap<String, Arc<dyn Model>>,
+        make_model: MakeModel,
+    ) -> Result<Self, SetupError> {
+        let mut kinds = BTreeMap::new();
+        for agent_type in agent_types {
+            let setup = set_up(agent_type, &config, &tools, &models)?;
+            kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
+        }
+        Ok(Self { kinds, agents: Agents::new(tools, models, make_model), config })
+    }
+
+    /// The setups of agent types, by kind.
+    #[must_use]
+    pub fn kinds(&self) -> &BTreeMap<String, Arc<Setup>> {
+        &self.kinds
+    }
+
+    /// The setup of the agent that answers for an agentable of this kind. `None` when this process does not have the kind. For
+    /// a team whose router has not picked yet, the setup of the kind.
+    pub async fn serving(&self, kind: &str, serving: &Serving) -> Option<Arc<Setup>> {
+        let kind = self.kinds.get(kind)?;
+        match serving {
+            Serving::Agent(agent) | Serving::Routed(agent) => {
+                Some(self.agents.set_up(kind, agent, &self.config).await)
+            }
+            Serving::File | Serving::Team(_) | Serving::Unreadable(_) => Some(Arc::clone(kind)),
+        }
+    }
+}

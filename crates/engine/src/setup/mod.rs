@@ -1,0 +1,140 @@
+//! [`Setup`]: an agent type with its tools, model and limits; and the setups of a process.
+
+pub(crate) mod agents;
+mod cache;
+pub(crate) mod kinds;
+pub mod prices;
+mod rules;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use houston_domain::agent::token_budget::TokenBudget;
+use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
+use houston_domain::agentable::{AgentType, Reply};
+use houston_llm::{Capabilities, Description, Model};
+use houston_store::run_context::Setting;
+use houston_tools::builtin::READ_RESULT;
+use houston_tools::{Offer, Registry};
+
+use crate::config::Config;
+use crate::setup::prices::Prices;
+
+/// An agent type with the tools, model and limits it refers to.
+#[derive(Clone)]
+pub struct Setup {
+    /// The agent type.
+    pub agent_type: AgentType,
+    /// The limits of its runs, and how they reply.
+    pub policy: RunPolicy,
+    /// The tools it may call, without `read_result`.
+    pub offer: Offer,
+    /// The same with `read_result`, for runs that have large results.
+    pub offer_with_results: Offer,
+    /// Tokens of one request, and how they are divided.
+    pub tokens: TokenBudget,
+    /// The model's context window in tokens, if known.
+    pub window: Option<u64>,
+    /// The model it calls.
+    pub model: Arc<dyn Model>,
+    /// Prices of the models that may answer.
+    pub prices: Prices,
+}
+
+/// An agent type that cannot be set up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The agent type names a tool that does not exist.
+    #[error("jobs/agents/{kind}.toml: tools: {source}")]
+    Tool {
+        /// The kind, which is also the name of its file.
+        kind: String,
+        /// The name of the tool, and those that exist.
+        source: houston_tools::registry::UnknownTool,
+    },
+    /// The agent type names a use case without a model.
+    #[error("jobs/agents/{kind}.toml: use_case `{use_case}` has no model; there are: {known}")]
+    UseCase {
+        /// The kind, which is also the name of its file.
+        kind: String,
+        /// The use case it names.
+        use_case: String,
+        /// The use cases that exist, separated by commas.
+        known: String,
+    },
+}
+
+pub(crate) fn set_up(
+    agent_type: AgentType,
+    config: &Config,
+    tools: &Registry,
+    models: &BTreeMap<String, Arc<dyn Model>>,
+) -> Result<Setup, SetupError> {
+    let model = models.get(&agent_type.use_case).cloned().ok_or_else(|| SetupError::UseCase {
+        kind: agent_type.kind.clone(),
+        use_case: agent_type.use_case.clone(),
+        known: models.keys().cloned().collect::<Vec<_>>().join(", "),
+    })?;
+    build_setup(agent_type, model, config, tools)
+}
+
+/// Builds the setup of `agent_type` with `model`.
+///
+/// # Errors
+/// [`SetupError::Tool`] when it names a tool that does not exist.
+pub(crate) fn build_setup(
+    agent_type: AgentType,
+    model: Arc<dyn Model>,
+    config: &Config,
+    tools: &Registry,
+) -> Result<Setup, SetupError> {
+    let able = model.description().supports_tools;
+    let names: &[String] = if able { &agent_type.tools } else { &[] };
+    let offer =
+        tools.offer(names).map_err(|source| SetupError::Tool { kind: agent_type.kind.clone(), source })?;
+    let offer_with_results = with_results(tools, names).unwrap_or_else(|| offer.clone());
+    let Description { provider, model: name, .. } = model.description();
+    let window = Capabilities::find(provider, name).and_then(|known| known.context_window);
+    let policy = RunPolicy {
+        conversational: agent_type.conversational,
+        expects_reply: true,
+        reply: reply_of(agent_type.reply, &offer),
+        limits: config.limits.with(agent_type.limits),
+    };
+    let prices = Prices::of(&*model);
+    let tokens = config.context.budget_tokens.with(agent_type.budget_tokens);
+    Ok(Setup { agent_type, policy, offer, offer_with_results, tokens, window, model, prices })
+}
+
+/// How an agent with these tools replies: one that cannot call `send_message` replies with its text.
+pub(crate) fn reply_of(reply: Reply, offer: &Offer) -> Reply {
+    if offer.get(SEND_MESSAGE).is_some() { reply } else { Reply::Text }
+}
+
+/// The tools of these names and `read_result`. `None` when there are no tools, or `read_result` is among them.
+fn with_results(tools: &Registry, names: &[String]) -> Option<Offer> {
+    if names.is_empty() || names.iter().any(|name| name == READ_RESULT) {
+        return None;
+    }
+    // Last, so that the definitions before it stay the same and cached.
+    let names: Vec<String> = names.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
+    tools.offer(&names).ok()
+}
+
+/// The setup of this run: limited to the agentable's own tools if it has some (a task), and without the need to reply if no
+/// user message opened the run.
+pub(crate) fn for_run(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
+    if setting.tools.is_none() && setting.mode.is_none() {
+        return Arc::clone(setup);
+    }
+    let mut setup = Setup::clone(setup);
+    if let Some(tools) = &setting.tools {
+        // Large results can always be read.
+        let with_results: Vec<String> = tools.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
+        setup.offer_with_results = setup.offer_with_results.limited_to(&with_results);
+        setup.offer = setup.offer.limited_to(tools);
+        setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
+    }
+    setup.policy.expects_reply = setting.mode.is_none();
+    Arc::new(setup)
+}

@@ -1,0 +1,116 @@
+//! Evaluating the rules of teams. Tenants write them, and matching a regular expression cannot be interrupted. So rules run
+//! on threads of their own, few at once, and evaluation stops between two rules when the time budget is used up.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::id::{AgentId, TeamId};
+use houston_domain::team::{Rule, RuleLimits, Rules};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::Semaphore;
+
+use crate::setup::cache::Cache;
+
+/// Messages whose rules are evaluated at once in this process; others wait.
+const MAX_CONCURRENT: usize = 2;
+
+/// Evaluates rules and caches their compiled form.
+pub(crate) struct RuleRunner {
+    /// With the version of the team that they were compiled from.
+    compiled: Arc<Cache<TeamId, (i64, Arc<Rules>)>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Default for RuleRunner {
+    fn default() -> Self {
+        Self { compiled: Arc::new(Cache::new()), permits: Arc::new(Semaphore::new(MAX_CONCURRENT)) }
+    }
+}
+
+impl RuleRunner {
+    /// The first rule of a team that holds for `message` and whose agent is among `enabled`: its index from 0, and the
+    /// agent. `version` is the team's.
+    ///
+    /// # Errors
+    /// The reason, for people, why no rule picked: none matches, one cannot be compiled, or the time budget is used up.
+    pub(crate) async fn pick(
+        &self,
+        (team, version): (TeamId, i64),
+        rules: &[Rule],
+        enabled: HashSet<AgentId>,
+        message: String,
+        limits: RuleLimits,
+    ) -> Result<(usize, AgentId), String> {
+        let compiled = Arc::clone(&self.compiled);
+        let cached = compiled.get(&team, |(cached, _)| *cached == version).map(|(_, rules)| rules);
+        let source = if cached.is_some() { Vec::new() } else { rules.to_vec() };
+        // The semaphore is never closed. The thread keeps the permit even if the caller stops waiting.
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+        let evaluation = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let rules = match cached {
+                Some(rules) => rules,
+                None => {
+                    let rules = Rules::new(&source, &limits).map(Arc::new);
+                    let rules = rules.map_err(|(index, invalid)| {
+                        format!("rule {} cannot be used: {invalid}", index + 1)
+                    })?;
+                    compiled.put(team, (version, Arc::clone(&rules)));
+                    rules
+                }
+            };
+            let (began, budget) = (cpu_time(), Duration::from_millis(limits.budget_ms));
+            let is_spent = || cpu_time().saturating_sub(began) >= budget;
+            let found = rules.pick(&message, |agent| enabled.contains(&agent), is_spent);
+            found
+                .map_err(|spent| {
+                    format!("the first {} rules took longer than {} ms", spent.tried, limits.budget_ms)
+                })?
+                .ok_or_else(|| "no rule holds".to_owned())
+        });
+        evaluation.await.unwrap_or_else(|_| Err("the rules could not be evaluated".to_owned()))
+    }
+}
+
+/// CPU time of this thread. Not wall-clock time, because the pick must not depend on the load of the machine.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use houston_domain::team::Condition;
+
+    use super::*;
+
+    const AGENT: AgentId = AgentId(uuid::Uuid::from_u128(1));
+
+    /// Evaluates 49 rules with this pattern and one that matches, on a long message.
+    async fn pick(pattern: &str) -> Result<(usize, AgentId), String> {
+        let rule = |pattern: &str| Rule {
+            when: Condition { regex: Some(pattern.to_owned()), ..Condition::default() },
+            agent_id: AGENT,
+        };
+        let mut rules = vec![rule(pattern); 49];
+        rules.push(rule("a"));
+        let team = (TeamId(uuid::Uuid::from_u128(2)), 1);
+        let limits = RuleLimits::default();
+        RuleRunner::default().pick(team, &rules, HashSet::from([AGENT]), "a".repeat(8_000), limits).await
+    }
+
+    /// The runtime has one thread, so the CPU time of other threads is not measured.
+    #[tokio::test]
+    async fn slow_rules_use_up_their_budget_off_the_runtime() {
+        let before = cpu_time();
+        let why = pick("(?-i)(?:[ab]?[ac]?[ad]?){0,100}Z$").await.unwrap_err();
+        let here = cpu_time().saturating_sub(before);
+        assert!(why.contains("rules took longer than 50 ms"), "{why}");
+        assert!(here < Duration::from_millis(50), "{here:?} on the runtime");
+    }
+
+    #[tokio::test]
+    async fn fifty_usual_rules_are_all_tried() {
+        assert_eq!(pick("^/cook\\b").await, Ok((49, AGENT)));
+    }
+}
