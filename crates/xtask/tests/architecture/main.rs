@@ -20,6 +20,8 @@ mod imports;
 #[cfg(test)]
 mod manifests;
 #[cfg(test)]
+mod modules;
+#[cfg(test)]
 mod names;
 #[cfg(test)]
 mod sources;
