@@ -107,6 +107,8 @@ struct IntentRow {
     name: String,
     effect: &'static str,
     message_id: Uuid,
+    /// The response, if the step has that as well.
+    response: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -157,9 +159,11 @@ impl StepRows {
         let events = step.events.iter().chain(changes.last.as_deref());
         let events = events.map(EventRow::of).collect::<serde_json::Result<_>>()?;
         let entries = step.entries.iter().map(EntryRow::of).collect::<serde_json::Result<_>>()?;
-        let messages = step.messages.iter().map(MessageRow::of).collect::<serde_json::Result<_>>()?;
-        let responses = step.responses.iter().map(ResponseRow::of).collect::<serde_json::Result<_>>()?;
-        let cells = step.cells.iter().map(CellRow::of).collect::<serde_json::Result<_>>()?;
+        let messages = step.messages.iter().map(|message| MessageRow::of(message, step));
+        let intents = step.intents.iter().map(|intent| IntentRow::of(intent, step));
+        // A statement does not see the rows that it inserts, so what changes them is inserted with them.
+        let responses = step.responses.iter().filter(|(call, _)| step.intents.iter().all(|of| of.call != *call));
+        let cells = step.cells.iter().filter(|(id, _)| step.messages.iter().all(|of| of.id != *id));
         let (error_code, error_message) = changes.error();
         Ok(Self {
             n: 0,
@@ -172,10 +176,10 @@ impl StepRows {
             run_id: step.run.0,
             entries,
             events,
-            messages,
-            intents: step.intents.iter().map(IntentRow::of).collect(),
-            responses,
-            cells,
+            messages: messages.collect::<serde_json::Result<_>>()?,
+            intents: intents.collect::<serde_json::Result<_>>()?,
+            responses: responses.map(ResponseRow::of).collect::<serde_json::Result<_>>()?,
+            cells: cells.map(CellRow::of).collect::<serde_json::Result<_>>()?,
             is_progress: changes.is_progress,
             forgives_deaths: changes.forgives_deaths,
             releases: changes.releases(),
@@ -237,26 +241,34 @@ impl EventRow {
 }
 
 impl MessageRow {
-    fn of(message: &NewMessage) -> serde_json::Result<Self> {
+    fn of(message: &NewMessage, step: &Step) -> serde_json::Result<Self> {
+        let mut metadata = message.metadata.clone();
+        for (_, changed) in step.cells.iter().filter(|(id, _)| *id == message.id) {
+            if let (Value::Object(metadata), Value::Object(changed)) = (&mut metadata, changed) {
+                metadata.extend(changed.clone());
+            }
+        }
         Ok(Self {
             event: message.event + 1,
             id: message.id.0,
             source: message.source.as_str(),
             message_type: message.message_type.as_str(),
             content: message.content.clone(),
-            metadata: to_raw_value(&message.metadata)?,
+            metadata: to_raw_value(&metadata)?,
         })
     }
 }
 
 impl IntentRow {
-    fn of(intent: &Intent) -> Self {
-        Self {
+    fn of(intent: &Intent, step: &Step) -> serde_json::Result<Self> {
+        let response = step.responses.iter().find(|(call, _)| *call == intent.call);
+        Ok(Self {
             call_id: intent.call.clone(),
             name: intent.name.clone(),
             effect: intent.effect.as_str(),
             message_id: intent.cell.0,
-        }
+            response: response.map(|(_, response)| to_raw_value(response)).transpose()?,
+        })
     }
 }
 

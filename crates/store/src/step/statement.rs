@@ -169,10 +169,12 @@ pub(super) async fn write_with_tools(
         "write_with_tools",
         "
             intents as (
-                insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id)
-                select l.run_id, c.call_id, l.agentable_id, l.tenant_id, l.epoch, c.name, c.effect, c.message_id
-                  from l cross join lateral jsonb_to_recordset(l.intents) as c (
-                       call_id text, name text, effect text, message_id uuid)),
+                insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id,
+                                                response, finished_at)
+                select l.run_id, c.call_id, l.agentable_id, l.tenant_id, l.epoch, c.name, c.effect, c.message_id,
+                       c.response, case when c.response is not null then t.at end
+                  from l cross join t cross join lateral jsonb_to_recordset(l.intents) as c (
+                       call_id text, name text, effect text, message_id uuid, response jsonb)),
             responses as (
                 update houston.tool_calls o set response = r.response, finished_at = t.at
                   from l cross join t cross join lateral jsonb_to_recordset(l.responses) as r (call_id text, response jsonb)

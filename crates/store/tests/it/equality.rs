@@ -117,9 +117,10 @@ fn step(
     }
     if shape.calls_tool {
         match open_call.take() {
-            Some((call, cell)) => {
-                step.responses.push((call, ToolResponse::success("done")));
-                step.cells.push((cell, json!({"status": "done"})));
+            Some(open) => answer_call(&mut step, open),
+            None if shape.entries == 0 => {
+                let call = start_call(test, &mut step);
+                answer_call(&mut step, call);
             }
             None => *open_call = Some(start_call(test, &mut step)),
         }
@@ -156,6 +157,11 @@ fn start_call(test: &TestStore, step: &mut Step) -> (String, MessageId) {
     });
     step.events.push(Event::MessageSent { message_id: cell });
     (call, cell)
+}
+
+fn answer_call(step: &mut Step, (call, cell): (String, MessageId)) {
+    step.responses.push((call, ToolResponse::success("done")));
+    step.cells.push((cell, json!({"status": "done"})));
 }
 
 /// All rows of a user, without ids and times.
