@@ -1,5 +1,6 @@
 //! Claiming a run, driving it, and releasing its lock if that fails.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ const MAX_CLAIM_TRIES: u32 = 5;
 /// The longest pause between two of them.
 const MAX_CLAIM_PAUSE: Duration = Duration::from_millis(500);
 
+/// What a run panicked with.
+type Panic = Box<dyn Any + Send>;
+
 impl Engine {
     /// Claims the open run of `agentable` and drives it to its end, its next attempt, or a hand-over.
     ///
@@ -34,14 +38,12 @@ impl Engine {
             return Ok(DriveOutcome::NotClaimed);
         }
         let token: RunToken = self.services.ids.next();
-        let Some(claimed) = self.claim(agentable, holder, token).await? else {
-            return Ok(DriveOutcome::NotClaimed);
+        // Boxed, and so are the calls below: a run that waits should not hold the memory for its claim or its release.
+        let driven = match Box::pin(self.claim(agentable, holder, token)).await? {
+            Some(claimed) => self.drive_claimed(claimed, holder),
+            None => return Ok(DriveOutcome::NotClaimed),
         };
-        self.services.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
-        let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
-        // Boxed: a run that waits should hold its own state, not the size of its deepest call.
-        let driven = AssertUnwindSafe(self.drive_claimed(claimed, holder)).catch_unwind();
-        match Box::pin(driven).instrument(span).await {
+        match driven.await {
             Ok(Ok(Driven { outcome, wants_title })) => {
                 if wants_title {
                     self.titles().request(agentable);
@@ -52,18 +54,18 @@ impl Engine {
                 // If a late renewal kept the lease, no other worker may take the run until this one releases it. If
                 // another worker did take over, the lock has another token and this changes nothing.
                 if !holder.lost.is_cancelled() {
-                    self.abandon(agentable, token, holder, false).await;
+                    Box::pin(self.abandon(agentable, token, holder, false)).await;
                 }
                 Ok(DriveOutcome::Lost)
             }
             Ok(Err(Interrupted::Landed)) => Ok(DriveOutcome::HandedOver),
             Ok(Err(Interrupted::Store(error))) => {
-                self.abandon(agentable, token, holder, true).await;
+                Box::pin(self.abandon(agentable, token, holder, true)).await;
                 Err(error)
             }
             Err(_panic) => {
                 tracing::error!(%agentable, "a run panicked");
-                self.abandon(agentable, token, holder, true).await;
+                Box::pin(self.abandon(agentable, token, holder, true)).await;
                 Ok(DriveOutcome::Lost)
             }
         }
@@ -115,8 +117,16 @@ impl Engine {
         }
     }
 
-    async fn drive_claimed(&self, claimed: ClaimedRun, holder: &Holder) -> Result<Driven, Interrupted> {
-        houston_faults::fault!("C6")?;
-        drive_claimed(&self.store, &self.services, holder, claimed).await
+    /// Drives the run in a future of its own, whose panics are caught.
+    fn drive_claimed<'d>(
+        &'d self,
+        claimed: ClaimedRun,
+        holder: &'d Holder,
+    ) -> impl Future<Output = Result<Result<Driven, Interrupted>, Panic>> + 'd {
+        let agentable = claimed.fence.agentable;
+        self.services.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
+        let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
+        let driven = drive_claimed(&self.store, &self.services, holder, claimed);
+        Box::pin(AssertUnwindSafe(driven).catch_unwind()).instrument(span)
     }
 }

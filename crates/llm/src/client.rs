@@ -270,3 +270,23 @@ impl fmt::Debug for HttpModel {
         f.debug_struct("HttpModel").field("model", &self.context.description).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of the future that `make` returns.
+    fn future_size<A, F: Future>(_: impl Fn(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What exists while a model thinks: the call, and then its answer.
+    #[test]
+    fn waiting_call_holds_little_memory() {
+        let call = future_size(|(model, request): (&'static HttpModel, &'static Request<'static>)| {
+            model.ask(request)
+        });
+        assert!(call <= 2048, "{call} bytes");
+        assert!(size_of::<AnswerStream>() <= 1024, "{} bytes", size_of::<AnswerStream>());
+    }
+}

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use houston_domain::id::AgentId;
-use houston_store::claim::ClaimedRun;
 use houston_store::run_context::RunContext;
 use houston_store::serving::{Serving, ServingAgent};
 use serde_json::{Value, json};
 
+use super::Attempt;
 use super::routing::route;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
@@ -46,7 +46,7 @@ impl AnsweringAgent {
 /// agentable's kind.
 pub(super) async fn answering_agent<S: RunStorage>(
     journal: &mut Journal<'_, S>,
-    claimed: &ClaimedRun,
+    attempt: &Attempt,
     context: &RunContext,
     kind: Arc<Setup>,
 ) -> Result<(AnsweringAgent, Arc<Setup>), Interrupted> {
@@ -60,7 +60,7 @@ pub(super) async fn answering_agent<S: RunStorage>(
         }
         Serving::Agent(agent) => (AnsweringAgent::default(), &**agent),
         Serving::Routed(agent) => (AnsweringAgent::routed_to(agent), &**agent),
-        Serving::Team(team) => match Box::pin(route(journal, claimed, &kind, team, context)).await? {
+        Serving::Team(team) => match Box::pin(route(journal, attempt, &kind, team, context)).await? {
             Some(agent) => (AnsweringAgent::routed_to(agent), agent),
             None => {
                 let reason = format!(

@@ -21,7 +21,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) async fn fail(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
         let (now, services) = (self.journal.now(), self.journal.services);
         let since = self.journal.error.as_ref().and_then(ErrorMessage::since).unwrap_or(now);
-        let run = FailedRun { failed: self.claimed.failed_attempts, since, now };
+        let run = FailedRun { failed: self.attempt.failed, since, now };
         match services.config.delayed.next_attempt(error, &run, services.random_fraction()) {
             Some(planned) => self.wait(error, planned, since).await,
             None => self.give_up(error).await,
@@ -38,7 +38,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         tracing::warn!(%error, retry_at = %at, counts, "the model failed; the run is retried later");
         let of = self.journal.services.config.delayed.attempts(error);
         // More failures than attempts are possible only while the breaker is open, which uses up none.
-        let attempt = (self.claimed.failed_attempts + 1).min(of);
+        let attempt = (self.attempt.failed + 1).min(of);
         let retry = PendingRetry { attempt, of, retry_at: at, since };
         let mut step = self.journal.next_step();
         show_error(&mut step, &ErrorMessage::waiting(self.journal.run(), error, &retry));
@@ -70,7 +70,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Gives up a message whose workers died too often: it becomes a dead letter.
     pub(super) async fn dead_letter(&mut self) -> Result<DriveOutcome, Interrupted> {
-        let (deaths, claims) = (self.claimed.deaths, self.claimed.claims);
+        let (deaths, claims) = (self.attempt.deaths, self.attempt.claims);
         tracing::error!(run = %self.journal.run(), deaths, claims, "message given up");
         let status = RunStatus::DeadLettered;
         self.end_unanswered(status, "DEAD_LETTERED", status.notice().unwrap_or_default(), None).await

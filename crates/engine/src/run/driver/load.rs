@@ -8,12 +8,11 @@ use houston_domain::agent::step::Next;
 use houston_domain::agentable::cache_key;
 use houston_domain::compression;
 use houston_domain::local_time::parse_zone;
-use houston_store::claim::ClaimedRun;
 use houston_store::run_context::RunContext;
 
-use super::RunDriver;
 use super::answering_agent::{AnsweringAgent, answering_agent};
 use super::compression::Sizes;
+use super::{Attempt, RunDriver};
 use crate::config::{ContextConfig, TitleConfig};
 use crate::error::Interrupted;
 use crate::live::{LiveRun, Registration};
@@ -37,20 +36,20 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
     /// `kind` is the setup of the agentable's kind.
     pub(super) async fn load(
         mut journal: Journal<'e, S>,
-        claimed: ClaimedRun,
+        attempt: Attempt,
         registration: Registration,
         kind: Arc<Setup>,
     ) -> Result<Self, Interrupted> {
-        let loaded = load(&mut journal, &claimed, &registration.live, kind).await?;
+        let loaded = load(&mut journal, &attempt, &registration.live, kind).await?;
         let Loaded { setup, answered_by, model, tools, run } = loaded;
-        let wants_title = claimed.title.is_empty() && setup.agent_type.titles;
+        let wants_title = attempt.title.is_empty() && setup.agent_type.titles;
         let sizes = Sizes::default();
         let mut driver = Self {
             journal,
             model,
             tools,
             run,
-            claimed,
+            attempt,
             registration,
             setup,
             answered_by,
@@ -67,8 +66,8 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
         if let Some(open) = self.journal.retrying(|storage| storage.open_message(agentable)).await? {
             self.journal.next_message = open;
         }
-        let kind = self.journal.services.setup(&self.claimed.kind).unwrap_or(&self.setup).clone();
-        let loaded = load(&mut self.journal, &self.claimed, &self.registration.live, kind).await?;
+        let kind = self.journal.services.setup(&self.attempt.kind).unwrap_or(&self.setup).clone();
+        let loaded = load(&mut self.journal, &self.attempt, &self.registration.live, kind).await?;
         let Loaded { setup, answered_by, model, tools, run } = loaded;
         (self.setup, self.answered_by, self.model, self.tools, self.run) =
             (setup, answered_by, model, tools, run);
@@ -98,27 +97,27 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
 
 async fn load<S: RunStorage>(
     journal: &mut Journal<'_, S>,
-    claimed: &ClaimedRun,
+    attempt: &Attempt,
     live: &Arc<LiveRun>,
     kind: Arc<Setup>,
 ) -> Result<Loaded, Interrupted> {
     let (agentable, run) = (journal.agentable(), journal.run());
     let ContextConfig { notes, prompt: limits, .. } = &journal.services.config.context;
     let context = journal.retrying(|storage| storage.context(agentable, run, *notes, limits)).await?;
-    let (answered_by, setup) = answering_agent(journal, claimed, &context, kind).await?;
-    if claimed.attempt > 1 {
+    let (answered_by, setup) = answering_agent(journal, attempt, &context, kind).await?;
+    if attempt.number > 1 {
         let cost = journal.retrying(|storage| storage.cost_of_run(run)).await?;
         journal.set_cost(cost);
     }
     let most = setup.policy.limits.max_duration_s + journal.services.config.watchdog.grace_s;
     journal.signals.watchdog = journal.claimed_at() + Duration::from_secs(most);
     let setup = for_run(&setup, &context.setting);
-    Ok(loaded(journal, claimed, Arc::clone(live), context, answered_by, setup))
+    Ok(loaded(journal, attempt, Arc::clone(live), context, answered_by, setup))
 }
 
 fn loaded<S: RunStorage>(
     journal: &mut Journal<'_, S>,
-    ClaimedRun { title, description, .. }: &ClaimedRun,
+    Attempt { title, description, .. }: &Attempt,
     live: Arc<LiveRun>,
     context: RunContext,
     answered_by: AnsweringAgent,

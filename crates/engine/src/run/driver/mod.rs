@@ -27,6 +27,7 @@ use houston_store::step::CommittedStep;
 
 use self::answering_agent::AnsweringAgent;
 use self::compression::Sizes;
+use crate::config::Config;
 use crate::error::Interrupted;
 use crate::holder::Holder;
 use crate::live::Registration;
@@ -68,13 +69,39 @@ pub(crate) struct Driven {
     pub(crate) wants_title: bool,
 }
 
+/// What the claim says about the agentable and this attempt.
+struct Attempt {
+    kind: String,
+    title: String,
+    description: String,
+    /// Number of this attempt, from 1.
+    number: i32,
+    /// Consecutive deaths of workers, and consecutive claims, without a committed step.
+    deaths: i32,
+    claims: i32,
+    /// Failed attempts so far.
+    failed: i32,
+}
+
+impl Attempt {
+    fn of(claimed: ClaimedRun) -> Self {
+        let ClaimedRun { kind, title, description, attempt, deaths, claims, failed_attempts, .. } = claimed;
+        Self { kind, title, description, number: attempt, deaths, claims, failed: failed_attempts }
+    }
+
+    /// Whether the message is to be given up: too many workers died with the run, or lost it.
+    fn must_be_given_up(&self, config: &Config) -> bool {
+        self.deaths >= config.max_crashes || self.claims > config.max_claims
+    }
+}
+
 /// One claimed run while this worker drives it.
 pub(crate) struct RunDriver<'e, S> {
     journal: Journal<'e, S>,
     model: ModelTurn,
     tools: ToolRunner,
     run: AgentRun,
-    claimed: ClaimedRun,
+    attempt: Attempt,
     registration: Registration,
     /// The setup of the agent that answers, limited to what this run may do.
     setup: Arc<Setup>,
@@ -85,17 +112,61 @@ pub(crate) struct RunDriver<'e, S> {
     wants_title: bool,
 }
 
-/// Drives a claimed run to its end, its next attempt, or a hand-over.
+/// Drives a claimed run to its end, its next attempt, or a hand-over. The future of what precedes the first step is freed before
+/// that: a run that waits should hold its own state, not the size of its deepest call.
 ///
 /// # Errors
 /// [`Interrupted::Lost`] when the lock is lost, [`Interrupted::Store`] when Postgres refuses a statement. The caller releases
 /// the lock.
-pub(crate) async fn drive_claimed<S: RunStorage>(
-    storage: &S,
-    services: &Services,
-    holder: &Holder,
+pub(crate) fn drive_claimed<'d, S: RunStorage>(
+    storage: &'d S,
+    services: &'d Services,
+    holder: &'d Holder,
+    claimed: ClaimedRun,
+) -> impl Future<Output = Result<Driven, Interrupted>> + 'd {
+    let start = Box::pin(start(storage, services, holder, claimed));
+    async move {
+        let mut driver = match start.await? {
+            Started::Driving(driver) => driver,
+            Started::Refused(driven) => return Ok(driven),
+        };
+        let mut first = true;
+        loop {
+            match driver.drive_until_end(first).await {
+                Err(Interrupted::Landed) => {
+                    if !Box::pin(driver.journal.is_held()).await? {
+                        return Ok(Driven { outcome: DriveOutcome::HandedOver, wants_title: false });
+                    }
+                    Box::pin(driver.reload()).await?;
+                }
+                Ok(outcome) => {
+                    let ended = matches!(outcome, DriveOutcome::Ended(_));
+                    return Ok(Driven { outcome, wants_title: driver.wants_title && ended });
+                }
+                Err(interrupted) => return Err(interrupted),
+            }
+            first = false;
+        }
+    }
+}
+
+/// A claimed run before its first step.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it exists for a moment, and a box would be an allocation per run"
+)]
+enum Started<'e, S> {
+    Driving(RunDriver<'e, S>),
+    Refused(Driven),
+}
+
+async fn start<'e, S: RunStorage>(
+    storage: &'e S,
+    services: &'e Services,
+    holder: &'e Holder,
     mut claimed: ClaimedRun,
-) -> Result<Driven, Interrupted> {
+) -> Result<Started<'e, S>, Interrupted> {
+    houston_faults::fault!("C6")?;
     let registration = services.live.register(claimed.fence.agentable, claimed.run, services.bus.clone());
     let cancel = registration.live.cancel.clone();
     if claimed.cancel_seq.is_some() {
@@ -103,26 +174,12 @@ pub(crate) async fn drive_claimed<S: RunStorage>(
     }
     let signals = Signals::new(holder, cancel, &services.config);
     let journal = Journal::new(storage, services, holder, signals, &mut claimed);
-    let Some(kind) = services.setup(&claimed.kind).cloned() else {
-        return Box::pin(refuse(journal, &claimed.kind)).await;
-    };
-    let mut driver = Box::pin(RunDriver::load(journal, claimed, registration, kind)).await?;
-    let mut first = true;
-    loop {
-        match driver.drive_until_end(first).await {
-            Err(Interrupted::Landed) => {
-                if !driver.journal.is_held().await? {
-                    return Ok(Driven { outcome: DriveOutcome::HandedOver, wants_title: false });
-                }
-                Box::pin(driver.reload()).await?;
-            }
-            Ok(outcome) => {
-                let ended = matches!(outcome, DriveOutcome::Ended(_));
-                return Ok(Driven { outcome, wants_title: driver.wants_title && ended });
-            }
-            Err(interrupted) => return Err(interrupted),
+    match services.setup(&claimed.kind).cloned() {
+        Some(kind) => {
+            let driver = RunDriver::load(journal, Attempt::of(claimed), registration, kind).await?;
+            Ok(Started::Driving(driver))
         }
-        first = false;
+        None => refuse(journal, &claimed.kind).await.map(Started::Refused),
     }
 }
 
@@ -173,14 +230,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// What precedes the first step of an attempt.
     async fn begin(&mut self) -> Flow {
-        if must_be_given_up(self.journal.services, &self.claimed) {
+        if self.attempt.must_be_given_up(&self.journal.services.config) {
             return self.dead_letter().await.map(ControlFlow::Break);
         }
         if let Some(reason) = self.answered_by.unavailable.take() {
             return self.stop_unavailable(reason).await.map(ControlFlow::Break);
         }
         // Messages posted after a cancel request are for the next run.
-        let reads = self.claimed.attempt > 1 && !self.journal.signals.is_cancelled();
+        let reads = self.attempt.number > 1 && !self.journal.signals.is_cancelled();
         if reads && !matches!(self.run.next(self.journal.now()), Next::CallTools(_)) {
             self.read_messages().await?;
         }
@@ -200,10 +257,4 @@ impl<S: RunStorage> RunDriver<'_, S> {
             self.run.on_messages(done.read.iter().map(|read| read.clone().signed(mark)).collect());
         }
     }
-}
-
-/// Whether the message is to be given up: too many workers died with the run, or lost it.
-fn must_be_given_up(services: &Services, claimed: &ClaimedRun) -> bool {
-    let config = &services.config;
-    claimed.deaths >= config.max_crashes || claimed.claims > config.max_claims
 }

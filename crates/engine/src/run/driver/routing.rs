@@ -11,12 +11,11 @@ use houston_domain::step::RunTransition;
 use houston_domain::storable::storable;
 use houston_domain::team::{RoutedBy, RouterKind};
 use houston_llm::{Answer, AnswerSchema, Model, Request, SystemPart, call};
-use houston_store::claim::ClaimedRun;
 use houston_store::run_context::RunContext;
 use houston_store::serving::{ServingAgent, ServingTeam};
 use serde_json::json;
 
-use super::must_be_given_up;
+use super::Attempt;
 use crate::config::TeamsConfig;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
@@ -49,14 +48,14 @@ enum RouterAnswer<'t> {
 /// Picks and commits the agent of `team` that answers. `None` when all are disabled. `setup` is that of the kind.
 pub(super) async fn route<'t, S: RunStorage>(
     journal: &mut Journal<'_, S>,
-    claimed: &ClaimedRun,
+    attempt: &Attempt,
     setup: &Setup,
     team: &'t ServingTeam,
     context: &RunContext,
 ) -> Result<Option<&'t ServingAgent>, Interrupted> {
     let Some(fallback) = team.fallback() else { return Ok(None) };
     let is_over = journal.signals.is_cancelled() || journal.signals.is_draining();
-    if is_over || must_be_given_up(journal.services, claimed) {
+    if is_over || attempt.must_be_given_up(&journal.services.config) {
         return Ok(Some(fallback));
     }
     let message = message(context, journal.services.config.teams.message_chars);

@@ -1,10 +1,14 @@
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::history::{Block, Entry, Role};
-use houston_domain::tool_call::{EffectClass, ToolResponse};
+use houston_domain::id::AgentableId;
+use houston_domain::tool_call::{EffectClass, ToolCall, ToolResponse};
+use houston_store::Store;
 
 use super::*;
+use crate::engine::Engine;
 use crate::run::tests::fixture::{Behaviour, Process, Script, ScriptedModel, TestTool, calls_tools, says};
 use crate::run::tests::memory_storage::Fault;
+use crate::run::tool_runner::{ExternalCalls, Responses};
 
 fn process(scripts: Vec<Script>, tools: Vec<TestTool>) -> Process {
     Process::new(ScriptedModel::new(scripts), tools)
@@ -28,6 +32,34 @@ fn texts(history: &[Entry]) -> Vec<(Role, String)> {
 
 fn pay(behaviour: Behaviour) -> TestTool {
     TestTool::new("pay", EffectClass::Effect, behaviour)
+}
+
+/// Bytes of the future that `make` returns.
+fn future_size<A, F: Future>(_: impl Fn(A) -> F) -> usize {
+    size_of::<F>()
+}
+
+/// The futures that exist while a run waits for its model or its tools. What is larger is boxed and freed before the wait.
+#[test]
+fn waiting_run_holds_only_small_futures() {
+    type Driver = RunDriver<'static, Store>;
+    let outer =
+        future_size(|(engine, agentable, holder): (&'static Engine, AgentableId, &'static Holder)| {
+            engine.drive(agentable, holder)
+        });
+    let driven = future_size(|(engine, holder, claimed): (&'static Engine, &'static Holder, ClaimedRun)| {
+        drive_claimed(&engine.store, &engine.services, holder, claimed)
+    });
+    let tools =
+        future_size(|(driver, external, responses): (&'static mut Driver, ExternalCalls, Responses)| {
+            driver.execute(external, responses)
+        });
+    let resumed =
+        future_size(|(driver, calls): (&'static mut Driver, Vec<ToolCall>)| driver.resume_tools(calls));
+    for (what, size) in [("outer", outer), ("driven", driven), ("tools", tools), ("resumed tools", resumed)] {
+        assert!(size <= 4096, "{what}: {size} bytes");
+    }
+    assert!(driven + outer <= 4096, "a run that waits for its model: {driven} + {outer} bytes");
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,11 +12,20 @@ use houston_domain::tool_call::ToolCall;
 use serde_json::{Value, json};
 
 use super::{DriveOutcome, Flow, RunDriver};
+use crate::error::Interrupted;
 use crate::run::journal::{add_message, ending_status};
 use crate::run::model_turn::{ModelOutcome, check_budget};
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{ExternalCalls, Prepared, Responses, ToolsOutcome, WrittenRecords};
+
+/// A turn whose first step is committed.
+enum Turn {
+    /// All calls of the turn have their results.
+    Closed(ControlFlow<DriveOutcome>),
+    /// These calls are to be executed; the others have these responses.
+    Executing(ExternalCalls, Responses),
+}
 
 /// What streams have received of an answer.
 struct Streamed {
@@ -42,7 +51,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let (history, offer) = (self.run.history(), self.tools.offer());
         match self.model.call(&mut self.journal, history, offer, tokens).await? {
             ModelOutcome::Answered { answer, usage, reasoning, message } => {
-                Box::pin(self.answered(*answer, usage, Streamed { reasoning, message })).await
+                match Box::pin(self.answered(*answer, usage, Streamed { reasoning, message })).await? {
+                    Turn::Closed(flow) => Ok(flow),
+                    Turn::Executing(external, responses) => Box::pin(self.execute(external, responses)).await,
+                }
             }
             ModelOutcome::Failed { error, streamed } => {
                 Box::pin(self.model_failed(error, streamed, tokens)).await
@@ -55,7 +67,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
     }
 
-    async fn answered(&mut self, answer: Answer, usage: Usage, streamed: Streamed) -> Flow {
+    async fn answered(
+        &mut self,
+        answer: Answer,
+        usage: Usage,
+        streamed: Streamed,
+    ) -> Result<Turn, Interrupted> {
         self.sizes.was_refused = false;
         let answered = self.run.on_model(answer);
         self.model.reported(&usage, self.run.history().len());
@@ -63,7 +80,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Ok(turn) => self.commit_turn(turn, usage, streamed).await,
             Err(empty) => {
                 let error = ModelError::new(ModelErrorCode::InvalidResponse, empty.to_string());
-                self.fail(&error).await.map(ControlFlow::Break)
+                Ok(Turn::Closed(ControlFlow::Break(Box::pin(self.fail(&error)).await?)))
             }
         }
     }
@@ -80,8 +97,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.fail(&error).await.map(ControlFlow::Break)
     }
 
-    /// Commits a turn together with its tool calls that need only Postgres, then executes the others.
-    async fn commit_turn(&mut self, turn: TurnOutcome, usage: Usage, streamed: Streamed) -> Flow {
+    /// Commits a turn together with its tool calls that need only Postgres, and the intents of the others.
+    async fn commit_turn(
+        &mut self,
+        turn: TurnOutcome,
+        usage: Usage,
+        streamed: Streamed,
+    ) -> Result<Turn, Interrupted> {
         let Streamed { reasoning, message: streamed } = streamed;
         let mut step = self.journal.step(usage, RunTransition::Continue { read: false, event: None });
         step.model = (usage != Usage::default()).then(|| self.model.answering().to_string());
@@ -106,14 +128,16 @@ impl<S: RunStorage> RunDriver<'_, S> {
             add_message(&mut step, id, content.clone(), self.label());
         }
         match self.tools.prepare(&self.journal, &mut step, plans, &turn.calls).await? {
-            Prepared::Answered { responses, records } => self.close_turn(step, responses, records).await,
+            Prepared::Answered { responses, records } => {
+                self.close_turn(step, responses, records).await.map(Turn::Closed)
+            }
             Prepared::Intents { responses, external, records } => {
                 match records {
-                    Some(records) => records.commit(&mut self.journal, step).await?,
+                    Some(records) => Box::pin(records.commit(&mut self.journal, step)).await?,
                     None => self.journal.commit(step).await?,
                 };
                 houston_faults::fault!("C9")?;
-                self.execute(external, responses).await
+                Ok(Turn::Executing(external, responses))
             }
         }
     }
@@ -128,23 +152,26 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Continues the open calls of a run that was taken over, each as its effect class allows.
     pub(super) async fn resume_tools(&mut self, calls: Vec<ToolCall>) -> Flow {
-        let (external, responses) = self.tools.resume(&self.journal, calls).await?;
+        let (external, responses) = Box::pin(self.tools.resume(&self.journal, calls)).await?;
         self.execute(external, responses).await
     }
 
-    async fn execute(&mut self, external: ExternalCalls, responses: Responses) -> Flow {
+    /// Executes calls whose intents are committed. What follows is boxed, so that a run that waits for its tools does not hold
+    /// the memory for it.
+    pub(super) async fn execute(&mut self, external: ExternalCalls, responses: Responses) -> Flow {
         match self.tools.execute(&mut self.journal, external, responses).await? {
             ToolsOutcome::Returned { step, responses } => {
-                let flow = self.close_turn(step, responses, None).await?;
+                let flow = Box::pin(self.close_turn(step, responses, None)).await?;
                 houston_faults::fault!("C12")?;
                 Ok(flow)
             }
-            ToolsOutcome::HandOver => self.hand_over().await.map(ControlFlow::Break),
+            ToolsOutcome::HandOver => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
             ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, cells } => {
-                self.cancel_with(responses, &cells).await.map(ControlFlow::Break)
+                Box::pin(self.cancel_with(responses, &cells)).await.map(ControlFlow::Break)
             }
             ToolsOutcome::Stopped { responses, cells, .. } => {
-                self.end_with(RunStatus::MaxDuration, responses, &cells).await.map(ControlFlow::Break)
+                let ended = Box::pin(self.end_with(RunStatus::MaxDuration, responses, &cells));
+                ended.await.map(ControlFlow::Break)
             }
         }
     }
@@ -170,7 +197,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         let status = ending_status(&step.transition);
         let done = match records {
-            Some(records) => records.commit(&mut self.journal, step).await?,
+            Some(records) => Box::pin(records.commit(&mut self.journal, step)).await?,
             None => self.journal.commit(step).await?,
         };
         self.read(&done);

@@ -62,7 +62,7 @@ impl ToolRunner {
                 Ok(returned) => returned,
                 Err(Stop::Drained) => return Ok(ToolsOutcome::HandOver),
                 Err(stop) => {
-                    self.stop(journal, running, patience, &mut responses, &cells).await?;
+                    Box::pin(self.stop(journal, running, patience, &mut responses, &cells)).await?;
                     return Ok(ToolsOutcome::Stopped { stop, responses, cells });
                 }
             };
@@ -77,7 +77,8 @@ impl ToolRunner {
             if running.is_empty() {
                 return Ok(ToolsOutcome::Returned { step, responses });
             }
-            journal.commit(step).await?;
+            // Boxed: the other calls may take minutes.
+            Box::pin(journal.commit(step)).await?;
             houston_faults::fault!("C11")?;
         }
     }
