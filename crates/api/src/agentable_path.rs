@@ -115,7 +115,7 @@ impl AgentableCache {
     pub(crate) fn unconfirmed<'p>(&self, caller: Caller, path: &'p AgentablePath) -> Option<&'p str> {
         let is_cached = self.lock().get(&path.id).is_some_and(|(tenant, kind)| {
             // With another tenant or kind the statement finds nothing.
-            *tenant == caller.tenant && *kind == path.kind
+            *tenant == caller.tenant() && *kind == path.kind
         });
         (!is_cached).then_some(&path.kind)
     }
@@ -126,7 +126,7 @@ impl AgentableCache {
         if cached.len() >= MAX_CACHED_AGENTABLES {
             cached.clear();
         }
-        cached.insert(path.id, (caller.tenant, path.kind.clone()));
+        cached.insert(path.id, (caller.tenant(), path.kind.clone()));
     }
 
     /// Removes an agentable from the cache.

@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use houston_domain::id::{ApiKeyId, TenantId};
-use houston_store::api_key;
+use houston_store::api_key::{self, ApiKey, Principal};
 
 use crate::error::ApiError;
 use crate::peers::Peer;
@@ -17,9 +17,25 @@ const KEY_PREFIX: &str = "hou_";
 
 /// The authenticated caller. An endpoint that takes it as an argument requires a valid API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Caller {
-    pub(crate) tenant: TenantId,
-    pub(crate) key: ApiKeyId,
+pub(crate) struct Caller(Principal);
+
+impl Caller {
+    /// The caller whose requests the key authenticates.
+    pub(crate) fn of(key: &ApiKey) -> Self {
+        Self(key.principal())
+    }
+
+    pub(crate) fn principal(self) -> Principal {
+        self.0
+    }
+
+    pub(crate) fn tenant(self) -> TenantId {
+        self.0.tenant()
+    }
+
+    pub(crate) fn key(self) -> ApiKeyId {
+        self.0.key()
+    }
 }
 
 impl FromRequestParts<Arc<App>> for Caller {
@@ -53,7 +69,7 @@ async fn look_up(app: &App, peer: Option<&Peer>, key: &str, hash: [u8; 32]) -> R
     // A key that was valid before is not counted as a guess, whatever else the address sends.
     let is_guess = !app.keys.was_valid(&hash);
     let attempt = peer.filter(|_| is_guess).map(|peer| app.peers.attempt(peer)).transpose()?;
-    let found = app.keys.look_up(app.store(), key, hash).await;
+    let found = app.keys.look_up(app.api_store(), key, hash).await;
     if let Err(ApiError::Unauthorized) = found {
         app.keys.log_refusal();
     } else if let Some(attempt) = attempt {

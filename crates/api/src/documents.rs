@@ -138,7 +138,7 @@ impl FromRequest<Arc<App>> for ReceivedDocument {
         let limit = app.state.config.conversation.max_bytes;
         let bytes = content_length(&parts.headers, limit)?.unwrap_or(limit);
         let caller = Caller::from_request_parts(&mut parts, app).await?;
-        let permit = DocumentPermit::new(app, caller.tenant, bytes).await?;
+        let permit = DocumentPermit::new(app, caller.tenant(), bytes).await?;
         let pieces = receive(&parts, body, limit).await?;
         Ok(Self { parts, pieces, _permit: permit })
     }

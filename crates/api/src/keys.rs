@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use houston_domain::id::ApiKeyId;
 use houston_store::api_key::{self, ApiKey};
-use houston_store::{Error, Store};
+use houston_store::{ApiStore, Error};
 use subtle::ConstantTimeEq as _;
 use tokio::time::{Instant, MissedTickBehavior, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -108,7 +108,7 @@ impl KeyCache {
     /// # Errors
     /// [`ApiError::Unauthorized`] when the key does not exist or was revoked, [`ApiError::TooManyKeys`] when too many
     /// keys wait, [`ApiError::Unavailable`] when Postgres does not answer in time, or the store's errors.
-    pub(crate) async fn look_up(&self, store: &Store, key: &str, hash: Hash) -> Result<Caller, ApiError> {
+    pub(crate) async fn look_up(&self, store: &ApiStore, key: &str, hash: Hash) -> Result<Caller, ApiError> {
         if let Some(Err(invalid)) = self.cached_result(&hash) {
             return Err(invalid);
         }
@@ -136,7 +136,7 @@ impl KeyCache {
         *last = LastLookup { at: Instant::now(), failed: !matches!(found, Ok(Ok(_))) };
         let found = found.map_err(|_| ApiError::Unavailable(None))??;
         requested.keys().for_each(|hash| self.store_result(*hash, &found));
-        let own = found.iter().find(|key| is_of(key, &hash)).map(caller);
+        let own = found.iter().find(|key| is_of(key, &hash)).map(Caller::of);
         own.ok_or(ApiError::Unauthorized)
     }
 
@@ -156,7 +156,7 @@ impl KeyCache {
         match found.iter().find(|key| is_of(key, &hash)) {
             Some(key) => {
                 invalid.remove(&hash);
-                insert(&mut valid, hash, ValidKey { caller: caller(key), until, refreshing: false });
+                insert(&mut valid, hash, ValidKey { caller: Caller::of(key), until, refreshing: false });
             }
             None => {
                 valid.remove(&hash);
@@ -183,7 +183,7 @@ impl KeyCache {
 
     /// Periodically asks Postgres, in one query, which keys of open streams were revoked, and ends their streams. Never
     /// returns.
-    pub(crate) async fn watch_revocations(&self, store: &Store) {
+    pub(crate) async fn watch_revocations(&self, store: &ApiStore) {
         // A stream must end within the time for which a revoked key may still be trusted.
         let period = (self.trusted_for / 2).max(Duration::from_millis(50));
         let mut ticks = tokio::time::interval(period);
@@ -199,7 +199,7 @@ impl KeyCache {
         }
     }
 
-    async fn check_streams(&self, store: &Store) -> Result<(), Error> {
+    async fn check_streams(&self, store: &ApiStore) -> Result<(), Error> {
         let used: Vec<ApiKeyId> = lock(&self.in_use).keys().copied().collect();
         if used.is_empty() {
             return Ok(());
@@ -207,7 +207,7 @@ impl KeyCache {
         let valid: HashSet<ApiKeyId> = store.valid_api_keys(&used).await?.into_iter().collect();
         let in_use = lock(&self.in_use);
         for key in used.iter().filter(|key| !valid.contains(key)) {
-            lock(&self.valid).retain(|_, valid| valid.caller.key != *key);
+            lock(&self.valid).retain(|_, valid| valid.caller.key() != *key);
             if let Some(streams_of_key) = in_use.get(key) {
                 streams_of_key.revoked.cancel();
             }
@@ -239,10 +239,6 @@ impl Drop for KeyInUse {
 
 fn is_of(key: &ApiKey, hash: &Hash) -> bool {
     bool::from(key.secret_sha256.ct_eq(hash))
-}
-
-fn caller(key: &ApiKey) -> Caller {
-    Caller { tenant: key.tenant_id, key: key.id }
 }
 
 fn insert<V>(keys: &mut HashMap<Hash, V>, hash: Hash, value: V) {
@@ -282,7 +278,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn key_is_trusted_for_its_time_then_one_request_looks_it_up() {
         let keys = KeyCache::new(Duration::from_secs(5));
-        let found = Some(caller(&key()));
+        let found = Some(Caller::of(&key()));
         assert_eq!(keys.trusted(&HASH), None);
         keys.store_result(HASH, &[key()]);
         assert_eq!(keys.trusted(&HASH), found);

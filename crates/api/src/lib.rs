@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //! - A message is committed before it is acknowledged; hints and live events are sent afterwards and may be lost.
-//! - Every query is restricted to the caller's tenant. Resources of other tenants are 404.
+//! - Every query is restricted to the caller's tenant: the rows of tenants are behind a `TenantStore`, which only
+//!   authentication can make (`auth`, `keys`). Resources of other tenants are 404.
 //! - Every error response is `application/problem+json` with a stable `code`: an [`ApiError`], rendered by `envelope`.
 //!   Only requests that are not HTTP/1.1 or have too long a head are refused earlier, by hyper: 400, 414 or 431 without
 //!   a body.

@@ -47,8 +47,8 @@ pub async fn serve(listener: TcpListener, state: State, stop: CancellationToken)
     tokio::select! {
         () = stop.cancelled() => {}
         () = accept => {}
-        () = app.streams.poll(app.store(), &app.state.config) => {}
-        () = app.keys.watch_revocations(app.store()) => {}
+        () = app.streams.poll(app.api_store(), &app.state.config) => {}
+        () = app.keys.watch_revocations(app.api_store()) => {}
     }
     drop(listener);
     app.state.draining.cancel();

@@ -11,7 +11,7 @@ use houston_domain::id::{AgentableId, Ids, RunId};
 use houston_domain::schedule::FeedConfig;
 use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
-use houston_store::Store;
+use houston_store::{ApiStore, TenantStore};
 use tokio_util::sync::CancellationToken;
 
 use crate::agentable_path::{AgentableCache, AgentablePath};
@@ -33,7 +33,7 @@ pub struct State {
     /// `jobs/server.toml`.
     pub config: Config,
     /// Postgres.
-    pub store: Store,
+    pub store: ApiStore,
     /// Delta bus: streams subscribe to it, and posted messages are published on it.
     pub bus: DeltaBus,
     /// Sends hints to workers.
@@ -88,7 +88,13 @@ impl App {
         })
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    /// What the caller's tenant may do. There is no other way to reach the rows of a tenant.
+    pub(crate) fn store(&self, caller: Caller) -> TenantStore<'_> {
+        self.state.store.tenant(caller.principal())
+    }
+
+    /// What needs no tenant: keys, readiness, positions of streams.
+    pub(crate) fn api_store(&self) -> &ApiStore {
         &self.state.store
     }
 
@@ -101,7 +107,7 @@ impl App {
     /// # Errors
     /// [`ApiError::NotFound`] when it does not; the store's errors.
     pub(crate) async fn confirm(&self, caller: Caller, path: &AgentablePath) -> Result<(), ApiError> {
-        self.state.store.agentable(caller.tenant, &path.kind, path.id).await?;
+        self.store(caller).agentable(&path.kind, path.id).await?;
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use houston_api::{Explain, ExplainError, ExplainTopic};
 use houston_domain::clock::{Clock, SystemClock};
 use houston_engine::prompt::preview::{Preview, ToolStatus, preview, tools};
 use houston_engine::{Config as EngineConfig, SetupError, Setups};
-use houston_store::Store;
+use houston_store::RunStore;
 use houston_store::agentable::Agentable;
 use houston_tools::Registry;
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::models::{self, Models};
 
 /// Computes prompts and tool lists without calling a model.
 pub(crate) struct Explainer {
-    store: Store,
+    store: RunStore,
     loaded: Loaded,
     registry: Registry,
     /// Built when first needed, so that a server without a worker does not look for providers.
@@ -46,7 +46,7 @@ pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
 }
 
 impl Explainer {
-    pub(crate) fn new(store: Store, loaded: Loaded, registry: Registry) -> Self {
+    pub(crate) fn new(store: RunStore, loaded: Loaded, registry: Registry) -> Self {
         Self { store, loaded, registry, setups: OnceCell::new() }
     }
 

@@ -73,7 +73,7 @@ impl System {
     pub(crate) fn start_worker(&self, registry: Registry, models: &Models) -> Result<Running, Failure> {
         let orchestrator = &self.loaded.settings.orchestrator;
         let engine = Engine::new(Parts {
-            store: self.store.clone(),
+            store: self.store.runs().clone(),
             bus: self.bus.clone(),
             hints: self.hints.clone(),
             ids: Arc::clone(&self.ids),
@@ -86,7 +86,7 @@ impl System {
         .map_err(|error| Failure::Usage(error.into()))?;
         let worker = Worker {
             engine: Arc::new(engine),
-            store: self.store.clone(),
+            store: self.store.runs().clone(),
             database_url: self.database_url.clone(),
             redis: Some(self.redis.clone()),
             hints: self.hints.clone(),
@@ -112,7 +112,7 @@ impl System {
     pub(crate) fn api_state(&self, explain: Explain) -> houston_api::State {
         houston_api::State {
             config: self.loaded.settings.server.clone(),
-            store: self.store.clone(),
+            store: self.store.api(),
             bus: self.bus.clone(),
             hints: self.hints.clone(),
             redis: self.bus.health().clone(),
@@ -146,7 +146,7 @@ impl System {
                 settings: AgentSettings::of(kind),
             })
             .collect();
-        match self.store.follow_agent_files(&defaults).await {
+        match self.store.operator().follow_agent_files(&defaults).await {
             Ok(0) => {}
             Ok(agents) => tracing::info!(agents, "default agents follow the files of jobs/agents"),
             Err(error) => {

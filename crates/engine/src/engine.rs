@@ -7,7 +7,7 @@ use houston_domain::agentable::{AgentType, Urgency};
 use houston_domain::id::Ids;
 use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
-use houston_store::Store;
+use houston_store::RunStore;
 use houston_tools::Registry;
 
 use crate::background::sessions::Sessions;
@@ -22,7 +22,7 @@ use crate::setup::{Setup, SetupError};
 
 /// Drives runs: see [`Engine::drive`]. One per process; the state of a single run is in `RunDriver`.
 pub struct Engine {
-    pub(crate) store: Store,
+    pub(crate) store: RunStore,
     pub(crate) services: Services,
     titles: Titles,
     sessions: Sessions,
@@ -31,7 +31,7 @@ pub struct Engine {
 /// What [`Engine::new`] needs.
 pub struct Parts {
     /// The handle to Postgres.
-    pub store: Store,
+    pub store: RunStore,
     /// Publishes deltas and committed events to streams.
     pub bus: DeltaBus,
     /// Sends hints to workers.

@@ -3,15 +3,15 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::agent_settings::AgentSettings;
-use houston_domain::id::{AgentId, AgentableId, TeamId, TenantId};
+use houston_domain::id::{AgentId, AgentableId, TeamId};
 use serde_json::Value;
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::bound;
 use crate::error::{Error, Result};
+use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::pool::Store;
 
 mod defaults;
 
@@ -111,24 +111,19 @@ pub(crate) fn exists(error: Error, what: &'static str) -> Error {
     if error.sqlstate().as_deref() == Some("23505") { Error::Exists { what, existing: None } } else { error }
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// The id of the tenant's `agent` or `team` with that name, as the API writes it.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn id_of_name(
-        &self,
-        tenant: TenantId,
-        what: &'static str,
-        name: &str,
-    ) -> Result<Option<String>> {
+    pub async fn id_of_name(self, what: &'static str, name: &str) -> Result<Option<String>> {
         let id = sqlx::query_scalar!(
             r#"-- store::agent::id_of_name
             select houston.shown($3, id) as "id!" from houston.agents
              where tenant_id = $1 and name = $2 and $3 = 'agent'
             union all
             select houston.shown($3, id) from houston.teams where tenant_id = $1 and name = $2 and $3 = 'team'"#,
-            tenant.0,
+            self.tenant.0,
             name,
             what
         )
@@ -138,10 +133,10 @@ impl Store {
     }
 
     /// Adds the id of the existing row to an [`Error::Exists`].
-    pub(crate) async fn name_holder<T>(&self, tenant: TenantId, name: &str, done: Result<T>) -> Result<T> {
+    pub(crate) async fn name_holder<T>(self, name: &str, done: Result<T>) -> Result<T> {
         match done {
             Err(Error::Exists { what, .. }) => {
-                Err(Error::Exists { what, existing: self.id_of_name(tenant, what, name).await? })
+                Err(Error::Exists { what, existing: self.id_of_name(what, name).await? })
             }
             done => done,
         }
@@ -153,35 +148,33 @@ impl Store {
     /// [`Error::Exists`] when the name is taken, [`Error::Full`] when the tenant has the maximum number of agents,
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn create_agent(
-        &self,
-        tenant: TenantId,
+        self,
         agent: &Agent,
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
-        let created = self.insert_agent(tenant, agent, key, response).await;
-        self.name_holder(tenant, &agent.name, created).await
+        let created = self.insert_agent(agent, key, response).await;
+        self.name_holder(&agent.name, created).await
     }
 
     async fn insert_agent(
-        &self,
-        tenant: TenantId,
+        self,
         agent: &Agent,
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, tenant, key, agent.id.0, response).await? {
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, agent.id.0, response).await? {
             return Ok(earlier);
         }
-        bound::lock(&mut tx, "agents", tenant.0).await?;
+        bound::lock(&mut tx, "agents", self.tenant.0).await?;
         let done = sqlx::query!(
             "-- store::agent::create
             insert into houston.agents (id, tenant_id, kind, name, changed, enabled, settings, created_at, updated_at)
             select $1, $2, $3, $4, true, $5, $6, $7, $7
              where (select count(*) from houston.agents where tenant_id = $2) < $8",
             agent.id.0,
-            tenant.0,
+            self.tenant.0,
             agent.kind,
             agent.name,
             agent.enabled,
@@ -206,14 +199,14 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn agents(&self, tenant: TenantId, before: Option<AgentId>, limit: i64) -> Result<Vec<Agent>> {
+    pub async fn agents(self, before: Option<AgentId>, limit: i64) -> Result<Vec<Agent>> {
         let rows = sqlx::query!(
             r#"-- store::agent::list
             select id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>", version,
                    created_at, updated_at
               from houston.agents where tenant_id = $1 and ($2::uuid is null or id < $2)
              order by id desc limit $3"#,
-            tenant.0,
+            self.tenant.0,
             before.map(|before| before.0),
             limit
         )
@@ -226,14 +219,14 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn agents_among(&self, tenant: TenantId, ids: &[AgentId]) -> Result<Vec<Agent>> {
+    pub async fn agents_among(self, ids: &[AgentId]) -> Result<Vec<Agent>> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         let rows = sqlx::query!(
             r#"-- store::agent::among
             select id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>", version,
                    created_at, updated_at
               from houston.agents where tenant_id = $1 and id = any($2)"#,
-            tenant.0,
+            self.tenant.0,
             &ids
         )
         .fetch_all(&self.pool)
@@ -246,8 +239,8 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agent, [`Error::Database`] when Postgres cannot be reached
     /// or refuses the statement.
-    pub async fn agent(&self, tenant: TenantId, id: AgentId) -> Result<Agent> {
-        self.agents_among(tenant, &[id]).await?.pop().ok_or(Error::NotFound { what: "agent" })
+    pub async fn agent(self, id: AgentId) -> Result<Agent> {
+        self.agents_among(&[id]).await?.pop().ok_or(Error::NotFound { what: "agent" })
     }
 
     /// Changes an agent of the tenant, and returns it.
@@ -255,12 +248,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agent, [`Error::Exists`] when the name is taken,
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn change_agent(
-        &self,
-        tenant: TenantId,
-        id: AgentId,
-        change: &AgentChange<'_>,
-    ) -> Result<Changed<Agent>> {
+    pub async fn change_agent(self, id: AgentId, change: &AgentChange<'_>) -> Result<Changed<Agent>> {
         let row = sqlx::query!(
             r#"-- store::agent::change
             update houston.agents
@@ -269,7 +257,7 @@ impl Store {
              where tenant_id = $1 and id = $2 and ($7::bigint is null or version = $7)
             returning id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>",
                       version, created_at, updated_at"#,
-            tenant.0,
+            self.tenant.0,
             id.0,
             change.name,
             change.enabled,
@@ -280,9 +268,9 @@ impl Store {
         .fetch_optional(&self.pool)
         .await
         .map_err(|error| exists(error.into(), "agent"));
-        match self.name_holder(tenant, change.name.unwrap_or_default(), row).await? {
+        match self.name_holder(change.name.unwrap_or_default(), row).await? {
             Some(row) => Ok(Changed::Done(agent!(row))),
-            None => Ok(Changed::Stale(self.agent(tenant, id).await?.version)),
+            None => Ok(Changed::Stale(self.agent(id).await?.version)),
         }
     }
 
@@ -291,11 +279,11 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agent or it is a default agent, [`Error::Database`] when
     /// Postgres cannot be reached or refuses the statement.
-    pub async fn delete_agent(&self, tenant: TenantId, id: AgentId) -> Result<Deletion> {
+    pub async fn delete_agent(self, id: AgentId) -> Result<Deletion> {
         let done = sqlx::query!(
             "-- store::agent::delete
             delete from houston.agents where tenant_id = $1 and id = $2 and not is_default",
-            tenant.0,
+            self.tenant.0,
             id.0
         )
         .execute(&self.pool)
@@ -305,13 +293,13 @@ impl Store {
             Ok(done) if done.rows_affected() == 0 => Err(Error::NotFound { what: "agent" }),
             Ok(_) => Ok(Deletion::Deleted),
             Err(error) if error.sqlstate().as_deref() == Some("23503") => {
-                Ok(Deletion::InUse(self.users_of_agent(tenant, id).await?))
+                Ok(Deletion::InUse(self.users_of_agent(id).await?))
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn users_of_agent(&self, tenant: TenantId, id: AgentId) -> Result<Vec<UsedBy>> {
+    async fn users_of_agent(self, id: AgentId) -> Result<Vec<UsedBy>> {
         let rows = sqlx::query!(
             r#"-- store::agent::users
             (select null as kind, m.team_id as "id!" from houston.team_agents m
@@ -319,7 +307,7 @@ impl Store {
               where t.tenant_id = $1 and m.agent_id = $2 order by m.team_id limit $3)
             union all
             (select kind, id from houston.agentables where tenant_id = $1 and agent_id = $2 order by id limit $3)"#,
-            tenant.0,
+            self.tenant.0,
             id.0,
             NAMED_USERS
         )

@@ -10,8 +10,8 @@ use uuid::Uuid;
 use crate::cost::Cost;
 use crate::creation::Creation;
 use crate::error::{Error, Result};
+use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey};
-use crate::pool::Store;
 use crate::serving::{self, ServedBy, ServingChange};
 
 /// An agentable to be created.
@@ -147,7 +147,7 @@ pub(crate) async fn insert(
     Ok(())
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Creates an agentable for a user of the tenant. `response` is what the client is answered, stored under the
     /// idempotency key.
     ///
@@ -155,14 +155,13 @@ impl Store {
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
     pub async fn create_agentable(
-        &self,
-        tenant: TenantId,
+        self,
         agentable: &NewAgentable<'_>,
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
         let creation = Creation { agentable: Some(agentable), ..Creation::default() };
-        self.create(tenant, &creation, key, response).await
+        self.create(&creation, key, response).await
     }
 
     /// Reads an agentable of the tenant.
@@ -170,7 +169,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
     /// reached or refuses the statement.
-    pub async fn agentable(&self, tenant: TenantId, kind: &str, id: AgentableId) -> Result<Agentable> {
+    pub async fn agentable(self, kind: &str, id: AgentableId) -> Result<Agentable> {
         let a = sqlx::query!(
             r#"-- store::agentable::get
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
@@ -180,7 +179,7 @@ impl Store {
               left join houston.runs r on r.id = l.run_id
               left join houston.agentables p on p.id = a.parent_id
              where a.tenant_id = $1 and a.id = $2 and a.kind = $3"#,
-            tenant.0,
+            self.tenant.0,
             id.0,
             kind
         )
@@ -195,8 +194,7 @@ impl Store {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn agentables(
-        &self,
-        tenant: TenantId,
+        self,
         kind: &str,
         filter: &AgentableFilter,
         before: Option<AgentableId>,
@@ -209,7 +207,6 @@ impl Store {
         match filter.user {
             Some(user) => {
                 self.agentables_of_user(
-                    tenant,
                     user,
                     kind,
                     (filter.statuses.is_some(), &stored, &runs),
@@ -219,21 +216,14 @@ impl Store {
                 .await
             }
             None => {
-                self.agentables_of_tenant(
-                    tenant,
-                    kind,
-                    (filter.statuses.is_some(), &stored, &runs),
-                    before,
-                    limit,
-                )
-                .await
+                self.agentables_of_tenant(kind, (filter.statuses.is_some(), &stored, &runs), before, limit)
+                    .await
             }
         }
     }
 
     async fn agentables_of_user(
-        &self,
-        tenant: TenantId,
+        self,
         user: UserId,
         kind: &str,
         (filtered, stored, runs): (bool, &[&str], &[&str]),
@@ -252,7 +242,7 @@ impl Store {
                and (not $6 or (coalesce(a.status, ''), coalesce(r.status, '')) in (
                         select s.stored, s.run from unnest($7::text[], $8::text[]) as s (stored, run)))
              order by a.id desc limit $5"#,
-            tenant.0,
+            self.tenant.0,
             user.0,
             kind,
             before,
@@ -267,8 +257,7 @@ impl Store {
     }
 
     async fn agentables_of_tenant(
-        &self,
-        tenant: TenantId,
+        self,
         kind: &str,
         (filtered, stored, runs): (bool, &[&str], &[&str]),
         before: Option<Uuid>,
@@ -286,7 +275,7 @@ impl Store {
                and (not $5 or (coalesce(a.status, ''), coalesce(r.status, '')) in (
                         select s.stored, s.run from unnest($6::text[], $7::text[]) as s (stored, run)))
              order by a.id desc limit $4"#,
-            tenant.0,
+            self.tenant.0,
             kind,
             before,
             limit,
@@ -305,12 +294,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, agent or team, [`Error::Database`] when Postgres
     /// cannot be reached or refuses the statement.
-    pub async fn change_agentable(
-        &self,
-        tenant: TenantId,
-        id: AgentableId,
-        change: &AgentableChange,
-    ) -> Result<()> {
+    pub async fn change_agentable(self, id: AgentableId, change: &AgentableChange) -> Result<()> {
         let mut tx = self.pool.begin().await?;
         // A title set here withdraws a pending request to find one.
         let described = sqlx::query!(
@@ -321,7 +305,7 @@ impl Store {
                set title = coalesce($3, a.title), description = coalesce($4, a.description)
               from houston.run_locks l
              where a.tenant_id = $1 and a.id = $2 and l.agentable_id = a.id",
-            tenant.0,
+            self.tenant.0,
             id.0,
             change.title,
             change.description
@@ -332,7 +316,7 @@ impl Store {
             return Err(Error::NotFound { what: "agentable" });
         }
         if change.serving != ServingChange::default() {
-            serving::set(&mut tx, tenant, id, &change.serving).await?;
+            serving::set(&mut tx, self.tenant, id, &change.serving).await?;
         }
         Ok(tx.commit().await?)
     }

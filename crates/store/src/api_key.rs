@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::{ApiStore, OperatorStore, Shared};
 
 /// How many characters of a key are stored in plain text, to find it by.
 pub const PREFIX_CHARS: usize = 12;
@@ -30,6 +30,35 @@ pub struct ApiKey {
     pub created_at: DateTime<Utc>,
     /// When it was revoked.
     pub revoked_at: Option<DateTime<Utc>>,
+}
+
+/// Whose request it is, by its key. Only a key that was read from Postgres has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Principal {
+    tenant: TenantId,
+    key: ApiKeyId,
+}
+
+impl Principal {
+    /// The tenant of the key.
+    #[must_use]
+    pub fn tenant(self) -> TenantId {
+        self.tenant
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(self) -> ApiKeyId {
+        self.key
+    }
+}
+
+impl ApiKey {
+    /// Whose requests the key authenticates.
+    #[must_use]
+    pub fn principal(&self) -> Principal {
+        Principal { tenant: self.tenant_id, key: self.id }
+    }
 }
 
 struct KeyRow {
@@ -70,12 +99,29 @@ pub fn prefix(key: &str) -> String {
     key.chars().take(PREFIX_CHARS).collect()
 }
 
-impl Store {
+impl Shared {
+    async fn keys_with(&self, prefixes: &[String]) -> Result<Vec<ApiKey>> {
+        let keys = sqlx::query_as!(
+            KeyRow,
+            "-- store::api_key::like
+            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix,
+                   k.secret_sha256, k.created_at, k.revoked_at
+              from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
+             where k.prefix = any($1) and k.revoked_at is null",
+            prefixes
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(keys.into_iter().map(ApiKey::from).collect())
+    }
+}
+
+impl OperatorStore<'_> {
     /// The id of the tenant with this name; created with `id` when there is none.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn ensure_tenant(&self, id: TenantId, name: &str) -> Result<TenantId> {
+    pub async fn ensure_tenant(self, id: TenantId, name: &str) -> Result<TenantId> {
         sqlx::query!(
             "-- store::api_key::ensure_tenant
             insert into houston.tenants (id, name) values ($1, $2) on conflict (name) do nothing",
@@ -97,7 +143,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn create_api_key(&self, id: ApiKeyId, tenant: TenantId, name: &str, key: &str) -> Result<()> {
+    pub async fn create_api_key(self, id: ApiKeyId, tenant: TenantId, name: &str, key: &str) -> Result<()> {
         let prefix = prefix(key);
         sqlx::query!(
             "-- store::api_key::create
@@ -117,27 +163,18 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn api_keys_like(&self, key: &str) -> Result<Vec<ApiKey>> {
-        self.api_keys_with(&[prefix(key)]).await
+    pub async fn api_keys_like(self, key: &str) -> Result<Vec<ApiKey>> {
+        self.shared.keys_with(&[prefix(key)]).await
     }
+}
 
+impl ApiStore {
     /// Keys with one of these prefixes that are not revoked. The caller compares the hashes in constant time.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn api_keys_with(&self, prefixes: &[String]) -> Result<Vec<ApiKey>> {
-        let keys = sqlx::query_as!(
-            KeyRow,
-            "-- store::api_key::like
-            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix,
-                   k.secret_sha256, k.created_at, k.revoked_at
-              from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
-             where k.prefix = any($1) and k.revoked_at is null",
-            prefixes
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(keys.into_iter().map(ApiKey::from).collect())
+        self.shared.keys_with(prefixes).await
     }
 
     /// The keys among `keys` that are not revoked.
@@ -155,12 +192,14 @@ impl Store {
         .await?;
         Ok(valid.into_iter().map(ApiKeyId).collect())
     }
+}
 
+impl OperatorStore<'_> {
     /// All keys of all tenants, oldest first, revoked ones included.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn list_api_keys(&self) -> Result<Vec<ApiKey>> {
+    pub async fn list_api_keys(self) -> Result<Vec<ApiKey>> {
         let keys = sqlx::query_as!(
             KeyRow,
             "-- store::api_key::list
@@ -179,7 +218,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when there is no such key or it is already revoked, [`Error::Database`] when Postgres
     /// cannot be reached or refuses the statement.
-    pub async fn revoke_api_key(&self, id: ApiKeyId) -> Result<()> {
+    pub async fn revoke_api_key(self, id: ApiKeyId) -> Result<()> {
         let done = sqlx::query!(
             "-- store::api_key::revoke
             update houston.api_keys set revoked_at = clock_timestamp() where id = $1 and revoked_at is null",

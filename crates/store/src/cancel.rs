@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::Shared;
 use crate::system_message;
 
 /// Maximum number of attempts: each fails only if a task was created between two statements.
@@ -30,7 +30,7 @@ pub struct CancelledRun {
     pub run: RunId,
 }
 
-impl Store {
+impl Shared {
     /// Requests the cancellation of the open run of an agentable of the tenant, and of those of all its tasks;
     /// their workers are notified at once. With `archive` the agentable is also archived and its check-ins are
     /// deleted. Idempotent. Returns the runs that were open.
@@ -38,14 +38,14 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
     /// reached or refuses the statement.
-    pub async fn cancel_agentable(
+    pub(crate) async fn cancel_agentable(
         &self,
         tenant: TenantId,
         kind: &str,
         id: AgentableId,
         archive: bool,
     ) -> Result<Vec<CancelledRun>> {
-        self.agentable(tenant, kind, id).await?;
+        self.tenant(tenant).agentable(kind, id).await?;
         let mut attempts = 0;
         loop {
             let mut tx = self.pool.begin().await?;
@@ -70,7 +70,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
     /// reached or refuses the statement.
-    pub async fn unarchive(&self, tenant: TenantId, kind: &str, id: AgentableId) -> Result<()> {
+    pub(crate) async fn unarchive(&self, tenant: TenantId, kind: &str, id: AgentableId) -> Result<()> {
         let done = sqlx::query!(
             "-- store::cancel::unarchive
             update houston.agentables set status = case when status = $4 then null else status end

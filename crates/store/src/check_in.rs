@@ -14,8 +14,8 @@ use sqlx::PgConnection;
 
 use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
+use crate::handle::{RunStore, TenantStore};
 use crate::idempotency::{self, Created, IdempotencyKey, earlier};
-use crate::pool::Store;
 use crate::record::{FencedTx, Owner};
 use crate::system_message::{NewSystemMessage, post_system_message};
 
@@ -134,9 +134,10 @@ async fn set(
         r#"-- store::check_in::before
         select u.time_zone, clock_timestamp() as "now!: DateTime<Utc>",
                (select count(*) from houston.check_ins where agentable_id = $2) as "pending!"
-          from houston.users u where u.id = $1"#,
+          from houston.users u where u.tenant_id = $3 and u.id = $1"#,
         user.0,
-        agentable.0
+        agentable.0,
+        tenant.0
     )
     .fetch_one(&mut *connection)
     .await?;
@@ -224,7 +225,7 @@ async fn delete(
     Ok(done.rows_affected() == 1)
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Sets a check-in of an agentable of the tenant within `limits`. `answer` builds the response that is stored
     /// under the idempotency key.
     ///
@@ -233,8 +234,7 @@ impl Store {
     /// check-ins, [`Error::InvalidMoment`] when the time is not allowed, [`Error::Archived`] when the agentable is
     /// archived and would never wake, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn set_check_in(
-        &self,
-        tenant: TenantId,
+        self,
         (agentable, kind): (AgentableId, &str),
         (id, wanted): (CheckInId, &CheckInRequest),
         limits: &CheckInLimits,
@@ -246,7 +246,7 @@ impl Store {
             r#"-- store::check_in::owner
             select l.user_id, a.status is not distinct from $4 as "archived!" from houston.run_locks l join houston.agentables a on a.id = l.agentable_id
              where l.tenant_id = $1 and l.agentable_id = $2 and a.kind = $3 for no key update of l"#,
-            tenant.0,
+            self.tenant.0,
             agentable.0,
             kind,
             ARCHIVED
@@ -256,14 +256,14 @@ impl Store {
         .ok_or(Error::NotFound { what: "agentable" })?;
         // The key is taken before the checks, so that a repeated request gets its first answer even if the check-in
         // could no longer be set. The response follows below.
-        if let Some(earlier) = earlier(&mut tx, tenant, key, id.0, &Value::Null).await? {
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, id.0, &Value::Null).await? {
             return Ok(earlier);
         }
         if owner.archived {
             return Err(Error::Archived);
         }
         let owner = (UserId(owner.user_id), agentable);
-        let set = match set(&mut tx, tenant, owner, None, id, wanted, limits).await? {
+        let set = match set(&mut tx, self.tenant, owner, None, id, wanted, limits).await? {
             Ok(set) => set,
             Err(Refusal::Full { most, .. }) => {
                 return Err(Error::Full { what: "check-ins of an agentable", limit: most });
@@ -278,7 +278,7 @@ impl Store {
             due_at: set.due_at,
             created_at: set.created_at,
         });
-        idempotency::answer(&mut tx, tenant, key, &response).await?;
+        idempotency::answer(&mut tx, self.tenant, key, &response).await?;
         tx.commit().await?;
         Ok(Created::New(response))
     }
@@ -288,8 +288,7 @@ impl Store {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn check_ins(
-        &self,
-        tenant: TenantId,
+        self,
         agentable: AgentableId,
         before: Option<CheckInId>,
         limit: i64,
@@ -300,7 +299,7 @@ impl Store {
               from houston.check_ins c join houston.agentables a on a.id = c.agentable_id
              where c.tenant_id = $1 and c.agentable_id = $2 and ($3::uuid is null or c.id < $3)
              order by c.id desc limit $4",
-            tenant.0,
+            self.tenant.0,
             agentable.0,
             before.map(|before| before.0),
             limit
@@ -325,14 +324,13 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when it does not exist (any more), [`Error::Database`] when Postgres cannot be reached
     /// or refuses the statement.
-    pub async fn cancel_check_in(&self, tenant: TenantId, id: CheckInId) -> Result<()> {
-        let mut connection = self.pool.acquire().await?;
-        match delete(&mut connection, tenant, None, id).await? {
-            true => Ok(()),
-            false => Err(Error::NotFound { what: "check-in" }),
-        }
+    pub async fn cancel_check_in(self, id: CheckInId) -> Result<()> {
+        let done = delete(&mut *self.pool.acquire().await?, self.tenant, None, id).await?;
+        if done { Ok(()) } else { Err(Error::NotFound { what: "check-in" }) }
     }
+}
 
+impl RunStore {
     /// Ids of check-ins that are due, the longest overdue first.
     ///
     /// # Errors

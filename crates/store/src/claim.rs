@@ -10,7 +10,7 @@ use houston_domain::model::Usage;
 
 use crate::claim::batch::{ClaimRequest, Outcome};
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
 mod alone;
 pub(crate) mod batch;
@@ -85,7 +85,7 @@ pub struct ClaimedRun {
     pub event: Committed,
 }
 
-impl Store {
+impl RunStore {
     /// Claims the open run of `agentable` for `worker`. In the same statement the unread messages become the first
     /// history entry of a new run, and the event of the attempt is committed. A first attempt also closes the
     /// previous session if it has been quiet for longer than [`Archiving`](crate::Archiving) allows; that session

@@ -3,11 +3,11 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::compression::CompressionReason;
-use houston_domain::id::{AgentableId, CompressionId, RunId, TenantId};
+use houston_domain::id::{AgentableId, CompressionId, RunId};
 use rust_decimal::Decimal;
 
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::TenantStore;
 use crate::record::{FencedTx, Owner};
 
 /// A compression to be stored.
@@ -119,14 +119,13 @@ impl FencedTx {
     }
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Compressions of an agentable of the tenant, newest first, older than `before` if given.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn compressions(
-        &self,
-        tenant: TenantId,
+        self,
         agentable: AgentableId,
         before: Option<CompressionId>,
         limit: i64,
@@ -138,7 +137,7 @@ impl Store {
               from houston.compressions
              where tenant_id = $1 and agentable_id = $2 and ($3::uuid is null or id < $3)
              order by id desc limit $4",
-            tenant.0,
+            self.tenant.0,
             agentable.0,
             before.map(|before| before.0),
             limit

@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use houston_domain::agent::budget::Spent;
-use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WriteId};
+use houston_domain::id::{AgentableId, RunId, UserId, WriteId};
 use houston_domain::model::Usage;
 use houston_domain::step::ModelCall;
 use rust_decimal::Decimal;
@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::{RunStore, TenantStore};
 
 /// A stored model call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub(crate) async fn count_call(
     Ok(())
 }
 
-impl Store {
+impl RunStore {
     /// What was spent so far on a run, on its agentable, and today by its user: the input of the budget checks.
     ///
     /// # Errors
@@ -146,20 +146,22 @@ impl Store {
         .await?;
         Ok(Cost::of(row.sum, row.unpriced))
     }
+}
 
+impl TenantStore<'_> {
     /// The model calls of a run of the tenant, in order.
     ///
     /// # Errors
     /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such run,
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn model_calls(&self, tenant: TenantId, run: RunId) -> Result<Vec<StoredModelCall>> {
-        self.run(tenant, run).await?;
+    pub async fn model_calls(self, run: RunId) -> Result<Vec<StoredModelCall>> {
+        self.run(run).await?;
         let calls = sqlx::query!(
             "-- store::cost::calls
             select iteration, provider, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
                    reasoning_tokens, cost, reported, created_at
               from houston.model_calls where tenant_id = $1 and run_id = $2 order by created_at, iteration",
-            tenant.0,
+            self.tenant.0,
             run.0
         )
         .fetch_all(&self.pool)
@@ -192,13 +194,13 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such user,
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn user_costs(&self, tenant: TenantId, user: UserId, days: i64) -> Result<(Cost, Vec<Day>)> {
-        let total = self.user(tenant, user).await?.cost;
+    pub async fn user_costs(self, user: UserId, days: i64) -> Result<(Cost, Vec<Day>)> {
+        let total = self.user(user).await?.cost;
         let days = sqlx::query!(
             "-- store::cost::days
             select day, cost, model_calls, unpriced_calls from houston.spending
              where tenant_id = $1 and user_id = $2 order by day desc limit $3",
-            tenant.0,
+            self.tenant.0,
             user.0,
             days
         )

@@ -1,15 +1,15 @@
 //! What one request creates, all or nothing: a user, an agentable, its first message.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{MessageId, RunId, TenantId, UserId};
+use houston_domain::id::{MessageId, RunId, UserId};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::agentable::NewAgentable;
 use crate::creation::batch::{CreationRow, Creations};
 use crate::error::{Error, Result};
+use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::pool::Store;
 use crate::serving::ServedBy;
 use crate::user::{User, with_external_id};
 
@@ -69,7 +69,7 @@ impl Creation<'_> {
     }
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Creates a user, an agentable and its first message, in one transaction. `response` is what the client is
     /// answered, stored under the idempotency key.
     ///
@@ -78,43 +78,41 @@ impl Store {
     /// such user, agent or team; [`Error::TooManyPending`] when the user has too many unread messages;
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn create(
-        &self,
-        tenant: TenantId,
+        self,
         creation: &Creation<'_>,
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
         let Some(owner) = creation.owner() else { return Ok(Created::New(response.clone())) };
         if !self.is_unbatched {
-            let row = CreationRow::of(tenant, owner, creation, key.map(|key| (key, response)))?;
+            let row = CreationRow::of(self.tenant, owner, creation, key.map(|key| (key, response)))?;
             if self.batchers.creations.submit(row).await.is_some() {
                 return Ok(Created::New(response.clone()));
             }
         }
-        self.create_alone(tenant, owner, creation, key, response).await
+        self.create_alone(owner, creation, key, response).await
     }
 
     async fn create_alone(
-        &self,
-        tenant: TenantId,
+        self,
         owner: UserId,
         creation: &Creation<'_>,
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, tenant, key, creation.resource(owner), response).await? {
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, creation.resource(owner), response).await? {
             return Ok(earlier);
         }
-        let mut row = [CreationRow::of(tenant, owner, creation, None)?];
+        let mut row = [CreationRow::of(self.tenant, owner, creation, None)?];
         let creations = Creations { max_pending: self.fairness.pending() };
         match creations.create(&mut tx, &mut row).await {
             Ok(created) if created == [0] => {}
             Ok(_) => {
                 let external_id = creation.user.and_then(|new| new.user.external_id.as_deref());
-                let existing = with_external_id(&mut tx, tenant, external_id).await?;
+                let existing = with_external_id(&mut tx, self.tenant, external_id).await?;
                 drop(tx);
-                return Err(self.refusal(tenant, owner, creation, existing.map(UserId)).await);
+                return Err(self.refusal(owner, creation, existing.map(UserId)).await);
             }
             Err(error) => return refused(error).map(|()| Created::New(response.clone())),
         }
@@ -123,18 +121,12 @@ impl Store {
     }
 
     /// Why nothing was created.
-    async fn refusal(
-        &self,
-        tenant: TenantId,
-        owner: UserId,
-        creation: &Creation<'_>,
-        existing: Option<UserId>,
-    ) -> Error {
+    async fn refusal(self, owner: UserId, creation: &Creation<'_>, existing: Option<UserId>) -> Error {
         if creation.user.is_some() {
             return Error::Exists { what: "user", existing: existing.map(|id| id.to_string()) };
         }
         let limit = self.fairness.max_pending;
-        match self.user(tenant, owner).await {
+        match self.user(owner).await {
             Ok(_) => Error::TooManyPending { pending: limit, limit },
             Err(error) => error,
         }

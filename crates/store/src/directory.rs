@@ -7,7 +7,7 @@ use houston_domain::id::{RunId, TenantId, UserId};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::OperatorStore;
 
 /// A row of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,12 +45,12 @@ impl Filter<'_> {
     }
 }
 
-impl Store {
+impl OperatorStore<'_> {
     /// Lists users, newest first.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn list_users(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
+    pub async fn list_users(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
             r#"-- store::directory::users
@@ -72,7 +72,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn list_agentables(&self, kinds: &[String], filter: Filter<'_>) -> Result<Vec<Listed>> {
+    pub async fn list_agentables(self, kinds: &[String], filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
             r#"-- store::directory::agentables
@@ -96,7 +96,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn list_runs(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
+    pub async fn list_runs(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
             r#"-- store::directory::runs
@@ -117,7 +117,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn list_agents(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
+    pub async fn list_agents(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
             r#"-- store::directory::agents
@@ -137,7 +137,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn list_teams(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
+    pub async fn list_teams(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
             r#"-- store::directory::teams
@@ -156,7 +156,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when there is no such run, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn tenant_of_run(&self, run: RunId) -> Result<TenantId> {
+    pub async fn tenant_of_run(self, run: RunId) -> Result<TenantId> {
         let owner = sqlx::query_scalar!(
             "-- store::directory::tenant_of_run
             select tenant_id from houston.runs where id = $1",

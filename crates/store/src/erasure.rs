@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
-use crate::pool::Store;
+use crate::handle::TenantStore;
 use crate::task_report::report_erased;
 
 /// Maximum number of attempts: each fails only if an agentable was created between two statements, or at a deadlock.
@@ -101,7 +101,7 @@ macro_rules! erasure {
     }};
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Requests that a user or agentable of the tenant be erased. After the commit it cannot be found, its open
     /// runs are cancelled, and their workers can write nothing more. A repeated request returns the first one.
     ///
@@ -110,14 +110,13 @@ impl Store {
     /// agentables were created during every attempt, [`Error::Database`] when Postgres cannot be reached or refuses
     /// the statement.
     pub async fn request_erasure(
-        &self,
-        tenant: TenantId,
+        self,
         target: Target<'_>,
         id: ErasureId,
         key: Option<ApiKeyId>,
     ) -> Result<Requested> {
         for _ in 0..ATTEMPTS {
-            match self.try_erasure(tenant, target, id, key).await {
+            match self.try_erasure(target, id, key).await {
                 Ok(Some(requested)) => return Ok(requested),
                 // An agentable was created in between.
                 Ok(None) => {}
@@ -131,38 +130,37 @@ impl Store {
 
     /// One attempt; `None`, with no change, when an agentable was created in between.
     async fn try_erasure(
-        &self,
-        tenant: TenantId,
+        self,
         target: Target<'_>,
         id: ErasureId,
         key: Option<ApiKeyId>,
     ) -> Result<Option<Requested>> {
         let mut tx = self.pool.begin().await?;
-        let before = members(&mut tx, tenant, target).await?;
-        let locked = lock(&mut tx, &before).await?;
+        let before = members(&mut tx, self.tenant, target).await?;
+        let locked = lock(&mut tx, self.tenant, &before).await?;
         let is_there = match target {
-            Target::User(user) => lock_user(&mut tx, tenant, user).await?,
+            Target::User(user) => lock_user(&mut tx, self.tenant, user).await?,
             Target::Agentable(_, id) => locked.contains(&id.0),
         };
         if !is_there {
             tx.rollback().await?;
-            let erasure = self.erasure_of(tenant, target).await?.ok_or_else(|| target.not_found())?;
+            let erasure = self.erasure_of(target).await?.ok_or_else(|| target.not_found())?;
             return Ok(Some(Requested { erasure, agentables: Vec::new(), stopped: Vec::new() }));
         }
-        let members = members(&mut tx, tenant, target).await?;
+        let members = members(&mut tx, self.tenant, target).await?;
         if members.iter().any(|one| !locked.contains(one)) {
             return Ok(None);
         }
         if let Target::Agentable(_, task) = target {
-            tell_parent(&mut tx, task, self.fairness).await?;
+            tell_parent(&mut tx, self.tenant, task, self.fairness).await?;
         }
-        let stopped = fence_off(&mut tx, &members).await?;
+        let stopped = fence_off(&mut tx, self.tenant, &members).await?;
         if let Target::User(user) = target {
-            hide_user(&mut tx, user).await?;
+            hide_user(&mut tx, self.tenant, user).await?;
         }
-        insert(&mut tx, tenant, target, id, key, &members).await?;
+        insert(&mut tx, self.tenant, target, id, key, &members).await?;
         tx.commit().await?;
-        let erasure = self.erasure(tenant, id).await?;
+        let erasure = self.erasure(id).await?;
         let agentables = members.into_iter().map(AgentableId).collect();
         Ok(Some(Requested { erasure, agentables, stopped }))
     }
@@ -172,12 +170,12 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such request, [`Error::Database`] when Postgres cannot be reached
     /// or refuses the statement.
-    pub async fn erasure(&self, tenant: TenantId, id: ErasureId) -> Result<Erasure> {
+    pub async fn erasure(self, id: ErasureId) -> Result<Erasure> {
         let row = sqlx::query!(
             "-- store::erasure::get
             select id, kind, resource_id, api_key_id, requested_at, completed_at, deleted from houston.erasures
              where tenant_id = $1 and id = $2",
-            tenant.0,
+            self.tenant.0,
             id.0
         )
         .fetch_optional(&self.pool)
@@ -185,12 +183,12 @@ impl Store {
         row.map(|row| erasure!(row)).ok_or(Error::NotFound { what: "erasure" })
     }
 
-    async fn erasure_of(&self, tenant: TenantId, target: Target<'_>) -> Result<Option<Erasure>> {
+    async fn erasure_of(self, target: Target<'_>) -> Result<Option<Erasure>> {
         let row = sqlx::query!(
             "-- store::erasure::of_resource
             select id, kind, resource_id, api_key_id, requested_at, completed_at, deleted from houston.erasures
              where tenant_id = $1 and resource_id = $2 and kind = $3",
-            tenant.0,
+            self.tenant.0,
             target.id(),
             target.kind()
         )
@@ -203,17 +201,12 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn erasures(
-        &self,
-        tenant: TenantId,
-        before: Option<ErasureId>,
-        limit: i64,
-    ) -> Result<Vec<Erasure>> {
+    pub async fn erasures(self, before: Option<ErasureId>, limit: i64) -> Result<Vec<Erasure>> {
         let rows = sqlx::query!(
             "-- store::erasure::list
             select id, kind, resource_id, api_key_id, requested_at, completed_at, deleted from houston.erasures
              where tenant_id = $1 and ($2::uuid is null or id < $2) order by id desc limit $3",
-            tenant.0,
+            self.tenant.0,
             before.map(|before| before.0),
             limit
         )
@@ -224,16 +217,22 @@ impl Store {
 }
 
 /// Reports the end of the task to the agentable that created it, if that waits for it. The caller holds both locks.
-async fn tell_parent(connection: &mut PgConnection, task: AgentableId, fairness: Fairness) -> Result<()> {
+async fn tell_parent(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    task: AgentableId,
+    fairness: Fairness,
+) -> Result<()> {
     let waiting = sqlx::query!(
         r#"-- store::erasure::waiting_parent
         select a.kind, a.title, a.parent_id as "parent_id!", l.run_id as "run_id!"
           from houston.run_locks l
           join houston.agentables a on a.id = l.agentable_id
           join houston.runs r on r.id = l.run_id
-         where l.agentable_id = $1 and a.parent_id is not null
+         where l.tenant_id = $2 and l.agentable_id = $1 and a.parent_id is not null
            and (l.run_open or (l.open_tasks > 0 and r.status <> 'cancelled'))"#,
-        task.0
+        task.0,
+        tenant.0
     )
     .fetch_optional(&mut *connection)
     .await?;
@@ -284,7 +283,7 @@ async fn members(connection: &mut PgConnection, tenant: TenantId, target: Target
 
 /// Locks these agentables, the lowest first, then the parent of the topmost: the same order as the end of a task.
 /// Returns those that exist.
-async fn lock(connection: &mut PgConnection, members: &[Uuid]) -> Result<HashSet<Uuid>> {
+async fn lock(connection: &mut PgConnection, tenant: TenantId, members: &[Uuid]) -> Result<HashSet<Uuid>> {
     let locked = sqlx::query_scalar!(
         r#"-- store::erasure::lock
         with ids as (
@@ -292,10 +291,11 @@ async fn lock(connection: &mut PgConnection, members: &[Uuid]) -> Result<HashSet
             union
             select p.parent_id from houston.agentables p where p.id = any ($1) and p.parent_id is not null)
         select l.agentable_id from ids
-          join houston.agentables a on a.id = ids.id
+          join houston.agentables a on a.id = ids.id and a.tenant_id = $2
           join houston.run_locks l on l.agentable_id = a.id
          order by a.depth desc, a.id for update of l"#,
-        members
+        members,
+        tenant.0
     )
     .fetch_all(connection)
     .await?;
@@ -317,11 +317,16 @@ async fn lock_user(connection: &mut PgConnection, tenant: TenantId, user: UserId
 }
 
 /// Makes the agentables invisible, ends their runs, clears what wakes them, and invalidates every fence.
-async fn fence_off(connection: &mut PgConnection, members: &[Uuid]) -> Result<Vec<(AgentableId, RunId)>> {
+async fn fence_off(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    members: &[Uuid],
+) -> Result<Vec<(AgentableId, RunId)>> {
     let rows = sqlx::query!(
         r#"-- store::erasure::fence_off
         with open as (
-            select agentable_id, run_id, last_seq from houston.run_locks where agentable_id = any ($1) and run_open),
+            select agentable_id, run_id, last_seq from houston.run_locks
+             where tenant_id = $2 and agentable_id = any ($1) and run_open),
         stopped as (
             update houston.runs r
                set status = 'cancelled', held_for = null, ended_at = clock_timestamp(),
@@ -338,22 +343,24 @@ async fn fence_off(connection: &mut PgConnection, members: &[Uuid]) -> Result<Ve
         hidden as (
             update houston.agentables
                set tenant_id = null, title = '', description = '', agent_id = null, team_id = null, tools = null
-             where id = any ($1))
+             where tenant_id = $2 and id = any ($1))
         select agentable_id, id, pg_notify('houston', format('1 cancel %s %s', agentable_id, id))::text as notified
           from stopped"#,
-        members
+        members,
+        tenant.0
     )
     .fetch_all(connection)
     .await?;
     Ok(rows.into_iter().map(|row| (AgentableId(row.agentable_id), RunId(row.id))).collect())
 }
 
-async fn hide_user(connection: &mut PgConnection, user: UserId) -> Result<()> {
+async fn hide_user(connection: &mut PgConnection, tenant: TenantId, user: UserId) -> Result<()> {
     sqlx::query!(
         "-- store::erasure::hide_user
-        with feeds as (delete from houston.feeds where user_id = $1)
-        update houston.users set tenant_id = null, external_id = null, name = '' where id = $1",
-        user.0
+        with feeds as (delete from houston.feeds where tenant_id = $2 and user_id = $1)
+        update houston.users set tenant_id = null, external_id = null, name = '' where tenant_id = $2 and id = $1",
+        user.0,
+        tenant.0
     )
     .execute(connection)
     .await?;

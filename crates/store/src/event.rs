@@ -2,15 +2,15 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event, MessageBody};
-use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
+use houston_domain::id::{AgentableId, MessageId, RunId};
 use serde_json::Value;
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::event::batch::{Page, StreamRead};
+use crate::handle::{ApiStore, RunStore, TenantStore};
 use crate::message::{message_type, source};
-use crate::pool::Store;
 
 pub(crate) mod batch;
 
@@ -76,19 +76,20 @@ impl From<EventRow> for Committed {
     }
 }
 
-impl Store {
-    /// Events of `agentable` after position `after`, in order, at most `limit`.
+impl TenantStore<'_> {
+    /// Events of an agentable of the tenant after position `after`, in order, at most `limit`.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement, [`Error::Inconsistent`] when an
     /// event cannot be decoded.
     pub async fn events_after(
-        &self,
+        self,
         agentable: AgentableId,
         after: i64,
         limit: i64,
     ) -> Result<Vec<Committed>> {
-        let page = self.read_stream(StreamRead { agentable, of: None, after: Some(after), limit }).await?;
+        let read = StreamRead { agentable, tenant: self.tenant, kind: None, after: Some(after), limit };
+        let page = self.read_stream(read).await?;
         Ok(page.map_or_else(Vec::new, |(_, events)| events))
     }
 
@@ -99,19 +100,19 @@ impl Store {
     /// [`Error::NotFound`] when the tenant has no such agentable of this kind, [`Error::Database`] when Postgres
     /// cannot be reached or refuses the statement, [`Error::Inconsistent`] when an event cannot be decoded.
     pub async fn open_stream(
-        &self,
-        tenant: TenantId,
+        self,
         kind: &str,
         agentable: AgentableId,
         after: Option<i64>,
         limit: i64,
     ) -> Result<(StreamHead, Vec<Committed>)> {
-        let of = Some((tenant, kind.to_owned()));
-        let page = self.read_stream(StreamRead { agentable, of, after, limit }).await?;
+        let kind = Some(kind.to_owned());
+        let read = StreamRead { agentable, tenant: self.tenant, kind, after, limit };
+        let page = self.read_stream(read).await?;
         page.ok_or(Error::NotFound { what: "agentable" })
     }
 
-    async fn read_stream(&self, read: StreamRead) -> Result<Page> {
+    async fn read_stream(self, read: StreamRead) -> Result<Page> {
         if let Some(page) = self.batchers.streams.submit(read.clone()).await {
             return page;
         }
@@ -119,13 +120,13 @@ impl Store {
         batch::read(&mut connection, &[read]).await?.pop().unwrap_or(Ok(None))
     }
 
-    /// Thread events of `agentable` before position `before` (messages, tool calls and results), newest first, at
-    /// most `limit`.
+    /// Thread events of an agentable of the tenant before position `before` (messages, tool calls and results), newest
+    /// first, at most `limit`.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn thread_events_before(
-        &self,
+        self,
         agentable: AgentableId,
         before: i64,
         limit: i64,
@@ -136,17 +137,20 @@ impl Store {
             select e.seq, e.run_id, e.created_at, e.data as "data: Json<Event>", m.source as "source?",
                    m.message_type as "message_type?", m.content as "content?", m.metadata as "metadata?"
               from houston.events e join houston.messages m on m.id = e.message_id
-             where e.agentable_id = $1 and e.seq < $2
+             where e.tenant_id = $4 and e.agentable_id = $1 and e.seq < $2
              order by e.seq desc limit $3"#,
             agentable.0,
             before,
-            limit
+            limit,
+            self.tenant.0
         )
         .fetch_all(&self.pool)
         .await?;
         Ok(rows.into_iter().map(Committed::from).collect())
     }
+}
 
+impl ApiStore {
     /// The newest positions of these agentables, for streams that may have missed a nudge.
     ///
     /// # Errors
@@ -161,7 +165,9 @@ impl Store {
         .await?;
         Ok(rows.into_iter().map(|row| (AgentableId(row.agentable_id), row.last_seq)).collect())
     }
+}
 
+impl RunStore {
     /// The message id reserved for the iteration that was open at position `seq`, if one was.
     ///
     /// # Errors
@@ -186,17 +192,19 @@ impl Store {
             _ => None,
         }))
     }
+}
 
-    /// The iteration that was open at position `seq`, if one was: where a stream resumes.
+impl TenantStore<'_> {
+    /// The iteration of an agentable of the tenant that was open at position `seq`, if one was: where a stream resumes.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn open_iteration_at(&self, agentable: AgentableId, seq: i64) -> Result<Option<OpenIteration>> {
+    pub async fn open_iteration_at(self, agentable: AgentableId, seq: i64) -> Result<Option<OpenIteration>> {
         let row = sqlx::query!(
             r#"-- store::event::open_iteration_at
             with begun as (
                 select seq, data from houston.events
-                 where agentable_id = $1 and seq <= $2
+                 where tenant_id = $3 and agentable_id = $1 and seq <= $2
                    and data ->> 'type' in ('attempt_started', 'step_finished', 'run_finished', 'retry_scheduled',
                                            'handed_over')
                  order by seq desc limit 1)
@@ -210,7 +218,8 @@ impl Store {
                               and e.data ->> 'message_id' = b.data ->> 'next_message_id') as "said!"
               from begun b"#,
             agentable.0,
-            seq
+            seq,
+            self.tenant.0
         )
         .fetch_optional(&self.pool)
         .await?;

@@ -12,8 +12,8 @@ use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
+use crate::handle::{RunStore, TenantStore};
 use crate::idempotency::{self, Created, IdempotencyKey, earlier};
-use crate::pool::Store;
 use crate::system_message::{NewSystemMessage, post_system_message};
 
 /// The result of starting a feed.
@@ -81,7 +81,7 @@ struct Writer {
     is_feed: bool,
 }
 
-impl Store {
+impl RunStore {
     /// Users whose feed is due, the longest overdue first.
     ///
     /// # Errors
@@ -115,7 +115,9 @@ impl Store {
         commit(tx, &begun).await?;
         Ok(begun)
     }
+}
 
+impl TenantStore<'_> {
     /// Starts the feed of a user of the tenant, whether or not it is due. `answer` builds the response that is
     /// stored under the idempotency key; if it returns `None`, nothing is stored and the key may be used again.
     ///
@@ -123,8 +125,8 @@ impl Store {
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
     pub async fn request_feed(
-        &self,
-        whose: (TenantId, UserId),
+        self,
+        user: UserId,
         kinds: &[String],
         config: &FeedConfig,
         ids: FeedIds,
@@ -132,16 +134,16 @@ impl Store {
         answer: impl FnOnce(&FeedOutcome) -> Option<Value>,
     ) -> Result<FeedRequestOutcome> {
         let mut tx = self.pool.begin().await?;
-        match earlier(&mut tx, whose.0, key, ids.run.0, &Value::Null).await? {
+        match earlier(&mut tx, self.tenant, key, ids.run.0, &Value::Null).await? {
             Some(Created::Replayed(answered) | Created::New(answered)) => {
                 return Ok(FeedRequestOutcome::Replayed(answered));
             }
             Some(Created::KeyReused) => return Ok(FeedRequestOutcome::KeyReused),
             None => {}
         }
-        let begun = begin(&mut tx, whose, false, kinds, config, ids, self.fairness).await?;
+        let begun = begin(&mut tx, (self.tenant, user), false, kinds, config, ids, self.fairness).await?;
         if let Some(response) = answer(&begun) {
-            idempotency::answer(&mut tx, whose.0, key, &response).await?;
+            idempotency::answer(&mut tx, self.tenant, key, &response).await?;
             commit(tx, &begun).await?;
         }
         Ok(FeedRequestOutcome::Now(begun))
@@ -159,37 +161,37 @@ async fn commit(tx: sqlx::Transaction<'_, sqlx::Postgres>, begun: &FeedOutcome) 
 
 async fn begin(
     connection: &mut PgConnection,
-    (tenant, user): (TenantId, UserId),
+    whose: (TenantId, UserId),
     scheduled: bool,
     kinds: &[String],
     config: &FeedConfig,
     ids: FeedIds,
     fairness: Fairness,
 ) -> Result<FeedOutcome> {
-    let Some(feed) = lock(&mut *connection, tenant, user, scheduled).await? else {
+    let Some(feed) = lock(&mut *connection, whose, scheduled).await? else {
         return if scheduled { Ok(FeedOutcome::NotDue) } else { Err(Error::NotFound { what: "user" }) };
     };
     let zone = parse_zone(&feed.time_zone);
     let next = next_after(zone, &config.times, feed.now).filter(|_| scheduled);
     if feed.is_new && scheduled {
         // A new row: only the time of the first feed is set.
-        set_due(connection, user, next).await?;
+        set_due(connection, whose, next).await?;
         return Ok(FeedOutcome::NotDue);
     }
-    let Some(writer) = writer(&mut *connection, user, kinds).await? else {
-        set_due(connection, user, next).await?;
+    let Some(writer) = writer(&mut *connection, whose, kinds).await? else {
+        set_due(connection, whose, next).await?;
         return Ok(FeedOutcome::NoAgent);
     };
     let (agentable, kind) = (AgentableId(writer.id), writer.kind);
     if let Some(run) = writer.run {
         let again = std::time::Duration::from_secs(config.poll.retry_after_s);
-        set_due(connection, user, Some(feed.now + again).filter(|_| scheduled)).await?;
+        set_due(connection, whose, Some(feed.now + again).filter(|_| scheduled)).await?;
         return Ok(FeedOutcome::Busy { agentable, kind, run: RunId(run), is_feed: writer.is_feed });
     }
     let (from, to) = (feed.from_at, feed.now);
-    let happened = happenings(&mut *connection, user, agentable, (from, to), &config.content).await?;
+    let happened = happenings(&mut *connection, whose, agentable, (from, to), &config.content).await?;
     if happened.is_empty() {
-        set_due(connection, user, next).await?;
+        set_due(connection, whose, next).await?;
         return Ok(FeedOutcome::NothingHappened);
     }
     let content = feed_message(&config.prompt, zone, from, to, &happened);
@@ -206,14 +208,13 @@ async fn begin(
         // A run was opened this instant; the next look finds the agent busy.
         return Ok(FeedOutcome::NotDue);
     }
-    record_start(connection, user, next, ids.run, (from, to)).await?;
+    record_start(connection, whose, next, ids.run, (from, to)).await?;
     Ok(FeedOutcome::Started { agentable, kind })
 }
 
 async fn lock(
     connection: &mut PgConnection,
-    tenant: TenantId,
-    user: UserId,
+    (tenant, user): (TenantId, UserId),
     if_due: bool,
 ) -> Result<Option<Feed>> {
     if !if_due {
@@ -255,7 +256,11 @@ async fn lock(
     }))
 }
 
-async fn writer(connection: &mut PgConnection, user: UserId, kinds: &[String]) -> Result<Option<Writer>> {
+async fn writer(
+    connection: &mut PgConnection,
+    (tenant, user): (TenantId, UserId),
+    kinds: &[String],
+) -> Result<Option<Writer>> {
     let writer = sqlx::query_as!(
         Writer,
         r#"-- store::feed::writer
@@ -263,9 +268,10 @@ async fn writer(connection: &mut PgConnection, user: UserId, kinds: &[String]) -
                coalesce(r.mode = 'feed_generation', false) as "is_feed!"
           from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
           left join houston.runs r on r.id = l.run_id
-         where a.user_id = $1 and a.made_with_user and a.kind = any ($2) order by a.id limit 1"#,
+         where a.tenant_id = $3 and a.user_id = $1 and a.made_with_user and a.kind = any ($2) order by a.id limit 1"#,
         user.0,
-        kinds
+        kinds,
+        tenant.0
     )
     .fetch_optional(connection)
     .await?;
@@ -273,12 +279,17 @@ async fn writer(connection: &mut PgConnection, user: UserId, kinds: &[String]) -
 }
 
 /// Sets when the next feed is due; `None` leaves it unchanged.
-async fn set_due(connection: &mut PgConnection, user: UserId, next: Option<DateTime<Utc>>) -> Result<()> {
+async fn set_due(
+    connection: &mut PgConnection,
+    (tenant, user): (TenantId, UserId),
+    next: Option<DateTime<Utc>>,
+) -> Result<()> {
     sqlx::query!(
         "-- store::feed::set_due
-        update houston.feeds set due_at = coalesce($2, due_at) where user_id = $1",
+        update houston.feeds set due_at = coalesce($2, due_at) where tenant_id = $3 and user_id = $1",
         user.0,
-        next
+        next,
+        tenant.0
     )
     .execute(connection)
     .await?;
@@ -288,7 +299,7 @@ async fn set_due(connection: &mut PgConnection, user: UserId, next: Option<DateT
 /// Records the run and the period of the feed that was started.
 async fn record_start(
     connection: &mut PgConnection,
-    user: UserId,
+    (tenant, user): (TenantId, UserId),
     next: Option<DateTime<Utc>>,
     run: RunId,
     (from, to): (DateTime<Utc>, DateTime<Utc>),
@@ -296,12 +307,13 @@ async fn record_start(
     sqlx::query!(
         "-- store::feed::told
         update houston.feeds set due_at = coalesce($2, due_at), run_id = $3, from_at = $4, to_at = $5
-         where user_id = $1",
+         where tenant_id = $6 and user_id = $1",
         user.0,
         next,
         run.0,
         from,
-        to
+        to,
+        tenant.0
     )
     .execute(connection)
     .await?;
@@ -312,7 +324,7 @@ async fn record_start(
 /// and ended tasks, grouped by agentable in order of time.
 async fn happenings(
     connection: &mut PgConnection,
-    user: UserId,
+    (tenant, user): (TenantId, UserId),
     but: AgentableId,
     (from, to): (DateTime<Utc>, DateTime<Utc>),
     limits: &FeedLimits,
@@ -336,7 +348,7 @@ async fn happenings(
                      where m.created_at > $3 and m.created_at <= $4 and m.message_type = 'text'
                        and (m.source in ('user', 'agent') or m.metadata ->> 'type' = 'task_ended')
                      order by m.seq desc limit $7)) as h
-             where a.user_id = $1 and a.id <> $2 and a.parent_id is null),
+             where a.tenant_id = $8 and a.user_id = $1 and a.id <> $2 and a.parent_id is null),
         ranked as (select *, max(at) over (partition by id) as latest from happened),
         placed as (select *, dense_rank() over (order by latest desc, id) as place from ranked)
         select id as "id!", kind as "kind!", title as "title!", what as "what!", at as "at!: DateTime<Utc>", text as "text!"
@@ -347,7 +359,8 @@ async fn happenings(
         to,
         limits.agentables,
         limits.chars,
-        limits.per_agentable
+        limits.per_agentable,
+        tenant.0
     )
     .fetch_all(connection)
     .await?;

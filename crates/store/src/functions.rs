@@ -1,7 +1,7 @@
 //! The SQL functions: one file each in `migrations/functions`, embedded in the binary.
 //!
 //! Tables keep their rows, so they change by migrations, each of which is applied once. Functions keep nothing, so only
-//! their latest text is stored, and [`Store::migrate`] applies the files that differ from what the database has. The
+//! their latest text is stored, and [`Store::migrate`](crate::Store::migrate) applies the files that differ from what the database has. The
 //! table `houston.functions` has the hash of each applied file.
 
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::Shared;
 
 /// Name and SQL text of each file, ordered by name. Written by `build.rs`.
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/functions.rs"));
@@ -48,7 +48,7 @@ struct Differences {
     removed: Vec<String>,
 }
 
-impl Store {
+impl Shared {
     /// Checks that the functions are those of this binary.
     pub(crate) async fn check_functions(&self) -> Result<()> {
         let differences = Differences::read(&mut *self.pool.acquire().await?).await?;

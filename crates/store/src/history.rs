@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use houston_domain::history::{Block, Entry, Role};
-use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
+use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::tool_call::ToolResponse;
 use sqlx::types::Json;
 
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::{RunStore, TenantStore};
 
 /// A committed intent.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,7 @@ pub(crate) fn role(name: &str) -> Role {
     if name == "assistant" { Role::Assistant } else { Role::User }
 }
 
-impl Store {
+impl RunStore {
     /// The committed intents of a run, by call id.
     ///
     /// # Errors
@@ -61,26 +61,22 @@ impl Store {
             })
             .collect())
     }
+}
 
+impl TenantStore<'_> {
     /// Entries of an agentable of the tenant after position `after`, oldest first, at most `limit`; without those
     /// of runs that were rolled back.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn history(
-        &self,
-        tenant: TenantId,
-        agentable: AgentableId,
-        after: i64,
-        limit: i64,
-    ) -> Result<Vec<StoredEntry>> {
+    pub async fn history(self, agentable: AgentableId, after: i64, limit: i64) -> Result<Vec<StoredEntry>> {
         let rows = sqlx::query!(
             r#"-- store::history::list
             select position, run_id, epoch, role, content as "content: Json<Vec<Block>>", created_at
               from houston.history
              where tenant_id = $1 and agentable_id = $2 and position > $3 and not rolled_back
              order by position limit $4"#,
-            tenant.0,
+            self.tenant.0,
             agentable.0,
             after,
             limit

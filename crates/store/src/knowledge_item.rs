@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::bound;
 use crate::error::{Error, Result};
+use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::pool::Store;
 
 /// A row of one knowledge resource.
 pub trait KnowledgeItem: Sized + Send + 'static {
@@ -88,24 +88,23 @@ pub trait KnowledgeItem: Sized + Send + 'static {
     ) -> impl Future<Output = Result<bool>> + Send;
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Inserts a row. `response` is what the client is answered, stored under the idempotency key.
     ///
     /// # Errors
     /// As [`KnowledgeItem::insert`].
     pub async fn create_item<K: KnowledgeItem>(
-        &self,
-        tenant: TenantId,
+        self,
         new: &K::New<'_>,
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, tenant, key, K::id(new).into(), response).await? {
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, K::id(new).into(), response).await? {
             return Ok(earlier);
         }
         bound::lock(&mut tx, K::NAME, K::owner(new)).await?;
-        K::insert(&mut tx, tenant, new, &self.knowledge_limits).await?;
+        K::insert(&mut tx, self.tenant, new, &self.knowledge_limits).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
@@ -115,13 +114,12 @@ impl Store {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_items<K: KnowledgeItem>(
-        &self,
-        tenant: TenantId,
+        self,
         owner: K::Owner,
         before: Option<K::Id>,
         limit: i64,
     ) -> Result<Vec<K>> {
-        K::list(&mut *self.pool.acquire().await?, tenant, owner, before, limit).await
+        K::list(&mut *self.pool.acquire().await?, self.tenant, owner, before, limit).await
     }
 
     /// A row of the tenant.
@@ -129,8 +127,8 @@ impl Store {
     /// Reads a row of the tenant.
     /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn item<K: KnowledgeItem>(&self, tenant: TenantId, id: K::Id) -> Result<K> {
-        let found = K::find(&mut *self.pool.acquire().await?, tenant, id).await?;
+    pub async fn item<K: KnowledgeItem>(self, id: K::Id) -> Result<K> {
+        let found = K::find(&mut *self.pool.acquire().await?, self.tenant, id).await?;
         found.ok_or(Error::NotFound { what: K::NAME })
     }
 
@@ -139,13 +137,8 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn change_item<K: KnowledgeItem>(
-        &self,
-        tenant: TenantId,
-        id: K::Id,
-        change: K::Change<'_>,
-    ) -> Result<K> {
-        let changed = K::change(&mut *self.pool.acquire().await?, tenant, id, change).await?;
+    pub async fn change_item<K: KnowledgeItem>(self, id: K::Id, change: K::Change<'_>) -> Result<K> {
+        let changed = K::change(&mut *self.pool.acquire().await?, self.tenant, id, change).await?;
         changed.ok_or(Error::NotFound { what: K::NAME })
     }
 
@@ -154,8 +147,8 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn delete_item<K: KnowledgeItem>(&self, tenant: TenantId, id: K::Id) -> Result<()> {
-        let done = K::delete(&mut *self.pool.acquire().await?, tenant, id).await?;
+    pub async fn delete_item<K: KnowledgeItem>(self, id: K::Id) -> Result<()> {
+        let done = K::delete(&mut *self.pool.acquire().await?, self.tenant, id).await?;
         if done { Ok(()) } else { Err(Error::NotFound { what: K::NAME }) }
     }
 }

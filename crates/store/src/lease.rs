@@ -7,7 +7,8 @@ use houston_domain::id::WorkerId;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 
 use crate::error::Result;
-use crate::pool::{Store, connect_options};
+use crate::handle::RunStore;
+use crate::pool::connect_options;
 
 /// The connection that renews a worker's lease and holds its advisory lock. Postgres releases the lock as soon as
 /// the process dies, so other workers notice a kill -9 before the lease expires.
@@ -175,7 +176,7 @@ pub struct SuspectedWorker {
     pub beat: i64,
 }
 
-impl Store {
+impl RunStore {
     /// Workers that look dead although their lease is still valid: their advisory lock is free. Since a restart of
     /// Postgres releases the locks of living workers too, a worker is reported only if it renewed its lease after
     /// the restart, or the restart is longer ago than `settled`, the time living workers need to reconnect.

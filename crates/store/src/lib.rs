@@ -1,22 +1,37 @@
 //! Storage: every durable fact of Houston is a row in Postgres, and this crate is the only one that reads or writes
 //! them.
 //!
+//! # Who may do what
+//! A [`Store`] opens the database and makes handles, each with the methods of one kind of caller:
+//!
+//! | handle | for | made by |
+//! |---|---|---|
+//! | [`RunStore`] | engine and worker: claims, steps behind the fence, sweeps, health | [`Store::runs`] |
+//! | [`TenantStore`] | a request of a tenant; its methods take no tenant, they use the handle's | [`ApiStore::tenant`], [`Store::tenant`], [`RunStore::tenant`] |
+//! | [`ApiStore`] | what the API needs without a tenant: keys, readiness, positions of streams | [`Store::api`] |
+//! | [`OperatorStore`] | commands of the operator, over all tenants | [`Store::operator`] |
+//!
+//! The API has an [`ApiStore`] only. So it can neither claim nor commit, and a query of a request without a tenant does
+//! not compile: a [`TenantStore`] is made for the [`Principal`](api_key::Principal) of a key that was read from
+//! Postgres. A test compares the queries that a [`TenantStore`] reaches with this: each has a condition on `tenant_id`.
+//! All handles share connections and batches; making one allocates nothing.
+//!
 //! # How a run uses it
-//! 1. [`Store::post_message`] stores a message and opens a run.
-//! 2. [`Store::claim_run`] takes the lock and returns a [`claim::Fence`]; [`Store::run_context`] reads what the run
+//! 1. [`TenantStore::post_message`] stores a message and opens a run.
+//! 2. [`RunStore::claim_run`] takes the lock and returns a [`claim::Fence`]; [`RunStore::run_context`] reads what the run
 //!    starts from.
-//! 3. [`Store::commit`] writes each [`Step`](houston_domain::step::Step) behind the fence. A tool that writes Houston's own tables does so in
-//!    a [`record::FencedTx`] from [`Store::begin_fenced`], which is committed together with the step.
+//! 3. [`RunStore::commit`] writes each [`Step`](houston_domain::step::Step) behind the fence. A tool that writes Houston's own tables does so in
+//!    a [`record::FencedTx`] from [`RunStore::begin_fenced`], which is committed together with the step.
 //! 4. The last step ([`RunTransition::Complete`](houston_domain::step::RunTransition::Complete), …) ends the run and releases the lock.
 //!
-//! [`Store::due`] finds runs whose hint was lost, [`Store::reap`] and [`Store::orphans`] those of dead workers.
+//! [`RunStore::due`] finds runs whose hint was lost, [`RunStore::reap`] and [`RunStore::orphans`] those of dead workers.
 //!
 //! # Errors
 //! Every query can fail with [`Error::Database`]. [`Error::is_transient`] says whether the same call may succeed a
 //! moment later; the writes of a run may be repeated, because each carries a write id.
 //!
 //! # Invariants
-//! - Every write of a run goes through [`Store::commit`] (or a [`record::FencedTx`]): it first locks the
+//! - Every write of a run goes through [`RunStore::commit`] (or a [`record::FencedTx`]): it first locks the
 //!   agentable's row in `run_locks` by epoch and token, and changes nothing when the caller's claim has been
 //!   superseded (a zombie).
 //! - Posts, claims and steps are written in batches: a statement writes what was submitted while the one before it ran,
@@ -43,9 +58,9 @@
 //!
 //! # Add a table
 //! 1. A migration `migrations/<time>_<what>.sql`: tables and indexes (one-way; expand, then contract).
-//! 2. A file here named after the noun, with an `impl Store`. Each `query!` text begins with the comment
-//!    `-- store::<file>::<function>`, which identifies it in `pg_stat_statements` and in the plan tests.
-//! 3. A `tenant_id` column, in the `where` of every query that the API calls.
+//! 2. A file here named after the noun, with an `impl` of the handle whose callers need it. Each `query!` text begins
+//!    with the comment `-- store::<file>::<function>`, which identifies it in `pg_stat_statements` and in the plan tests.
+//! 3. A `tenant_id` column, in the `where` of every query of a [`TenantStore`].
 //! 4. `cargo xtask prepare` refreshes `.sqlx`.
 //!
 //! # Change a function
@@ -76,6 +91,7 @@ pub mod fairness;
 pub mod feed;
 pub mod feed_item;
 mod functions;
+mod handle;
 pub mod health;
 pub mod history;
 pub mod idempotency;
@@ -107,11 +123,13 @@ pub mod task;
 mod task_report;
 pub mod task_result;
 pub mod team;
+mod thread;
 pub mod title;
 pub mod tool_result;
 pub mod user;
 
 pub use error::{Error, Result};
 pub use fairness::Fairness;
+pub use handle::{ApiStore, OperatorStore, RunStore, TenantStore};
 pub use pool::{Config, Store};
 pub use session::Archiving;

@@ -9,7 +9,7 @@ use sqlx::postgres::PgListener;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
 /// A connection that listens to `NOTIFY houston`.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Notification {
     }
 }
 
-impl Store {
+impl RunStore {
     /// Starts listening.
     ///
     /// # Errors

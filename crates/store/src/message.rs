@@ -8,8 +8,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::handle::Shared;
 use crate::idempotency::{Created, IdempotencyKey};
-use crate::pool::Store;
 
 pub(crate) mod batch;
 
@@ -146,7 +146,7 @@ fn refusal(error: sqlx::Error, limit: u32) -> Error {
     }
 }
 
-impl Store {
+impl Shared {
     /// Stores a user's message, its event and, if none is open, its run: one transaction, one round trip. If the
     /// message cancels the open run (`interrupt`, `rollback`), all workers are notified, and the next run opens
     /// when that one has ended.
@@ -156,7 +156,7 @@ impl Store {
     /// `reject` and a run is open, [`Error::TooManyPending`] when the user has too many unread messages,
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement. A repeated request that was
     /// accepted before gets its first answer even then.
-    pub async fn post_message(
+    pub(crate) async fn post_message(
         &self,
         tenant: TenantId,
         agentable: AgentableId,
@@ -167,7 +167,7 @@ impl Store {
             return Ok(Created::New(posted));
         }
         if let Some(kind) = post.kind {
-            self.agentable(tenant, kind, agentable).await?;
+            self.tenant(tenant).agentable(kind, agentable).await?;
         }
         let row = match sqlx::query!(
             r#"-- store::message::post
@@ -243,7 +243,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such message, [`Error::Database`] when Postgres cannot be reached
     /// or refuses the statement.
-    pub async fn message(&self, tenant: TenantId, id: MessageId) -> Result<ThreadMessage> {
+    pub(crate) async fn message(&self, tenant: TenantId, id: MessageId) -> Result<ThreadMessage> {
         let m = sqlx::query_as!(
             MessageRow,
             r#"-- store::message::get
@@ -273,7 +273,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn messages(
+    pub(crate) async fn messages(
         &self,
         tenant: TenantId,
         agentable: AgentableId,

@@ -16,6 +16,7 @@ use crate::creation::batch::Creations;
 use crate::error::Result;
 use crate::event::batch::StreamReads;
 use crate::fairness::Fairness;
+use crate::handle::{ApiStore, RunStore, Shared};
 use crate::message::batch::Posts;
 use crate::run_context::batch::Contexts;
 use crate::session::Archiving;
@@ -38,7 +39,8 @@ impl std::fmt::Debug for Config {
     }
 }
 
-/// A handle to Postgres, cheap to clone.
+/// The pool of connections to Postgres, its settings and its schema; cheap to clone. Rows are read and written by the
+/// handles it makes.
 ///
 /// ```no_run
 /// # async fn example() -> houston_store::Result<()> {
@@ -58,14 +60,7 @@ impl std::fmt::Debug for Config {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Store {
-    pub(crate) pool: PgPool,
-    pub(crate) fairness: Fairness,
-    pub(crate) archiving: Arc<Archiving>,
-    pub(crate) knowledge_limits: KnowledgeLimits,
-    pub(crate) team_limits: TeamLimits,
-    pub(crate) batchers: Arc<Batchers>,
-    /// Whether each write is a statement of its own.
-    pub(crate) is_unbatched: bool,
+    pub(crate) runs: RunStore,
 }
 
 /// What is written and read in batches.
@@ -123,57 +118,51 @@ impl Store {
     /// Replaces the default [`Fairness`] limits.
     #[must_use]
     pub fn with_fairness(self, fairness: Fairness) -> Self {
-        Self { batchers: Batchers::new(&self.pool, fairness, &self.archiving), fairness, ..self }
+        self.changed(|shared| {
+            shared.batchers = Batchers::new(&shared.pool, fairness, &shared.archiving);
+            shared.fairness = fairness;
+        })
     }
 
     /// Sets which sessions are closed, and when. By default none is.
     #[must_use]
     pub fn with_archiving(self, archiving: Archiving) -> Self {
         let archiving = Arc::new(archiving);
-        Self { batchers: Batchers::new(&self.pool, self.fairness, &archiving), archiving, ..self }
+        self.changed(|shared| {
+            shared.batchers = Batchers::new(&shared.pool, shared.fairness, &archiving);
+            shared.archiving = archiving;
+        })
     }
 
     /// The same store without batches: each post, claim and step is a statement of its own. For tests that compare
     /// both.
     #[must_use]
     pub fn without_batches(self) -> Self {
-        Self { is_unbatched: true, ..self }
+        self.changed(|shared| shared.is_unbatched = true)
     }
 
     /// The same store with other limits on what agents may store.
     #[must_use]
     pub fn with_knowledge_limits(self, knowledge_limits: KnowledgeLimits) -> Self {
-        Self { knowledge_limits, ..self }
-    }
-
-    /// How many notes, learnings, memories and so on may be stored.
-    #[must_use]
-    pub fn knowledge_limits(&self) -> KnowledgeLimits {
-        self.knowledge_limits
+        self.changed(|shared| shared.knowledge_limits = knowledge_limits)
     }
 
     /// The same store with other limits on agents and teams.
     #[must_use]
     pub fn with_team_limits(self, team_limits: TeamLimits) -> Self {
-        Self { team_limits, ..self }
-    }
-
-    /// How many agents and teams a tenant may have, and how large a team may be.
-    #[must_use]
-    pub fn team_limits(&self) -> TeamLimits {
-        self.team_limits
-    }
-
-    /// Which sessions are closed, and when.
-    #[must_use]
-    pub fn archiving(&self) -> &Archiving {
-        &self.archiving
+        self.changed(|shared| shared.team_limits = team_limits)
     }
 
     /// The limits per user.
     #[must_use]
     pub fn fairness(&self) -> Fairness {
-        self.fairness
+        self.runs.shared.fairness
+    }
+
+    fn changed(self, change: impl FnOnce(&mut Shared)) -> Self {
+        let mut shared = Arc::unwrap_or_clone(self.runs.shared);
+        change(&mut shared);
+        Self { runs: RunStore { shared: Arc::new(shared) } }
     }
 
     /// A store on an existing pool, with default limits; for tests.
@@ -181,7 +170,7 @@ impl Store {
     pub fn from_pool(pool: PgPool) -> Self {
         let fairness = Fairness::default();
         let archiving: Arc<Archiving> = Arc::default();
-        Self {
+        let shared = Arc::new(Shared {
             batchers: Batchers::new(&pool, fairness, &archiving),
             pool,
             fairness,
@@ -189,7 +178,8 @@ impl Store {
             knowledge_limits: KnowledgeLimits::default(),
             team_limits: TeamLimits::default(),
             is_unbatched: false,
-        }
+        });
+        Self { runs: RunStore { shared } }
     }
 
     /// Checks that Postgres answers.
@@ -201,6 +191,13 @@ impl Store {
         Ok(())
     }
 
+    /// Closes all connections.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+impl ApiStore {
     /// Checks that Postgres has room to write, by writing about 2 MB to a temporary file in its data directory.
     /// Nothing is committed: a full disk is not filled further. A temporary file is used because a table row could
     /// still fit on a page that is already allocated.
@@ -218,11 +215,6 @@ impl Store {
             .await?;
         tx.rollback().await?;
         Ok(())
-    }
-
-    /// Closes all connections.
-    pub async fn close(&self) {
-        self.pool.close().await;
     }
 }
 

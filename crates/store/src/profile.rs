@@ -6,7 +6,7 @@ use houston_domain::knowledge::{Profile, ProfileList};
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::TenantStore;
 
 /// The profile, and when it was last changed; `None`: never.
 pub(crate) async fn find(
@@ -87,14 +87,14 @@ pub(crate) async fn write(
     Ok(row.updated_at)
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// The profile of a user of the tenant, and when it was last changed; `None`: never.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn profile(&self, tenant: TenantId, user: UserId) -> Result<(Profile, Option<DateTime<Utc>>)> {
-        find(&mut *self.pool.acquire().await?, tenant, user).await
+    pub async fn profile(self, user: UserId) -> Result<(Profile, Option<DateTime<Utc>>)> {
+        find(&mut *self.pool.acquire().await?, self.tenant, user).await
     }
 
     /// Replaces these lists of the profile. Returns the profile and the time of the change.
@@ -103,17 +103,16 @@ impl Store {
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
     pub async fn change_profile(
-        &self,
-        tenant: TenantId,
+        self,
         user: UserId,
         lists: Vec<(ProfileList, Vec<String>)>,
     ) -> Result<(Profile, DateTime<Utc>)> {
         let mut tx = self.pool.begin().await?;
-        let mut profile = lock(&mut tx, tenant, user).await?;
+        let mut profile = lock(&mut tx, self.tenant, user).await?;
         for (list, entries) in lists {
             *profile.list_mut(list) = entries;
         }
-        let at = write(&mut tx, tenant, user, &profile).await?;
+        let at = write(&mut tx, self.tenant, user, &profile).await?;
         tx.commit().await?;
         Ok((profile, at))
     }
@@ -123,12 +122,12 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn delete_profile(&self, tenant: TenantId, user: UserId) -> Result<()> {
+    pub async fn delete_profile(self, user: UserId) -> Result<()> {
         let row = sqlx::query!(
             r#"-- store::profile::delete
             with gone as (delete from houston.profiles where tenant_id = $1 and user_id = $2)
             select exists (select from houston.users where tenant_id = $1 and id = $2) as "found!""#,
-            tenant.0,
+            self.tenant.0,
             user.0
         )
         .fetch_one(&self.pool)

@@ -10,9 +10,9 @@ use crate::check_in;
 use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
+use crate::handle::RunStore;
 use crate::learning::{self, NewLearning};
 use crate::note::{self, NewNote};
-use crate::pool::Store;
 use crate::session_search;
 use crate::step::{Commit, alone};
 use crate::tool_result;
@@ -44,7 +44,7 @@ pub struct Owner {
     pub run: RunId,
 }
 
-impl Store {
+impl RunStore {
     /// Begins a transaction under the fence.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ impl FencedTx {
     /// Commits the step together with the rows written in this transaction.
     ///
     /// # Errors
-    /// As [`Store::commit`]. When the step had been committed before, the transaction is rolled back.
+    /// As [`RunStore::commit`]. When the step had been committed before, the transaction is rolled back.
     pub async fn commit(mut self, step: &Step) -> Result<Commit> {
         let done = alone::commit(&mut self.tx, &self.fence, step, self.fairness).await?;
         match done {

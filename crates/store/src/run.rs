@@ -1,13 +1,13 @@
 //! Runs: reading them, and requesting their cancellation.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, RunId, TenantId, WorkerId};
+use houston_domain::id::{AgentableId, RunId, WorkerId};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 
 use crate::cost::Cost;
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::{RunStore, TenantStore};
 
 /// A run.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,13 +90,13 @@ macro_rules! run {
     }};
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Reads a run of the tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such run, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn run(&self, tenant: TenantId, id: RunId) -> Result<Run> {
+    pub async fn run(self, id: RunId) -> Result<Run> {
         let r = sqlx::query!(
             r#"-- store::run::get
             select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
@@ -106,7 +106,7 @@ impl Store {
               from houston.runs r join houston.agentables a on a.id = r.agentable_id
               join houston.run_locks l on l.agentable_id = r.agentable_id
              where r.tenant_id = $1 and r.id = $2"#,
-            tenant.0,
+            self.tenant.0,
             id.0
         )
         .fetch_optional(&self.pool)
@@ -121,8 +121,7 @@ impl Store {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn runs(
-        &self,
-        tenant: TenantId,
+        self,
         agentable: AgentableId,
         status: Option<RunStatus>,
         before: Option<i64>,
@@ -138,7 +137,7 @@ impl Store {
               join houston.run_locks l on l.agentable_id = r.agentable_id
              where r.tenant_id = $1 and r.agentable_id = $2 and r.first_seq < $3 and ($4::text is null or r.status = $4)
              order by r.first_seq desc limit $5"#,
-            tenant.0,
+            self.tenant.0,
             agentable.0,
             before.unwrap_or(i64::MAX),
             status.map(RunStatus::as_str),
@@ -156,7 +155,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such run, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn cancel_run(&self, tenant: TenantId, id: RunId) -> Result<Option<(AgentableId, String)>> {
+    pub async fn cancel_run(self, id: RunId) -> Result<Option<(AgentableId, String)>> {
         let mut tx = self.pool.begin().await?;
         let lock = sqlx::query!(
             "-- store::run::lock_for_cancel
@@ -164,7 +163,7 @@ impl Store {
               join houston.runs r on r.agentable_id = l.agentable_id
               join houston.agentables a on a.id = l.agentable_id
              where r.tenant_id = $1 and r.id = $2 for no key update of l",
-            tenant.0,
+            self.tenant.0,
             id.0
         )
         .fetch_optional(&mut *tx)
@@ -174,19 +173,22 @@ impl Store {
             "-- store::run::cancel
             with asked as (
                 update houston.runs set cancel_seq = coalesce(cancel_seq, $2)
-                 where id = $1 and ended_at is null returning agentable_id)
+                 where tenant_id = $3 and id = $1 and ended_at is null returning agentable_id)
             update houston.run_locks l set wake = true, next_attempt_at = null, woken_at = clock_timestamp()
               from asked where l.agentable_id = asked.agentable_id
             returning pg_notify('houston', format('1 cancel %s %s', l.agentable_id, $1))::text",
             id.0,
-            lock.last_seq
+            lock.last_seq,
+            self.tenant.0
         )
         .fetch_optional(&mut *tx)
         .await?;
         tx.commit().await?;
         Ok(asked.is_some().then_some((AgentableId(lock.agentable_id), lock.kind)))
     }
+}
 
+impl RunStore {
     /// The runs of this worker whose cancellation was requested.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::error::Result;
 use crate::excerpt::{Shortened, cut};
-use crate::pool::Store;
+use crate::handle::RunStore;
 use crate::run_context::batch::{ContextRequest, Contexts};
 use crate::serving::Serving;
 
@@ -168,7 +168,7 @@ impl RunContext {
     }
 }
 
-impl Store {
+impl RunStore {
     /// Everything `run` starts from, in one round trip: at most `notes` notes and as many learnings, and of the
     /// user's data what `limits` allow.
     ///

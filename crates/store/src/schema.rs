@@ -3,6 +3,7 @@
 use sqlx::migrate::Migrator;
 
 use crate::error::{Error, Result};
+use crate::handle::{ApiStore, RunStore, Shared};
 use crate::pool::Store;
 
 /// The migrations of this binary, which create the tables. The functions are applied after them.
@@ -29,6 +30,32 @@ impl Store {
     /// [`Error::SchemaOlder`], [`Error::SchemaNewer`] or [`Error::FunctionsDiffer`], each with what to do;
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn check_schema(&self) -> Result<()> {
+        self.schema_matches().await
+    }
+}
+
+impl RunStore {
+    /// Checks that the schema is the one this binary was built for.
+    ///
+    /// # Errors
+    /// As [`Store::check_schema`].
+    pub async fn check_schema(&self) -> Result<()> {
+        self.schema_matches().await
+    }
+}
+
+impl ApiStore {
+    /// Checks that the schema is the one this binary was built for.
+    ///
+    /// # Errors
+    /// As [`Store::check_schema`].
+    pub async fn check_schema(&self) -> Result<()> {
+        self.schema_matches().await
+    }
+}
+
+impl Shared {
+    async fn schema_matches(&self) -> Result<()> {
         self.check_migrations().await?;
         self.check_functions().await
     }

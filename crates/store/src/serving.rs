@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::TenantStore;
 
 /// The agent or team that answers for an agentable; if neither is set, the default agent of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -170,15 +170,14 @@ pub(crate) async fn set(
     Ok(done.rows_affected() > 0)
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Sets the agent or team that answers for an agentable of the tenant, from its next run on.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, agent or team, [`Error::Database`] when Postgres
     /// cannot be reached or refuses the statement.
-    pub async fn assign(&self, tenant: TenantId, agentable: AgentableId, served_by: ServedBy) -> Result<()> {
-        self.change_serving(tenant, agentable, &ServingChange { served_by: Some(served_by), tools: None })
-            .await
+    pub async fn assign(self, agentable: AgentableId, served_by: ServedBy) -> Result<()> {
+        self.change_serving(agentable, &ServingChange { served_by: Some(served_by), tools: None }).await
     }
 
     /// Changes the agent or team and the tools of an agentable of the tenant, from its next run on.
@@ -186,13 +185,8 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, agent or team, [`Error::Database`] when Postgres
     /// cannot be reached or refuses the statement.
-    pub async fn change_serving(
-        &self,
-        tenant: TenantId,
-        agentable: AgentableId,
-        change: &ServingChange,
-    ) -> Result<()> {
-        let found = set(&mut *self.pool.acquire().await?, tenant, agentable, change).await?;
+    pub async fn change_serving(self, agentable: AgentableId, change: &ServingChange) -> Result<()> {
+        let found = set(&mut *self.pool.acquire().await?, self.tenant, agentable, change).await?;
         if found { Ok(()) } else { Err(Error::NotFound { what: "agentable" }) }
     }
 }

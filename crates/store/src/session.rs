@@ -2,21 +2,21 @@
 //!
 //! Closing moves `run_locks.session_position` under that row's lock and inserts one row; no entry is touched. A
 //! session is closed by the claim of a run that begins after the configured quiet time (in the claim's
-//! transaction), by the sweep ([`Store::close_quiet`]), or on request ([`Store::close_session`]);
+//! transaction), by the sweep ([`RunStore::close_quiet`]), or on request ([`RunStore::close_session`]);
 //! whichever comes second finds nothing to close. The event is emitted by the next claim, because an AG-UI stream
 //! may send nothing between two runs.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, SessionId, TenantId};
+use houston_domain::id::{AgentableId, SessionId};
 use houston_domain::session::quiet::{QuietCheck, QuietSession};
 use houston_domain::session::{CompletionReason, SessionArchive};
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
+use crate::handle::{RunStore, TenantStore};
 use crate::history::StoredEntry;
-use crate::pool::Store;
 
 /// Which sessions are closed, and when. By default none is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -90,7 +90,7 @@ macro_rules! session {
     }};
 }
 
-impl Store {
+impl RunStore {
     /// Closes the open session of `agentable`, under the id `session`, regardless of the quiet time. For kinds
     /// whose sessions are not closed, only the reason `reset` does so.
     ///
@@ -232,14 +232,15 @@ impl Store {
             (session, row.last_position)
         }))
     }
+}
 
+impl TenantStore<'_> {
     /// Sessions of an agentable of the tenant, newest first, with a number below `before` if given.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn sessions(
-        &self,
-        tenant: TenantId,
+        self,
         agentable: AgentableId,
         before: Option<i64>,
         limit: i64,
@@ -252,7 +253,7 @@ impl Store {
               from houston.sessions s join houston.agentables a on a.id = s.agentable_id and a.tenant_id = $1
              where s.tenant_id = $1 and s.agentable_id = $2 and s.number < coalesce($3, 9223372036854775807)
              order by s.number desc limit $4"#,
-            tenant.0,
+            self.tenant.0,
             agentable.0,
             before,
             limit
@@ -267,7 +268,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such session, [`Error::Database`] when Postgres cannot be reached
     /// or refuses the statement.
-    pub async fn session(&self, tenant: TenantId, id: SessionId) -> Result<Session> {
+    pub async fn session(self, id: SessionId) -> Result<Session> {
         let row = sqlx::query!(
             r#"-- store::session::get
             select s.id, s.agentable_id, a.kind, s.number, s.first_position, s.last_position, s.started_at,
@@ -275,7 +276,7 @@ impl Store {
                    s.summary_due_at is not null as "pending!", s.message_count, s.token_count
               from houston.sessions s join houston.agentables a on a.id = s.agentable_id and a.tenant_id = $1
              where s.tenant_id = $1 and s.id = $2"#,
-            tenant.0,
+            self.tenant.0,
             id.0
         )
         .fetch_optional(&self.pool)
@@ -288,14 +289,13 @@ impl Store {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn session_history(
-        &self,
-        tenant: TenantId,
+        self,
         session: &Session,
         after: i64,
         limit: i64,
     ) -> Result<Vec<StoredEntry>> {
         let (first, last) = session.positions;
-        let mut entries = self.history(tenant, session.agentable, after.max(first - 1), limit).await?;
+        let mut entries = self.history(session.agentable, after.max(first - 1), limit).await?;
         entries.retain(|entry| entry.position <= last);
         Ok(entries)
     }

@@ -10,7 +10,7 @@ use houston_domain::id::{AgentableId, SessionId, TenantId, WriteId};
 
 use crate::cost::count_call;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 use crate::session::seconds;
 use houston_domain::step::ModelCall;
 
@@ -48,7 +48,7 @@ pub struct NewSummary<'a> {
     pub conversation: &'a str,
 }
 
-impl Store {
+impl RunStore {
     /// Takes at most `limit` sessions whose summary is to be written, for the duration `lease`.
     ///
     /// # Errors

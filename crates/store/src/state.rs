@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::agentable::Agentable;
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::{OperatorStore, TenantStore};
 
 /// How many of the latest runs are searched for the last failure.
 const LATEST_RUNS: i64 = 20;
@@ -97,13 +97,13 @@ impl StandingRow {
     }
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// The runtime state of an agentable of the tenant, by the database's clock.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
     /// reached or refuses the statement.
-    pub async fn state(&self, tenant: TenantId, agentable: AgentableId) -> Result<RuntimeState> {
+    pub async fn state(self, agentable: AgentableId) -> Result<RuntimeState> {
         let row = sqlx::query_as!(
             StandingRow,
             r#"-- store::state::get
@@ -128,7 +128,7 @@ impl Store {
                            order by k.first_seq desc limit $3) as x
                    where x.error_code is not null order by x.first_seq desc limit 1) as f on true
              where l.tenant_id = $1 and l.agentable_id = $2"#,
-            tenant.0,
+            self.tenant.0,
             agentable.0,
             LATEST_RUNS
         )
@@ -137,13 +137,15 @@ impl Store {
         .ok_or(Error::NotFound { what: "agentable" })?;
         Ok(row.state())
     }
+}
 
+impl OperatorStore<'_> {
     /// Reads an agentable of any tenant, for operators.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such agentable, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn agentable_anywhere(&self, kind: &str, id: AgentableId) -> Result<(TenantId, Agentable)> {
+    pub async fn agentable_anywhere(self, kind: &str, id: AgentableId) -> Result<(TenantId, Agentable)> {
         let owner = sqlx::query!(
             "-- store::state::tenant
             select tenant_id as \"tenant_id!\" from houston.agentables where id = $1 and kind = $2 and tenant_id is not null",
@@ -154,7 +156,7 @@ impl Store {
         .await?
         .ok_or(Error::NotFound { what: "agentable" })?;
         let tenant = TenantId(owner.tenant_id);
-        Ok((tenant, self.agentable(tenant, kind, id).await?))
+        Ok((tenant, self.shared.tenant(tenant).agentable(kind, id).await?))
     }
 
     /// The tenant of a user, for operators.
@@ -162,7 +164,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when there is no such user, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn tenant_of(&self, user: UserId) -> Result<TenantId> {
+    pub async fn tenant_of(self, user: UserId) -> Result<TenantId> {
         let owner = sqlx::query!(
             "-- store::state::tenant_of_user
             select tenant_id as \"tenant_id!\" from houston.users where id = $1 and tenant_id is not null",

@@ -1,6 +1,6 @@
 //! Statistics of a conversation, from a bounded number of rows however long it is.
 
-use houston_domain::id::{AgentableId, TenantId};
+use houston_domain::id::AgentableId;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::statistics::{Bounds, CountedRun, Runs};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cost::Cost;
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::TenantStore;
 
 /// Statistics of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,18 +60,13 @@ pub struct ToolCalls {
     pub failed: i64,
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Statistics of a conversation of the tenant, over the latest runs and messages within `bounds`.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
     /// reached or refuses the statement.
-    pub async fn statistics(
-        &self,
-        tenant: TenantId,
-        agentable: AgentableId,
-        bounds: Bounds,
-    ) -> Result<Statistics> {
+    pub async fn statistics(self, agentable: AgentableId, bounds: Bounds) -> Result<Statistics> {
         let row = sqlx::query!(
             r#"-- store::stats::totals
             select a.cost, a.unpriced_calls, l.last_position, l.session_position,
@@ -79,7 +74,7 @@ impl Store {
                    (select count(*) from houston.learnings n where n.agentable_id = a.id) as "learnings!"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
              where a.tenant_id = $1 and a.id = $2"#,
-            tenant.0,
+            self.tenant.0,
             agentable.0
         )
         .fetch_optional(&self.pool)
@@ -98,14 +93,15 @@ impl Store {
         })
     }
 
-    async fn counted_runs(&self, agentable: AgentableId, most: i64) -> Result<Runs> {
+    async fn counted_runs(self, agentable: AgentableId, most: i64) -> Result<Runs> {
         let rows = sqlx::query!(
             "-- store::stats::runs
             select status, iterations, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
                    reasoning_tokens, started_at, ended_at
-              from houston.runs where agentable_id = $1 order by first_seq desc limit $2",
+              from houston.runs where tenant_id = $3 and agentable_id = $1 order by first_seq desc limit $2",
             agentable.0,
-            most + 1
+            most + 1,
+            self.tenant.0
         )
         .fetch_all(&self.pool)
         .await?;
@@ -132,16 +128,17 @@ impl Store {
         Ok(Runs::of(&runs, more))
     }
 
-    async fn counted_messages(&self, agentable: AgentableId, most: i64) -> Result<Messages> {
+    async fn counted_messages(self, agentable: AgentableId, most: i64) -> Result<Messages> {
         let rows = sqlx::query!(
             r#"-- store::stats::messages
             select m.source, m.tool, count(*) as "count!", count(*) filter (where m.failed) as "failed!"
               from (select source, case when message_type = 'tool' then coalesce(metadata ->> 'tool', content) end as tool,
                            message_type = 'tool' and metadata ->> 'status' = 'failed' as failed
-                      from houston.messages where agentable_id = $1 order by seq desc limit $2) as m
+                      from houston.messages where tenant_id = $3 and agentable_id = $1 order by seq desc limit $2) as m
              group by 1, 2 order by 3 desc, 2"#,
             agentable.0,
-            most
+            most,
+            self.tenant.0
         )
         .fetch_all(&self.pool)
         .await?;

@@ -10,7 +10,7 @@ use self::batch::Written;
 use crate::claim::Fence;
 use crate::error::Result;
 use crate::event::stream_metadata;
-use crate::pool::Store;
+use crate::handle::RunStore;
 use crate::sweep::Due;
 
 pub(crate) mod alone;
@@ -44,7 +44,7 @@ pub struct CommittedStep {
     pub waiting: Vec<Due>,
 }
 
-impl Store {
+impl RunStore {
     /// Commits `step`. Idempotent by `step.write`: sent again after an unknown outcome, it changes nothing twice.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use houston_domain::id::{AgentableId, UserId};
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
 /// An agentable that waits for a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ struct Found {
     due: Option<Due>,
 }
 
-impl Store {
+impl RunStore {
     /// Agentables with unread messages or a due retry that no living worker holds, of users after `after`; of each
     /// user at most as many as may run now. A page has at most `limit` rows.
     ///

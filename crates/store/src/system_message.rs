@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::cancel::ARCHIVED;
 use crate::error::Result;
 use crate::fairness::Fairness;
-use crate::pool::Store;
+use crate::handle::RunStore;
 use crate::stored_block::NewText;
 
 /// A system message about to be posted.
@@ -112,7 +112,7 @@ pub(crate) async fn deliver(
     Ok(delivery)
 }
 
-impl Store {
+impl RunStore {
     /// Posts a report to an agent, as the end of a task does. For tests.
     ///
     /// # Errors

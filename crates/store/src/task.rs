@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::agentable::Agentable;
 use crate::cost::Cost;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::Shared;
 use crate::record::{FencedTx, Owner};
 use crate::serving::ServedBy;
 
@@ -172,12 +172,12 @@ impl FencedTx {
     }
 }
 
-impl Store {
+impl Shared {
     /// The tasks of an agentable of the tenant, of any kind, newest first, older than `before` if given.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn tasks(
+    pub(crate) async fn tasks(
         &self,
         tenant: TenantId,
         parent: AgentableId,

@@ -6,7 +6,7 @@ use houston_domain::run::RunStatus;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::Shared;
 
 /// How the latest run of a task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,12 +25,16 @@ pub struct TaskResult {
     pub ended_at: DateTime<Utc>,
 }
 
-impl Store {
+impl Shared {
     /// The results of these tasks of the tenant. Tasks with an open run have none and are left out.
     ///
     /// # Errors
     /// [`crate::Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn task_results(&self, tenant: TenantId, tasks: &[AgentableId]) -> Result<Vec<TaskResult>> {
+    pub(crate) async fn task_results(
+        &self,
+        tenant: TenantId,
+        tasks: &[AgentableId],
+    ) -> Result<Vec<TaskResult>> {
         let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
         let rows = sqlx::query!(
             r#"-- store::task_result::of

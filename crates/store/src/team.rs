@@ -11,8 +11,8 @@ use uuid::Uuid;
 use crate::agent::{Changed, Deletion, UsedBy, exists};
 use crate::bound;
 use crate::error::{Error, Result};
+use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::pool::Store;
 
 /// A team of agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,27 +59,33 @@ macro_rules! team {
 }
 
 /// Replaces the list of the team's agents.
-async fn write_agents(connection: &mut PgConnection, team: &Team) -> Result<()> {
+async fn write_agents(connection: &mut PgConnection, tenant: TenantId, team: &Team) -> Result<()> {
     let agents: Vec<Uuid> = team.agents.iter().map(|agent| agent.0).collect();
     sqlx::query!(
         "-- store::team::clear
-        delete from houston.team_agents where team_id = $1",
-        team.id.0
+        delete from houston.team_agents m using houston.teams t
+         where t.tenant_id = $2 and t.id = $1 and m.team_id = t.id",
+        team.id.0,
+        tenant.0
     )
     .execute(&mut *connection)
     .await?;
-    sqlx::query!(
+    let done = sqlx::query!(
         "-- store::team::fill
         insert into houston.team_agents (team_id, position, agent_id, is_fallback)
-        select $1, m.n, m.agent_id, m.agent_id = $3 from unnest($2::uuid[]) with ordinality as m (agent_id, n)",
+        select $1, m.n, a.id, a.id = $3
+          from unnest($2::uuid[]) with ordinality as m (agent_id, n)
+          join houston.agents a on a.tenant_id = $4 and a.id = m.agent_id",
         team.id.0,
         &agents,
-        team.fallback.0
+        team.fallback.0,
+        tenant.0
     )
     .execute(connection)
     .await
     .map_err(|error| gone(error.into()))?;
-    Ok(())
+    let all = usize::try_from(done.rows_affected()) == Ok(agents.len());
+    if all { Ok(()) } else { Err(Error::NotFound { what: "agent" }) }
 }
 
 /// Maps the violation of a foreign key (SQLSTATE 23503): an agent of the list was deleted meanwhile.
@@ -87,7 +93,7 @@ fn gone(error: Error) -> Error {
     if error.sqlstate().as_deref() == Some("23503") { Error::NotFound { what: "agent" } } else { error }
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Creates a team. `response` is what the client is answered, stored under the idempotency key.
     ///
     /// # Errors
@@ -95,35 +101,33 @@ impl Store {
     /// [`Error::NotFound`] when the tenant has no such agent, [`Error::Database`] when Postgres cannot be reached
     /// or refuses the statement.
     pub async fn create_team(
-        &self,
-        tenant: TenantId,
+        self,
         team: &Team,
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
-        let created = self.insert_team(tenant, team, key, response).await;
-        self.name_holder(tenant, &team.name, created).await
+        let created = self.insert_team(team, key, response).await;
+        self.name_holder(&team.name, created).await
     }
 
     async fn insert_team(
-        &self,
-        tenant: TenantId,
+        self,
         team: &Team,
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, tenant, key, team.id.0, response).await? {
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, team.id.0, response).await? {
             return Ok(earlier);
         }
-        bound::lock(&mut tx, "teams", tenant.0).await?;
+        bound::lock(&mut tx, "teams", self.tenant.0).await?;
         let done = sqlx::query!(
             "-- store::team::create
             insert into houston.teams (id, tenant_id, kind, name, description, router, created_at, updated_at)
             select $1, $2, $3, $4, $5, $6, $7, $7
              where (select count(*) from houston.teams where tenant_id = $2) < $8",
             team.id.0,
-            tenant.0,
+            self.tenant.0,
             team.kind,
             team.name,
             team.description,
@@ -140,7 +144,7 @@ impl Store {
                 limit: self.team_limits.teams_per_tenant.into(),
             });
         }
-        write_agents(&mut tx, team).await?;
+        write_agents(&mut tx, self.tenant, team).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
@@ -149,13 +153,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn teams(
-        &self,
-        tenant: TenantId,
-        only: Option<TeamId>,
-        before: Option<TeamId>,
-        limit: i64,
-    ) -> Result<Vec<Team>> {
+    pub async fn teams(self, only: Option<TeamId>, before: Option<TeamId>, limit: i64) -> Result<Vec<Team>> {
         let rows = sqlx::query!(
             r#"-- store::team::list
             with own as materialized (
@@ -169,7 +167,7 @@ impl Store {
                           (array_agg(agent_id order by is_fallback desc, position))[1] as fallback
                      from houston.team_agents where team_id = t.id) as m
              order by t.id desc"#,
-            tenant.0,
+            self.tenant.0,
             only.map(|only| only.0),
             before.map(|before| before.0),
             limit
@@ -184,8 +182,8 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such team, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn team(&self, tenant: TenantId, id: TeamId) -> Result<Team> {
-        self.teams(tenant, Some(id), None, 1).await?.pop().ok_or(Error::NotFound { what: "team" })
+    pub async fn team(self, id: TeamId) -> Result<Team> {
+        self.teams(Some(id), None, 1).await?.pop().ok_or(Error::NotFound { what: "team" })
     }
 
     /// Replaces the team with the same id if, given `version`, it has that version. Returns the result.
@@ -193,21 +191,16 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such team or agent, [`Error::Exists`] when the name is taken,
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn change_team(
-        &self,
-        tenant: TenantId,
-        team: &Team,
-        version: Option<i64>,
-    ) -> Result<Changed<Team>> {
-        let changed = self.update_team(tenant, team, version).await;
-        match self.name_holder(tenant, &team.name, changed).await? {
-            true => self.team(tenant, team.id).await.map(Changed::Done),
-            false => Ok(Changed::Stale(self.team(tenant, team.id).await?.version)),
+    pub async fn change_team(self, team: &Team, version: Option<i64>) -> Result<Changed<Team>> {
+        let changed = self.update_team(team, version).await;
+        match self.name_holder(&team.name, changed).await? {
+            true => self.team(team.id).await.map(Changed::Done),
+            false => Ok(Changed::Stale(self.team(team.id).await?.version)),
         }
     }
 
     /// Returns whether a row with that id and version existed.
-    async fn update_team(&self, tenant: TenantId, team: &Team, version: Option<i64>) -> Result<bool> {
+    async fn update_team(self, team: &Team, version: Option<i64>) -> Result<bool> {
         let mut tx = self.pool.begin().await?;
         let done = sqlx::query!(
             "-- store::team::change
@@ -215,7 +208,7 @@ impl Store {
                set name = $3, description = $4, router = $5, kind = $6, version = version + 1,
                    updated_at = clock_timestamp()
              where tenant_id = $1 and id = $2 and ($7::bigint is null or version = $7)",
-            tenant.0,
+            self.tenant.0,
             team.id.0,
             team.name,
             team.description,
@@ -229,7 +222,7 @@ impl Store {
         if done.rows_affected() == 0 {
             return Ok(false);
         }
-        write_agents(&mut tx, team).await?;
+        write_agents(&mut tx, self.tenant, team).await?;
         tx.commit().await?;
         Ok(true)
     }
@@ -239,11 +232,11 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such team, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn delete_team(&self, tenant: TenantId, id: TeamId) -> Result<Deletion> {
+    pub async fn delete_team(self, id: TeamId) -> Result<Deletion> {
         let done = sqlx::query!(
             "-- store::team::delete
             delete from houston.teams where tenant_id = $1 and id = $2",
-            tenant.0,
+            self.tenant.0,
             id.0
         )
         .execute(&self.pool)
@@ -253,17 +246,17 @@ impl Store {
             Ok(done) if done.rows_affected() == 0 => Err(Error::NotFound { what: "team" }),
             Ok(_) => Ok(Deletion::Deleted),
             Err(error) if error.sqlstate().as_deref() == Some("23503") => {
-                Ok(Deletion::InUse(self.users_of_team(tenant, id).await?))
+                Ok(Deletion::InUse(self.users_of_team(id).await?))
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn users_of_team(&self, tenant: TenantId, id: TeamId) -> Result<Vec<UsedBy>> {
+    async fn users_of_team(self, id: TeamId) -> Result<Vec<UsedBy>> {
         let rows = sqlx::query!(
             "-- store::team::users
             select kind, id from houston.agentables where tenant_id = $1 and team_id = $2 order by id limit 5",
-            tenant.0,
+            self.tenant.0,
             id.0
         )
         .fetch_all(&self.pool)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::cost::count_call;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 use houston_domain::step::ModelCall;
 
 /// A request for a title, taken by a worker.
@@ -28,7 +28,7 @@ pub struct TitleRequest {
     pub messages: Vec<(bool, String)>,
 }
 
-impl Store {
+impl RunStore {
     /// Requests a title for `agentable`, if it has none and its user has written `messages` messages. The
     /// requesting worker may take the request at once, others after `patience`. Returns whether a title was
     /// requested.

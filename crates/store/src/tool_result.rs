@@ -8,7 +8,7 @@ use houston_domain::tool_result::{self, ResultQuery};
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::TenantStore;
 use crate::record::Owner;
 
 /// Inserts the results, under the fence of the step.
@@ -54,19 +54,14 @@ pub struct StoredResult {
     pub created_at: DateTime<Utc>,
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Reads a large result of the tenant that `agentable` may read with `read_result`.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such result, or `agentable` may not read it, [`Error::Database`]
     /// when Postgres cannot be reached or refuses the statement.
-    pub async fn tool_result(
-        &self,
-        tenant: TenantId,
-        agentable: AgentableId,
-        id: ResultId,
-    ) -> Result<StoredResult> {
-        let found = find(&mut *self.pool.acquire().await?, tenant, agentable, id).await?;
+    pub async fn tool_result(self, agentable: AgentableId, id: ResultId) -> Result<StoredResult> {
+        let found = find(&mut *self.pool.acquire().await?, self.tenant, agentable, id).await?;
         found.ok_or(Error::NotFound { what: "result" })
     }
 }

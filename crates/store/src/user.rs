@@ -11,8 +11,8 @@ use crate::agentable::NewAgentable;
 use crate::cost::Cost;
 use crate::creation::{Creation, NewUser};
 use crate::error::{Error, Result};
+use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey};
-use crate::pool::Store;
 
 /// A user of a tenant.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +59,7 @@ pub(crate) async fn with_external_id(
     Ok(id)
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Creates a user together with the agentables in `own`, one of each kind. `response` is what the client is
     /// answered, stored under the idempotency key.
     ///
@@ -67,15 +67,14 @@ impl Store {
     /// [`Error::Exists`] when the tenant has a user with this `external_id`, [`Error::Database`] when Postgres
     /// cannot be reached or refuses the statement.
     pub async fn create_user(
-        &self,
-        tenant: TenantId,
+        self,
         user: &User,
         own: &[NewAgentable<'_>],
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
         let creation = Creation { user: Some(NewUser { user, own }), ..Creation::default() };
-        self.create(tenant, &creation, key, response).await
+        self.create(&creation, key, response).await
     }
 
     /// Reads a user of the tenant.
@@ -83,7 +82,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn user(&self, tenant: TenantId, id: UserId) -> Result<User> {
+    pub async fn user(self, id: UserId) -> Result<User> {
         let user = sqlx::query!(
             r#"-- store::user::get
             select u.id, u.external_id, u.name, u.time_zone, u.created_at,
@@ -92,7 +91,7 @@ impl Store {
               cross join (select sum(d.cost) as cost, coalesce(sum(d.unpriced_calls), 0)::integer as unpriced_calls
                             from houston.spending d where d.user_id = $2) s
              where u.tenant_id = $1 and u.id = $2"#,
-            tenant.0,
+            self.tenant.0,
             id.0
         )
         .fetch_optional(&self.pool)
@@ -113,8 +112,7 @@ impl Store {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn users(
-        &self,
-        tenant: TenantId,
+        self,
         external_id: Option<&str>,
         before: Option<UserId>,
         limit: i64,
@@ -129,7 +127,7 @@ impl Store {
                       from houston.spending d where d.user_id = u.id) s
              where u.tenant_id = $1 and ($2::text is null or u.external_id = $2) and ($3::uuid is null or u.id < $3)
              order by u.id desc limit $4"#,
-            tenant.0,
+            self.tenant.0,
             external_id,
             before.map(|before| before.0),
             limit
@@ -155,7 +153,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Exists`] when another user has the external
     /// id, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn change_user(&self, tenant: TenantId, id: UserId, change: &UserChange) -> Result<()> {
+    pub async fn change_user(self, id: UserId, change: &UserChange) -> Result<()> {
         let mut tx = self.pool.begin().await?;
         let changed = sqlx::query!(
             "-- store::user::change
@@ -167,7 +165,7 @@ impl Store {
             feeds as (
                 update houston.feeds f set due_at = '-infinity' from changed c where f.user_id = c.id and $4 is not null)
             select id from changed",
-            tenant.0,
+            self.tenant.0,
             id.0,
             change.name,
             change.time_zone,
@@ -182,7 +180,7 @@ impl Store {
                 tx.rollback().await?;
                 let external_id = change.external_id.as_ref().and_then(Option::as_deref);
                 let existing =
-                    with_external_id(&mut *self.pool.acquire().await?, tenant, external_id).await?;
+                    with_external_id(&mut *self.pool.acquire().await?, self.tenant, external_id).await?;
                 Err(Error::Exists { what, existing: existing.map(|id| UserId(id).to_string()) })
             }
             Err(error) => Err(error),
@@ -195,17 +193,13 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn own_agentables_of(
-        &self,
-        tenant: TenantId,
-        users: &[UserId],
-    ) -> Result<Vec<(UserId, String, AgentableId)>> {
+    pub async fn own_agentables_of(self, users: &[UserId]) -> Result<Vec<(UserId, String, AgentableId)>> {
         let users: Vec<Uuid> = users.iter().map(|user| user.0).collect();
         let rows = sqlx::query!(
             "-- store::user::own
             select user_id, id, kind from houston.agentables
              where tenant_id = $1 and user_id = any ($2) and made_with_user order by kind",
-            tenant.0,
+            self.tenant.0,
             &users
         )
         .fetch_all(&self.pool)
@@ -218,8 +212,7 @@ impl Store {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn user_by_external_id(
-        &self,
-        tenant: TenantId,
+        self,
         external_id: &str,
         kind: &str,
     ) -> Result<Option<(UserId, Option<AgentableId>)>> {
@@ -228,7 +221,7 @@ impl Store {
             select u.id, (select max(a.id::text)::uuid from houston.agentables a
                            where a.user_id = u.id and a.kind = $3) as newest
               from houston.users u where u.tenant_id = $1 and u.external_id = $2"#,
-            tenant.0,
+            self.tenant.0,
             external_id,
             kind
         )

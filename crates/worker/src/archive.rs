@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_engine::Engine;
-use houston_store::Store;
+use houston_store::RunStore;
 use houston_store::health::tick::Tick;
 use rand::Rng as _;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 const SESSION_ARCHIVE: &str = "session_archive";
 
 /// Starts both jobs, unless no kind has `archives = true`.
-pub(crate) fn start(store: &Store, engine: &Arc<Engine>, tracker: &TaskTracker, stop: &CancellationToken) {
+pub(crate) fn start(store: &RunStore, engine: &Arc<Engine>, tracker: &TaskTracker, stop: &CancellationToken) {
     if store.archiving().kinds.is_empty() {
         return;
     }
@@ -26,7 +26,7 @@ pub(crate) fn start(store: &Store, engine: &Arc<Engine>, tracker: &TaskTracker, 
 
 #[derive(Clone)]
 struct Archive {
-    store: Store,
+    store: RunStore,
     engine: Arc<Engine>,
     stop: CancellationToken,
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use houston_store::Store;
+use houston_store::RunStore;
 use houston_store::erasure::sweep::Swept;
 use rand::Rng;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,7 @@ use crate::config::SweepConfig;
 const BETWEEN_BATCHES: Duration = Duration::from_millis(10);
 
 /// Searches for erasures until stopped.
-pub(crate) async fn run(store: Store, config: SweepConfig, stop: CancellationToken) {
+pub(crate) async fn run(store: RunStore, config: SweepConfig, stop: CancellationToken) {
     loop {
         // Up to a fifth shorter than configured, so that workers do not search at the same time.
         let early = rand::rng().random_range(0..=config.erase_every_ms / 5);

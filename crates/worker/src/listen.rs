@@ -8,7 +8,7 @@ use houston_domain::id::{AgentableId, RunId};
 use houston_engine::Engine;
 use houston_faults::mutation::{self, Mutation};
 use houston_queue::{Hint, Lane, LocalHints, RedisHealth};
-use houston_store::Store;
+use houston_store::RunStore;
 use houston_store::listen::Notification;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,7 @@ const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
 /// Turns notifications into hints and cancellations.
 pub(crate) struct Listener {
-    pub(crate) store: Store,
+    pub(crate) store: RunStore,
     pub(crate) engine: Arc<Engine>,
     pub(crate) local: LocalHints,
     pub(crate) redis: RedisHealth,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_engine::Engine;
-use houston_store::Store;
+use houston_store::RunStore;
 use houston_store::lease::SuspectedWorker;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -40,7 +40,7 @@ type Suspects = HashMap<SuspectedWorker, Instant>;
 
 /// Reaps until stopped; notifies `sweep` when a worker was found dead.
 pub(crate) async fn run(
-    store: Store,
+    store: RunStore,
     engine: Arc<Engine>,
     current: Current,
     times: Times,
@@ -69,7 +69,7 @@ pub(crate) async fn run(
 
 /// Reaps workers whose lease expired, and those suspected for long enough without a renewal: a living worker whose connection
 /// broke has reconnected and renewed before. Returns whether there were any.
-async fn reap(store: &Store, times: Times, suspects: &mut Suspects) -> houston_store::Result<bool> {
+async fn reap(store: &RunStore, times: Times, suspects: &mut Suspects) -> houston_store::Result<bool> {
     let (found, now) = (store.suspected_workers(times.settled).await?, Instant::now());
     *suspects = found.into_iter().map(|suspect| (suspect, *suspects.get(&suspect).unwrap_or(&now))).collect();
     let dead = suspects.iter().filter(|(_, since)| now - **since >= times.suspected);

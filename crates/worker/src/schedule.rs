@@ -9,7 +9,7 @@ use houston_domain::id::{AgentableId, Ids};
 use houston_domain::mode::Mode;
 use houston_domain::schedule::Schedules;
 use houston_queue::DeltaBus;
-use houston_store::Store;
+use houston_store::RunStore;
 use houston_store::check_in::CheckInOutcome;
 use houston_store::feed::{FeedIds, FeedOutcome};
 use rand::Rng;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Searches for due feeds and check-ins.
 pub(crate) struct Scheduler {
-    pub(crate) store: Store,
+    pub(crate) store: RunStore,
     pub(crate) bus: DeltaBus,
     pub(crate) ids: Arc<Ids>,
     pub(crate) schedules: Schedules,

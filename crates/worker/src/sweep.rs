@@ -7,7 +7,7 @@ use houston_domain::agentable::Urgency;
 use houston_domain::id::UserId;
 use houston_faults::mutation::{self, Mutation};
 use houston_queue::{Hint, HintSender, Lane, LocalHints, RedisHealth};
-use houston_store::Store;
+use houston_store::RunStore;
 use houston_store::sweep::Due;
 use rand::Rng;
 use tokio::sync::Notify;
@@ -17,7 +17,7 @@ use crate::config::SweepConfig;
 
 /// Searches Postgres periodically.
 pub(crate) struct Sweeper {
-    pub(crate) store: Store,
+    pub(crate) store: RunStore,
     pub(crate) hints: HintSender,
     pub(crate) local: LocalHints,
     pub(crate) redis: RedisHealth,

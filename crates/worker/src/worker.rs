@@ -11,7 +11,7 @@ use houston_engine::{DriveOutcome, Engine};
 use houston_queue::{
     DeltaBus, Hint, HintBackend, HintSender, Lane, LocalHints, Received, Redis, RedisHealth, run_worker,
 };
-use houston_store::Store;
+use houston_store::RunStore;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -32,7 +32,7 @@ pub struct Worker {
     /// Drives runs.
     pub engine: Arc<Engine>,
     /// The handle to Postgres.
-    pub store: Store,
+    pub store: RunStore,
     /// Connection URL of Postgres, for the connection of the lease.
     pub database_url: String,
     /// Redis, if there is one.

@@ -38,7 +38,7 @@ pub(crate) async fn archive(
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     check_archivable(&app, &path)?;
-    let cancelled = app.store().cancel_agentable(caller.tenant, &path.kind, path.id, true).await?;
+    let cancelled = app.store(caller).cancel_agentable(&path.kind, path.id, true).await?;
     notify_workers(&app, cancelled);
     read(&app, caller, &path).await
 }
@@ -64,7 +64,7 @@ pub(crate) async fn unarchive(
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     check_archivable(&app, &path)?;
-    app.store().unarchive(caller.tenant, &path.kind, path.id).await?;
+    app.store(caller).unarchive(&path.kind, path.id).await?;
     read(&app, caller, &path).await
 }
 
@@ -77,6 +77,6 @@ fn check_archivable(app: &App, path: &AgentablePath) -> Result<(), ApiError> {
 }
 
 async fn read(app: &App, caller: Caller, path: &AgentablePath) -> Result<Json<AgentableResponse>, ApiError> {
-    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
+    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
     Ok(Json(response(agentable, app.state.agent_types.get(&path.kind))))
 }

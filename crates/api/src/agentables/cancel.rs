@@ -49,6 +49,6 @@ pub(crate) async fn cancel(
     caller: Caller,
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    let cancelled = app.store().cancel_agentable(caller.tenant, &path.kind, path.id, false).await?;
+    let cancelled = app.store(caller).cancel_agentable(&path.kind, path.id, false).await?;
     Ok((StatusCode::ACCEPTED, Json(notify_workers(&app, cancelled))))
 }

@@ -50,7 +50,7 @@ pub(crate) async fn change(
     }
     body.title.as_deref().map_or(Ok(()), |title| check_line("/title", title, MAX_TITLE_CHARS))?;
     body.description.as_deref().map_or(Ok(()), check_description)?;
-    let before = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
+    let before = app.store(caller).agentable(&path.kind, path.id).await?;
     if let Some(names) = &body.tools {
         // A task may only use the tools its creator gave it; otherwise it could do more than the agent above it.
         if let Some((kind, parent)) = before.parent {
@@ -72,8 +72,8 @@ pub(crate) async fn change(
         description: body.description,
         serving: ServingChange { served_by, tools: body.tools },
     };
-    app.store().change_agentable(caller.tenant, path.id, &change).await?;
-    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
+    app.store(caller).change_agentable(path.id, &change).await?;
+    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
     let kind = app.state.agent_types.get(&agentable.kind);
     Ok(Json(response(agentable, kind)))
 }

@@ -140,7 +140,7 @@ impl New<'_> {
             message: message.map(Message::first),
         };
         let response = stored_body(&response(app, &agentable, &path, self.served_by, message));
-        let done = app.store().create(caller.tenant, &creation, key, &response).await?;
+        let done = app.store(caller).create(&creation, key, &response).await?;
         Ok((path, done))
     }
 }
@@ -212,7 +212,7 @@ async fn owner(
 /// The user with the external id of `new`, or else `new`.
 async fn owner_of(app: &App, caller: Caller, new: User) -> Result<Owner, Error> {
     let Some(external_id) = &new.external_id else { return Ok(Owner::New(new)) };
-    let existing = app.store().users(caller.tenant, Some(external_id), None, 1).await?;
+    let existing = app.store(caller).users(Some(external_id), None, 1).await?;
     Ok(existing.first().map(|user| Owner::Existing(user.id)).unwrap_or(Owner::New(new)))
 }
 

@@ -33,7 +33,7 @@ pub(crate) async fn get(
     caller: Caller,
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
+    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
     // `responses` returns one response per agentable.
     let response = responses(&app, caller, vec![agentable]).await?.pop();
     response.map(Json).ok_or(ApiError::NotFound { what: "agentable" })

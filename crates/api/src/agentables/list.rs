@@ -62,9 +62,9 @@ pub(crate) async fn list(
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let (limit, before) = (page.limit()?, page.id(List::Agentables)?.map(Into::into));
     if let Some(user) = filter.user {
-        app.store().user(caller.tenant, user).await?;
+        app.store(caller).user(user).await?;
     }
-    let mut found = app.store().agentables(caller.tenant, &kind.name, &filter, before, rows(limit)).await?;
+    let mut found = app.store(caller).agentables(&kind.name, &filter, before, rows(limit)).await?;
     let next = NextPage::of(List::Agentables, limit, &mut found, |row: &Agentable| row.id.0.as_u128());
     Ok(Json(next.page(responses(&app, caller, found).await?)))
 }

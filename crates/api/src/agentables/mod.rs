@@ -64,7 +64,7 @@ pub(crate) async fn responses(
         agentables.iter().filter(|one| one.parent.is_some()).map(|one| one.id).collect();
     let mut results = HashMap::new();
     if !tasks.is_empty() {
-        for result in app.store().task_results(caller.tenant, &tasks).await? {
+        for result in app.store(caller).task_results(&tasks).await? {
             results.insert(result.task, result);
         }
     }

@@ -73,7 +73,7 @@ pub(crate) async fn get(
 ) -> Result<impl IntoResponse, ApiError> {
     let (offset, limit) = range.read()?;
     app.confirm(caller, &path).await?;
-    let result = app.store().tool_result(caller.tenant, path.id, id).await?;
+    let result = app.store(caller).tool_result(path.id, id).await?;
     let (offset, content, next_offset) = part(&result.content, offset, limit);
     Ok(Json(ResultPartResponse {
         id,

@@ -52,7 +52,7 @@ pub(crate) async fn list(
     let page = PageQuery { limit, cursor };
     let (limit, before) = (page.limit()?, page.position(List::Runs)?);
     app.confirm(caller, &path).await?;
-    let runs = app.store().runs(caller.tenant, path.id, status, before, rows(limit)).await?;
+    let runs = app.store(caller).runs(path.id, status, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Runs, limit, runs, |run| run.first_seq, response)))
 }
 

@@ -22,7 +22,7 @@ pub(super) async fn check(
         return Err(ApiError::field("/team_id", "cannot be combined with agent_id: give one of the two"));
     }
     if let Some(id) = agent {
-        let found = app.store().agents_among(caller.tenant, &[id]).await?.pop();
+        let found = app.store(caller).agents_among(&[id]).await?.pop();
         let found = found.ok_or_else(|| ApiError::field("/agent_id", format!("there is no agent {id}")))?;
         check_kind("/agent_id", &found.name, &found.kind, kind)?;
         if !found.enabled {
@@ -31,7 +31,7 @@ pub(super) async fn check(
         }
     }
     if let Some(id) = team {
-        let found = app.store().teams(caller.tenant, Some(id), None, 1).await?.pop();
+        let found = app.store(caller).teams(Some(id), None, 1).await?.pop();
         let found = found.ok_or_else(|| ApiError::field("/team_id", format!("there is no team {id}")))?;
         check_kind("/team_id", &found.name, &found.kind, kind)?;
     }

@@ -41,7 +41,7 @@ pub(crate) async fn list(
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::Tasks)?.map(Into::into));
     app.confirm(caller, &path).await?;
-    let mut tasks = app.store().tasks(caller.tenant, path.id, before, rows(limit)).await?;
+    let mut tasks = app.store(caller).tasks(path.id, before, rows(limit)).await?;
     let next = NextPage::of(List::Tasks, limit, &mut tasks, |row: &Agentable| row.id.0.as_u128());
     Ok(Json(next.page(responses(&app, caller, tasks).await?)))
 }

@@ -60,12 +60,12 @@ async fn apply(
     id: AgentId,
     mut body: AgentSettingsRequest,
 ) -> Result<Changed<Agent>, ApiError> {
-    let agent = app.store().agent(caller.tenant, id).await?;
+    let agent = app.store(caller).agent(id).await?;
     let name = body.name.take();
     if let Some(name) = &name {
         body::check_name(name)?;
         if is_reserved(app, &agent, name) {
-            return Err(reserved_name(app, caller.tenant, name).await);
+            return Err(reserved_name(app, caller, name).await);
         }
     }
     // The new settings are computed from what was read above: a concurrent change must not be overwritten.
@@ -83,7 +83,7 @@ async fn apply(
     };
     let change =
         AgentChange { name: name.as_deref(), enabled, settings: settings.as_ref(), changed, version };
-    app.store().change_agent(caller.tenant, id, &change).await.map_err(name_taken)
+    app.store(caller).change_agent(id, &change).await.map_err(name_taken)
 }
 
 /// Whether `name` is the name of a kind, and so reserved for the default agent of that kind.

@@ -46,7 +46,7 @@ pub(crate) async fn create(
         return Err(ApiError::field("/version", "is only allowed in changes; a new agent has version 1"));
     }
     if app.state.agent_types.contains_key(&name) {
-        return Err(reserved_name(&app, caller.tenant, &name).await);
+        return Err(reserved_name(&app, caller, &name).await);
     }
     let enabled = body.enabled.unwrap_or(true);
     let now = app.now();
@@ -62,10 +62,10 @@ pub(crate) async fn create(
         created_at: now,
         updated_at: now,
     };
-    ensure_defaults(&app, caller.tenant).await?;
+    ensure_defaults(&app, caller).await?;
     let body = stored_body(&response(agent.clone()));
     let key = key.as_ref().map(Key::as_stored);
-    let done = app.store().create_agent(caller.tenant, &agent, key, &body).await.map_err(name_taken)?;
+    let done = app.store(caller).create_agent(&agent, key, &body).await.map_err(name_taken)?;
     let (stored, replayed) = unless_key_reused(done)?;
     created(stored, replayed, "/v1/agents")
 }

@@ -33,10 +33,10 @@ pub(crate) async fn delete(
     caller: Caller,
     Id(id): Id<AgentId>,
 ) -> Result<StatusCode, ApiError> {
-    let agent = app.store().agent(caller.tenant, id).await?;
+    let agent = app.store(caller).agent(id).await?;
     if agent.is_default {
         return Err(ApiError::DefaultAgent { kind: agent.kind });
     }
-    check_deleted("agent", app.store().delete_agent(caller.tenant, id).await?)?;
+    check_deleted("agent", app.store(caller).delete_agent(id).await?)?;
     Ok(StatusCode::NO_CONTENT)
 }

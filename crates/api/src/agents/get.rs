@@ -33,5 +33,5 @@ pub(crate) async fn get(
     caller: Caller,
     Id(id): Id<AgentId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(response(app.store().agent(caller.tenant, id).await?)))
+    Ok(Json(response(app.store(caller).agent(id).await?)))
 }

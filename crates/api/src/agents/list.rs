@@ -35,7 +35,7 @@ pub(crate) async fn list(
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::Agents)?.map(Into::into));
-    ensure_defaults(&app, caller.tenant).await?;
-    let agents = app.store().agents(caller.tenant, before, rows(limit)).await?;
+    ensure_defaults(&app, caller).await?;
+    let agents = app.store(caller).agents(before, rows(limit)).await?;
     Ok(Json(Page::of(List::Agents, limit, agents, |agent: &Agent| agent.id.0.as_u128(), response)))
 }

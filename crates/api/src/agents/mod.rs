@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::agentable::AgentType;
-use houston_domain::id::TenantId;
 use houston_protocol::agent::AgentResponse;
 use houston_protocol::time::Time;
 use houston_store::Error;
 use houston_store::agent::{Agent, Changed, DefaultAgent, Deletion, UsedBy};
 
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -64,9 +64,9 @@ pub(crate) fn defaults<'a>(app: &App, kinds: &'a BTreeMap<String, AgentType>) ->
 }
 
 /// Creates the default agents that the tenant does not have yet.
-pub(crate) async fn ensure_defaults(app: &App, tenant: TenantId) -> Result<(), ApiError> {
+pub(crate) async fn ensure_defaults(app: &App, caller: Caller) -> Result<(), ApiError> {
     let defaults = defaults(app, &app.state.agent_types);
-    Ok(app.store().ensure_default_agents(tenant, &defaults).await?)
+    Ok(app.store(caller).ensure_default_agents(&defaults).await?)
 }
 
 /// Reads the kinds from their files.
@@ -86,8 +86,8 @@ pub(crate) fn name_taken(error: Error) -> ApiError {
 }
 
 /// The error for a name that is reserved for the default agent of a kind.
-async fn reserved_name(app: &App, tenant: TenantId, name: &str) -> ApiError {
-    match app.store().id_of_name(tenant, "agent", name).await {
+async fn reserved_name(app: &App, caller: Caller, name: &str) -> ApiError {
+    match app.store(caller).id_of_name("agent", name).await {
         Ok(existing) => ApiError::AlreadyExists { what: "agent", field: "name", existing },
         Err(error) => error.into(),
     }

@@ -36,7 +36,7 @@ pub(crate) async fn reset(
     caller: Caller,
     Id(id): Id<AgentId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let agent = app.store().agent(caller.tenant, id).await?;
+    let agent = app.store(caller).agent(id).await?;
     if !agent.is_default {
         return Err(ApiError::NoDefaultAgent { name: agent.name });
     }
@@ -52,6 +52,6 @@ pub(crate) async fn reset(
         changed: false,
         version: None,
     };
-    let reset = || async { app.store().change_agent(caller.tenant, id, &change).await.map_err(name_taken) };
+    let reset = || async { app.store(caller).change_agent(id, &change).await.map_err(name_taken) };
     Ok(Json(response(retry_on_conflict(None, reset).await?)))
 }

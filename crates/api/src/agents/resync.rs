@@ -38,7 +38,7 @@ pub(crate) async fn resync(
         }
         exists
     });
-    let synced = app.store().sync_default_agents(caller.tenant, &defaults(&app, &files)).await?;
+    let synced = app.store(caller).sync_default_agents(&defaults(&app, &files)).await?;
     for (kind, became) in synced {
         let list = match became {
             Synced::Created => &mut report.created,

@@ -30,6 +30,6 @@ pub(crate) async fn cancel(
     caller: Caller,
     Id(id): Id<CheckInId>,
 ) -> Result<StatusCode, ApiError> {
-    app.store().cancel_check_in(caller.tenant, id).await?;
+    app.store(caller).cancel_check_in(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

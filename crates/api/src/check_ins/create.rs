@@ -60,8 +60,7 @@ pub(crate) async fn create(
     let body = |set: &CheckIn| stored_body(&response(set.clone()));
     let key = key.as_ref().map(Key::as_stored);
     let limits = &app.state.check_ins;
-    let set =
-        app.store().set_check_in(caller.tenant, (path.id, &path.kind), (id, &wanted), limits, key, body);
+    let set = app.store(caller).set_check_in((path.id, &path.kind), (id, &wanted), limits, key, body);
     let set = set.await.map_err(|error| match error {
         houston_store::Error::InvalidMoment(invalid) => ApiError::field(pointer, invalid.to_string()),
         houston_store::Error::Archived => ApiError::Archived { id: path.public_id() },

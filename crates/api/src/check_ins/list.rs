@@ -40,6 +40,6 @@ pub(crate) async fn list(
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::CheckIns)?.map(Into::into));
     app.confirm(caller, &path).await?;
-    let check_ins = app.store().check_ins(caller.tenant, path.id, before, rows(limit)).await?;
+    let check_ins = app.store(caller).check_ins(path.id, before, rows(limit)).await?;
     Ok(Json(Page::of(List::CheckIns, limit, check_ins, |row| row.id.0.as_u128(), response)))
 }

@@ -61,6 +61,6 @@ pub(crate) async fn list(
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::Compressions)?.map(CompressionId));
     app.confirm(caller, &path).await?;
-    let found = app.store().compressions(caller.tenant, path.id, before, rows(limit)).await?;
+    let found = app.store(caller).compressions(path.id, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Compressions, limit, found, |row| row.id.0.as_u128(), response)))
 }

@@ -35,13 +35,13 @@ pub(crate) async fn export(
     caller: Caller,
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
+    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
     let max_bytes = app.state.config.conversation.max_bytes;
-    let permit = DocumentPermit::new(&app, caller.tenant, max_bytes).await?;
+    let permit = DocumentPermit::new(&app, caller.tenant(), max_bytes).await?;
     let options = ExportOptions { until: None, knowledge: true, max_bytes };
-    let store = app.store().clone();
+    let exporting = Arc::clone(&app);
     let export = async move {
-        let conversation = store.conversation(caller.tenant, &agentable, &options).await?;
+        let conversation = exporting.store(caller).conversation(&agentable, &options).await?;
         Ok(DocumentBody::new(&conversation, permit))
     };
     let sent = app.offload.drive(export).await?;

@@ -64,14 +64,14 @@ pub(crate) async fn fork(
     title
         .as_deref()
         .map_or(Ok(()), |title| check_line("/title", title, houston_domain::agentable::MAX_TITLE_CHARS))?;
-    let original = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
+    let original = app.store(caller).agentable(&path.kind, path.id).await?;
     let max_bytes = app.state.config.conversation.max_bytes;
     let options = ExportOptions { until: position, knowledge, max_bytes };
-    let permit = DocumentPermit::new(&app, caller.tenant, max_bytes).await?;
+    let permit = DocumentPermit::new(&app, caller.tenant(), max_bytes).await?;
     let forking = Arc::clone(&app);
     let fork = async move {
         let _permit = permit;
-        let mut conversation = forking.store().conversation(caller.tenant, &original, &options).await?;
+        let mut conversation = forking.store(caller).conversation(&original, &options).await?;
         if let Some(title) = title {
             conversation.title = title;
         }

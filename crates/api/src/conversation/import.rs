@@ -77,7 +77,7 @@ async fn parse_and_create(
     }
     conversation
         .check()
-        .and_then(|()| conversation.check_counts(&app.store().knowledge_limits()))
+        .and_then(|()| conversation.check_counts(&app.store(caller).knowledge_limits()))
         .map_err(|invalid| ApiError::field(&format!("/conversation{}", invalid.pointer), invalid.detail))?;
     if let Some(names) = &conversation.tools {
         tools::check(app, &kind.name, "/conversation/tools", names)?;

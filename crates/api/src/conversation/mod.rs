@@ -63,7 +63,7 @@ async fn create(
     let body = stored_body(&response);
     let new = NewConversation { agentable, conversation, run, origin };
     let key = key.as_ref().map(Key::as_stored);
-    let done = app.store().create_conversation(caller.tenant, &new, &app.state.ids, key, &body).await?;
+    let done = app.store(caller).create_conversation(&new, &app.state.ids, key, &body).await?;
     let (stored, replayed) = unless_key_reused(done)?;
     created(stored, replayed, &format!("/v1/{}s", kind.name))
 }

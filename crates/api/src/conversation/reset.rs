@@ -38,7 +38,7 @@ pub(crate) async fn reset(
     OptionalBody(request): OptionalBody<ResetConversation>,
 ) -> Result<impl IntoResponse, ApiError> {
     app.confirm(caller, &path).await?;
-    let done = app.store().reset(caller.tenant, path.id, request.value.knowledge, app.state.ids.next()).await;
+    let done = app.store(caller).reset(path.id, request.value.knowledge, app.state.ids.next()).await;
     let done = done.map_err(|error| match error {
         houston_store::Error::RunInProgress { run } => ApiError::RunInProgress { run },
         error => error.into(),

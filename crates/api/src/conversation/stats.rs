@@ -33,5 +33,5 @@ pub(crate) async fn stats(
 ) -> Result<impl IntoResponse, ApiError> {
     app.confirm(caller, &path).await?;
     let bounds = app.state.config.conversation.bounds();
-    Ok(Json(app.store().statistics(caller.tenant, path.id, bounds).await?))
+    Ok(Json(app.store(caller).statistics(path.id, bounds).await?))
 }

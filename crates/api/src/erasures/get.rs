@@ -29,5 +29,5 @@ pub(crate) async fn get(
     caller: Caller,
     Id(id): Id<ErasureId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(response(app.store().erasure(caller.tenant, id).await?)))
+    Ok(Json(response(app.store(caller).erasure(id).await?)))
 }

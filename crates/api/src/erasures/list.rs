@@ -32,6 +32,6 @@ pub(crate) async fn list(
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::Erasures)?.map(Into::into));
-    let erasures = app.store().erasures(caller.tenant, before, rows(limit)).await?;
+    let erasures = app.store(caller).erasures(before, rows(limit)).await?;
     Ok(Json(Page::of(List::Erasures, limit, erasures, |row| row.id.0.as_u128(), response)))
 }

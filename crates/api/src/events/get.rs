@@ -63,14 +63,15 @@ pub(crate) async fn get(
     // Before Postgres is read, so that no event is missed.
     let subscription = app.state.bus.subscribe(path.id);
     let after = given.map(|given| given.seq);
-    let (head, first) = app.store().open_stream(caller.tenant, &path.kind, path.id, after, PAGE).await?;
+    let (head, first) = app.store(caller).open_stream(&path.kind, path.id, after, PAGE).await?;
     let at = start(given, &head);
     let finished = head.run.is_some() && !head.run_open && at.seq >= head.last_seq;
     if finished && !options.follow {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let between_runs = at.seq == 0 || head.run.is_some_and(|(_, first)| at.seq == first - 1);
-    let iteration = if between_runs { None } else { app.store().open_iteration_at(path.id, at.seq).await? };
+    let iteration =
+        if between_runs { None } else { app.store(caller).open_iteration_at(path.id, at.seq).await? };
 
     let permit = StreamPermit::new(Arc::clone(&app), caller)?;
     let cursor = Cursor::new(&path.public_id(), at, iteration);

@@ -17,11 +17,12 @@ use houston_domain::id::AgentableId;
 use houston_protocol::agui::SnapshotMessage;
 use houston_protocol::sse::{HEARTBEAT, SseEncoder};
 use houston_queue::{Received, Subscription};
-use houston_store::{Error, Store};
+use houston_store::{Error, TenantStore};
 use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep, timeout};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use crate::auth::Caller;
 use crate::events::cursor::{Cursor, DeltaOutcome};
 use crate::events::snapshot;
 use crate::events::streams::{StreamPermit, StreamRegistration};
@@ -86,7 +87,7 @@ pub(crate) struct EventStream {
     follow: bool,
     subscription: Subscription,
     registration: StreamRegistration,
-    _permit: StreamPermit,
+    permit: StreamPermit,
     fetching: Option<Fetching>,
     /// Events that were read and not sent yet, and whether Postgres has more.
     page: VecDeque<Committed>,
@@ -122,7 +123,7 @@ impl EventStream {
             subscription,
             registration: StreamRegistration::new(Arc::clone(&app), agentable, cursor.seq()),
             revoked: Box::pin(permit.key.revoked.clone().cancelled_owned()),
-            _permit: permit,
+            permit,
             fetching: Some(Box::pin(page(first))),
             page: VecDeque::new(),
             has_more: false,
@@ -141,8 +142,8 @@ impl EventStream {
 
     /// Starts to read the events after the cursor.
     fn read(&mut self) {
-        let (app, agentable, after) = (Arc::clone(&self.app), self.agentable, self.cursor.seq());
-        self.fetching = Some(Box::pin(read_events(app, agentable, after)));
+        let (app, caller, after) = (Arc::clone(&self.app), self.permit.caller, self.cursor.seq());
+        self.fetching = Some(Box::pin(read_events(app, caller, self.agentable, after)));
     }
 
     /// Makes one step; pending when there is nothing to do.
@@ -200,7 +201,8 @@ impl EventStream {
         let Some(event) = self.page.front() else { return false };
         if event.seq > self.cursor.seq() {
             if let (None, Some(before)) = (&self.snapshot, self.cursor.snapshot_before(event)) {
-                self.fetching = Some(Box::pin(read_snapshot(Arc::clone(&self.app), self.agentable, before)));
+                let (app, caller) = (Arc::clone(&self.app), self.permit.caller);
+                self.fetching = Some(Box::pin(read_snapshot(app, caller, self.agentable, before)));
                 return true;
             }
             let snapshot = self.snapshot.take().unwrap_or_default();
@@ -324,9 +326,14 @@ impl Body for EventStream {
     }
 }
 
-async fn read_events(app: Arc<App>, agentable: AgentableId, after: i64) -> Result<Fetched, Error> {
-    let read = |store: Store| async move { store.events_after(agentable, after, PAGE).await };
-    page(read_with_retries(&app, read).await?).await
+async fn read_events(
+    app: Arc<App>,
+    caller: Caller,
+    agentable: AgentableId,
+    after: i64,
+) -> Result<Fetched, Error> {
+    let read = read_with_retries(&app, caller, |store| store.events_after(agentable, after, PAGE));
+    page(read.await?).await
 }
 
 async fn page(events: Vec<Committed>) -> Result<Fetched, Error> {
@@ -335,16 +342,25 @@ async fn page(events: Vec<Committed>) -> Result<Fetched, Error> {
     Ok(Fetched::Events { events, has_more })
 }
 
-async fn read_snapshot(app: Arc<App>, agentable: AgentableId, before: i64) -> Result<Fetched, Error> {
-    let read = |store: Store| async move {
-        store.thread_events_before(agentable, before, snapshot::MAX_MESSAGES).await
-    };
-    let newest_first = read_with_retries(&app, read).await?;
+async fn read_snapshot(
+    app: Arc<App>,
+    caller: Caller,
+    agentable: AgentableId,
+    before: i64,
+) -> Result<Fetched, Error> {
+    let read = read_with_retries(&app, caller, |store| {
+        store.thread_events_before(agentable, before, snapshot::MAX_MESSAGES)
+    });
+    let newest_first = read.await?;
     Ok(Fetched::Snapshot(snapshot::of(newest_first)))
 }
 
 /// Repeats `read` until Postgres answers: an accepted stream does not fail because Postgres is unavailable.
-async fn read_with_retries<T, F>(app: &App, read: impl Fn(Store) -> F) -> Result<T, Error>
+async fn read_with_retries<'a, T, F>(
+    app: &'a App,
+    caller: Caller,
+    read: impl Fn(TenantStore<'a>) -> F,
+) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
@@ -352,7 +368,7 @@ where
         let outcome = {
             // The semaphore is never closed.
             let _permit = app.streams.reads.acquire().await.ok();
-            timeout(app.state.config.request_timeout(), read(app.store().clone())).await
+            timeout(app.state.config.request_timeout(), read(app.store(caller))).await
         };
         match outcome {
             Err(elapsed) => tracing::debug!(%elapsed, "stream waits for postgres"),

@@ -8,7 +8,7 @@ use std::task::Context;
 
 use futures_util::task::AtomicWaker;
 use houston_domain::id::{AgentableId, TenantId};
-use houston_store::Store;
+use houston_store::ApiStore;
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, timeout};
 
@@ -83,7 +83,7 @@ impl Watch {
 #[derive(Debug)]
 pub(crate) struct StreamPermit {
     app: Arc<App>,
-    tenant: TenantId,
+    pub(crate) caller: Caller,
     pub(crate) key: KeyInUse,
 }
 
@@ -93,7 +93,7 @@ impl StreamPermit {
     /// # Errors
     /// [`ApiError::TooManyStreams`] when the process or the tenant has the maximum number of open streams.
     pub(crate) fn new(app: Arc<App>, caller: Caller) -> Result<Self, ApiError> {
-        let tenant = caller.tenant;
+        let tenant = caller.tenant();
         let config = &app.state.config;
         let (all_limit, own_limit) = (config.max_streams, config.max_streams_per_tenant);
         let mut counts = app.streams.counts();
@@ -107,19 +107,20 @@ impl StreamPermit {
         }
         counts.insert(tenant, own + 1);
         drop(counts);
-        let key = app.keys.stream(caller.key);
-        Ok(Self { app, tenant, key })
+        let key = app.keys.stream(caller.key());
+        Ok(Self { app, caller, key })
     }
 }
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         let mut counts = self.app.streams.counts();
-        let left = counts.get(&self.tenant).copied().unwrap_or(0).saturating_sub(1);
+        let tenant = self.caller.tenant();
+        let left = counts.get(&tenant).copied().unwrap_or(0).saturating_sub(1);
         if left == 0 {
-            counts.remove(&self.tenant);
+            counts.remove(&tenant);
         } else {
-            counts.insert(self.tenant, left);
+            counts.insert(tenant, left);
         }
     }
 }
@@ -160,7 +161,7 @@ impl Drop for StreamRegistration {
 
 impl Streams {
     /// Asks Postgres every `poll_ms` which streams are behind, and wakes them. Never returns.
-    pub(crate) async fn poll(&self, store: &Store, config: &Config) {
+    pub(crate) async fn poll(&self, store: &ApiStore, config: &Config) {
         let mut ticks = tokio::time::interval(config.poll());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -171,7 +172,7 @@ impl Streams {
         }
     }
 
-    async fn poll_once(&self, store: &Store) {
+    async fn poll_once(&self, store: &ApiStore) {
         let ids: Vec<uuid::Uuid> = self.lock().keys().map(|id| id.0).collect();
         for batch in ids.chunks(POLL_BATCH) {
             match store.last_seqs(batch).await {

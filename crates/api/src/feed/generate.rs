@@ -108,7 +108,7 @@ pub(crate) async fn generate(
     let ask = async || {
         let stored = |begun: &FeedOutcome| serde_json::to_value(Outcome::of(begun, ids)?).ok();
         let key = key.as_ref().map(Key::as_stored);
-        app.store().request_feed((caller.tenant, user), &kinds, &app.state.feed, ids, key, stored).await
+        app.store(caller).request_feed(user, &kinds, &app.state.feed, ids, key, stored).await
     };
     // A run that began concurrently is found by the second attempt.
     let mut asked = ask().await?;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use houston_store::Store;
+use houston_store::ApiStore;
 use tokio::time::Instant;
 
 /// Minimum time between two checks, for any number of probes.
@@ -22,7 +22,7 @@ struct Look {
 impl Disk {
     /// Whether Postgres had no space to write at the latest check. An unreachable Postgres leaves the result unchanged:
     /// another check reports that.
-    pub(crate) async fn is_full(&self, store: &Store) -> bool {
+    pub(crate) async fn is_full(&self, store: &ApiStore) -> bool {
         let before = {
             let mut look = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let now = Instant::now();

@@ -29,7 +29,7 @@ use crate::state::App;
     ),
 )]
 pub(crate) async fn get(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse, ApiError> {
-    let mut health = app.store().health().await?;
+    let mut health = app.api_store().health().await?;
     if health.checks.is_empty() {
         // No check has ever run: there is no worker and no `houston monitor`.
         let (id, detail) = ("monitor".to_owned(), String::new());

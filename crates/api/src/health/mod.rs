@@ -66,14 +66,14 @@ pub(crate) async fn healthy() -> &'static str {
 )]
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let asked = async {
-        let (postgres, schema) = match app.store().check_schema().await {
+        let (postgres, schema) = match app.api_store().check_schema().await {
             Ok(()) => ("ok", "ok"),
             Err(Error::SchemaOlder { .. }) => ("ok", "older than this binary"),
             Err(Error::SchemaNewer { .. }) => ("ok", "newer than this binary"),
             Err(Error::FunctionsDiffer { .. }) => ("ok", "functions of another version"),
             Err(_) => return ("unavailable", "unknown", "unknown"),
         };
-        (postgres, schema, if app.disk.is_full(app.store()).await { "full" } else { "ok" })
+        (postgres, schema, if app.disk.is_full(app.api_store()).await { "full" } else { "ok" })
     };
     let asked = tokio::time::timeout(ANSWERS_WITHIN, asked).await;
     let (postgres, schema, disk) = asked.unwrap_or(("slow", "unknown", "unknown"));

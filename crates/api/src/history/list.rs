@@ -52,6 +52,6 @@ pub(crate) async fn list(
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, after) = (query.limit()?, query.position(List::History)?.unwrap_or(0));
     app.confirm(caller, &path).await?;
-    let entries = app.store().history(caller.tenant, path.id, after, rows(limit)).await?;
+    let entries = app.store(caller).history(path.id, after, rows(limit)).await?;
     Ok(Json(Page::of(List::History, limit, entries, |row| row.position, response)))
 }

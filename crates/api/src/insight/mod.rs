@@ -69,7 +69,7 @@ async fn respond(
     path: &AgentablePath,
     topic: ExplainTopic,
 ) -> Result<Json<Value>, ApiError> {
-    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
+    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
     // Building the prompt of a long conversation takes too long for a thread of the runtime.
     let explanation = app.state.explain.get(topic, agentable);
     app.offload.drive(async move { Ok(Json(explanation.await?)) }).await

@@ -31,8 +31,8 @@ pub(crate) async fn state(
     caller: Caller,
     path: AgentablePath,
 ) -> Result<Response, ApiError> {
-    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
-    let mut state = app.store().state(caller.tenant, path.id).await?;
+    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
+    let mut state = app.store(caller).state(path.id).await?;
     if let Some(holder) = &mut state.holder {
         // Host names are not for tenants.
         holder.name = None;

@@ -21,6 +21,6 @@ pub(crate) async fn change<N: KnowledgeResource>(
     Creation { value: change, key: _ }: Creation<N::Change>,
 ) -> Result<impl IntoResponse, ApiError> {
     N::check(&change)?;
-    let changed = app.store().change_item::<N::Stored>(caller.tenant, id, N::change(&change)).await?;
+    let changed = app.store(caller).change_item::<N::Stored>(id, N::change(&change)).await?;
     Ok(Json(N::response(changed)))
 }

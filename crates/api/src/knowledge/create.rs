@@ -25,7 +25,7 @@ pub(crate) async fn create<N: KnowledgeResource>(
     let response = stored_body(&item);
     let key = key.as_ref().map(Key::as_stored);
     let new = N::new(&owner, &item);
-    let done = app.store().create_item::<N::Stored>(caller.tenant, &new, key, &response).await?;
+    let done = app.store(caller).create_item::<N::Stored>(&new, key, &response).await?;
     let (stored, replayed) = unless_key_reused(done)?;
     created(stored, replayed, &format!("/v1/{}", N::PATH))
 }

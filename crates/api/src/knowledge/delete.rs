@@ -16,6 +16,6 @@ pub(crate) async fn delete<N: KnowledgeResource>(
     caller: Caller,
     Id(id): Id<N::Id>,
 ) -> Result<StatusCode, ApiError> {
-    app.store().delete_item::<N::Stored>(caller.tenant, id).await?;
+    app.store(caller).delete_item::<N::Stored>(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

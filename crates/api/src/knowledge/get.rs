@@ -17,5 +17,5 @@ pub(crate) async fn get<N: KnowledgeResource>(
     caller: Caller,
     Id(id): Id<N::Id>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(N::response(app.store().item::<N::Stored>(caller.tenant, id).await?)))
+    Ok(Json(N::response(app.store(caller).item::<N::Stored>(id).await?)))
 }

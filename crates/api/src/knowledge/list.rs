@@ -21,7 +21,7 @@ pub(crate) async fn list<N: KnowledgeResource>(
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(N::LIST)?.map(N::Id::from));
     owner.confirm(&app, caller).await?;
-    let items = app.store().list_items::<N::Stored>(caller.tenant, owner.id(), before, rows(limit)).await?;
+    let items = app.store(caller).list_items::<N::Stored>(owner.id(), before, rows(limit)).await?;
     let items: Vec<N::Response> = items.into_iter().map(N::response).collect();
     let position = |item: &N::Response| -> u128 { N::id(item).into().as_u128() };
     Ok(Json(Page::of(N::LIST, limit, items, position, |item| item)))

@@ -148,7 +148,7 @@ impl Owner for Id<UserId> {
     }
 
     async fn confirm(&self, app: &App, caller: Caller) -> Result<(), ApiError> {
-        app.store().user(caller.tenant, self.0).await?;
+        app.store(caller).user(self.0).await?;
         Ok(())
     }
 }

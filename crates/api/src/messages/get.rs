@@ -33,5 +33,5 @@ pub(crate) async fn get(
     caller: Caller,
     Id(id): Id<MessageId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(response(app.store().message(caller.tenant, id).await?)))
+    Ok(Json(response(app.store(caller).message(id).await?)))
 }

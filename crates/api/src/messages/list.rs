@@ -41,6 +41,6 @@ pub(crate) async fn list(
     let usual = app.state.config.thread_messages;
     let (limit, before) = (query.limit_or(usual)?, query.position(List::Messages)?);
     app.confirm(caller, &path).await?;
-    let messages = app.store().messages(caller.tenant, path.id, before, rows(limit)).await?;
+    let messages = app.store(caller).messages(path.id, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Messages, limit, messages, |row| row.message.seq, response)))
 }

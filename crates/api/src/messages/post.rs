@@ -78,8 +78,7 @@ pub(crate) async fn post(
     };
     let key = key.as_ref().map(Key::as_stored);
     houston_faults::fault!("C1").map_err(houston_store::Error::from)?;
-    let (posted, replayed) =
-        unless_key_reused(app.store().post_message(caller.tenant, path.id, &post, key).await?)?;
+    let (posted, replayed) = unless_key_reused(app.store(caller).post_message(path.id, &post, key).await?)?;
     if kind.is_some() {
         app.agentables.remember(caller, &path);
     }

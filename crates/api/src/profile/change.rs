@@ -58,11 +58,11 @@ pub(crate) async fn change(
         let names = ProfileList::ALL.map(|list| format!("`{}`", list.as_str())).join(", ");
         return Err(ApiError::field("", format!("nothing to change: give at least one of {names}")));
     }
-    let max_entries = app.store().knowledge_limits().max_profile_entries;
+    let max_entries = app.store(caller).knowledge_limits().max_profile_entries;
     for (list, entries) in &lists {
         check(*list, entries, max_entries)?;
     }
-    let (profile, at) = app.store().change_profile(caller.tenant, user_id, lists).await?;
+    let (profile, at) = app.store(caller).change_profile(user_id, lists).await?;
     Ok(Json(ProfileResponse { user_id, profile, updated_at: Some(Time(at)) }))
 }
 

@@ -30,6 +30,6 @@ pub(crate) async fn delete(
     caller: Caller,
     Id(user): Id<UserId>,
 ) -> Result<StatusCode, ApiError> {
-    app.store().delete_profile(caller.tenant, user).await?;
+    app.store(caller).delete_profile(user).await?;
     Ok(StatusCode::NO_CONTENT)
 }

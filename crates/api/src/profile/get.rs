@@ -33,6 +33,6 @@ pub(crate) async fn get(
     caller: Caller,
     Id(user_id): Id<UserId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let (profile, updated_at) = app.store().profile(caller.tenant, user_id).await?;
+    let (profile, updated_at) = app.store(caller).profile(user_id).await?;
     Ok(Json(ProfileResponse { user_id, profile, updated_at: updated_at.map(Time) }))
 }

@@ -49,6 +49,6 @@ pub(crate) async fn calls(
     caller: Caller,
     Id(id): Id<RunId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let calls = app.store().model_calls(caller.tenant, id).await?;
+    let calls = app.store(caller).model_calls(id).await?;
     Ok(Json(ModelCallsResponse { data: calls.into_iter().map(response).collect() }))
 }

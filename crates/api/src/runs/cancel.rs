@@ -38,13 +38,13 @@ pub(crate) async fn cancel(
     caller: Caller,
     Id(id): Id<RunId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let asked = app.store().cancel_run(caller.tenant, id).await?;
+    let asked = app.store(caller).cancel_run(id).await?;
     if let Some((agentable, kind)) = &asked {
         let urgency = app.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
         app.publish_cancel(*agentable, id);
         app.send_hint(*agentable, urgency);
     }
-    let run = app.store().run(caller.tenant, id).await?;
+    let run = app.store(caller).run(id).await?;
     if asked.is_none() && run.status != RunStatus::Cancelled {
         return Err(ApiError::InvalidState { status: run.status });
     }

@@ -33,5 +33,5 @@ pub(crate) async fn get(
     caller: Caller,
     Id(id): Id<RunId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(response(app.store().run(caller.tenant, id).await?)))
+    Ok(Json(response(app.store(caller).run(id).await?)))
 }

@@ -33,5 +33,5 @@ pub(crate) async fn get(
     caller: Caller,
     Id(id): Id<SessionId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(response(app.store().session(caller.tenant, id).await?)))
+    Ok(Json(response(app.store(caller).session(id).await?)))
 }

@@ -39,7 +39,7 @@ pub(crate) async fn history(
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, after) = (query.limit()?, query.position(List::History)?.unwrap_or(0));
-    let session = app.store().session(caller.tenant, id).await?;
-    let entries = app.store().session_history(caller.tenant, &session, after, rows(limit)).await?;
+    let session = app.store(caller).session(id).await?;
+    let entries = app.store(caller).session_history(&session, after, rows(limit)).await?;
     Ok(Json(Page::of(List::History, limit, entries, |row| row.position, response)))
 }

@@ -40,6 +40,6 @@ pub(crate) async fn list(
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.position(List::Sessions)?);
     app.confirm(caller, &path).await?;
-    let sessions = app.store().sessions(caller.tenant, path.id, before, rows(limit)).await?;
+    let sessions = app.store(caller).sessions(path.id, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Sessions, limit, sessions, |row| i64::from(row.number), response)))
 }

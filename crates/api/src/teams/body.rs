@@ -1,12 +1,13 @@
 //! Validates the body of a request that creates or changes a team, and applies it.
 
 use houston_domain::agent_settings::{MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS};
-use houston_domain::id::{AgentId, TenantId};
+use houston_domain::id::AgentId;
 use houston_domain::team::{Condition, Router, RouterKind, RuleLimits};
 use houston_protocol::team::TeamSettingsRequest;
 use houston_store::agent::Agent;
 use houston_store::team::Team;
 
+use crate::auth::Caller;
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
 use crate::state::App;
@@ -37,7 +38,7 @@ pub(super) fn is_empty(body: &TeamSettingsRequest) -> bool {
 pub(super) async fn apply(
     body: TeamSettingsRequest,
     app: &App,
-    tenant: TenantId,
+    caller: Caller,
     team: Team,
 ) -> Result<Team, ApiError> {
     let mut team = team;
@@ -51,7 +52,7 @@ pub(super) async fn apply(
         team.description = description;
     }
     if let Some(agents) = body.agents {
-        team.kind = check_agents(app, tenant, &agents).await?;
+        team.kind = check_agents(app, caller, &agents).await?;
         if !agents.contains(&team.fallback) {
             team.fallback = agents.first().copied().unwrap_or(team.fallback);
         }
@@ -66,17 +67,17 @@ pub(super) async fn apply(
     }
     // Compiling regular expressions takes up to 100 ms.
     let limits = app.state.team_rules;
-    let max_rules = app.store().team_limits().rules_per_team;
+    let max_rules = app.store(caller).team_limits().rules_per_team;
     app.offload.compute(move || check_router(&team, &limits, max_rules).map(|()| team)).await?
 }
 
 /// Checks that the agents exist and have the same kind. Returns the kind.
-async fn check_agents(app: &App, tenant: TenantId, agents: &[AgentId]) -> Result<String, ApiError> {
-    let max_agents = app.store().team_limits().agents_per_team;
+async fn check_agents(app: &App, caller: Caller, agents: &[AgentId]) -> Result<String, ApiError> {
+    let max_agents = app.store(caller).team_limits().agents_per_team;
     if agents.is_empty() || agents.len() > max_agents {
         return Err(ApiError::field("/agents", format!("must have 1 to {max_agents} agents")));
     }
-    let found = app.store().agents_among(tenant, agents).await?;
+    let found = app.store(caller).agents_among(agents).await?;
     let mut kind: Option<&Agent> = None;
     for (index, id) in agents.iter().enumerate() {
         let pointer = format!("/agents/{index}");

@@ -60,15 +60,15 @@ async fn apply(
     id: TeamId,
     body: TeamSettingsRequest,
 ) -> Result<Changed<Team>, ApiError> {
-    let team = app.store().team(caller.tenant, id).await?;
+    let team = app.store(caller).team(id).await?;
     // The new settings are computed from what was read above: a concurrent change must not be overwritten.
     let version = Some(body.version.unwrap_or(team.version));
     let kind = team.kind.clone();
-    let team = body::apply(body, app, caller.tenant, team).await?;
+    let team = body::apply(body, app, caller, team).await?;
     if team.kind != kind {
         let detail =
             format!("must be of the kind `{kind}`, as the team is; create another team for another kind");
         return Err(ApiError::field("/agents", detail));
     }
-    app.store().change_team(caller.tenant, &team, version).await.map_err(name_taken)
+    app.store(caller).change_team(&team, version).await.map_err(name_taken)
 }

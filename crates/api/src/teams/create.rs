@@ -40,7 +40,7 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let Creation { value: body, key } = request;
     body::check_complete(&body)?;
-    ensure_defaults(&app, caller.tenant).await?;
+    ensure_defaults(&app, caller).await?;
     let now = app.now();
     // The body sets every field, or the field has a default.
     let empty = Team {
@@ -55,10 +55,10 @@ pub(crate) async fn create(
         created_at: now,
         updated_at: now,
     };
-    let team = body::apply(body, &app, caller.tenant, empty).await?;
+    let team = body::apply(body, &app, caller, empty).await?;
     let answered = stored_body(&response(team.clone()));
     let key = key.as_ref().map(Key::as_stored);
-    let done = app.store().create_team(caller.tenant, &team, key, &answered).await.map_err(name_taken)?;
+    let done = app.store(caller).create_team(&team, key, &answered).await.map_err(name_taken)?;
     let (stored, replayed) = unless_key_reused(done)?;
     created(stored, replayed, "/v1/teams")
 }

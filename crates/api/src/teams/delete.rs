@@ -32,6 +32,6 @@ pub(crate) async fn delete(
     caller: Caller,
     Id(id): Id<TeamId>,
 ) -> Result<StatusCode, ApiError> {
-    check_deleted("team", app.store().delete_team(caller.tenant, id).await?)?;
+    check_deleted("team", app.store(caller).delete_team(id).await?)?;
     Ok(StatusCode::NO_CONTENT)
 }

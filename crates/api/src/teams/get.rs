@@ -33,5 +33,5 @@ pub(crate) async fn get(
     caller: Caller,
     Id(id): Id<TeamId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(response(app.store().team(caller.tenant, id).await?)))
+    Ok(Json(response(app.store(caller).team(id).await?)))
 }

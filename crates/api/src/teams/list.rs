@@ -35,6 +35,6 @@ pub(crate) async fn list(
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::Teams)?.map(Into::into));
-    let teams = app.store().teams(caller.tenant, None, before, rows(limit)).await?;
+    let teams = app.store(caller).teams(None, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Teams, limit, teams, |team: &Team| team.id.0.as_u128(), response)))
 }

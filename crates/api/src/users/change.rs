@@ -47,6 +47,6 @@ pub(crate) async fn change(
     time_zone.as_deref().map_or(Ok(()), |zone| check_time_zone("", zone))?;
     external_id.as_ref().and_then(Option::as_deref).map_or(Ok(()), |id| check_external_id("", id))?;
     let change = UserChange { name, time_zone, external_id };
-    app.store().change_user(caller.tenant, id, &change).await.map_err(external_id_taken)?;
+    app.store(caller).change_user(id, &change).await.map_err(external_id_taken)?;
     Ok(Json(read(&app, caller, id).await?))
 }

@@ -36,7 +36,7 @@ pub(crate) async fn costs(
     caller: Caller,
     Id(id): Id<UserId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let (total, days) = app.store().user_costs(caller.tenant, id, DAYS).await?;
+    let (total, days) = app.store(caller).user_costs(id, DAYS).await?;
     let day = |day: houston_store::cost::Day| DayCostResponse {
         day: day.day,
         cost: day.cost.total.map(|cost| cost.normalize()),

@@ -76,7 +76,7 @@ pub(crate) async fn create(
     let user_response = response(user.clone(), own.iter().map(|own| (own.kind, own.id)));
     let body = stored_body(&user_response);
     let key = key.as_ref().map(Key::as_stored);
-    let done = app.store().create_user(caller.tenant, &user, &own, key, &body).await;
+    let done = app.store(caller).create_user(&user, &own, key, &body).await;
     let (stored, replayed) = unless_key_reused(done.map_err(external_id_taken)?)?;
     created(stored, replayed, "/v1/users")
 }

@@ -51,10 +51,10 @@ pub(crate) async fn list(
     }
     let page = PageQuery { limit, cursor };
     let (limit, before) = (page.limit()?, page.id(List::Users)?.map(Into::into));
-    let users = app.store().users(caller.tenant, external_id.as_deref(), before, rows(limit)).await?;
+    let users = app.store(caller).users(external_id.as_deref(), before, rows(limit)).await?;
     let ids: Vec<UserId> = users.iter().take(limit).map(|user| user.id).collect();
     let mut own: HashMap<UserId, Vec<(String, AgentableId)>> = HashMap::new();
-    for (user, kind, id) in app.store().own_agentables_of(caller.tenant, &ids).await? {
+    for (user, kind, id) in app.store(caller).own_agentables_of(&ids).await? {
         own.entry(user).or_default().push((kind, id));
     }
     let response = |user: User| {

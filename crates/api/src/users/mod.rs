@@ -36,8 +36,8 @@ fn response<'k>(user: User, own: impl IntoIterator<Item = (&'k str, AgentableId)
 
 /// Reads a user of the caller's tenant, with the agentables that were created with the user.
 async fn read(app: &App, caller: Caller, id: UserId) -> Result<UserResponse, ApiError> {
-    let user = app.store().user(caller.tenant, id).await?;
-    let own = app.store().own_agentables_of(caller.tenant, &[id]).await?;
+    let user = app.store(caller).user(id).await?;
+    let own = app.store(caller).own_agentables_of(&[id]).await?;
     Ok(response(user, own.iter().map(|(_, kind, id)| (kind.as_str(), *id))))
 }
 

@@ -13,7 +13,7 @@ async fn agent(api: &TestApi, name: &str) -> Value {
 #[tokio::test]
 async fn agents_and_teams_of_other_tenants_are_not_found() {
     let api = TestApi::start().await;
-    make_tenant(&api.state, "other", OTHER).await;
+    make_tenant(&api.store, &api.state.ids, "other", OTHER).await;
     let agent = agent(&api, "cook").await;
     let router = json!({"by": "model"});
     let team =

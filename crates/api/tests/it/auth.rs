@@ -15,8 +15,8 @@ async fn only_valid_keys_are_accepted_and_revoked_keys_refused() {
     api.get_with(&path, &[]).await.refused(401, "unauthorized");
     api.get_with(&path, &[("authorization", &format!("bearer {KEY}"))]).await.ok();
 
-    let keys = api.state.store.list_api_keys().await.unwrap();
-    api.state.store.revoke_api_key(keys[0].id).await.unwrap();
+    let keys = api.store.operator().list_api_keys().await.unwrap();
+    api.store.operator().revoke_api_key(keys[0].id).await.unwrap();
     api.get(&path).await.refused(401, "unauthorized");
 }
 
@@ -24,7 +24,7 @@ async fn only_valid_keys_are_accepted_and_revoked_keys_refused() {
 async fn resources_of_another_tenant_are_not_found() {
     let api = TestApi::start().await;
     let posted = api.post_message("hello").await;
-    make_tenant(&api.state, "other", "hou_other_0123456789").await;
+    make_tenant(&api.store, &api.state.ids, "other", "hou_other_0123456789").await;
     let other = [("authorization", "Bearer hou_other_0123456789"), ("content-type", "application/json")];
     let (message, run) = (posted["id"].as_str().unwrap(), posted["run_id"].as_str().unwrap());
     for path in [

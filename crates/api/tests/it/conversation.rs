@@ -20,7 +20,7 @@ async fn resources_of_another_tenant_are_not_found() {
     said(&api, "hello").await;
     let exported = api.get(&api.path("/export")).await.ok();
     let stranger = "hou_other_0123456789abcdef";
-    make_tenant(&api.state, "other", stranger).await;
+    make_tenant(&api.store, &api.state.ids, "other", stranger).await;
     for rest in READ {
         let answer = api.get_with(&api.path(rest), &[("authorization", &bearer(stranger))]).await;
         answer.refused(404, "not_found");

@@ -34,7 +34,7 @@ async fn delete(api: &TestApi, path: &str) -> Value {
 }
 
 async fn sweep(api: &TestApi) {
-    while api.state.store.erase_some(2).await.unwrap() != Swept::Nothing {}
+    while api.store.runs().erase_some(2).await.unwrap() != Swept::Nothing {}
 }
 
 async fn made(api: &TestApi, path: &str, body: Value) -> String {
@@ -80,7 +80,7 @@ async fn erased_goal_is_not_found_after_the_202() {
     }
     let (_, end) = stream.rest().await;
     assert_eq!(end, End::Aborted, "the stream is aborted; its client reconnects and gets 404");
-    assert!(!api.state.store.is_held(&run.claimed.fence).await.unwrap(), "a zombie writes nothing");
+    assert!(!api.store.runs().is_held(&run.claimed.fence).await.unwrap(), "a zombie writes nothing");
 
     assert_eq!(
         delete(&api, &api.path("")).await["id"],
@@ -100,7 +100,7 @@ async fn erased_goal_is_not_found_after_the_202() {
     assert_eq!(goals["data"].as_array().unwrap().len(), 1);
     assert_eq!(goals["data"][0]["id"], json!(other));
     let stranger = "hou_other_0123456789abcdef";
-    make_tenant(&api.state, "other", stranger).await;
+    make_tenant(&api.store, &api.state.ids, "other", stranger).await;
     api.send_as(stranger, "GET", &path, Value::Null).await.refused(404, "not_found");
     for key in [stranger, KEY] {
         let status = api.send_as(key, "DELETE", &format!("/v1/goals/{other}"), Value::Null).await.status;

@@ -172,7 +172,7 @@ async fn permanent_failure_is_in_the_message_and_in_snapshots() {
 async fn task_is_paused_while_its_run_waits_for_a_retry() {
     let api = TestApi::start().await;
     let ids = &api.state.ids;
-    let tenant = api.state.store.ensure_tenant(ids.next(), "acme").await.unwrap();
+    let tenant = api.store.operator().ensure_tenant(ids.next(), "acme").await.unwrap();
     let id: AgentableId = ids.next();
     let task = NewAgentable {
         id,
@@ -184,7 +184,7 @@ async fn task_is_paused_while_its_run_waits_for_a_retry() {
         tools: None,
         created_at: ids.clock().now(),
     };
-    api.state.store.create_agentable(tenant, &task, None, &Value::Null).await.unwrap();
+    api.store.tenant(tenant).create_agentable(&task, None, &Value::Null).await.unwrap();
     let path = format!("/v1/tasks/{}", id.public_id("task"));
     let status = || async { api.get(&path).await.ok()["status"].as_str().unwrap().to_owned() };
     let goal = || async { api.get(&api.path("")).await.ok()["status"].as_str().unwrap().to_owned() };
@@ -199,7 +199,7 @@ async fn task_is_paused_while_its_run_waits_for_a_retry() {
         metadata: &nothing,
         double_texting: DoubleTexting::Enqueue,
     };
-    api.state.store.post_message(tenant, id, &post(), None).await.unwrap();
+    api.store.tenant(tenant).post_message(id, &post(), None).await.unwrap();
     api.post_message("hello").await;
     assert_eq!((status().await, goal().await), ("active".into(), "working".into()));
     let worker = Worker::start(&api).await;
@@ -213,7 +213,7 @@ async fn task_is_paused_while_its_run_waits_for_a_retry() {
         worker.claim_of(of).await.answer("done").await;
     }
     assert_eq!((status().await, goal().await), ("completed".into(), "waiting".into()));
-    api.state.store.post_message(tenant, id, &post(), None).await.unwrap();
+    api.store.tenant(tenant).post_message(id, &post(), None).await.unwrap();
     worker.claim_of(id).await.end(houston_domain::run::RunStatus::Cancelled, None).await;
     assert_eq!(status().await, "cancelled");
 }

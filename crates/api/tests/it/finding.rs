@@ -30,7 +30,7 @@ async fn users_are_paged_and_found_by_external_id() {
     api.get("/v1/users?external_id=a%00").await.refused(422, "invalid_request");
     api.get("/v1/users?cursor=m1").await.refused(422, "invalid_cursor");
     let stranger = "hou_other_0123456789abcdef";
-    make_tenant(&api.state, "other", stranger).await;
+    make_tenant(&api.store, &api.state.ids, "other", stranger).await;
     let other = api.send_as(stranger, "GET", "/v1/users", Value::Null).await.ok();
     assert_eq!(other["data"], json!([]), "a tenant sees only its own users");
 }
@@ -219,6 +219,6 @@ async fn large_result_is_read_in_parts() {
     api.get(&format!("/v1/goals/{other}/results/result_{id}")).await.refused(404, "not_found");
     api.get(&api.path("/results/result_1")).await.refused(404, "not_found");
     let stranger = "hou_other_0123456789abcdef";
-    make_tenant(&api.state, "other", stranger).await;
+    make_tenant(&api.store, &api.state.ids, "other", stranger).await;
     api.send_as(stranger, "GET", &path, Value::Null).await.refused(404, "not_found");
 }

@@ -90,7 +90,7 @@ fn own(state: State, url: String, stop: &CancellationToken) -> State {
     let tasks = TaskTracker::new();
     let bus = DeltaBus::start(None, state.ids.next(), &tasks, stop.clone());
     State {
-        store: Store::open(&config).unwrap(),
+        store: Store::open(&config).unwrap().api(),
         hints: HintSender::start(None, &tasks, stop.clone()),
         redis: bus.health().clone(),
         bus,
@@ -129,7 +129,7 @@ fn document(api: &TestApi, entries: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_requests_of_one_tenant_do_not_delay_others() {
     let api = TestApi::start().await;
-    make_tenant(&api.state, "other", OTHER).await;
+    make_tenant(&api.store, &api.state.ids, "other", OTHER).await;
     let server = Server::start(&api).await;
     for key in [KEY, OTHER] {
         server.send(key, "GET", "/v1/agents", "").await.ok();

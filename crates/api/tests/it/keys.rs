@@ -21,8 +21,8 @@ async fn revoked_key_ends_its_streams() {
         config.heartbeat_s = 1;
     })
     .await;
-    let keys = api.state.store.list_api_keys().await.unwrap();
-    make_tenant(&api.state, "acme", OTHER).await;
+    let keys = api.store.operator().list_api_keys().await.unwrap();
+    make_tenant(&api.store, &api.state.ids, "acme", OTHER).await;
     let other = bearer(OTHER);
     let path = api.path("/events?follow=true");
     let mut revoked = api.stream("?follow=true", None).await;
@@ -31,7 +31,7 @@ async fn revoked_key_ends_its_streams() {
     api.post_message("hello").await;
     revoked.until("houston.message.posted").await;
     other_stream.until("houston.message.posted").await;
-    api.state.store.revoke_api_key(keys[0].id).await.unwrap();
+    api.store.operator().revoke_api_key(keys[0].id).await.unwrap();
     assert_eq!(revoked.rest().await, (vec![], End::Aborted));
     get_as(&api, KEY).await.refused(401, "unauthorized");
     assert_eq!(other_stream.chunk().await.unwrap(), ":\n".as_bytes(), "a stream with another key stays open");

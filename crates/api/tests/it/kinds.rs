@@ -31,7 +31,7 @@ async fn only_user_creatable_kinds_are_created_all_are_listed() {
     assert_eq!(problem["errors"][0]["parameter"], "user_id");
     api.get(&format!("/v1/goals?user_id={}&cursor=m1", api.user)).await.refused(422, "invalid_cursor");
     let other = "hou_other_0123456789abcdef";
-    make_tenant(&api.state, "other", other).await;
+    make_tenant(&api.store, &api.state.ids, "other", other).await;
     let path = format!("/v1/goals?user_id={}", api.user);
     api.get_with(&path, &[("authorization", &bearer(other))]).await.refused(404, "not_found");
     assert_eq!(api.get_with(&path, &[("authorization", &bearer(KEY))]).await.status, 200);

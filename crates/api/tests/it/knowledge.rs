@@ -79,7 +79,7 @@ async fn every_resource_supports_all_five_operations() {
 async fn resources_of_another_tenant_are_not_found() {
     let api = TestApi::start().await;
     let stranger = "hou_other_0123456789abcdef";
-    make_tenant(&api.state, "other", stranger).await;
+    make_tenant(&api.store, &api.state.ids, "other", stranger).await;
     for resource in resources(&api) {
         let item = api.post(&resource.list, resource.new.clone()).await.header("location").to_owned();
         for (method, path, body) in [

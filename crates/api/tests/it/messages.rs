@@ -25,7 +25,7 @@ async fn posted_message_is_stored_published_and_hinted() {
 
     let Received::Item(item) = bus.recv().await else { panic!("lagged") };
     let Live::Committed(published) = &item.live else { panic!("{item:?}") };
-    let stored = api.state.store.events_after(api.agentable(), 0, 10).await.unwrap();
+    let stored = api.store.tenant(api.tenant).events_after(api.agentable(), 0, 10).await.unwrap();
     assert_eq!(published, &stored, "published events equal those in Postgres");
 
     let hinted = async {

@@ -39,7 +39,7 @@ async fn exhausted_connection_pool_is_503_with_retry_after() {
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let state = State { store: Store::open(&config).unwrap(), ..api.state.clone() };
+    let state = State { store: Store::open(&config).unwrap().api(), ..api.state.clone() };
     tokio_util::task::TaskTracker::new().spawn(serve(listener, state, api.stop.clone()));
     let path = api.path("");
     let key = format!("Bearer {KEY}");

@@ -90,7 +90,7 @@ async fn readyz_is_503_when_postgres_cannot_write() {
         max_connections: 2,
         acquire_timeout: PATIENCE,
     };
-    let state = State { store: Store::open(&config).unwrap(), ..api.state.clone() };
+    let state = State { store: Store::open(&config).unwrap().api(), ..api.state.clone() };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio_util::task::TaskTracker::new().spawn(serve(listener, state, api.stop.clone()));

@@ -26,7 +26,7 @@ pub(crate) async fn start(
     let config = houston_store::Config { url, max_connections, acquire_timeout: PATIENCE / 4 };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let mut state = State { store: Store::open(&config).unwrap(), ..api.state.clone() };
+    let mut state = State { store: Store::open(&config).unwrap().api(), ..api.state.clone() };
     change(&mut state.config);
     tokio_util::task::TaskTracker::new().spawn(serve(listener, state, api.stop.clone()));
     (proxy, address)

@@ -84,7 +84,7 @@ async fn cancelling_a_run_is_idempotent() {
         let Received::Item(item) = control.recv().await else { panic!("lagged") };
         assert_eq!((item.agentable, &item.live), (api.agentable(), &Live::CancelRequested(run.run())));
     }
-    assert_eq!(api.state.store.cancelled_runs_of(worker.id).await.unwrap(), [(api.agentable(), run.run())]);
+    assert_eq!(api.store.runs().cancelled_runs_of(worker.id).await.unwrap(), [(api.agentable(), run.run())]);
     run.end(RunStatus::Cancelled, None).await;
     let over = api.post(&path, json!({})).await;
     assert_eq!((over.status, &over.json()["status"]), (202, &json!("cancelled")));

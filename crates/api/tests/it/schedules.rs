@@ -71,7 +71,7 @@ async fn invalid_check_in_is_refused_with_a_reason() {
     }
     let body = |reason: &str| json!({"in_minutes": DAY, "reason": reason});
     let stranger = "hou_other_0123456789abcdef";
-    make_tenant(&api.state, "other", stranger).await;
+    make_tenant(&api.store, &api.state.ids, "other", stranger).await;
     api.send_as(stranger, "POST", &path, body("Look")).await.refused(404, "not_found");
     let task = format!("/v1/tasks/task_{}/check-ins", &api.goal["goal_".len()..]);
     api.post(&task, body("Look")).await.refused(404, "not_found");

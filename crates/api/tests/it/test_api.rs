@@ -32,6 +32,8 @@ pub(crate) struct TestApi {
     pub(crate) servers: TestInstallation,
     pub(crate) address: SocketAddr,
     pub(crate) state: State,
+    pub(crate) store: Store,
+    pub(crate) tenant: TenantId,
     pub(crate) stop: CancellationToken,
     pub(crate) redis: Redis,
     pub(crate) ended: Option<oneshot::Receiver<()>>,
@@ -79,7 +81,7 @@ impl TestApi {
             toml::from_str(include_str!("../../../../jobs/agent_check_in.toml")).unwrap();
         let state = State {
             config,
-            store,
+            store: store.api(),
             redis: bus.health().clone(),
             bus,
             hints: HintSender::start(Some(redis.clone()), &tasks, stop.clone()),
@@ -95,7 +97,7 @@ impl TestApi {
             team_rules: RuleLimits::default(),
             draining: CancellationToken::new(),
         };
-        make_tenant(&state, "acme", KEY).await;
+        let tenant = make_tenant(&store, &state.ids, "acme", KEY).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (end_sender, ended) = oneshot::channel();
@@ -108,6 +110,8 @@ impl TestApi {
             servers,
             address,
             state,
+            store,
+            tenant,
             stop,
             redis,
             ended: Some(ended),
@@ -200,10 +204,10 @@ pub(crate) fn bearer(key: &str) -> String {
     format!("Bearer {key}")
 }
 
-pub(crate) async fn make_tenant(state: &State, name: &str, key: &str) -> TenantId {
-    let tenant = state.store.ensure_tenant(state.ids.next(), name).await.unwrap();
-    let id: ApiKeyId = state.ids.next();
-    state.store.create_api_key(id, tenant, "test", key).await.unwrap();
+pub(crate) async fn make_tenant(store: &Store, ids: &Ids, name: &str, key: &str) -> TenantId {
+    let tenant = store.operator().ensure_tenant(ids.next(), name).await.unwrap();
+    let id: ApiKeyId = ids.next();
+    store.operator().create_api_key(id, tenant, "test", key).await.unwrap();
     tenant
 }
 

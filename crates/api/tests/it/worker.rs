@@ -54,8 +54,8 @@ impl<'a> Worker<'a> {
         let message = ids.next();
         let claimed = self
             .api
-            .state
             .store
+            .runs()
             .claim_run(agentable, self.id, ids.next(), message, CrashPolicy::default())
             .await
             .unwrap()
@@ -106,7 +106,7 @@ impl TestRun<'_> {
             }),
             transition: then,
         };
-        match self.api.state.store.commit(&self.claimed.fence, &step).await.unwrap() {
+        match self.api.store.runs().commit(&self.claimed.fence, &step).await.unwrap() {
             Commit::Done(done) => {
                 if self.publishes {
                     let committed = Live::Committed(done.events.clone());

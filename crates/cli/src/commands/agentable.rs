@@ -76,12 +76,14 @@ impl AgentArg {
     ) -> Result<ExitCode, Failure> {
         let (kind, id) = parse(&context.loaded, &self.id).map_err(Failure::Usage)?;
         self.database.with(context, async |context, store| {
-            let found = store.agentable_anywhere(&kind, id).await.map_err(|error| match error {
-                Error::NotFound { .. } => {
-                    Failure::Other(anyhow!("there is no {}; `houston list` prints the existing ids", self.id))
-                }
-                error => error.into(),
-            })?;
+            let found =
+                store.operator().agentable_anywhere(&kind, id).await.map_err(|error| match error {
+                    Error::NotFound { .. } => Failure::Other(anyhow!(
+                        "there is no {}; `houston list` prints the existing ids",
+                        self.id
+                    )),
+                    error => error.into(),
+                })?;
             let (tenant, agentable) = found;
             work(FoundAgent { context, store, tenant, agentable }).await
         })

@@ -57,12 +57,12 @@ impl Cancel {
 }
 
 async fn cancel_run(store: &Store, run: RunId) -> Result<Vec<RunId>, Error> {
-    let tenant = store.tenant_of_run(run).await?;
-    Ok(store.cancel_run(tenant, run).await?.map(|_| run).into_iter().collect())
+    let tenant = store.operator().tenant_of_run(run).await?;
+    Ok(store.tenant(tenant).cancel_run(run).await?.map(|_| run).into_iter().collect())
 }
 
 async fn cancel_agentable(store: &Store, kind: &str, id: AgentableId) -> Result<Vec<RunId>, Error> {
-    let (tenant, _) = store.agentable_anywhere(kind, id).await?;
-    let cancelled = store.cancel_agentable(tenant, kind, id, false).await?;
+    let (tenant, _) = store.operator().agentable_anywhere(kind, id).await?;
+    let cancelled = store.tenant(tenant).cancel_agentable(kind, id, false).await?;
     Ok(cancelled.into_iter().map(|one| one.run).collect())
 }

@@ -44,6 +44,6 @@ pub(crate) async fn create(
         created_at: ids.clock().now(),
     };
     let new = NewConversation { agentable, conversation, run: ids.next(), origin };
-    store.create_conversation(tenant, &new, &ids, None, &Value::Null).await?;
+    store.tenant(tenant).create_conversation(&new, &ids, None, &Value::Null).await?;
     Ok(id.public_id(&kind.kind))
 }

@@ -113,7 +113,7 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     connect::prepare_schema(&store, &context.loaded.settings, true).await?;
     let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
     let listener = connect::listen(&context.loaded.settings.server.address).await?;
-    let explainer = Explainer::new(store.clone(), context.loaded.clone(), context.registry.clone())
+    let explainer = Explainer::new(store.runs().clone(), context.loaded.clone(), context.registry.clone())
         .with_models(&models)?;
     let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
     let demo = demo(&system.store, &system.ids, &folder, &system.loaded).await?;
@@ -140,11 +140,11 @@ async fn demo(store: &Store, ids: &Ids, folder: &Path, loaded: &Loaded) -> Resul
             "no agent type in jobs/agents can be created by users: add one with `conversational = true`"
         ))
     })?;
-    let tenant = store.ensure_tenant(ids.next(), DEMO).await?;
+    let tenant = store.operator().ensure_tenant(ids.next(), DEMO).await?;
     ensure_demo_key(store, ids, folder).await?;
     let kind = first.kind.clone();
     let saved = saved_demo(store, tenant, folder, &kind).await?;
-    let (user, agentable) = match store.user_by_external_id(tenant, DEMO, &kind).await? {
+    let (user, agentable) = match store.tenant(tenant).user_by_external_id(DEMO, &kind).await? {
         Some((user, newest)) => match saved.filter(|(of, _)| *of == user).map(|(_, id)| id).or(newest) {
             Some(agentable) => (user, agentable),
             None => (user, demo_agentable(store, ids, tenant, user, first).await?),
@@ -167,7 +167,7 @@ async fn saved_demo(
     let written = crate::chat::Demo::read(folder);
     let id = written.and_then(|written| parse_prefixed(kind, &written.goal).ok());
     let Some(id) = id.map(AgentableId) else { return Ok(None) };
-    match store.agentable(tenant, kind, id).await {
+    match store.tenant(tenant).agentable(kind, id).await {
         Ok(found) => Ok(Some((found.user, id))),
         Err(houston_store::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -189,7 +189,7 @@ async fn demo_user(store: &Store, ids: &Ids, tenant: TenantId, loaded: &Loaded) 
         .filter(|kind| kind.made_with_user)
         .map(|kind| new(ids, user.id, kind, "Demo", ""))
         .collect();
-    store.create_user(tenant, &user, &own, None, &serde_json::Value::Null).await?;
+    store.tenant(tenant).create_user(&user, &own, None, &serde_json::Value::Null).await?;
     Ok(user.id)
 }
 
@@ -201,7 +201,7 @@ async fn demo_agentable(
     kind: &AgentType,
 ) -> Result<AgentableId, Failure> {
     let new = new(ids, user, kind, "Get to know Houston", "Try it out.");
-    store.create_agentable(tenant, &new, None, &serde_json::Value::Null).await?;
+    store.tenant(tenant).create_agentable(&new, None, &serde_json::Value::Null).await?;
     Ok(new.id)
 }
 
@@ -230,7 +230,7 @@ async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), 
     if let Ok(saved) = std::fs::read_to_string(&file) {
         let saved = saved.trim().to_owned();
         let hash = houston_store::api_key::hash(&saved);
-        if store.api_keys_like(&saved).await?.iter().any(|key| key.secret_sha256 == hash) {
+        if store.operator().api_keys_like(&saved).await?.iter().any(|key| key.secret_sha256 == hash) {
             return Ok(());
         }
     }

@@ -166,7 +166,7 @@ async fn postgres(context: &Context, addresses: &Addresses) -> Vec<Finding> {
         }
         Ok(()) => {
             findings.push(ok("schema", "up to date"));
-            findings.push(match store.list_api_keys().await {
+            findings.push(match store.operator().list_api_keys().await {
                 Err(error) => red("api_keys", error.to_string(), "read the log of Postgres"),
                 Ok(keys) => match keys.iter().filter(|key| key.revoked_at.is_none()).count() {
                     0 => warn("api_keys", "there is no active key", "create one: houston key create"),

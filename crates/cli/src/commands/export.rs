@@ -29,7 +29,8 @@ impl Export {
         self.agent.with(context, async |found| {
             let max_bytes = found.context.loaded.settings.server.conversation.max_bytes;
             let options = ExportOptions { until: None, knowledge: true, max_bytes };
-            let conversation = found.store.conversation(found.tenant, &found.agentable, &options).await?;
+            let conversation =
+                found.store.tenant(found.tenant).conversation(&found.agentable, &options).await?;
             let written = if self.json {
                 serde_json::to_string(&conversation)
             } else {

@@ -38,7 +38,7 @@ impl Fork {
             let max_bytes = found.context.loaded.settings.server.conversation.max_bytes;
             let options = ExportOptions { until: self.position, knowledge: !self.no_knowledge, max_bytes };
             let original = &found.agentable;
-            let read = found.store.conversation(found.tenant, original, &options).await;
+            let read = found.store.tenant(found.tenant).conversation(original, &options).await;
             let mut conversation = read.map_err(|error| match error {
                 Error::NoSuchPosition { .. } | Error::InsideTurn { .. } => Failure::Usage(anyhow!("{error}")),
                 error => error.into(),

@@ -34,9 +34,10 @@ impl History {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         self.agent.with(context, async |found| {
             let (tenant, id) = (found.tenant, found.agentable.id);
-            let session = found.store.state(tenant, id).await?.session;
+            let session = found.store.tenant(tenant).state(id).await?.session;
             let after = self.after.unwrap_or(session.closed_entries);
-            let mut entries = found.store.history(tenant, id, after, i64::from(self.limit) + 1).await?;
+            let mut entries =
+                found.store.tenant(tenant).history(id, after, i64::from(self.limit) + 1).await?;
             let more = entries.len() > usize::from(self.limit);
             entries.truncate(self.limit.into());
             if self.json {

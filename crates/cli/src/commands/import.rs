@@ -54,7 +54,7 @@ impl Import {
             return Err(Failure::Usage(anyhow!("{shown}: {reason}")));
         }
         self.database.with(context, async |_, store| {
-            let tenant = store.tenant_of(user).await.map_err(|error| match error {
+            let tenant = store.operator().tenant_of(user).await.map_err(|error| match error {
                 houston_store::Error::NotFound { .. } => Failure::Other(anyhow!("there is no {user}")),
                 error => error.into(),
             })?;

@@ -69,9 +69,9 @@ pub(crate) async fn create(
     tenant: &str,
     name: &str,
 ) -> Result<(TenantId, ApiKeyId, String), Failure> {
-    let tenant = store.ensure_tenant(ids.next(), tenant).await?;
+    let tenant = store.operator().ensure_tenant(ids.next(), tenant).await?;
     let (id, key) = (ids.next(), secret(ids));
-    store.create_api_key(id, tenant, name, &key).await?;
+    store.operator().create_api_key(id, tenant, name, &key).await?;
     Ok((tenant, id, key))
 }
 
@@ -93,10 +93,10 @@ impl Key {
                         print(&key);
                     }
                 }
-                Action::List { json } => list(&store.list_api_keys().await?, json),
+                Action::List { json } => list(&store.operator().list_api_keys().await?, json),
                 Action::Revoke { id, json } => {
                     let id: ApiKeyId = id.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
-                    store.revoke_api_key(id).await.map_err(|error| match error {
+                    store.operator().revoke_api_key(id).await.map_err(|error| match error {
                         Error::NotFound { .. } => Failure::Other(anyhow!("there is no active key {id}")),
                         error => error.into(),
                     })?;

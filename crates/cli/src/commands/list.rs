@@ -81,11 +81,11 @@ impl What {
 
     async fn rows(&self, store: &Store, filter: Filter<'_>) -> Result<Vec<Listed>, Failure> {
         Ok(match self {
-            Self::Users => store.list_users(filter).await?,
-            Self::Agentables(kinds) => store.list_agentables(kinds, filter).await?,
-            Self::Runs => store.list_runs(filter).await?,
-            Self::Agents => store.list_agents(filter).await?,
-            Self::Teams => store.list_teams(filter).await?,
+            Self::Users => store.operator().list_users(filter).await?,
+            Self::Agentables(kinds) => store.operator().list_agentables(kinds, filter).await?,
+            Self::Runs => store.operator().list_runs(filter).await?,
+            Self::Agents => store.operator().list_agents(filter).await?,
+            Self::Teams => store.operator().list_teams(filter).await?,
         })
     }
 

@@ -99,7 +99,7 @@ async fn check(
             (agent_type, most + orchestrator.watchdog.grace_s)
         })),
         config: loaded.settings.health_monitor,
-        store,
+        store: store.runs().clone(),
     };
     let result = run_passes(&monitor, passes).await;
     gone.cancel();

@@ -61,10 +61,11 @@ impl Prompt {
         agent.with(context, async |found| {
             // The settings of this shell may differ from the server's: also report the model of the last run.
             let last_model = match found.agentable.run {
-                Some(run) => found.store.run(found.tenant, run).await?.model,
+                Some(run) => found.store.tenant(found.tenant).run(run).await?.model,
                 None => None,
             };
-            let explainer = Explainer::new(found.store, found.context.loaded, found.context.registry);
+            let explainer =
+                Explainer::new(found.store.runs().clone(), found.context.loaded, found.context.registry);
             let preview = explainer.prompt(&found.agentable).await?;
             if json {
                 let mut object = serde_json::json!(preview);

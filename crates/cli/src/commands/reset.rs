@@ -32,7 +32,8 @@ impl Reset {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         self.agent.with(context, async |found| {
             let session = Ids::new(Arc::new(SystemClock)).next();
-            let done = found.store.reset(found.tenant, found.agentable.id, self.knowledge, session).await;
+            let done =
+                found.store.tenant(found.tenant).reset(found.agentable.id, self.knowledge, session).await;
             let done = done.map_err(|error| match error {
                 Error::RunInProgress { run } => Failure::Other(anyhow!(
                     "{run} is open: wait until it ends, or cancel it with `houston cancel`"

@@ -33,12 +33,12 @@ impl Serve {
             let settings = &context.loaded.settings;
             let store = connect::store(settings, &addresses.database_url).await?;
             connect::prepare_schema(&store, settings, addresses.embedded.is_some()).await?;
-            if store.list_api_keys().await?.iter().all(|key| key.revoked_at.is_some()) {
+            if store.operator().list_api_keys().await?.iter().all(|key| key.revoked_at.is_some()) {
                 return Err(Failure::Other(anyhow!(
                     "there is no API key: create one with `houston key create`"
                 )));
             }
-            let explainer = Explainer::new(store.clone(), context.loaded.clone(), context.registry);
+            let explainer = Explainer::new(store.runs().clone(), context.loaded.clone(), context.registry);
             let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
             let listener = connect::listen(&system.loaded.settings.server.address).await?;
             print_stderr(&format!("serving on http://{}", listener.local_addr()?));

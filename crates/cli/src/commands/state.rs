@@ -22,7 +22,7 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         self.agent.with(context, async |found| {
-            let state = found.store.state(found.tenant, found.agentable.id).await?;
+            let state = found.store.tenant(found.tenant).state(found.agentable.id).await?;
             let view = state.view(&found.agentable.kind, found.agentable.id, found.status());
             if self.json {
                 print_json(&serde_json::json!(view));

@@ -23,7 +23,7 @@ impl Stats {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         self.agent.with(context, async |found| {
             let bounds = found.context.loaded.settings.server.conversation.bounds();
-            let stats = found.store.statistics(found.tenant, found.agentable.id, bounds).await?;
+            let stats = found.store.tenant(found.tenant).statistics(found.agentable.id, bounds).await?;
             if self.json {
                 print_json(&serde_json::json!(stats));
             } else {

@@ -13,7 +13,7 @@ use houston_domain::frame::indented;
 use houston_domain::id::{AgentableId, Ids};
 use houston_domain::title::{from_answer, from_words};
 use houston_queue::DeltaBus;
-use houston_store::Store;
+use houston_store::RunStore;
 use houston_store::title::TitleRequest;
 use tokio::sync::Notify;
 
@@ -34,7 +34,7 @@ const FALLBACK_TITLE: &str = "Conversation";
 
 /// Writes the titles of agentables: of those whose run has ended in this process, and of those whose worker died.
 pub struct Titles {
-    store: Store,
+    store: RunStore,
     bus: DeltaBus,
     ids: Arc<Ids>,
     config: TitleConfig,
@@ -46,7 +46,7 @@ pub struct Titles {
 
 impl Titles {
     pub(crate) fn new(
-        store: Store,
+        store: RunStore,
         bus: DeltaBus,
         ids: Arc<Ids>,
         config: &Config,

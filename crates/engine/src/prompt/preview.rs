@@ -10,7 +10,7 @@ use houston_domain::frame::FrameMark;
 use houston_domain::id::RunId;
 use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use houston_llm::{SystemPart, tokens};
-use houston_store::Store;
+use houston_store::RunStore;
 use houston_store::agentable::Agentable;
 use houston_store::run_context::RunContext;
 use houston_store::serving::Serving;
@@ -114,7 +114,7 @@ struct NextRun {
 }
 
 async fn next(
-    store: &Store,
+    store: &RunStore,
     setups: &Setups,
     config: &ContextConfig,
     agentable: &Agentable,
@@ -138,7 +138,7 @@ async fn next(
 /// # Errors
 /// [`houston_store::Error`] when Postgres fails.
 pub async fn preview(
-    store: &Store,
+    store: &RunStore,
     setups: &Setups,
     config: &ContextConfig,
     agentable: &Agentable,
@@ -215,7 +215,7 @@ pub struct ToolStatus {
 /// # Errors
 /// [`houston_store::Error`] when Postgres fails.
 pub async fn tools(
-    store: &Store,
+    store: &RunStore,
     setups: &Setups,
     config: &ContextConfig,
     agentable: &Agentable,

@@ -20,7 +20,7 @@ use houston_store::record::{FencedTx, Owner};
 use houston_store::run_context::RunContext;
 use houston_store::step::Commit;
 use houston_store::task::NewTask;
-use houston_store::{Result, Store};
+use houston_store::{Result, RunStore};
 use uuid::Uuid;
 
 /// A question to the storage; resolves to its answer.
@@ -28,7 +28,7 @@ pub(crate) trait Query<T>: Future<Output = Result<T>> + Send {}
 
 impl<T, F: Future<Output = Result<T>> + Send> Query<T> for F {}
 
-/// What driving a run asks of the store. The methods are those of [`Store`] with the same names.
+/// What driving a run asks of the store. The methods are those of [`RunStore`] with the same names.
 pub(crate) trait RunStorage: Sync {
     type Transaction: RunTransaction;
 
@@ -72,11 +72,11 @@ pub(crate) trait RunTransaction: Send {
     fn commit(self, step: &Step) -> impl Query<Commit>;
 }
 
-impl RunStorage for Store {
+impl RunStorage for RunStore {
     type Transaction = FencedTx;
 
     fn commit(&self, fence: &Fence, step: &Step) -> impl Query<Commit> {
-        Store::commit(self, fence, step)
+        RunStore::commit(self, fence, step)
     }
 
     fn begin(&self, fence: &Fence) -> impl Query<FencedTx> {
@@ -84,11 +84,11 @@ impl RunStorage for Store {
     }
 
     fn was_committed(&self, fence: &Fence, write: WriteId) -> impl Query<bool> {
-        Store::was_committed(self, fence, write)
+        RunStore::was_committed(self, fence, write)
     }
 
     fn is_held(&self, fence: &Fence) -> impl Query<bool> {
-        Store::is_held(self, fence)
+        RunStore::is_held(self, fence)
     }
 
     fn context(
@@ -106,19 +106,19 @@ impl RunStorage for Store {
     }
 
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>> {
-        Store::committed_intents(self, run)
+        RunStore::committed_intents(self, run)
     }
 
     fn intervention(&self, run: RunId) -> impl Query<Option<Intervention>> {
-        Store::intervention(self, run)
+        RunStore::intervention(self, run)
     }
 
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost> {
-        Store::cost_of_run(self, run)
+        RunStore::cost_of_run(self, run)
     }
 
     fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent> {
-        Store::spent(self, agentable, run)
+        RunStore::spent(self, agentable, run)
     }
 
     fn request_title(
@@ -127,7 +127,7 @@ impl RunStorage for Store {
         after_messages: i64,
         patience: Duration,
     ) -> impl Query<bool> {
-        Store::request_title(self, agentable, after_messages, patience)
+        RunStore::request_title(self, agentable, after_messages, patience)
     }
 }
 

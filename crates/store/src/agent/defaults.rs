@@ -1,12 +1,12 @@
 //! Default agents, which follow the files of their kinds (`jobs/agents/*.toml`).
 
 use houston_domain::agent_settings::AgentSettings;
-use houston_domain::id::{AgentId, TenantId};
+use houston_domain::id::AgentId;
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::{OperatorStore, TenantStore};
 
 /// The default agent of a kind, as the kind's file defines it.
 #[derive(Debug, Clone)]
@@ -42,12 +42,12 @@ fn columns(defaults: &[DefaultAgent<'_>]) -> (Vec<Uuid>, Vec<String>, Vec<Value>
     )
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Creates the tenant's missing default agents.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn ensure_default_agents(&self, tenant: TenantId, defaults: &[DefaultAgent<'_>]) -> Result<()> {
+    pub async fn ensure_default_agents(self, defaults: &[DefaultAgent<'_>]) -> Result<()> {
         let (ids, kinds, settings) = columns(defaults);
         sqlx::query!(
             "-- store::agent::defaults::ensure
@@ -55,7 +55,7 @@ impl Store {
             select d.id, $1, d.kind, d.kind, true, d.settings
               from unnest($2::uuid[], $3::text[], $4::jsonb[]) as d (id, kind, settings)
             on conflict do nothing",
-            tenant.0,
+            self.tenant.0,
             &ids,
             &kinds,
             &settings
@@ -70,11 +70,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn sync_default_agents(
-        &self,
-        tenant: TenantId,
-        defaults: &[DefaultAgent<'_>],
-    ) -> Result<Vec<(String, Synced)>> {
+    pub async fn sync_default_agents(self, defaults: &[DefaultAgent<'_>]) -> Result<Vec<(String, Synced)>> {
         let (ids, kinds, settings) = columns(defaults);
         let rows = sqlx::query!(
             r#"-- store::agent::defaults::sync
@@ -103,7 +99,7 @@ impl Store {
               from file f left join was w on w.kind = f.kind left join updated u on u.kind = f.kind
               left join created c on c.kind = f.kind
              order by f.kind"#,
-            tenant.0,
+            self.tenant.0,
             &ids,
             &kinds,
             &settings
@@ -123,13 +119,15 @@ impl Store {
             })
             .collect())
     }
+}
 
+impl OperatorStore<'_> {
     /// Resets the default agents of all tenants to the settings of the files, except those that were changed over
     /// the API; called when a server starts. Returns how many differed.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn follow_agent_files(&self, defaults: &[DefaultAgent<'_>]) -> Result<u64> {
+    pub async fn follow_agent_files(self, defaults: &[DefaultAgent<'_>]) -> Result<u64> {
         let (_, kinds, settings) = columns(defaults);
         let done = sqlx::query!(
             "-- store::agent::defaults::follow_files

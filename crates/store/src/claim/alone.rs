@@ -10,9 +10,9 @@ use super::turn::{Session, turn};
 use super::write::ClaimRow;
 use super::{ClaimedRun, CrashPolicy};
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::RunStore;
 
-impl Store {
+impl RunStore {
     /// Claims a run by itself.
     pub(super) async fn claim_alone(
         &self,

@@ -18,7 +18,7 @@ use super::write::ClaimRow;
 use crate::batcher::Batch;
 use crate::error::Result;
 use crate::fairness::Fairness;
-use crate::pool::Store;
+use crate::handle::RunStore;
 use crate::session::Archiving;
 
 /// A request of a worker for a run.
@@ -42,7 +42,7 @@ pub(crate) enum Outcome {
     Alone,
 }
 
-impl Store {
+impl RunStore {
     /// Claims a run together with others; `None` if the outcome is unknown.
     pub(super) async fn claim_in_batch(&self, request: ClaimRequest) -> Option<Outcome> {
         if self.is_unbatched {

@@ -15,8 +15,8 @@ use uuid::Uuid;
 use super::events;
 use crate::agentable::{NewAgentable, insert};
 use crate::error::{Error, Result};
+use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::pool::Store;
 use crate::serving::{ServedBy, assign};
 
 /// Rows of one statement, which must finish within the statement time-out.
@@ -51,7 +51,7 @@ struct Owner {
     run: RunId,
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Creates an agentable for a user of the tenant that continues where the document ends. `response` is what the
     /// client is answered, stored under the idempotency key.
     ///
@@ -59,8 +59,7 @@ impl Store {
     /// [`Error::NotFound`] when the tenant has no such user or the original is being erased, [`Error::Database`]
     /// when Postgres cannot be reached or refuses the statement.
     pub async fn create_conversation(
-        &self,
-        tenant: TenantId,
+        self,
         new: &NewConversation<'_>,
         ids: &Ids,
         key: Option<IdempotencyKey<'_>>,
@@ -68,26 +67,26 @@ impl Store {
     ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
         let NewConversation { agentable, conversation, run, origin } = new;
-        if let Some(earlier) = earlier(&mut tx, tenant, key, agentable.id.0, response).await? {
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, agentable.id.0, response).await? {
             return Ok(earlier);
         }
         if let Some(Origin { id, .. }) = origin {
-            still_there(&mut tx, tenant, *id).await?;
+            still_there(&mut tx, self.tenant, *id).await?;
         }
         sqlx::query!(
             "-- store::conversation::make::owner
             select id from houston.users where tenant_id = $1 and id = $2 for key share",
-            tenant.0,
+            self.tenant.0,
             agentable.user.0
         )
         .fetch_optional(&mut *tx)
         .await?
         .ok_or(Error::NotFound { what: "user" })?;
-        insert(&mut tx, tenant, agentable, false).await?;
+        insert(&mut tx, self.tenant, agentable, false).await?;
         if let Some(Origin { served_by, .. }) = origin {
-            assign(&mut tx, tenant, agentable.id, *served_by).await?;
+            assign(&mut tx, self.tenant, agentable.id, *served_by).await?;
         }
-        let owner = Owner { tenant, agentable: agentable.id, run: *run };
+        let owner = Owner { tenant: self.tenant, agentable: agentable.id, run: *run };
         owner.history(&mut tx, conversation).await?;
         if let Some(Origin { id, .. }) = origin {
             owner.frames(&mut tx, *id).await?;
@@ -142,7 +141,7 @@ impl Owner {
         let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         sqlx::query!(
             "-- store::conversation::make::begin
-            with origin as (update houston.agentables set forked_from = $8 where id = $1),
+            with origin as (update houston.agentables set forked_from = $8 where tenant_id = $3 and id = $1),
             states as (
                 insert into houston.session_states (agentable_id, tenant_id, last_number, reported_number)
                 select $1, $3, $9, $9 where $9 > 0),
@@ -151,7 +150,7 @@ impl Owner {
                 values ($2, $3, $1, 'completed', 1, $4, $4))
             update houston.run_locks
                set last_seq = $5, read_seq = $5, last_position = $6, session_position = $7, run_id = $2
-             where agentable_id = $1",
+             where tenant_id = $3 and agentable_id = $1",
             self.agentable.0,
             self.run.0,
             self.tenant.0,
@@ -198,12 +197,14 @@ impl Owner {
             r#"-- store::conversation::make::frames
             update houston.history copy set content = original.content
               from houston.history original
-             where copy.agentable_id = $1 and original.agentable_id = $2 and original.position = copy.position
+             where copy.tenant_id = $3 and copy.agentable_id = $1
+               and original.tenant_id = $3 and original.agentable_id = $2 and original.position = copy.position
                and original.content @> '[{"frame": true}]'
                and copy.content = (select jsonb_agg(b.block - 'frame' order by b.nth)
                                      from jsonb_array_elements(original.content) with ordinality as b (block, nth))"#,
             self.agentable.0,
-            original.0
+            original.0,
+            self.tenant.0
         )
         .execute(connection)
         .await?;

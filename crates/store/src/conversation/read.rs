@@ -15,9 +15,9 @@ use uuid::Uuid;
 
 use crate::agentable::Agentable;
 use crate::error::{Error, Result};
+use crate::handle::TenantStore;
 use crate::history::role;
 use crate::message::{message_type, source};
-use crate::pool::Store;
 
 /// Rows of one page.
 const PAGE: i64 = 1_000;
@@ -60,7 +60,7 @@ struct End {
     at: Option<DateTime<Utc>>,
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Exports a conversation of the tenant up to the position in `options`, sealed: thread, history with closed
     /// sessions, compressions and large results, notes and learnings. Of an open run only complete turns and
     /// messages that were read are included. With a position, the document is what it would have been when that
@@ -70,15 +70,15 @@ impl Store {
     /// [`Error::NoSuchPosition`] when there is no entry at that position, [`Error::InsideTurn`] when a turn is
     /// incomplete there, [`Error::TooLarge`] when the texts exceed `max_bytes`, [`Error::NotFound`] when the
     /// agentable was erased, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn conversation(
-        &self,
-        tenant: TenantId,
-        agentable: &Agentable,
-        options: &ExportOptions,
-    ) -> Result<Conversation> {
+    pub async fn conversation(self, agentable: &Agentable, options: &ExportOptions) -> Result<Conversation> {
         let mut tx = self.pool.begin_with("begin isolation level repeatable read read only").await?;
-        let mut reader =
-            Reader { connection: &mut tx, tenant, agentable, bytes: 0, max_bytes: options.max_bytes };
+        let mut reader = Reader {
+            connection: &mut tx,
+            tenant: self.tenant,
+            agentable,
+            bytes: 0,
+            max_bytes: options.max_bytes,
+        };
         let (session_position, read_seq) = reader.positions().await?;
         let (history, end) = reader.history(options.until).await?;
         let messages = reader.messages(read_seq, end).await?;

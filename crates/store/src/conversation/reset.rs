@@ -1,10 +1,10 @@
 //! Emptying the history that models see. Nothing of it is deleted: the session is closed.
 
-use houston_domain::id::{AgentableId, RunId, SessionId, TenantId};
+use houston_domain::id::{AgentableId, RunId, SessionId};
 use houston_domain::session::CompletionReason;
 
 use crate::error::{Error, Result};
-use crate::pool::Store;
+use crate::handle::TenantStore;
 
 /// The result of a reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Reset {
     pub learnings: u64,
 }
 
-impl Store {
+impl TenantStore<'_> {
     /// Closes the open session of an agentable of the tenant, under the id `session`, so that its next run begins
     /// with an empty history. With `knowledge`, also deletes its notes and learnings. The cost does not depend on
     /// the length of the history.
@@ -25,19 +25,13 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] while a run is open,
     /// which needs its history, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn reset(
-        &self,
-        tenant: TenantId,
-        agentable: AgentableId,
-        knowledge: bool,
-        session: SessionId,
-    ) -> Result<Reset> {
+    pub async fn reset(self, agentable: AgentableId, knowledge: bool, session: SessionId) -> Result<Reset> {
         let mut tx = self.pool.begin().await?;
         let lock = sqlx::query!(
             "-- store::conversation::reset::lock
             select run_id, run_open, last_position, session_position from houston.run_locks
              where tenant_id = $1 and agentable_id = $2 for no key update",
-            tenant.0,
+            self.tenant.0,
             agentable.0
         )
         .fetch_optional(&mut *tx)
@@ -48,10 +42,12 @@ impl Store {
         }
         sqlx::query_scalar!(
             "-- store::conversation::reset::close
-            select houston.close_session($1, $2, $3)",
+            select houston.close_session(agentable_id, $2, $3) from houston.run_locks
+             where tenant_id = $4 and agentable_id = $1",
             agentable.0,
             CompletionReason::Reset.as_str(),
-            session.0
+            session.0,
+            self.tenant.0
         )
         .fetch_one(&mut *tx)
         .await?;
@@ -60,7 +56,7 @@ impl Store {
             notes = sqlx::query!(
                 "-- store::conversation::reset::notes
                 delete from houston.notes where tenant_id = $1 and agentable_id = $2",
-                tenant.0,
+                self.tenant.0,
                 agentable.0
             )
             .execute(&mut *tx)
@@ -69,7 +65,7 @@ impl Store {
             learnings = sqlx::query!(
                 "-- store::conversation::reset::learnings
                 delete from houston.learnings where tenant_id = $1 and agentable_id = $2",
-                tenant.0,
+                self.tenant.0,
                 agentable.0
             )
             .execute(&mut *tx)

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::counts;
 use super::open_request::OpenRequest;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
 /// How many agentables' rows one statement deletes.
 const GROUP: i64 = 100;
@@ -25,7 +25,7 @@ pub enum Swept {
     Done(ErasureId),
 }
 
-impl Store {
+impl RunStore {
     /// Deletes up to about `rows` rows of each table for one request: the one that was processed least recently.
     ///
     /// # Errors

@@ -16,8 +16,10 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone)]
 pub(crate) struct StreamRead {
     pub(crate) agentable: AgentableId,
-    /// Whose agentable it must be, and of which kind; `None` if that was checked before.
-    pub(crate) of: Option<(TenantId, String)>,
+    /// Whose agentable it must be.
+    pub(crate) tenant: TenantId,
+    /// Of which kind it must be; `None` if that was checked before.
+    pub(crate) kind: Option<String>,
     /// The position after which it reads; `None`: the beginning of the open or latest run.
     pub(crate) after: Option<i64>,
     pub(crate) limit: i64,
@@ -52,7 +54,7 @@ impl Batch for StreamReads {
 #[derive(Default)]
 struct Parameters {
     agentables: Vec<Uuid>,
-    tenants: Vec<Option<Uuid>>,
+    tenants: Vec<Uuid>,
     kinds: Vec<Option<String>>,
     after: Vec<Option<i64>>,
     limits: Vec<i64>,
@@ -61,10 +63,10 @@ struct Parameters {
 impl Parameters {
     fn of(items: &[StreamRead]) -> Self {
         let mut all = Self::default();
-        for StreamRead { agentable, of, after, limit } in items {
+        for StreamRead { agentable, tenant, kind, after, limit } in items {
             all.agentables.push(agentable.0);
-            all.tenants.push(of.as_ref().map(|(tenant, _)| tenant.0));
-            all.kinds.push(of.as_ref().map(|(_, kind)| kind.clone()));
+            all.tenants.push(tenant.0);
+            all.kinds.push(kind.clone());
             all.after.push(*after);
             all.limits.push(*limit);
         }
@@ -84,8 +86,9 @@ pub(crate) async fn read(connection: &mut PgConnection, items: &[StreamRead]) ->
                    with ordinality as i (agentable_id, tenant_id, kind, after, events, n)
              cross join lateral (select * from houston.run_locks l where l.agentable_id = i.agentable_id) l
               left join lateral (select r.first_seq from houston.runs r where r.id = l.run_id) r on true
-             where i.tenant_id is null
-                or (i.tenant_id, i.kind) = (select a.tenant_id, a.kind from houston.agentables a where a.id = i.agentable_id))
+             where l.tenant_id = i.tenant_id
+               and (i.kind is null
+                    or i.kind = (select a.kind from houston.agentables a where a.id = i.agentable_id)))
         select h.n as "n!", h.last_seq as "last_seq!", h.run_open as "run_open!", h.run_id as "open_run?",
                h.first_seq as "first_seq?", e.seq as "seq?", e.run_id as "run_id?", e.created_at as "created_at?",
                e.data as "data?: Json<Box<RawValue>>", m.source as "source?", m.message_type as "message_type?",
@@ -97,7 +100,7 @@ pub(crate) async fn read(connection: &mut PgConnection, items: &[StreamRead]) ->
           left join lateral (select * from houston.messages m where m.id = e.message_id) m on true
          order by h.n, e.seq"#,
         &agentables,
-        &tenants as &[Option<Uuid>],
+        &tenants,
         &kinds as &[Option<String>],
         &after as &[Option<i64>],
         &limits

@@ -7,7 +7,7 @@ use houston_domain::health::{Check, HealthStatus};
 
 use super::seconds;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::{ApiStore, RunStore};
 
 /// The result of a check that was just made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Health {
     pub checked_at: Option<DateTime<Utc>>,
 }
 
-impl Store {
+impl RunStore {
     /// Stores the results and returns them with the time since which each status holds. A result is valid for
     /// `lasting`. Results of checks that no release makes any more are deleted after a day.
     ///
@@ -71,7 +71,9 @@ impl Store {
             })
             .collect())
     }
+}
 
+impl ApiStore {
     /// The stored results. A result that is too old counts as red, and says so.
     ///
     /// # Errors

@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use super::seconds;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
-impl Store {
+impl RunStore {
     /// Deletes tasks whose latest run ended longer than `after` ago, at most `batch`, with all their rows, in one
     /// transaction. `tasks` are the kinds that do not chat. Notes and learnings are the tasks' results: they move
     /// to the agentable that created the task, or to the user's own. Returns the number of deleted tasks.

@@ -4,9 +4,9 @@ use houston_domain::id::RunId;
 use houston_domain::intervention::Intervention;
 
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
-impl Store {
+impl RunStore {
     /// Why `run` is to end; `None` when the health monitor does not want it to.
     ///
     /// # Errors

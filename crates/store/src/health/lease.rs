@@ -6,7 +6,7 @@ use houston_domain::id::AgentableId;
 
 use super::seconds;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 use crate::sweep::Due;
 
 /// Workers, counted.
@@ -20,7 +20,7 @@ pub struct Workers {
     pub work_is_due: bool,
 }
 
-impl Store {
+impl RunStore {
     /// Counts workers; `overdue` are those whose lease expired longer than `after` ago.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::seconds;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
 /// The latest runs, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Outcomes {
     pub failed: i64,
 }
 
-impl Store {
+impl RunStore {
     /// Counts the runs that ended within `window`: at most the latest `sample`.
     ///
     /// # Errors

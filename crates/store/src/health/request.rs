@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::seconds;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
-impl Store {
+impl RunStore {
     /// Deletes idempotency keys older than `after`, the oldest first, at most `batch`. A request repeated under one
     /// of them counts as new. What the requests created stays. Returns the number of deleted keys.
     ///

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
 /// Connections of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Connections {
     pub most: i64,
 }
 
-impl Store {
+impl RunStore {
     /// The database's clock.
     ///
     /// # Errors

@@ -7,10 +7,10 @@ use houston_domain::intervention::Intervention;
 
 use super::seconds;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 use crate::sweep::Due;
 
-impl Store {
+impl RunStore {
     /// Marks runs of tasks to be ended that have waited for their next attempt for longer than `after`, at most
     /// `batch`. `tasks` are the kinds that do not chat.
     ///

@@ -7,7 +7,7 @@ use houston_domain::intervention::Intervention;
 
 use super::seconds;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
 /// A run whose lock was taken from its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Stopped {
     pub run: RunId,
 }
 
-impl Store {
+impl RunStore {
     /// Takes the lock of attempts that began longer than `after` ago from living holders, which are zombies from
     /// then on, and marks the runs to be ended; at most `batch`. A run whose holder is dead is not stuck: the next
     /// worker continues it.

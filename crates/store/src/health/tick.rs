@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::seconds;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
 /// Which tick to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Tick {
     Latest,
 }
 
-impl Store {
+impl RunStore {
     /// Claims a tick of `job`, whose period is `every`. Returns `false` when it was claimed before.
     ///
     /// # Errors

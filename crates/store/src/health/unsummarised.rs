@@ -6,7 +6,7 @@ use houston_domain::id::SessionId;
 
 use super::seconds;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
 /// How many of the waiting sessions are examined; a longer queue is late in any case.
 const LOOKED_AT: i64 = 5000;
@@ -20,7 +20,7 @@ pub struct LateSummaries {
     pub waited_s: i64,
 }
 
-impl Store {
+impl RunStore {
     /// Closed sessions that have waited for their summary for longer than `after` and that no worker is writing.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use houston_domain::id::AgentableId;
 
 use super::seconds;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 use crate::sweep::Due;
 
 /// How many of the oldest waiting runs are examined; a longer queue is late in any case.
@@ -42,7 +42,7 @@ pub struct Retries {
     pub due: i64,
 }
 
-impl Store {
+impl RunStore {
     /// Agentables that could have been claimed for longer than `after`, not counting those over the limit of their
     /// user; the longest waiting first, at most `batch`.
     ///

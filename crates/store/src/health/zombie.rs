@@ -1,12 +1,12 @@
 //! Runs whose row is open although their agentable's lock refers to another run. No write of Houston's causes this.
 
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 
 /// The error code such a run gets.
 const CODE: &str = "HEALTH_MONITOR_ZOMBIE";
 
-impl Store {
+impl RunStore {
     /// Cancels such runs, at most `batch`. Returns how many.
     ///
     /// # Errors

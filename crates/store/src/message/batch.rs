@@ -17,8 +17,8 @@ use uuid::Uuid;
 use super::{NewPost, Posted};
 use crate::batcher::Batch;
 use crate::error::Result;
+use crate::handle::Shared;
 use crate::idempotency::{IdempotencyKey, bytea};
-use crate::pool::Store;
 
 /// A post of a batch, as its rows.
 #[derive(Debug, Serialize)]
@@ -78,7 +78,7 @@ pub(crate) struct Written {
     needs_hint: bool,
 }
 
-impl Store {
+impl Shared {
     /// Posts a message together with others; `None` if it was not posted, and may be posted by itself.
     pub(super) async fn post_in_batch(
         &self,

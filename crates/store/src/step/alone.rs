@@ -22,7 +22,7 @@ use crate::batcher::Batch as _;
 use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
-use crate::pool::Store;
+use crate::handle::RunStore;
 use crate::tool_result;
 
 /// The lock of a run as it is found.
@@ -55,7 +55,7 @@ impl Lock {
     }
 }
 
-impl Store {
+impl RunStore {
     /// Commits a step in a transaction of its own.
     pub(super) async fn commit_alone(&self, fence: &Fence, step: &Step) -> Result<Commit> {
         let mut tx = self.pool.begin().await?;

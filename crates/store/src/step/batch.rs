@@ -29,7 +29,7 @@ use super::{CommittedStep, statement};
 use crate::batcher::Batch;
 use crate::claim::Fence;
 use crate::error::Result;
-use crate::pool::Store;
+use crate::handle::RunStore;
 use crate::stored_block::NewText;
 use crate::sweep::Due;
 
@@ -297,7 +297,7 @@ impl CallRow {
     }
 }
 
-impl Store {
+impl RunStore {
     /// Commits a step together with others; `None` if it was not, and may be committed by itself.
     pub(super) async fn commit_in_batch(&self, fence: &Fence, step: &Step) -> Option<CommittedStep> {
         // These weaken steps that are committed by themselves.

@@ -32,7 +32,7 @@ pub(crate) async fn commit_all(
     test: &TestStore,
     steps: &[(Fence, Step)],
 ) -> Vec<houston_store::Result<Commit>> {
-    join_all(steps.iter().map(|(fence, step)| test.store.commit(fence, step))).await
+    join_all(steps.iter().map(|(fence, step)| test.runs().commit(fence, step))).await
 }
 
 /// The number of transactions that wrote the rows of a table.
@@ -70,13 +70,12 @@ async fn post_whose_outcome_was_unknown_is_stored_once() {
     for (content, opened) in [("one", true), ("two", false)] {
         let (id, run, double_texting) = (test.ids.next(), test.ids.next(), DoubleTexting::Enqueue);
         let post = NewPost { kind: None, id, run, content, metadata: &metadata, double_texting };
-        let Created::New(first) = test.store.post_message(test.tenant, test.goal, &post, None).await.unwrap()
-        else {
+        let Created::New(first) = test.requests().post_message(test.goal, &post, None).await.unwrap() else {
             panic!("the message is new");
         };
         assert_eq!(first.opened, opened);
         // The answer to the batch was lost: the same post is sent by itself.
-        let again = test.store.post_message(test.tenant, test.goal, &post, None).await.unwrap();
+        let again = test.requests().post_message(test.goal, &post, None).await.unwrap();
         assert_eq!(again, Created::New(Posted { needs_hint: true, ..first }));
     }
     assert_eq!(test.sql("select count(*) from houston.messages").trim(), "2");
@@ -116,7 +115,7 @@ async fn locked_row_delays_only_its_own_step() {
     let mut steps: Vec<(Fence, Step)> =
         runs.iter().map(|run| (run.fence, answer(&test, run, "hello"))).collect();
     let (fence, step) = steps.remove(3);
-    let held = test.store.begin_fenced(&fence).await.unwrap();
+    let held = test.runs().begin_fenced(&fence).await.unwrap();
     let others = async {
         for result in commit_all(&test, &steps).await {
             done(result.unwrap());
@@ -126,7 +125,7 @@ async fn locked_row_delays_only_its_own_step() {
     let blocked = async {
         loop {
             // On a busy machine the lock may be held for longer than `lock_timeout`.
-            match test.store.commit(&fence, &step).await {
+            match test.runs().commit(&fence, &step).await {
                 Err(error) if error.is_transient() => {}
                 result => return result,
             }
@@ -139,7 +138,7 @@ async fn locked_row_delays_only_its_own_step() {
 /// Claims all of these goals at once.
 async fn claim_all(test: &TestStore, goals: &[AgentableId], store: &Store) -> Vec<ClaimedRun> {
     let claims = goals.iter().map(|goal| {
-        store.claim_run(*goal, test.worker, test.ids.next(), test.ids.next(), CrashPolicy::default())
+        store.runs().claim_run(*goal, test.worker, test.ids.next(), test.ids.next(), CrashPolicy::default())
     });
     join_all(claims).await.into_iter().filter_map(|claimed| claimed.unwrap()).collect()
 }
@@ -247,7 +246,7 @@ async fn locked_key_of_another_transaction_holds_no_batch() {
                 double_texting: DoubleTexting::Enqueue,
             };
             let key = IdempotencyKey { key: &key, request_sha256: &[0; 32] };
-            test.store.post_message(test.tenant, goal, &post, Some(key)).await
+            test.requests().post_message(goal, &post, Some(key)).await
         }
     };
     // The same key, for another goal: it waits for the application. The others are posted meanwhile.

@@ -37,7 +37,7 @@ async fn compress(test: &TestStore, claimed: &ClaimedRun, summary: &str, remaini
         model: None,
         cost: None,
     };
-    let mut tx = test.store.begin_fenced(&claimed.fence).await.unwrap();
+    let mut tx = test.runs().begin_fenced(&claimed.fence).await.unwrap();
     tx.compress(owner(test, claimed), &new).await.unwrap();
     done(tx.commit(&test.step(claimed, RunTransition::Continue { read: false, event: None })).await.unwrap());
 }
@@ -46,11 +46,11 @@ async fn compress(test: &TestStore, claimed: &ClaimedRun, summary: &str, remaini
 async fn talk(test: &TestStore, text: &str) {
     test.post(text).await;
     let claimed = test.claim().await.unwrap();
-    test.store.commit(&claimed.fence, &answer(test, &claimed, &text.to_uppercase())).await.unwrap();
+    test.runs().commit(&claimed.fence, &answer(test, &claimed, &text.to_uppercase())).await.unwrap();
 }
 
 async fn context(test: &TestStore, run: RunId) -> RunContext {
-    test.store.run_context(test.goal, run, 10, &PromptLimits::default()).await.unwrap()
+    test.runs().run_context(test.goal, run, 10, &PromptLimits::default()).await.unwrap()
 }
 
 fn texts(context: &RunContext) -> Vec<String> {
@@ -70,17 +70,17 @@ async fn run_reads_newest_summary_and_rest_people_read_all() {
     assert_eq!((seen.summary.as_deref(), seen.summarised_entries, seen.run_entries), (Some("first"), 0, 1));
     assert_eq!(texts(&seen), ["b", "B", "c"]);
     compress(&test, &claimed, "second", 1, 1).await;
-    test.store.commit(&claimed.fence, &answer(&test, &claimed, "C")).await.unwrap();
+    test.runs().commit(&claimed.fence, &answer(&test, &claimed, "C")).await.unwrap();
     let next = context(&test, test.ids.next()).await;
     assert_eq!((next.summary.as_deref(), texts(&next)), (Some("second"), vec!["c".into(), "C".into()]));
 
-    let all = test.store.history(test.tenant, test.goal, 0, 10).await.unwrap();
+    let all = test.requests().history(test.goal, 0, 10).await.unwrap();
     assert_eq!(all.len(), 6, "nothing is deleted");
-    let listed = test.store.compressions(test.tenant, test.goal, None, 10).await.unwrap();
+    let listed = test.requests().compressions(test.goal, None, 10).await.unwrap();
     let through: Vec<(&str, i64)> =
         listed.iter().map(|one| (one.summary.as_str(), one.through_position)).collect();
     assert_eq!(through, [("second", 4), ("first", 2)]);
-    assert!(test.store.compressions(test.ids.next(), test.goal, None, 10).await.unwrap().is_empty());
+    assert!(test.store.tenant(test.ids.next()).compressions(test.goal, None, 10).await.unwrap().is_empty());
 
     // The summaries of a closed session are not read any more.
     test.sql("update houston.run_locks set session_position = last_position where session_position = 0");
@@ -102,7 +102,7 @@ async fn run_compressed_midway_keeps_its_own_entries() {
         Entry::assistant(vec![Block::text("B2")]),
         Entry::user(vec![Block::text("b3")]),
     ];
-    test.store.commit(&claimed.fence, &step).await.unwrap();
+    test.runs().commit(&claimed.fence, &step).await.unwrap();
     compress(&test, &claimed, "all but the last two", 2, 5).await;
     let own = context(&test, claimed.run).await;
     assert_eq!(texts(&own), ["b", "B1", "b2", "B2", "b3"], "all entries of the run");
@@ -123,12 +123,12 @@ async fn rollback_includes_the_compression_of_its_entries() {
     compress(&test, &claimed, "they said a", 3, 1).await;
     let mut step = test.step(&claimed, RunTransition::Continue { read: false, event: None });
     step.entries = vec![Entry::assistant(vec![Block::text("X")]), Entry::user(vec![Block::text("x")])];
-    test.store.commit(&claimed.fence, &step).await.unwrap();
+    test.runs().commit(&claimed.fence, &step).await.unwrap();
     compress(&test, &claimed, "they said a, b, forget this", 1, 3).await;
     test.try_post_as("c", Rollback, None).await.unwrap();
     let status = RunStatus::Cancelled;
     let then = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
-    test.store.commit(&claimed.fence, &test.step(&claimed, then)).await.unwrap();
+    test.runs().commit(&claimed.fence, &test.step(&claimed, then)).await.unwrap();
     let next = test.claim().await.unwrap();
     let seen = context(&test, next.run).await;
     assert_eq!(seen.summary.as_deref(), Some("they said a"));
@@ -149,9 +149,9 @@ async fn large_result_is_stored_once_and_read_by_permitted_agents() {
     let mut step = answer(&test, &claimed, "done");
     step.large_results.push(large.clone());
     assert!(!context(&test, claimed.run).await.has_results);
-    assert!(matches!(test.store.commit(&claimed.fence, &step).await.unwrap(), Commit::Done(_)));
+    assert!(matches!(test.runs().commit(&claimed.fence, &step).await.unwrap(), Commit::Done(_)));
     assert_eq!(
-        test.store.commit(&claimed.fence, &step).await.unwrap(),
+        test.runs().commit(&claimed.fence, &step).await.unwrap(),
         Commit::AlreadyCommitted,
         "sent again"
     );
@@ -162,7 +162,7 @@ async fn large_result_is_stored_once_and_read_by_permitted_agents() {
     let claimed = test.claim().await.unwrap();
     let read = async |owner: Owner| {
         let record = Record::ReadResult { id: large.id, query: ResultQuery::Line(2), max_bytes: 600 };
-        let mut tx = test.store.begin_fenced(&claimed.fence).await.unwrap();
+        let mut tx = test.runs().begin_fenced(&claimed.fence).await.unwrap();
         tx.record(owner, uuid::Uuid::nil(), &record).await.unwrap()
     };
     let own = owner(&test, &claimed);
@@ -196,9 +196,9 @@ async fn concurrent_titles_are_set_once() {
     let test = TestStore::start().await;
     test.sql("update houston.agentables set title = ''");
     let patience = std::time::Duration::from_secs(60);
-    let request = async || test.store.request_title(test.goal, 3, patience).await.unwrap();
+    let request = async || test.runs().request_title(test.goal, 3, patience).await.unwrap();
     let take =
-        async |agentable| test.store.take_title_requests(agentable, patience, (6, 100), 10).await.unwrap();
+        async |agentable| test.runs().take_title_requests(agentable, patience, (6, 100), 10).await.unwrap();
     for text in ["a", "b"] {
         talk(&test, text).await;
         assert!(!request().await, "not yet");
@@ -213,14 +213,14 @@ async fn concurrent_titles_are_set_once() {
     test.sql("update houston.title_requests set due_at = now() - interval '1 s'");
     assert_eq!(take(None).await.len(), 1, "the worker that had it died");
 
-    let before = test.store.open_stream(test.tenant, "goal", test.goal, None, 1).await.unwrap().0.last_seq;
+    let before = test.requests().open_stream("goal", test.goal, None, 1).await.unwrap().0.last_seq;
     let racing = (0..20).map(|nth| {
         let (store, goal, write) = (test.store.clone(), test.goal, test.ids.next());
-        async move { store.set_title(goal, &format!("title {nth}"), write, None).await.unwrap() }
+        async move { store.runs().set_title(goal, &format!("title {nth}"), write, None).await.unwrap() }
     });
     let set: Vec<_> = join_all(racing).await.into_iter().flatten().collect();
     assert_eq!(set.len(), 1, "{set:?}");
-    let events = test.store.events_after(test.goal, before, 10).await.unwrap();
+    let events = test.requests().events_after(test.goal, before, 10).await.unwrap();
     assert_eq!(events, set, "the returned event is the stored one");
     assert!(!request().await, "it has a title");
 }

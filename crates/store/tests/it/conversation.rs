@@ -225,7 +225,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
 /// Imports the document as a goal.
 async fn imported(test: &TestStore, document: &Conversation) -> AgentableId {
     let (id, user): (AgentableId, _) =
-        (test.ids.next(), { test.store.agentable(test.tenant, "goal", test.goal).await.unwrap().user });
+        (test.ids.next(), { test.requests().agentable("goal", test.goal).await.unwrap().user });
     let agentable = NewAgentable {
         id,
         user,
@@ -237,16 +237,16 @@ async fn imported(test: &TestStore, document: &Conversation) -> AgentableId {
         created_at: test.ids.clock().now(),
     };
     let new = NewConversation { agentable, conversation: document, run: test.ids.next(), origin: None };
-    test.store.create_conversation(test.tenant, &new, &test.ids, None, &Value::Null).await.unwrap();
+    test.requests().create_conversation(&new, &test.ids, None, &Value::Null).await.unwrap();
     id
 }
 
 /// Imports the document and exports it again.
 async fn round_trip(test: &TestStore, document: &Conversation) -> Conversation {
     let id = imported(test, document).await;
-    let agentable = test.store.agentable(test.tenant, "goal", id).await.unwrap();
+    let agentable = test.requests().agentable("goal", id).await.unwrap();
     let options = ExportOptions { until: None, knowledge: true, max_bytes: usize::MAX };
-    test.store.conversation(test.tenant, &agentable, &options).await.unwrap()
+    test.requests().conversation(&agentable, &options).await.unwrap()
 }
 
 #[tokio::test]
@@ -289,7 +289,7 @@ async fn import_continues_after_its_compression() {
     let document = std::iter::from_fn(drawn).take(2_000).find(fits).unwrap();
     let agentable = imported(&test, &document).await;
     let run = test.ids.next();
-    let context = test.store.run_context(agentable, run, 20, &PromptLimits::default()).await.unwrap();
+    let context = test.runs().run_context(agentable, run, 20, &PromptLimits::default()).await.unwrap();
     let newest = document.compressions.last().unwrap();
     assert_eq!(context.summary.as_deref(), Some(newest.summary.as_str()));
     let behind: Vec<_> =
@@ -309,10 +309,10 @@ async fn end(test: &TestStore) -> i64 {
     let event = Event::RunFinished { status, iteration, usage: Usage::default(), message, code };
     let ending = Ending { status, next_run: test.ids.next(), error_code: None, error_message: None };
     let step = test.step(&claimed, RunTransition::Terminate { event, ending });
-    let Commit::Done(_) = test.store.commit(&claimed.fence, &step).await.unwrap() else {
+    let Commit::Done(_) = test.runs().commit(&claimed.fence, &step).await.unwrap() else {
         panic!("not ended")
     };
-    test.store.state(test.tenant, test.goal).await.unwrap().session.entries
+    test.requests().state(test.goal).await.unwrap().session.entries
 }
 
 #[tokio::test]
@@ -322,8 +322,7 @@ async fn message_racing_with_resets_begins_the_new_session() {
     for round in 0..10 {
         test.post("hello").await;
         end(&test).await;
-        let resets =
-            join_all((0..8).map(|_| test.store.reset(test.tenant, test.goal, false, test.ids.next())));
+        let resets = join_all((0..8).map(|_| test.requests().reset(test.goal, false, test.ids.next())));
         let (resets, posted) = tokio::join!(resets, test.try_post("still there?", None));
         posted.unwrap();
         let mut emptied = 0;
@@ -336,11 +335,11 @@ async fn message_racing_with_resets_begins_the_new_session() {
             }
         }
         closed += emptied;
-        let state = test.store.state(test.tenant, test.goal).await.unwrap();
+        let state = test.requests().state(test.goal).await.unwrap();
         assert_eq!(state.unread, 1, "round {round}");
         let entries = end(&test).await;
         assert!(entries >= 1, "round {round}: the message is in the open session");
-        let done = test.store.reset(test.tenant, test.goal, false, test.ids.next()).await.unwrap();
+        let done = test.requests().reset(test.goal, false, test.ids.next()).await.unwrap();
         closed += done.closed_entries;
         assert_eq!(done.closed_entries, entries, "round {round}");
     }

@@ -39,9 +39,9 @@ impl TestStore {
     async fn costs(&self, run: houston_domain::id::RunId) -> [Cost; 3] {
         let store = &self.store;
         [
-            store.run(self.tenant, run).await.unwrap().cost,
-            store.agentable(self.tenant, "goal", self.goal).await.unwrap().cost,
-            store.user(self.tenant, self.user()).await.unwrap().cost,
+            store.tenant(self.tenant).run(run).await.unwrap().cost,
+            store.tenant(self.tenant).agentable("goal", self.goal).await.unwrap().cost,
+            store.tenant(self.tenant).user(self.user()).await.unwrap().cost,
         ]
     }
 }
@@ -53,17 +53,17 @@ async fn model_call_is_counted_once_per_step() {
     let claimed = test.claim().await.unwrap();
     assert_eq!(test.costs(claimed.run).await, [Cost::NOTHING; 3]);
     let step = Step { call: call(Some("0.000123")), ..answer(&test, &claimed, "hello") };
-    done(test.store.commit(&claimed.fence, &step).await.unwrap());
+    done(test.runs().commit(&claimed.fence, &step).await.unwrap());
     for _ in 0..3 {
-        assert_eq!(test.store.commit(&claimed.fence, &step).await.unwrap(), Commit::AlreadyCommitted);
+        assert_eq!(test.runs().commit(&claimed.fence, &step).await.unwrap(), Commit::AlreadyCommitted);
     }
     assert_eq!(test.costs(claimed.run).await, [sum("0.000123", 0); 3]);
-    let calls = test.store.model_calls(test.tenant, claimed.run).await.unwrap();
+    let calls = test.requests().model_calls(claimed.run).await.unwrap();
     assert_eq!((calls.len(), &calls[0].call), (1, step.call.as_ref().unwrap()));
 
     // The call of a zombie is not counted.
     let late = Step { call: call(Some("5")), ..answer(&test, &claimed, "again") };
-    assert!(matches!(test.store.commit(&claimed.fence, &late).await, Err(Error::Fenced)));
+    assert!(matches!(test.runs().commit(&claimed.fence, &late).await, Err(Error::Fenced)));
     assert_eq!(test.costs(claimed.run).await, [sum("0.000123", 0); 3]);
 }
 
@@ -74,20 +74,20 @@ async fn unpriced_calls_are_counted_and_never_summed_as_zero() {
     let claimed = test.claim().await.unwrap();
     let go_on = || RunTransition::Continue { read: false, event: None };
     let unknown = Step { call: call(None), ..test.step(&claimed, go_on()) };
-    done(test.store.commit(&claimed.fence, &unknown).await.unwrap());
+    done(test.runs().commit(&claimed.fence, &unknown).await.unwrap());
     assert_eq!(test.costs(claimed.run).await, [Cost { total: None, unpriced_calls: 1 }; 3]);
-    let spent = test.store.spent(test.goal, claimed.run).await.unwrap();
+    let spent = test.runs().spent(test.goal, claimed.run).await.unwrap();
     assert!(spent.run.unwrap_or_default().is_zero() && spent.user_today.is_none());
 
     // A step without a model call counts none.
-    done(test.store.commit(&claimed.fence, &test.step(&claimed, go_on())).await.unwrap());
+    done(test.runs().commit(&claimed.fence, &test.step(&claimed, go_on())).await.unwrap());
     for cost in ["0.1", "0.2"] {
         let step = Step { call: call(Some(cost)), ..test.step(&claimed, go_on()) };
-        done(test.store.commit(&claimed.fence, &step).await.unwrap());
+        done(test.runs().commit(&claimed.fence, &step).await.unwrap());
     }
     assert_eq!(test.costs(claimed.run).await, [sum("0.3", 1); 3]);
     let three = Some("0.3".parse().unwrap());
-    let spent = test.store.spent(test.goal, claimed.run).await.unwrap();
+    let spent = test.runs().spent(test.goal, claimed.run).await.unwrap();
     assert_eq!(spent, Spent { run: three, agentable: three, user_today: three });
 }
 
@@ -97,24 +97,27 @@ async fn costs_are_separate_by_day_and_tenant() {
     test.post("hi").await;
     let claimed = test.claim().await.unwrap();
     let step = Step { call: call(Some("0.25")), ..answer(&test, &claimed, "hello") };
-    done(test.store.commit(&claimed.fence, &step).await.unwrap());
+    done(test.runs().commit(&claimed.fence, &step).await.unwrap());
     test.sql("update houston.spending set day = day - 1");
-    let before = test.store.spent(test.goal, claimed.run).await.unwrap();
+    let before = test.runs().spent(test.goal, claimed.run).await.unwrap();
     assert_eq!((before.user_today, before.agentable), (None, Some("0.25".parse().unwrap())));
 
     test.post("again").await;
     let claimed = test.claim().await.unwrap();
     let step = Step { call: call(Some("0.5")), ..answer(&test, &claimed, "hello") };
-    done(test.store.commit(&claimed.fence, &step).await.unwrap());
-    let (total, days) = test.store.user_costs(test.tenant, test.user(), 10).await.unwrap();
+    done(test.runs().commit(&claimed.fence, &step).await.unwrap());
+    let (total, days) = test.requests().user_costs(test.user(), 10).await.unwrap();
     assert_eq!(total, sum("0.75", 0));
     let costs: Vec<Cost> = days.iter().map(|day| day.cost).collect();
     assert_eq!(costs, [sum("0.5", 0), sum("0.25", 0)]);
     assert!(days[0].day > days[1].day);
 
-    let other = test.store.ensure_tenant(test.ids.next(), "other").await.unwrap();
-    assert!(matches!(test.store.model_calls(other, claimed.run).await, Err(Error::NotFound { .. })));
-    assert!(matches!(test.store.user_costs(other, test.user(), 10).await, Err(Error::NotFound { .. })));
+    let other = test.store.operator().ensure_tenant(test.ids.next(), "other").await.unwrap();
+    assert!(matches!(test.store.tenant(other).model_calls(claimed.run).await, Err(Error::NotFound { .. })));
+    assert!(matches!(
+        test.store.tenant(other).user_costs(test.user(), 10).await,
+        Err(Error::NotFound { .. })
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,9 +129,9 @@ async fn model_call_is_counted_only_with_its_transaction() {
         call: call(Some("1")),
         ..test.step(&claimed, RunTransition::Continue { read: false, event: None })
     };
-    drop(test.store.begin_fenced(&claimed.fence).await.unwrap());
+    drop(test.runs().begin_fenced(&claimed.fence).await.unwrap());
     assert_eq!(test.costs(claimed.run).await, [Cost::NOTHING; 3]);
-    let tx = test.store.begin_fenced(&claimed.fence).await.unwrap();
+    let tx = test.runs().begin_fenced(&claimed.fence).await.unwrap();
     done(tx.commit(&step).await.unwrap());
     assert_eq!(test.costs(claimed.run).await, [sum("1", 0); 3]);
 }

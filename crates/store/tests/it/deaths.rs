@@ -25,7 +25,7 @@ impl TestStore {
 
     async fn claim_by(&self, agentable: AgentableId, worker: WorkerId) -> Option<ClaimedRun> {
         let token: RunToken = self.ids.next();
-        self.store.claim_run(agentable, worker, token, self.ids.next(), CRASHES).await.unwrap()
+        self.runs().claim_run(agentable, worker, token, self.ids.next(), CRASHES).await.unwrap()
     }
 
     /// A new worker claims the run and dies.
@@ -53,7 +53,7 @@ impl TestStore {
         if is_progress {
             step.entries.push(Entry::assistant(vec![Block::text("hm")]));
         }
-        done(self.store.commit(&claimed.fence, &step).await.unwrap());
+        done(self.runs().commit(&claimed.fence, &step).await.unwrap());
     }
 }
 
@@ -85,7 +85,7 @@ async fn release_counts_no_death_and_a_breakdown_does() {
     let test = TestStore::start().await;
     test.post("hello").await;
     let claimed = test.claim().await.unwrap();
-    test.store.abandon(test.goal, claimed.fence.token, false).await.unwrap();
+    test.runs().abandon(test.goal, claimed.fence.token, false).await.unwrap();
 
     let lease = test.lease().await;
     assert_eq!(test.claim_by(test.goal, lease.worker()).await.unwrap().deaths, 0, "the lock was released");
@@ -93,13 +93,13 @@ async fn release_counts_no_death_and_a_breakdown_does() {
 
     let claimed = test.claim().await.unwrap();
     assert_eq!(claimed.deaths, 0, "the worker deregistered");
-    test.store.abandon(test.goal, claimed.fence.token, true).await.unwrap();
+    test.runs().abandon(test.goal, claimed.fence.token, true).await.unwrap();
     let claimed = test.claim().await.unwrap();
     assert_eq!((claimed.deaths, claimed.claims), (1, 4), "driving the run failed");
 
     // The health monitor releases the locks of dead workers and keeps the counts.
     test.reap(test.worker);
-    assert_eq!(test.store.release_dead(10).await.unwrap().len(), 1);
+    assert_eq!(test.runs().release_dead(10).await.unwrap().len(), 1);
     let lease = test.lease().await;
     assert_eq!(test.claim_by(test.goal, lease.worker()).await.unwrap().deaths, 2);
 }
@@ -155,9 +155,9 @@ async fn runs_one_death_from_giving_up_are_driven_one_at_a_time() {
     assert!(test.claim_by(goals[1], one.worker()).await.is_none(), "not beside the first");
     assert!(test.claim_by(goals[1], other.worker()).await.is_some(), "another worker drives no such run yet");
     assert!(test.claim_by(goals[2], other.worker()).await.is_none());
-    let due: Vec<_> = test.store.due(None, 10).await.unwrap().due;
+    let due: Vec<_> = test.runs().due(None, 10).await.unwrap().due;
     assert_eq!(due.iter().map(|due| due.agentable).collect::<Vec<_>>(), [goals[2]], "it waits for the sweep");
-    assert!(test.store.orphans(10).await.unwrap().is_empty());
+    assert!(test.runs().orphans(10).await.unwrap().is_empty());
 
     // The second run is the cause: only its workers have died three times.
     test.reap(other.worker());
@@ -185,13 +185,13 @@ async fn giving_up_waits_for_a_worker_that_may_be_alive() {
     test.claim_by(test.goal, id).await.unwrap();
     test.reap(id);
     let doubtful = CrashPolicy { max: 3, grace: Duration::from_secs(3600) };
-    let claim = || test.store.claim_run(test.goal, test.worker, test.ids.next(), test.ids.next(), doubtful);
+    let claim = || test.runs().claim_run(test.goal, test.worker, test.ids.next(), test.ids.next(), doubtful);
     for _ in 0..2 {
         assert!(claim().await.unwrap().is_none());
     }
-    let due = test.store.due(None, 10).await.unwrap();
+    let due = test.runs().due(None, 10).await.unwrap();
     assert!(due.due.is_empty(), "the sweep does not return it either");
-    assert!(test.store.orphans(10).await.unwrap().is_empty());
+    assert!(test.runs().orphans(10).await.unwrap().is_empty());
 
     sleeper.release_locks(id).await.unwrap();
     test.sql("update houston.run_locks set next_attempt_at = now() where next_attempt_at is not null");

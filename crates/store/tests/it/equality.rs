@@ -244,7 +244,9 @@ impl TestStore {
         let (token, message, store) = (self.ids.next(), self.ids.next(), writer.store());
         let crashes = CrashPolicy { grace: Duration::ZERO, ..CrashPolicy::default() };
         let claimed = match writer {
-            Writer::Rust(store) => store.claim_run(twin.goal, twin.worker, token, message, crashes).await,
+            Writer::Rust(store) => {
+                store.runs().claim_run(twin.goal, twin.worker, token, message, crashes).await
+            }
             Writer::Functions(store) => {
                 oracle::claim(pool, store, twin.goal, (twin.worker, token, message), crashes).await
             }
@@ -260,7 +262,7 @@ impl TestStore {
             claimed.event.seq
         );
         let limits = PromptLimits::default();
-        let context = store.run_context(twin.goal, claimed.run, 10, &limits).await.unwrap();
+        let context = store.runs().run_context(twin.goal, claimed.run, 10, &limits).await.unwrap();
         (twin.claimed, twin.open_call) = (Some(claimed), None);
         format!("{seen} {:?} {}", context.history, context.run_entries)
     }
@@ -280,7 +282,7 @@ impl TestStore {
                     metadata: &metadata,
                     double_texting,
                 };
-                match store.post_message(self.tenant, twin.goal, &post, None).await {
+                match store.tenant(self.tenant).post_message(twin.goal, &post, None).await {
                     Ok(Created::New(Posted { seq, run_seq, opened, needs_hint, .. })) => {
                         format!("{seq} {run_seq} {opened} {needs_hint}")
                     }
@@ -294,7 +296,7 @@ impl TestStore {
                 let open = "select run_id from houston.run_locks where run_open and agentable_id = $1";
                 let open = sqlx::query_scalar(open).bind(twin.goal.0).fetch_optional(pool).await.unwrap();
                 let Some(run) = open else { return "nothing to cancel".into() };
-                let cancelled = store.cancel_run(self.tenant, RunId(run)).await.unwrap();
+                let cancelled = store.tenant(self.tenant).cancel_run(RunId(run)).await.unwrap();
                 format!("{}", cancelled.is_some())
             }
             Act::Die => {
@@ -312,7 +314,7 @@ impl TestStore {
                 let fence = run.fence;
                 let step = step(self, run, &mut twin.open_call, shape);
                 match writer {
-                    Writer::Rust(store) => learned(store.commit(&fence, &step).await),
+                    Writer::Rust(store) => learned(store.runs().commit(&fence, &step).await),
                     Writer::Functions(store) => {
                         learned(oracle::commit(pool, &fence, &step, store.fairness()).await)
                     }

@@ -74,13 +74,13 @@ fn naming(test: &TestStore, needles: &str) -> BTreeMap<String, i64> {
 }
 
 async fn request(test: &TestStore, target: Target<'_>) -> Requested {
-    test.store.request_erasure(test.tenant, target, test.ids.next(), None).await.unwrap()
+    test.requests().request_erasure(target, test.ids.next(), None).await.unwrap()
 }
 
 /// Deletes until nothing is left to delete. Returns how many batches it took.
 async fn sweep(test: &TestStore, rows: i64) -> usize {
     let mut batches = 0;
-    while test.store.erase_some(rows).await.unwrap() != Swept::Nothing {
+    while test.runs().erase_some(rows).await.unwrap() != Swept::Nothing {
         batches += 1;
         assert!(batches < 10_000, "it does not end");
     }
@@ -108,15 +108,15 @@ async fn erased_user_is_named_in_no_table() {
     assert_eq!(requested.stopped, [(test.goal, claimed.run)]);
     assert_eq!(requested.agentables.len(), 3, "the goal, its task, the user's own agent");
     let missing = |error: Error| assert!(matches!(error, Error::NotFound { .. }), "{error}");
-    missing(test.store.user(test.tenant, user).await.unwrap_err());
-    missing(test.store.agentable(test.tenant, "goal", test.goal).await.unwrap_err());
-    missing(test.store.run(test.tenant, claimed.run).await.unwrap_err());
+    missing(test.requests().user(user).await.unwrap_err());
+    missing(test.requests().agentable("goal", test.goal).await.unwrap_err());
+    missing(test.requests().run(claimed.run).await.unwrap_err());
     missing(test.try_post("again", None).await.unwrap_err());
     let end = RunTransition::Terminate {
         event: finished(RunStatus::Completed),
         ending: ending(&test, RunStatus::Completed),
     };
-    let zombie = test.store.commit(&claimed.fence, &test.step(&claimed, end)).await;
+    let zombie = test.runs().commit(&claimed.fence, &test.step(&claimed, end)).await;
     assert!(matches!(zombie, Err(Error::Fenced)), "{zombie:?}");
     assert_eq!(
         request(&test, Target::User(user)).await.erasure.id,
@@ -137,8 +137,8 @@ async fn erased_user_is_named_in_no_table() {
     let spent = test.sql("select concat_ws('|', day, cost, model_calls) from houston.erased_spending");
     assert_eq!(spent.trim(), "2026-11-22|1.0|2", "the costs stay, without a user");
     missing(
-        test.store
-            .request_erasure(test.tenant, Target::User(UserId(test.ids.next())), test.ids.next(), None)
+        test.requests()
+            .request_erasure(Target::User(UserId(test.ids.next())), test.ids.next(), None)
             .await
             .unwrap_err(),
     );
@@ -156,10 +156,10 @@ async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
     let user = user_of(&test, test.goal);
     let own = test
         .sql(&format!("select id from houston.agentables where user_id = '{}' and made_with_user", user.0));
-    let stranger = test.store.ensure_tenant(test.ids.next(), "stranger").await.unwrap();
+    let stranger = test.store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
     let target = Target::Agentable("goal", test.goal);
     for (tenant, target) in [(stranger, target), (test.tenant, Target::Agentable("task", test.goal))] {
-        let refused = test.store.request_erasure(tenant, target, test.ids.next(), None).await;
+        let refused = test.store.tenant(tenant).request_erasure(target, test.ids.next(), None).await;
         assert!(matches!(refused, Err(Error::NotFound { .. })), "{refused:?}");
     }
     request(&test, target).await;
@@ -210,7 +210,7 @@ async fn erasing_resumes_after_a_failure_in_any_batch() {
         ));
         let mut batches = 0;
         let died = loop {
-            match test.store.erase_some(1).await {
+            match test.runs().erase_some(1).await {
                 Ok(Swept::More) => batches += 1,
                 other => break other,
             }
@@ -241,7 +241,7 @@ async fn goal_with_100k_messages_is_erased_while_others_work() {
     request(&test, Target::Agentable("goal", test.goal)).await;
     let (mut batches, mut others) = (0, 0);
     loop {
-        let (swept, posted) = tokio::join!(test.store.erase_some(5_000), test.post_to(other, "and me"));
+        let (swept, posted) = tokio::join!(test.runs().erase_some(5_000), test.post_to(other, "and me"));
         assert!(matches!(posted, Ok(Created::New(_))), "{posted:?}");
         others += 1;
         match swept.unwrap() {
@@ -263,9 +263,9 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
         let user = user_of(&test, goal);
         test.post_to(goal, "first").await.unwrap();
         let claimed = test.claim_of(goal).await.unwrap();
-        let original = test.store.agentable(test.tenant, "goal", goal).await.unwrap();
+        let original = test.requests().agentable("goal", goal).await.unwrap();
         let options = ExportOptions { until: None, knowledge: true, max_bytes: 1 << 20 };
-        let conversation = test.store.conversation(test.tenant, &original, &options).await.unwrap();
+        let conversation = test.requests().conversation(&original, &options).await.unwrap();
         let copy = NewAgentable {
             id: test.ids.next(),
             user,
@@ -297,14 +297,14 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
         let (first, second) = tokio::join!(
             erase,
             posts,
-            test.store.commit(&claimed.fence, &step),
-            test.store.create_conversation(test.tenant, &new, &test.ids, None, &Value::Null),
+            test.runs().commit(&claimed.fence, &step),
+            test.requests().create_conversation(&new, &test.ids, None, &Value::Null),
         )
         .0;
         assert_eq!(first.erasure.id, second.erasure.id, "two requests at once are one");
         sweep(&test, 100).await;
         let id: ErasureId = first.erasure.id;
-        assert!(test.store.erasure(test.tenant, id).await.unwrap().completed_at.is_some());
+        assert!(test.requests().erasure(id).await.unwrap().completed_at.is_some());
         let table = |name: &str| {
             test.sql(&format!("select count(*) from houston.{name} where agentable_id = '{}'", goal.0))
         };

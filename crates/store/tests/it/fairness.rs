@@ -18,7 +18,7 @@ use crate::test_store::{TestStore, goal};
 
 /// `count` goals of the user of `of`, which is the first.
 pub(crate) async fn goals_of(test: &TestStore, of: AgentableId, count: usize) -> Vec<AgentableId> {
-    let user: UserId = test.store.agentable(test.tenant, "goal", of).await.unwrap().user;
+    let user: UserId = test.requests().agentable("goal", of).await.unwrap().user;
     let mut goals = vec![of];
     while goals.len() < count {
         let new = NewAgentable {
@@ -31,7 +31,7 @@ pub(crate) async fn goals_of(test: &TestStore, of: AgentableId, count: usize) ->
             tools: None,
             created_at: test.ids.clock().now(),
         };
-        test.store.create_agentable(test.tenant, &new, None, &Value::Null).await.unwrap();
+        test.requests().create_agentable(&new, None, &Value::Null).await.unwrap();
         goals.push(new.id);
     }
     goals
@@ -47,14 +47,14 @@ pub(crate) async fn post_to(test: &TestStore, goal: AgentableId, content: &str) 
         metadata: &metadata,
         double_texting: DoubleTexting::Enqueue,
     };
-    match test.store.post_message(test.tenant, goal, &post, None).await? {
+    match test.requests().post_message(goal, &post, None).await? {
         Created::New(posted) => Ok(posted),
         other => panic!("{other:?}"),
     }
 }
 
 async fn claim(test: &TestStore, goal: AgentableId) -> Option<ClaimedRun> {
-    test.store
+    test.runs()
         .claim_run(goal, test.worker, test.ids.next(), test.ids.next(), CrashPolicy::default())
         .await
         .unwrap()
@@ -63,14 +63,14 @@ async fn claim(test: &TestStore, goal: AgentableId) -> Option<ClaimedRun> {
 async fn end(test: &TestStore, claimed: &ClaimedRun) -> CommittedStep {
     let status = RunStatus::Failed;
     let then = RunTransition::Terminate { event: finished(status), ending: ending(test, status) };
-    match test.store.commit(&claimed.fence, &test.step(claimed, then)).await.unwrap() {
+    match test.runs().commit(&claimed.fence, &test.step(claimed, then)).await.unwrap() {
         Commit::Done(done) => done,
         Commit::AlreadyCommitted => panic!("already committed"),
     }
 }
 
 async fn due(test: &TestStore) -> Vec<AgentableId> {
-    let page = test.store.due(None, 500).await.unwrap();
+    let page = test.runs().due(None, 500).await.unwrap();
     page.due.into_iter().map(|due| due.agentable).collect()
 }
 
@@ -126,7 +126,7 @@ async fn longest_waiting_run_is_next_and_dead_workers_hold_no_slot() {
     for nth in &order[..2] {
         let token = test.ids.next();
         let claimed = test
-            .store
+            .runs()
             .claim_run(goals[*nth], dead, token, test.ids.next(), CrashPolicy::default())
             .await
             .unwrap();
@@ -135,7 +135,7 @@ async fn longest_waiting_run_is_next_and_dead_workers_hold_no_slot() {
     assert!(claim(&test, goals[5]).await.is_none(), "the limit of two is reached");
     test.sql(&format!("delete from houston.workers where id = '{}'", dead.0));
     let orphans: HashSet<_> =
-        test.store.orphans(10).await.unwrap().into_iter().map(|due| due.agentable).collect();
+        test.runs().orphans(10).await.unwrap().into_iter().map(|due| due.agentable).collect();
     assert_eq!(orphans, HashSet::from([goals[3], goals[1]]));
     let first = claim(&test, goals[3]).await.unwrap();
     assert_eq!(first.attempt, 2, "taken over");
@@ -159,7 +159,7 @@ async fn sweep_goes_from_user_to_user_page_by_page() {
     for goal in flooding.iter().chain(&others) {
         post_to(&test, *goal, "hello").await.unwrap();
     }
-    let first = test.store.due(None, 12).await.unwrap();
+    let first = test.runs().due(None, 12).await.unwrap();
     let ids: Vec<_> = first.due.iter().map(|due| due.agentable).collect();
     assert_eq!(ids.len(), 12);
     let flooding: HashSet<_> = flooding.iter().copied().collect();
@@ -170,7 +170,7 @@ async fn sweep_goes_from_user_to_user_page_by_page() {
         "every user comes once before any comes twice"
     );
     let mut seen: HashSet<_> = ids.into_iter().collect();
-    let next = test.store.due(first.next, 12).await.unwrap();
+    let next = test.runs().due(first.next, 12).await.unwrap();
     let ids: Vec<_> = next.due.iter().map(|due| due.agentable).collect();
     assert_eq!((ids.len(), next.next), (5, None));
     seen.extend(ids);
@@ -181,9 +181,9 @@ async fn sweep_goes_from_user_to_user_page_by_page() {
     let at = test.ids.clock().now() + chrono::TimeDelta::hours(1);
     let event = houston_domain::event::Event::HandedOver { iteration: 1 };
     let then = RunTransition::Retry { event, at, counts: true, ending: ending(&test, RunStatus::Retrying) };
-    test.store.commit(&run.fence, &test.step(&run, then)).await.unwrap();
+    test.runs().commit(&run.fence, &test.step(&run, then)).await.unwrap();
     assert!(!due(&test).await.contains(&one));
-    test.store.cancel_run(test.tenant, run.run).await.unwrap();
+    test.requests().cancel_run(run.run).await.unwrap();
     assert!(due(&test).await.contains(&one), "a cancelled run does not wait for its retry");
 }
 

@@ -33,7 +33,7 @@ impl Tools {
 
     /// Executes the calls of one step and commits it.
     async fn call_as(&self, owner: Owner, records: &[Record]) -> Vec<ToolResponse> {
-        let mut tx = self.test.store.begin_fenced(&self.claimed.fence).await.unwrap();
+        let mut tx = self.test.runs().begin_fenced(&self.claimed.fence).await.unwrap();
         let mut answers = Vec::new();
         for record in records {
             answers.push(tx.record(owner, self.test.ids.next(), record).await.unwrap());
@@ -154,7 +154,7 @@ async fn agent_cannot_reach_other_users_or_notes_of_other_goals() {
         learnt.text().trim_end_matches('.').rsplit(' ').next().unwrap().parse().unwrap();
 
     let other = goal(&tools.test.store, &tools.test.ids, tools.test.tenant).await;
-    let other = tools.test.store.agentable(tools.test.tenant, "goal", other).await.unwrap();
+    let other = tools.test.store.tenant(tools.test.tenant).agentable("goal", other).await.unwrap();
     let stranger = Owner { user: other.user, agentable: other.id, ..tools.owner() };
     let knowledge = |knowledge: KnowledgeAction| Record::Knowledge(knowledge);
     let (title, content) = (Some("stolen".to_owned()), None);
@@ -270,7 +270,7 @@ async fn run_context_is_shortened_and_says_there_is_more() {
         ..PromptLimits::default()
     };
     let store = &tools.test.store;
-    let context = store.run_context(tools.test.goal, tools.claimed.run, 10, &limits).await.unwrap();
+    let context = store.runs().run_context(tools.test.goal, tools.claimed.run, 10, &limits).await.unwrap();
     let user = context.user;
     assert_eq!(user.name, "Ann");
     let lists: Vec<_> = user
@@ -299,14 +299,15 @@ async fn run_context_is_shortened_and_says_there_is_more() {
 async fn concurrent_profile_writes_lose_nothing() {
     let tools = Tools::start().await;
     let (store, tenant, user) = (&tools.test.store, tools.claimed.tenant, tools.claimed.user);
-    let patch = store.change_profile(tenant, user, vec![(ProfileList::Interests, vec!["trains".into()])]);
+    let patch =
+        store.tenant(tenant).change_profile(user, vec![(ProfileList::Interests, vec!["trains".into()])]);
     let tool = tools.says(KnowledgeAction::UpdateProfile {
         list: ProfileList::Facts,
         change: ProfileChange::Add("lives in Graz".into()),
     });
     let (patched, _) = tokio::join!(patch, tool);
     patched.unwrap();
-    let (profile, at) = store.profile(tenant, user).await.unwrap();
+    let (profile, at) = store.tenant(tenant).profile(user).await.unwrap();
     assert_eq!((profile.interests.len(), profile.facts.len()), (1, 1));
     assert!(at.is_some());
     let unknown = ProfileChange::Remove("lives in Linz".into());
@@ -314,5 +315,5 @@ async fn concurrent_profile_writes_lose_nothing() {
         tools.call(KnowledgeAction::UpdateProfile { list: ProfileList::Facts, change: unknown }).await;
     assert!(failed(&answer).1.contains("read_profile"));
     let missing = houston_domain::id::UserId(Uuid::nil());
-    assert!(store.profile(tenant, missing).await.is_err());
+    assert!(store.tenant(tenant).profile(missing).await.is_err());
 }

@@ -10,7 +10,7 @@ use crate::test_store::TestStore;
 async fn suspected_workers(test: &TestStore, settled: Duration) -> Vec<WorkerId> {
     let end = Instant::now() + Duration::from_secs(120);
     loop {
-        let found: Result<Vec<_>> = test.store.suspected_workers(settled).await;
+        let found: Result<Vec<_>> = test.runs().suspected_workers(settled).await;
         match found {
             Ok(found) => return found.into_iter().map(|suspect| suspect.worker).collect(),
             Err(error) => assert!(error.is_transient() && Instant::now() < end, "{error}"),

@@ -34,7 +34,7 @@ async fn concurrent_posts_with_one_key_store_one_message() {
         }
     }
     assert_eq!((new, ids.len()), (1, 1));
-    assert_eq!(test.store.messages(test.tenant, test.goal, None, 100).await.unwrap().len(), 1);
+    assert_eq!(test.requests().messages(test.goal, None, 100).await.unwrap().len(), 1);
     let other = IdempotencyKey { key: "k", request_sha256: b"another" };
     assert_eq!(test.try_post("other", Some(other)).await.unwrap(), Created::KeyReused);
 }
@@ -43,17 +43,17 @@ async fn concurrent_posts_with_one_key_store_one_message() {
 async fn rows_of_another_tenant_are_not_found() {
     let test = TestStore::start().await;
     let posted = test.post("hello").await;
-    let stranger: TenantId = test.store.ensure_tenant(test.ids.next(), "stranger").await.unwrap();
+    let stranger: TenantId = test.store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
     let missing = |error: Error| assert!(matches!(error, Error::NotFound { .. }), "{error}");
-    missing(test.store.agentable(stranger, "goal", test.goal).await.unwrap_err());
-    missing(test.store.message(stranger, posted.id).await.unwrap_err());
-    missing(test.store.run(stranger, posted.run).await.unwrap_err());
-    missing(test.store.cancel_run(stranger, posted.run).await.unwrap_err());
-    missing(test.store.open_stream(stranger, "goal", test.goal, None, 1).await.unwrap_err());
-    assert!(test.store.messages(stranger, test.goal, None, 10).await.unwrap().is_empty());
-    assert!(test.store.history(stranger, test.goal, 0, 10).await.unwrap().is_empty());
+    missing(test.store.tenant(stranger).agentable("goal", test.goal).await.unwrap_err());
+    missing(test.store.tenant(stranger).message(posted.id).await.unwrap_err());
+    missing(test.store.tenant(stranger).run(posted.run).await.unwrap_err());
+    missing(test.store.tenant(stranger).cancel_run(posted.run).await.unwrap_err());
+    missing(test.store.tenant(stranger).open_stream("goal", test.goal, None, 1).await.unwrap_err());
+    assert!(test.store.tenant(stranger).messages(test.goal, None, 10).await.unwrap().is_empty());
+    assert!(test.store.tenant(stranger).history(test.goal, 0, 10).await.unwrap().is_empty());
     let missing_goal = AgentableId(test.ids.next());
-    missing(test.store.agentable(test.tenant, "goal", missing_goal).await.unwrap_err());
+    missing(test.requests().agentable("goal", missing_goal).await.unwrap_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,19 +66,20 @@ async fn a_run_is_claimed_once_and_reads_what_was_posted_before() {
     let claimed = test.claim().await.unwrap();
     assert_eq!((claimed.run, claimed.attempt), (first.run, 1));
     assert!(test.claim().await.is_none(), "its holder is alive");
-    let context = test.store.run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
+    let context =
+        test.runs().run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history[0].text(), "one\n\ntwo");
     assert_eq!(context.run_entries, 1);
-    let message = test.store.message(test.tenant, second.id).await.unwrap();
+    let message = test.requests().message(second.id).await.unwrap();
     assert_eq!(message.status, Some(MessageStatus::Processing));
     let other = goal(&test.store, &test.ids, test.tenant).await;
-    assert_eq!(test.store.due(None, 10).await.unwrap().due, vec![], "{other} has nothing to do");
+    assert_eq!(test.runs().due(None, 10).await.unwrap().due, vec![], "{other} has nothing to do");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_application_posts_from_sql_in_its_own_transaction() {
     let test = TestStore::start().await;
-    let mut notifications = test.store.listen().await.unwrap();
+    let mut notifications = test.runs().listen().await.unwrap();
     let goal = test.goal.0;
     let post = format!("select houston.post_message('{goal}', 'from sql', 'key 1')");
     test.sql(&format!("begin; {post}; rollback"));

@@ -52,7 +52,7 @@ async fn walk(test: &TestStore, claimed: &ClaimedRun, kind: u64) -> bool {
         then,
         RunTransition::Release { .. } | RunTransition::Terminate { .. } | RunTransition::Complete { .. }
     );
-    match test.store.commit(&claimed.fence, &test.step(claimed, then)).await.unwrap() {
+    match test.runs().commit(&claimed.fence, &test.step(claimed, then)).await.unwrap() {
         Commit::Done(done) => !leaves || done.continued,
         Commit::AlreadyCommitted => panic!("already committed"),
     }
@@ -88,12 +88,12 @@ async fn messages_are_read_once_in_order_and_in_bounded_batches() {
             match &held {
                 Some(claimed) if walk(&test, claimed, 7).await => {}
                 Some(_) => held = None,
-                None if test.store.due(None, 10).await.unwrap().due.is_empty() => break,
+                None if test.runs().due(None, 10).await.unwrap().due.is_empty() => break,
                 None => held = test.claim().await,
             }
         }
         assert!(held.is_none() && test.claim().await.is_none(), "seed {seed}: no run is open");
-        let entries = test.store.history(test.tenant, test.goal, 0, 10_000).await.unwrap();
+        let entries = test.requests().history(test.goal, 0, 10_000).await.unwrap();
         let mut read = Vec::new();
         for stored in entries.iter().filter(|stored| stored.entry.role == Role::User) {
             let texts: Vec<String> = texts(&stored.entry);
@@ -106,7 +106,7 @@ async fn messages_are_read_once_in_order_and_in_bounded_batches() {
             test.sql("select sum(unread) || ' ' || count(*) filter (where wake) from houston.run_locks");
         assert_eq!(unread.trim(), "0 0", "seed {seed}: unread, awake");
         for id in ids {
-            let message = test.store.message(test.tenant, id).await.unwrap();
+            let message = test.requests().message(id).await.unwrap();
             assert_eq!(message.status, Some(MessageStatus::Answered), "seed {seed}: {message:?}");
             let run = message.message.run_id.unwrap();
             assert!(
@@ -131,13 +131,13 @@ async fn cancelled_run_takes_all_messages_posted_before_it() {
     // The run ends at a limit: unread messages wait for the next run.
     assert!(!walk(&test, &first, 4).await);
     let run = test.claim().await.unwrap();
-    test.store.cancel_run(test.tenant, run.run).await.unwrap();
+    test.requests().cancel_run(run.run).await.unwrap();
     let after = test.post("after").await;
     let status = RunStatus::Cancelled;
     let then = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
-    test.store.commit(&run.fence, &test.step(&run, then)).await.unwrap();
+    test.runs().commit(&run.fence, &test.step(&run, then)).await.unwrap();
     let last = test.claim().await.unwrap();
-    let status = async |id| test.store.message(test.tenant, id).await.unwrap();
+    let status = async |id| test.requests().message(id).await.unwrap();
     for (nth, posted) in before.iter().enumerate() {
         let expected = if nth < 4 { MessageStatus::Answered } else { MessageStatus::Failed };
         assert_eq!(status(posted.id).await.status, Some(expected), "message {nth}");

@@ -17,18 +17,18 @@ use crate::test_store::TestStore;
 async fn session(test: &TestStore, summary: &str, conversation: &str) -> SessionId {
     exchange(test, conversation).await;
     let id = test.ids.next();
-    let closed = test.store.close_session(test.goal, CompletionReason::Reset, id).await.unwrap();
+    let closed = test.runs().close_session(test.goal, CompletionReason::Reset, id).await.unwrap();
     assert_eq!(closed, CloseOutcome::Closed(id));
     let new =
         NewSummary { summary: Some(summary), call: None, message_count: 2, token_count: 9, conversation };
-    assert!(test.store.write_summary(id, &new).await.unwrap());
+    assert!(test.runs().write_summary(id, &new).await.unwrap());
     id
 }
 
 async fn ask(test: &TestStore, claimed: &ClaimedRun, query: HistoryQuery) -> ToolResponse {
     let ClaimedRun { tenant, user, run, fence, .. } = claimed;
     let owner = Owner { tenant: *tenant, user: *user, agentable: fence.agentable, run: *run };
-    let mut tx = test.store.begin_fenced(fence).await.unwrap();
+    let mut tx = test.runs().begin_fenced(fence).await.unwrap();
     let answer = tx.record(owner, test.ids.next(), &Record::SessionHistory(query)).await.unwrap();
     tx.commit(&test.step(claimed, RunTransition::Continue { read: false, event: None })).await.unwrap();
     answer
@@ -167,7 +167,7 @@ async fn session_is_read_in_pages_only_by_its_agentable() {
     }
     two_hours_pass(&test);
     let id: SessionId = test.ids.next();
-    assert!(test.store.close_quiet(test.goal, id).await.unwrap());
+    assert!(test.runs().close_quiet(test.goal, id).await.unwrap());
     test.post("what did I ask?").await;
     let claimed = test.claim().await.unwrap();
     let first = ask(&test, &claimed, HistoryQuery::Read { session: id, after: 0 }).await;

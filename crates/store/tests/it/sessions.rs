@@ -37,24 +37,24 @@ pub(crate) fn two_hours_pass(test: &TestStore) {
 pub(crate) async fn exchange(test: &TestStore, text: &str) -> ClaimedRun {
     test.post(text).await;
     let claimed = test.claim().await.unwrap();
-    test.store.commit(&claimed.fence, &answer(test, &claimed, &format!("about {text}"))).await.unwrap();
+    test.runs().commit(&claimed.fence, &answer(test, &claimed, &format!("about {text}"))).await.unwrap();
     claimed
 }
 
 pub(crate) async fn sessions(test: &TestStore) -> Vec<Session> {
-    test.store.sessions(test.tenant, test.goal, None, 1000).await.unwrap()
+    test.requests().sessions(test.goal, None, 1000).await.unwrap()
 }
 
 /// The texts of the history that the run of `claimed` starts from.
 async fn seen(test: &TestStore, claimed: &ClaimedRun) -> Vec<String> {
     let limits = PromptLimits::default();
-    let context = test.store.run_context(test.goal, claimed.run, 10, &limits).await.unwrap();
+    let context = test.runs().run_context(test.goal, claimed.run, 10, &limits).await.unwrap();
     context.history.iter().map(houston_domain::history::Entry::text).collect()
 }
 
 /// The numbers of the closed sessions in the event stream, in its order.
 async fn reported(test: &TestStore) -> Vec<i64> {
-    let events = test.store.events_after(test.goal, 0, 100_000).await.unwrap();
+    let events = test.requests().events_after(test.goal, 0, 100_000).await.unwrap();
     assert!(events.iter().zip(1..).all(|(event, seq)| event.seq == seq), "the stream has a gap");
     let number = |event: &Event| match event {
         Event::SessionArchived { number, .. } => Some(*number),
@@ -78,13 +78,13 @@ async fn message_after_quiet_time_opens_session_and_reports_the_last() {
     assert_eq!(session.summary, "The user wrote: Tokyo / Kyoto", "the extract, until a summary is written");
     assert!(session.started_at < session.completed_at);
     assert_eq!(reported(&test).await, [1], "inside the run: between two runs a stream sends nothing");
-    let events = test.store.events_after(test.goal, claimed.event.seq, 10).await.unwrap();
+    let events = test.requests().events_after(test.goal, claimed.event.seq, 10).await.unwrap();
     assert!(matches!(&events[..], [one] if one.run_id == claimed.run));
     // The rest of the run stays in the session.
-    test.store.commit(&claimed.fence, &answer(&test, &claimed, "yes")).await.unwrap();
+    test.runs().commit(&claimed.fence, &answer(&test, &claimed, "yes")).await.unwrap();
     exchange(&test, "Nara").await;
     assert_eq!((sessions(&test).await.len(), reported(&test).await), (1, vec![1]));
-    let entries = test.store.session_history(test.tenant, session, 1, 10).await.unwrap();
+    let entries = test.requests().session_history(session, 1, 10).await.unwrap();
     assert_eq!(entries.iter().map(|entry| entry.position).collect::<Vec<_>>(), [2, 3, 4]);
 }
 
@@ -104,25 +104,25 @@ async fn waiting_for_a_worker_is_not_quiet_time() {
 async fn sweep_closes_quiet_sessions_without_open_runs() {
     let test = archiving().await;
     exchange(&test, "Tokyo").await;
-    assert!(test.store.sessions_due(10).await.unwrap().is_empty(), "not yet");
+    assert!(test.runs().sessions_due(10).await.unwrap().is_empty(), "not yet");
     assert!(
-        !test.store.close_quiet(test.goal, test.ids.next()).await.unwrap(),
+        !test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap(),
         "nor for who asks all the same"
     );
     two_hours_pass(&test);
-    assert_eq!(test.store.sessions_due(10).await.unwrap(), [test.goal]);
+    assert_eq!(test.runs().sessions_due(10).await.unwrap(), [test.goal]);
     test.post("Kyoto").await;
-    assert!(!test.store.close_quiet(test.goal, test.ids.next()).await.unwrap(), "a run is open");
-    assert!(test.store.sessions_due(10).await.unwrap().is_empty(), "looked at again in an hour");
+    assert!(!test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap(), "a run is open");
+    assert!(test.runs().sessions_due(10).await.unwrap().is_empty(), "looked at again in an hour");
     let claimed = test.claim().await.unwrap();
     assert_eq!(sessions(&test).await.len(), 1, "that message came after the quiet");
     two_hours_pass(&test);
-    assert!(!test.store.close_quiet(test.goal, test.ids.next()).await.unwrap(), "a run is held");
-    test.store.commit(&claimed.fence, &answer(&test, &claimed, "yes")).await.unwrap();
+    assert!(!test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap(), "a run is held");
+    test.runs().commit(&claimed.fence, &answer(&test, &claimed, "yes")).await.unwrap();
     two_hours_pass(&test);
-    assert!(test.store.close_quiet(test.goal, test.ids.next()).await.unwrap());
-    assert!(!test.store.close_quiet(test.goal, test.ids.next()).await.unwrap(), "once");
-    assert!(test.store.sessions_due(10).await.unwrap().is_empty(), "no session is open: nothing is due");
+    assert!(test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap());
+    assert!(!test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap(), "once");
+    assert!(test.runs().sessions_due(10).await.unwrap().is_empty(), "no session is open: nothing is due");
     assert_eq!(sessions(&test).await.len(), 2);
     assert_eq!(reported(&test).await, [1]);
     exchange(&test, "Osaka").await;
@@ -139,10 +139,10 @@ async fn one_of_fifty_concurrent_closes_succeeds() {
             let (store, session): (_, SessionId) = (&test.store, test.ids.next());
             async move {
                 if nth % 2 == 0 {
-                    store.close_quiet(test.goal, session).await.unwrap()
+                    store.runs().close_quiet(test.goal, session).await.unwrap()
                 } else {
                     let reason = CompletionReason::FeedGenerationComplete;
-                    store.close_session(test.goal, reason, session).await.unwrap()
+                    store.runs().close_session(test.goal, reason, session).await.unwrap()
                         == CloseOutcome::Closed(session)
                 }
             }
@@ -157,21 +157,21 @@ async fn close_during_a_run_is_deferred_until_the_next() {
     let test = archiving().await;
     let close = async || {
         let reason = CompletionReason::FeedGenerationComplete;
-        test.store.close_session(test.goal, reason, test.ids.next()).await.unwrap()
+        test.runs().close_session(test.goal, reason, test.ids.next()).await.unwrap()
     };
     assert_eq!(close().await, CloseOutcome::Nothing);
     test.post("the feed, please").await;
     let claimed = test.claim().await.unwrap();
     assert_eq!(close().await, CloseOutcome::Deferred);
     assert!(sessions(&test).await.is_empty());
-    test.store.commit(&claimed.fence, &answer(&test, &claimed, "there it is")).await.unwrap();
+    test.runs().commit(&claimed.fence, &answer(&test, &claimed, "there it is")).await.unwrap();
     // The next message was posted at once and is not part of that session.
     test.post("thanks").await;
     let next = test.claim().await.unwrap();
     assert_eq!(seen(&test, &next).await, ["thanks"]);
     let [session] = &sessions(&test).await[..] else { panic!("one session") };
     assert_eq!((session.reason, session.positions), (CompletionReason::FeedGenerationComplete, (1, 2)));
-    test.store.commit(&next.fence, &answer(&test, &next, "welcome")).await.unwrap();
+    test.runs().commit(&next.fence, &answer(&test, &next, "welcome")).await.unwrap();
     // A run that is queued but not claimed does not prevent closing: its message begins the next session.
     test.post("and now?").await;
     assert!(matches!(close().await, CloseOutcome::Closed(_)));
@@ -186,10 +186,14 @@ async fn deferred_close_without_a_next_message_is_done_by_the_sweep() {
     test.post("the feed, please").await;
     let claimed = test.claim().await.unwrap();
     let (reason, session) = (CompletionReason::Reset, test.ids.next());
-    assert_eq!(test.store.close_session(test.goal, reason, session).await.unwrap(), CloseOutcome::Deferred);
-    assert_eq!(test.store.sessions_due(10).await.unwrap(), [test.goal], "soon, regardless of the quiet time");
-    test.store.commit(&claimed.fence, &answer(&test, &claimed, "there it is")).await.unwrap();
-    assert!(test.store.close_quiet(test.goal, session).await.unwrap());
+    assert_eq!(test.runs().close_session(test.goal, reason, session).await.unwrap(), CloseOutcome::Deferred);
+    assert_eq!(
+        test.runs().sessions_due(10).await.unwrap(),
+        [test.goal],
+        "soon, regardless of the quiet time"
+    );
+    test.runs().commit(&claimed.fence, &answer(&test, &claimed, "there it is")).await.unwrap();
+    assert!(test.runs().close_quiet(test.goal, session).await.unwrap());
     assert_eq!(sessions(&test).await[0].reason, CompletionReason::Reset);
 }
 
@@ -199,11 +203,11 @@ async fn only_a_reset_closes_sessions_of_kinds_that_keep_them() {
     exchange(&test, "Tokyo").await;
     two_hours_pass(&test);
     test.store = test.store.clone().with_archiving(Archiving::default());
-    assert!(!test.store.close_quiet(test.goal, test.ids.next()).await.unwrap());
-    let close = async |reason| test.store.close_session(test.goal, reason, test.ids.next()).await;
+    assert!(!test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap());
+    let close = async |reason| test.runs().close_session(test.goal, reason, test.ids.next()).await;
     assert_eq!(close(CompletionReason::SessionTimeout).await.unwrap(), CloseOutcome::Nothing);
     exchange(&test, "Kyoto").await;
-    assert!(sessions(&test).await.is_empty() && test.store.sessions_due(10).await.unwrap().is_empty());
+    assert!(sessions(&test).await.is_empty() && test.runs().sessions_due(10).await.unwrap().is_empty());
     assert!(matches!(close(CompletionReason::Reset).await, Ok(CloseOutcome::Closed(_))));
 }
 
@@ -221,25 +225,25 @@ async fn message_racing_with_a_session_close_is_read_once() {
             test.claim().await.unwrap()
         };
         let (by_sweep, claimed, by_wish) = tokio::join!(
-            test.store.close_quiet(test.goal, session),
+            test.runs().close_quiet(test.goal, session),
             claim,
-            test.store.close_session(test.goal, CompletionReason::SessionTimeout, other),
+            test.runs().close_session(test.goal, CompletionReason::SessionTimeout, other),
         );
         by_sweep.unwrap();
         by_wish.unwrap();
         assert_eq!(seen(&test, &claimed).await, [text.as_str()], "it begins the new session");
         assert_eq!(sessions(&test).await.len(), round + 1);
-        test.store.commit(&claimed.fence, &answer(&test, &claimed, "yes")).await.unwrap();
+        test.runs().commit(&claimed.fence, &answer(&test, &claimed, "yes")).await.unwrap();
         // A close requested during the run is due now; a sweep during the run has postponed it by seconds.
         test.sql("update houston.session_states set look_at = now() where close_reason is not null");
-        test.store.close_quiet(test.goal, test.ids.next()).await.unwrap();
+        test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap();
         let count = sessions(&test).await.len();
         assert!((round + 1..=round + 2).contains(&count));
         if count > round + 1 {
             return_to(&test, round + 1);
         }
     }
-    let all = test.store.history(test.tenant, test.goal, 0, 1000).await.unwrap();
+    let all = test.requests().history(test.goal, 0, 1000).await.unwrap();
     let texts: Vec<String> = all.iter().map(|entry| entry.entry.text()).collect();
     let distinct: BTreeSet<&String> = texts.iter().filter(|text| text.starts_with("meanwhile")).collect();
     assert_eq!(distinct.len(), 40);
@@ -261,9 +265,9 @@ async fn summary_is_written_once_even_if_its_writer_dies() {
     let test = archiving().await;
     exchange(&test, "Tokyo").await;
     two_hours_pass(&test);
-    assert!(test.store.close_quiet(test.goal, test.ids.next()).await.unwrap());
+    assert!(test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap());
     let take = async |seconds| {
-        test.store.take_pending_summaries(std::time::Duration::from_secs(seconds), 10).await.unwrap()
+        test.runs().take_pending_summaries(std::time::Duration::from_secs(seconds), 10).await.unwrap()
     };
     let taken = take(600).await;
     assert_eq!((taken.len(), taken[0].attempts, taken[0].positions), (1, 1, (1, 2)));
@@ -271,7 +275,7 @@ async fn summary_is_written_once_even_if_its_writer_dies() {
     // The writer dies: its lease expires.
     test.sql("update houston.sessions set summary_due_at = now()");
     assert_eq!(take(600).await[0].attempts, 2);
-    test.store.return_pending_summaries(&[taken[0].session]).await.unwrap();
+    test.runs().return_pending_summaries(&[taken[0].session]).await.unwrap();
     assert_eq!(take(600).await[0].attempts, 2, "giving back is no attempt");
     let new = |text| NewSummary {
         summary: Some(text),
@@ -280,19 +284,19 @@ async fn summary_is_written_once_even_if_its_writer_dies() {
         token_count: 20,
         conversation: "Tokyo",
     };
-    assert!(test.store.write_summary(taken[0].session, &new("A journey.")).await.unwrap());
+    assert!(test.runs().write_summary(taken[0].session, &new("A journey.")).await.unwrap());
     assert!(
-        !test.store.write_summary(taken[0].session, &new("Late.")).await.unwrap(),
+        !test.runs().write_summary(taken[0].session, &new("Late.")).await.unwrap(),
         "the first summary stays"
     );
-    test.store.return_pending_summaries(&[taken[0].session]).await.unwrap();
+    test.runs().return_pending_summaries(&[taken[0].session]).await.unwrap();
     assert!(take(600).await.is_empty());
-    let session = test.store.session(test.tenant, taken[0].session).await.unwrap();
+    let session = test.requests().session(taken[0].session).await.unwrap();
     assert_eq!((session.summary.as_str(), session.by_model, session.pending), ("A journey.", true, false));
     assert_eq!((session.message_count, session.token_count), (Some(2), Some(20)));
-    let other = test.store.ensure_tenant(test.ids.next(), "other").await.unwrap();
-    assert!(matches!(test.store.session(other, session.id).await, Err(Error::NotFound { .. })));
-    assert!(test.store.sessions(other, test.goal, None, 10).await.unwrap().is_empty());
+    let other = test.store.operator().ensure_tenant(test.ids.next(), "other").await.unwrap();
+    assert!(matches!(test.store.tenant(other).session(session.id).await, Err(Error::NotFound { .. })));
+    assert!(test.store.tenant(other).sessions(test.goal, None, 10).await.unwrap().is_empty());
 }
 
 /// An action on an agentable.
@@ -332,15 +336,15 @@ async fn walk(test: &TestStore, actions: &[Action]) {
             Action::Finish => {
                 if let Some((claimed, _)) = driven.take() {
                     let step = answer(test, &claimed, "yes");
-                    let done = crate::step::done(test.store.commit(&claimed.fence, &step).await.unwrap());
+                    let done = crate::step::done(test.runs().commit(&claimed.fence, &step).await.unwrap());
                     driven = done.continued.then(|| (claimed, positions(test).0));
                 }
             }
             Action::Quiet => two_hours_pass(test),
-            Action::Sweep => drop(test.store.close_quiet(test.goal, test.ids.next()).await.unwrap()),
+            Action::Sweep => drop(test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap()),
             Action::Close => {
                 let reason = CompletionReason::FeedGenerationComplete;
-                test.store.close_session(test.goal, reason, test.ids.next()).await.unwrap();
+                test.runs().close_session(test.goal, reason, test.ids.next()).await.unwrap();
             }
             Action::Claim => {}
         }

@@ -57,22 +57,22 @@ async fn step_sent_twice_is_committed_once() {
     let posted = test.post("hi").await;
     let claimed = test.claim().await.unwrap();
     let step = answer(&test, &claimed, "hello");
-    let first = done(test.store.commit(&claimed.fence, &step).await.unwrap());
+    let first = done(test.runs().commit(&claimed.fence, &step).await.unwrap());
     assert_eq!(first.events.len(), 2);
     assert_eq!(
         first.events,
-        test.store.events_after(test.goal, 3, 10).await.unwrap(),
+        test.requests().events_after(test.goal, 3, 10).await.unwrap(),
         "the returned events are the stored ones"
     );
     // The response to the first try was lost. The run is released, and the second try still finds it committed.
-    assert_eq!(test.store.commit(&claimed.fence, &step).await.unwrap(), Commit::AlreadyCommitted);
-    assert!(test.store.was_committed(&claimed.fence, step.write).await.unwrap());
-    let message = test.store.message(test.tenant, posted.id).await.unwrap();
+    assert_eq!(test.runs().commit(&claimed.fence, &step).await.unwrap(), Commit::AlreadyCommitted);
+    assert!(test.runs().was_committed(&claimed.fence, step.write).await.unwrap());
+    let message = test.requests().message(posted.id).await.unwrap();
     assert_eq!(message.status, Some(MessageStatus::Answered));
-    assert_eq!(test.store.messages(test.tenant, test.goal, None, 10).await.unwrap().len(), 2);
+    assert_eq!(test.requests().messages(test.goal, None, 10).await.unwrap().len(), 2);
     // Any other step under the old fence is refused.
     let late = answer(&test, &claimed, "again");
-    assert!(matches!(test.store.commit(&claimed.fence, &late).await, Err(Error::Fenced)));
+    assert!(matches!(test.runs().commit(&claimed.fence, &late).await, Err(Error::Fenced)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,17 +82,17 @@ async fn message_posted_before_the_end_continues_the_run() {
     let claimed = test.claim().await.unwrap();
     let late = test.post("two").await;
     assert_eq!(late.run, claimed.run);
-    let first = done(test.store.commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap());
+    let first = done(test.runs().commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap());
     assert!(first.continued);
     assert_eq!(first.read.iter().map(|read| read.text.as_str()).collect::<Vec<_>>(), ["two"]);
     assert!(matches!(first.events.last().unwrap().event, Event::StepFinished { .. }));
     let mut second = answer(&test, &claimed, "2");
     second.messages[0].id = test.ids.next();
     second.events[0] = Event::MessageSent { message_id: second.messages[0].id };
-    assert!(!done(test.store.commit(&claimed.fence, &second).await.unwrap()).continued);
+    assert!(!done(test.runs().commit(&claimed.fence, &second).await.unwrap()).continued);
     let roles: Vec<&str> = test
-        .store
-        .history(test.tenant, test.goal, 0, 10)
+        .requests()
+        .history(test.goal, 0, 10)
         .await
         .unwrap()
         .iter()
@@ -110,23 +110,23 @@ async fn failed_run_leaves_unread_messages_cancelled_run_takes_them() {
     let unread = test.post("two").await;
     let status = RunStatus::Failed;
     let end = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
-    let failed = done(test.store.commit(&claimed.fence, &test.step(&claimed, end)).await.unwrap());
+    let failed = done(test.runs().commit(&claimed.fence, &test.step(&claimed, end)).await.unwrap());
     assert!(failed.opened);
     assert!(matches!(failed.events.last().unwrap().event, Event::RunQueued {}));
     let next = test.claim().await.unwrap();
     assert_ne!(next.run, claimed.run);
-    assert_eq!(test.store.message(test.tenant, unread.id).await.unwrap().message.run_id, Some(next.run));
+    assert_eq!(test.requests().message(unread.id).await.unwrap().message.run_id, Some(next.run));
 
     let third = test.post("three").await;
-    test.store.cancel_run(test.tenant, next.run).await.unwrap().unwrap();
+    test.requests().cancel_run(next.run).await.unwrap().unwrap();
     let fourth = test.post("four").await;
     let status = RunStatus::Cancelled;
     let end = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
-    let cancelled = done(test.store.commit(&next.fence, &test.step(&next, end)).await.unwrap());
+    let cancelled = done(test.runs().commit(&next.fence, &test.step(&next, end)).await.unwrap());
     assert!(cancelled.opened, "a message posted after the cancel opens the next run");
     let last = test.claim().await.unwrap();
-    assert_eq!(test.store.message(test.tenant, third.id).await.unwrap().status, Some(MessageStatus::Failed));
-    let fourth = test.store.message(test.tenant, fourth.id).await.unwrap();
+    assert_eq!(test.requests().message(third.id).await.unwrap().status, Some(MessageStatus::Failed));
+    let fourth = test.requests().message(fourth.id).await.unwrap();
     assert_eq!((fourth.status, fourth.message.run_id), (Some(MessageStatus::Processing), Some(last.run)));
 }
 
@@ -150,28 +150,29 @@ async fn message_posted_after_cancel_is_left_to_the_next_run() {
     for then in steps() {
         test.post("one").await;
         let claimed = test.claim().await.unwrap();
-        test.store.cancel_run(test.tenant, claimed.run).await.unwrap().unwrap();
+        test.requests().cancel_run(claimed.run).await.unwrap().unwrap();
         let later = test.post("later").await;
         let over = matches!(then, RunTransition::Complete { .. });
-        let mut last = done(test.store.commit(&claimed.fence, &test.step(&claimed, then)).await.unwrap());
+        let mut last = done(test.runs().commit(&claimed.fence, &test.step(&claimed, then)).await.unwrap());
         assert!(last.read.is_empty() && !last.continued && last.cancel_seq.is_some());
         if !over {
             let step = test.step(&claimed, end(RunStatus::Cancelled));
-            last = done(test.store.commit(&claimed.fence, &step).await.unwrap());
+            last = done(test.runs().commit(&claimed.fence, &step).await.unwrap());
         }
         assert!(last.opened, "the message opens the next run");
         answered_by_the_next_run(&test, claimed.run, later.id).await;
     }
     // Before a worker claims the run.
     let first = test.post("one").await;
-    test.store.cancel_run(test.tenant, first.run).await.unwrap().unwrap();
+    test.requests().cancel_run(first.run).await.unwrap().unwrap();
     let later = test.post("later").await;
     let claimed = test.claim().await.unwrap();
-    let context = test.store.run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
+    let context =
+        test.runs().run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history.last().unwrap().text(), "one");
     let step = test.step(&claimed, end(RunStatus::Cancelled));
-    assert!(done(test.store.commit(&claimed.fence, &step).await.unwrap()).opened);
-    let status = test.store.message(test.tenant, first.id).await.unwrap().status;
+    assert!(done(test.runs().commit(&claimed.fence, &step).await.unwrap()).opened);
+    let status = test.requests().message(first.id).await.unwrap().status;
     assert_eq!(status, Some(MessageStatus::Failed));
     answered_by_the_next_run(&test, claimed.run, later.id).await;
 }
@@ -180,13 +181,13 @@ async fn message_posted_after_cancel_is_left_to_the_next_run() {
 async fn answered_by_the_next_run(test: &TestStore, cancelled: RunId, message: MessageId) {
     let next = test.claim().await.unwrap();
     assert_ne!(next.run, cancelled);
-    let message = test.store.message(test.tenant, message).await.unwrap();
+    let message = test.requests().message(message).await.unwrap();
     assert_eq!((message.status, message.message.run_id), (Some(MessageStatus::Processing), Some(next.run)));
-    let context = test.store.run_context(test.goal, next.run, 10, &PromptLimits::default()).await.unwrap();
+    let context = test.runs().run_context(test.goal, next.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history.last().unwrap().text(), "later");
     let status = RunStatus::Failed;
     let end = RunTransition::Terminate { event: finished(status), ending: ending(test, status) };
-    assert!(!done(test.store.commit(&next.fence, &test.step(&next, end)).await.unwrap()).opened);
+    assert!(!done(test.runs().commit(&next.fence, &test.step(&next, end)).await.unwrap()).opened);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,14 +197,15 @@ async fn records_are_committed_with_their_step_or_not_at_all() {
     let claimed = test.claim().await.unwrap();
     let owner = Owner { tenant: test.tenant, user: claimed.user, agentable: test.goal, run: claimed.run };
     let note = Record::CreateNote { title: "milk".into(), content: "buy it".into() };
-    let mut abandoned = test.store.begin_fenced(&claimed.fence).await.unwrap();
+    let mut abandoned = test.runs().begin_fenced(&claimed.fence).await.unwrap();
     abandoned.record(owner, test.ids.next(), &note).await.unwrap();
     drop(abandoned);
-    let mut tx = test.store.begin_fenced(&claimed.fence).await.unwrap();
+    let mut tx = test.runs().begin_fenced(&claimed.fence).await.unwrap();
     assert!(tx.record(owner, test.ids.next(), &note).await.unwrap().is_success());
     let step = test.step(&claimed, RunTransition::Continue { read: true, event: None });
     done(tx.commit(&step).await.unwrap());
-    let context = test.store.run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
+    let context =
+        test.runs().run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.notes.len(), 1);
 }
 

@@ -43,7 +43,7 @@ async fn create(test: &TestStore, claimed: &ClaimedRun) -> houston_store::Result
         instructions: "Find hotels.".into(),
         tools: vec!["create_note".into()],
     };
-    let mut tx = test.store.begin_fenced(&claimed.fence).await?;
+    let mut tx = test.runs().begin_fenced(&claimed.fence).await?;
     let response = tx.create_task(owner(claimed), &task, &MANY).await?;
     tx.commit(&test.step(claimed, RunTransition::Continue { read: false, event: None })).await?;
     Ok(response.is_success().then_some(task))
@@ -51,17 +51,17 @@ async fn create(test: &TestStore, claimed: &ClaimedRun) -> houston_store::Result
 
 async fn claim(test: &TestStore, agentable: AgentableId) -> Option<ClaimedRun> {
     let (token, message) = (test.ids.next(), test.ids.next());
-    test.store.claim_run(agentable, test.worker, token, message, CrashPolicy::default()).await.unwrap()
+    test.runs().claim_run(agentable, test.worker, token, message, CrashPolicy::default()).await.unwrap()
 }
 
 async fn end(test: &TestStore, claimed: &ClaimedRun, status: RunStatus) -> houston_store::Result<()> {
     let then = RunTransition::Terminate { event: finished(status), ending: ending(test, status) };
-    test.store.commit(&claimed.fence, &test.step(claimed, then)).await.map(drop)
+    test.runs().commit(&claimed.fence, &test.step(claimed, then)).await.map(drop)
 }
 
 async fn history(test: &TestStore) -> String {
     let run: RunId = test.ids.next();
-    let context = test.store.run_context(test.goal, run, 10, &PromptLimits::default()).await.unwrap();
+    let context = test.runs().run_context(test.goal, run, 10, &PromptLimits::default()).await.unwrap();
     context.history.iter().map(Entry::text).collect::<Vec<_>>().join("\n")
 }
 
@@ -93,15 +93,15 @@ async fn task_inherits_its_origin_but_no_mode() {
     test.sql("update houston.runs set mode = 'agent_check_in'");
     let claimed = test.claim().await.unwrap();
     let task = create(&test, &claimed).await.unwrap().unwrap();
-    let context = test.store.run_context(task.id, task.run, 10, &PromptLimits::default()).await.unwrap();
+    let context = test.runs().run_context(task.id, task.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.setting.mode, None);
     assert_eq!(context.setting.tools, Some(vec!["create_note".to_owned()]));
     assert_eq!(context.setting.parent.unwrap().title, "Tokyo");
-    let own = test.store.run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
+    let own = test.runs().run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(own.setting.mode, Some(Mode::AgentCheckIn));
     let origin = format!("select origin_type from houston.runs where id = '{}'", task.run.0);
     assert_eq!(test.sql(&origin).trim(), "agent_check_in");
-    let message = test.store.message(test.tenant, task.message).await.unwrap().message;
+    let message = test.requests().message(task.message).await.unwrap().message;
     assert_eq!(
         (message.content.as_str(), &message.metadata["origin_type"]),
         ("Find hotels.", &"agent_check_in".into())
@@ -133,7 +133,7 @@ async fn commit_text_and_call(test: &TestStore, working: &ClaimedRun, text: &str
     let answer = Block::ToolResult { tool_use_id: "a".into(), content: "none".into(), is_error: false };
     step.entries.push(Entry::assistant(vec![Block::text(text), call]));
     step.entries.push(Entry::user(vec![answer]));
-    test.store.commit(&working.fence, &step).await.unwrap();
+    test.runs().commit(&working.fence, &step).await.unwrap();
 }
 
 /// Regression: every limit was reported as `status="completed"`, without a reason, and with a result only if that was
@@ -167,7 +167,7 @@ async fn report_of_a_cut_off_task_has_reason_and_last_text() {
             ..ending(&test, status)
         };
         let step = test.step(&working, RunTransition::Terminate { event: finished(status), ending });
-        test.store.commit(&working.fence, &step).await.unwrap();
+        test.runs().commit(&working.fence, &step).await.unwrap();
         let report = test.sql(&format!(
             "select content from houston.messages where metadata ->> 'task_id' = '{}'",
             task.id.public_id("task")
@@ -181,12 +181,12 @@ async fn report_of_a_cut_off_task_has_reason_and_last_text() {
             }
             None => assert!(!report.contains("<result"), "{report}"),
         }
-        let events = test.store.events_after(test.goal, 0, 100).await.unwrap();
+        let events = test.requests().events_after(test.goal, 0, 100).await.unwrap();
         let reason = events.into_iter().find_map(|committed| match committed.event {
             Event::TaskEnded { task_run_id, reason, .. } if task_run_id == task.run => reason,
             _ => None,
         });
-        let run = test.store.run(test.tenant, task.run).await.unwrap();
+        let run = test.requests().run(task.run).await.unwrap();
         assert!(run.stop_reason.is_some() && reason == run.stop_reason, "{reason:?}");
     }
 }
@@ -201,14 +201,14 @@ async fn archived_agentable_sets_no_check_in() {
     let (earliest, latest) = ("00:00".parse().unwrap(), "23:59".parse().unwrap());
     let limits = CheckInLimits { max_pending: 3, min_delay_s: 1, max_delay_s: 86_400 * 7, earliest, latest };
     let set = async || {
-        let mut tx = test.store.begin_fenced(&claimed.fence).await.unwrap();
+        let mut tx = test.runs().begin_fenced(&claimed.fence).await.unwrap();
         let response =
             tx.schedule_check_in(owner(&claimed), test.ids.next(), &wanted, &limits).await.unwrap();
         tx.commit(&test.step(&claimed, RunTransition::Continue { read: false, event: None })).await.unwrap();
         response
     };
     assert!(set().await.is_success());
-    test.store.cancel_agentable(test.tenant, "goal", test.goal, true).await.unwrap();
+    test.requests().cancel_agentable("goal", test.goal, true).await.unwrap();
     let response = set().await;
     assert!(
         !response.is_success() && response.text().contains("being cancelled: no check-in"),
@@ -221,7 +221,7 @@ async fn archived_agentable_sets_no_check_in() {
 #[tokio::test(flavor = "multi_thread")]
 async fn end_of_a_task_does_not_wake_an_archived_goal() {
     let test = TestStore::start().await;
-    test.store.cancel_agentable(test.tenant, "goal", test.goal, true).await.unwrap();
+    test.requests().cancel_agentable("goal", test.goal, true).await.unwrap();
     test.post("go all the same").await;
     let claimed = test.claim().await.unwrap();
     let task = create(&test, &claimed).await.unwrap().unwrap();
@@ -244,7 +244,7 @@ async fn erased_task_is_reported_to_its_parent_as_cancelled() {
     end(&test, &claimed, RunStatus::Completed).await.unwrap();
     let working = claim(&test, task.id).await.unwrap();
     let target = Target::Agentable("task", task.id);
-    test.store.request_erasure(test.tenant, target, test.ids.next(), None).await.unwrap();
+    test.requests().request_erasure(target, test.ids.next(), None).await.unwrap();
     let late = end(&test, &working, RunStatus::Completed).await;
     assert!(matches!(late, Err(houston_store::Error::Fenced)), "{late:?}");
     let next = test.claim().await.unwrap();
@@ -281,7 +281,7 @@ async fn cancel_racing_with_tasks_leaves_none_open() {
         };
         let cancel = async {
             tokio::time::sleep(std::time::Duration::from_millis(3 * round)).await;
-            let asked = test.store.cancel_agentable(test.tenant, "goal", test.goal, false).await.unwrap();
+            let asked = test.requests().cancel_agentable("goal", test.goal, false).await.unwrap();
             assert!(asked.iter().any(|one| one.agentable == test.goal));
         };
         let (ends, ()) = tokio::join!(create_and_end, cancel);

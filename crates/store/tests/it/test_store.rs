@@ -14,7 +14,7 @@ use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::lease::LeaseConnection;
 use houston_store::message::{NewPost, Posted};
 use houston_store::user::User;
-use houston_store::{Config, Result, Store};
+use houston_store::{Config, Result, RunStore, Store, TenantStore};
 use houston_testkit::database::TestDatabase;
 use serde_json::Value;
 
@@ -39,12 +39,22 @@ impl TestStore {
 
     async fn on(database: TestDatabase) -> Self {
         let (store, ids) = (open(database.url()), Ids::new(Arc::new(SystemClock)));
-        let tenant = store.ensure_tenant(ids.next(), "test").await.unwrap();
+        let tenant = store.operator().ensure_tenant(ids.next(), "test").await.unwrap();
         let goal = goal(&store, &ids, tenant).await;
         let worker = ids.next();
         let mut lease = LeaseConnection::open(database.url(), worker, Duration::from_secs(60)).await.unwrap();
         lease.register("test").await.unwrap();
         Self { database, store, ids, tenant, goal, worker, _lease: lease }
+    }
+
+    /// What runs and workers may do.
+    pub(crate) fn runs(&self) -> &RunStore {
+        self.store.runs()
+    }
+
+    /// What a request of the tenant may do.
+    pub(crate) fn requests(&self) -> TenantStore<'_> {
+        self.store.tenant(self.tenant)
     }
 
     pub(crate) async fn try_post(
@@ -70,7 +80,7 @@ impl TestStore {
             metadata: &metadata,
             double_texting,
         };
-        self.store.post_message(self.tenant, self.goal, &post, key).await
+        self.requests().post_message(self.goal, &post, key).await
     }
 
     /// Posts to a goal other than `self.goal`.
@@ -84,7 +94,7 @@ impl TestStore {
             metadata: &metadata,
             double_texting: DoubleTexting::Enqueue,
         };
-        self.store.post_message(self.tenant, goal, &post, None).await
+        self.requests().post_message(goal, &post, None).await
     }
 
     pub(crate) async fn post(&self, content: &str) -> Posted {
@@ -108,7 +118,7 @@ impl TestStore {
     }
 
     pub(crate) async fn claim_of(&self, goal: AgentableId) -> Option<ClaimedRun> {
-        self.store
+        self.runs()
             .claim_run(goal, self.worker, self.ids.next(), self.ids.next(), CrashPolicy::default())
             .await
             .unwrap()
@@ -166,8 +176,12 @@ pub(crate) async fn goal(store: &Store, ids: &Ids, tenant: TenantId) -> Agentabl
         tools: None,
         created_at: now,
     };
-    store.create_user(tenant, &user, &[new(ids.next(), "user_agent")], None, &Value::Null).await.unwrap();
+    store
+        .tenant(tenant)
+        .create_user(&user, &[new(ids.next(), "user_agent")], None, &Value::Null)
+        .await
+        .unwrap();
     let goal = new(ids.next(), "goal");
-    store.create_agentable(tenant, &goal, None, &Value::Null).await.unwrap();
+    store.tenant(tenant).create_agentable(&goal, None, &Value::Null).await.unwrap();
     goal.id
 }

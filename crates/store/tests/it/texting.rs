@@ -21,7 +21,7 @@ async fn post(test: &TestStore, policy: DoubleTexting, content: &str) -> Posted 
 }
 
 async fn message(test: &TestStore, posted: &Posted) -> ThreadMessage {
-    test.store.message(test.tenant, posted.id).await.unwrap()
+    test.requests().message(posted.id).await.unwrap()
 }
 
 async fn status(test: &TestStore, posted: &Posted) -> MessageStatus {
@@ -31,7 +31,7 @@ async fn status(test: &TestStore, posted: &Posted) -> MessageStatus {
 /// The history that the next run would be sent, entry by entry.
 async fn seen(test: &TestStore) -> Vec<String> {
     let context =
-        test.store.run_context(test.goal, test.ids.next(), 10, &PromptLimits::default()).await.unwrap();
+        test.runs().run_context(test.goal, test.ids.next(), 10, &PromptLimits::default()).await.unwrap();
     context.history.iter().map(houston_domain::history::Entry::text).collect()
 }
 
@@ -58,15 +58,15 @@ async fn rejected_message_stores_nothing_not_even_its_key() {
         let refused = test.try_post_as("two", Reject, key).await.unwrap_err();
         assert!(matches!(refused, Error::RunInProgress { run } if run == first.run), "{refused}");
     }
-    assert_eq!(test.store.messages(test.tenant, test.goal, None, 10).await.unwrap().len(), 1);
+    assert_eq!(test.requests().messages(test.goal, None, 10).await.unwrap().len(), 1);
     let claimed = test.claim().await.unwrap();
-    let end = test.store.commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap();
+    let end = test.runs().commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap();
     assert!(!done(end).continued);
     let accepted = test.try_post_as("two", Reject, key).await.unwrap();
     assert!(matches!(accepted, Created::New(posted) if posted.opened), "{accepted:?}");
     // A repeated request gets its first answer, although its own run is open by now.
     assert!(matches!(test.try_post_as("two", Reject, key).await.unwrap(), Created::Replayed(_)));
-    assert_eq!(test.store.events_after(test.goal, 0, 100).await.unwrap().last().unwrap().seq, 7);
+    assert_eq!(test.requests().events_after(test.goal, 0, 100).await.unwrap().last().unwrap().seq, 7);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,12 +80,12 @@ async fn repeated_interrupts_of_unclaimed_run_answer_only_the_last() {
     let claimed = test.claim().await.unwrap();
     assert_eq!(claimed.cancel_seq, Some(third.seq - 1));
     let ended =
-        done(test.store.commit(&claimed.fence, &test.step(&claimed, cancelled(&test))).await.unwrap());
+        done(test.runs().commit(&claimed.fence, &test.step(&claimed, cancelled(&test))).await.unwrap());
     assert!(ended.opened, "the third message opens the next run");
     let [end, queued] = &ended.events[..] else { panic!("{ended:?}") };
     assert_eq!(code(end), (RunStatus::Cancelled, Some("interrupt")));
     assert!(matches!(queued.event, Event::RunQueued {}));
-    assert_eq!(ended.events, test.store.events_after(test.goal, end.seq - 1, 10).await.unwrap());
+    assert_eq!(ended.events, test.requests().events_after(test.goal, end.seq - 1, 10).await.unwrap());
     for (posted, expected) in
         [(&first, MessageStatus::Failed), (&second, MessageStatus::Failed), (&third, MessageStatus::Pending)]
     {
@@ -115,21 +115,21 @@ async fn interrupt_ends_a_retrying_run_at_once() {
         iteration: 1,
     };
     let retry = RunTransition::Retry { event, at, counts: true, ending: ending(&test, RunStatus::Retrying) };
-    test.store.commit(&claimed.fence, &test.step(&claimed, retry.clone())).await.unwrap();
+    test.runs().commit(&claimed.fence, &test.step(&claimed, retry.clone())).await.unwrap();
     let second = post(&test, Enqueue, "two").await;
-    assert!(test.claim().await.is_none() && test.store.due(None, 10).await.unwrap().due.is_empty());
+    assert!(test.claim().await.is_none() && test.runs().due(None, 10).await.unwrap().due.is_empty());
     let third = post(&test, Interrupt, "three").await;
-    assert_eq!(test.store.due(None, 10).await.unwrap().due.len(), 1);
+    assert_eq!(test.runs().due(None, 10).await.unwrap().due.len(), 1);
     let again = test.claim().await.unwrap();
     assert_eq!((again.run, again.cancel_seq), (first.run, Some(third.seq - 1)));
     // A step that reads and a step that schedules a retry arrive after the interrupt: neither takes effect.
     let read = test.step(&again, RunTransition::Continue { read: true, event: None });
-    let read = done(test.store.commit(&again.fence, &read).await.unwrap());
+    let read = done(test.runs().commit(&again.fence, &read).await.unwrap());
     assert_eq!((read.read.len(), read.cancel_seq), (0, Some(third.seq - 1)));
-    test.store.commit(&again.fence, &test.step(&again, retry)).await.unwrap();
+    test.runs().commit(&again.fence, &test.step(&again, retry)).await.unwrap();
     let last = test.claim().await.unwrap();
     assert_eq!(last.attempt, 3, "a cancelled run does not wait for its retry");
-    let ended = done(test.store.commit(&last.fence, &test.step(&last, cancelled(&test))).await.unwrap());
+    let ended = done(test.runs().commit(&last.fence, &test.step(&last, cancelled(&test))).await.unwrap());
     assert!(ended.opened);
     assert_eq!(status(&test, &second).await, MessageStatus::Failed, "it was posted before the interrupt");
     test.claim().await.unwrap();
@@ -143,11 +143,11 @@ async fn interrupt_at_natural_completion_cancels_the_run() {
     let claimed = test.claim().await.unwrap();
     let second = post(&test, Interrupt, "two").await;
     let late = post(&test, Enqueue, "three").await;
-    let ended = done(test.store.commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap());
+    let ended = done(test.runs().commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap());
     assert!(ended.opened && !ended.continued && ended.read.is_empty(), "{ended:?}");
     assert_eq!(code(&ended.events[1]), (RunStatus::Cancelled, Some("interrupt")));
-    assert_eq!(ended.events, test.store.events_after(test.goal, 5, 10).await.unwrap());
-    let run = test.store.run(test.tenant, first.run).await.unwrap();
+    assert_eq!(ended.events, test.requests().events_after(test.goal, 5, 10).await.unwrap());
+    let run = test.requests().run(first.run).await.unwrap();
     assert_eq!((run.status, run.cancelled_by.as_deref()), (RunStatus::Cancelled, Some("interrupt")));
     let next = test.claim().await.unwrap();
     for posted in [&second, &late] {
@@ -161,22 +161,22 @@ async fn rollback_hides_run_from_model_and_marks_it_for_people() {
     let test = TestStore::start().await;
     let earlier = post(&test, Enqueue, "kept").await;
     let claimed = test.claim().await.unwrap();
-    test.store.commit(&claimed.fence, &answer(&test, &claimed, "0")).await.unwrap();
+    test.runs().commit(&claimed.fence, &answer(&test, &claimed, "0")).await.unwrap();
     let first = post(&test, Enqueue, "one").await;
     let claimed = test.claim().await.unwrap();
     // A cancel, then a rollback, then an interrupt: the rollback wins, also over the later request.
-    test.store.cancel_run(test.tenant, first.run).await.unwrap();
+    test.requests().cancel_run(first.run).await.unwrap();
     let second = post(&test, Rollback, "two").await;
     let third = post(&test, Interrupt, "three").await;
-    let ended = done(test.store.commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap());
+    let ended = done(test.runs().commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap());
     assert_eq!(code(&ended.events[1]), (RunStatus::Cancelled, Some("rollback")));
     let next = test.claim().await.unwrap();
     assert_eq!(seen(&test).await, ["kept", "0", "three"]);
-    test.store.commit(&next.fence, &answer(&test, &next, "3")).await.unwrap();
-    let stored = test.store.history(test.tenant, test.goal, 0, 10).await.unwrap();
+    test.runs().commit(&next.fence, &answer(&test, &next, "3")).await.unwrap();
+    let stored = test.requests().history(test.goal, 0, 10).await.unwrap();
     let positions: Vec<i64> = stored.iter().map(|entry| entry.position).collect();
     assert_eq!(positions, [1, 2, 5, 6], "no position is handed out twice");
-    let thread = test.store.messages(test.tenant, test.goal, None, 10).await.unwrap();
+    let thread = test.requests().messages(test.goal, None, 10).await.unwrap();
     let marked: Vec<(&str, bool)> = thread
         .iter()
         .rev()
@@ -208,9 +208,9 @@ async fn rollback_hides_run_from_model_and_marks_it_for_people() {
 async fn cancel_notifies_all_workers_through_postgres() {
     let test = TestStore::start().await;
     let first = post(&test, Enqueue, "one").await;
-    let mut notifications = test.store.listen().await.unwrap();
+    let mut notifications = test.runs().listen().await.unwrap();
     let expected = Some(Notification::Cancelled { agentable: test.goal, run: first.run });
-    test.store.cancel_run(test.tenant, first.run).await.unwrap();
+    test.requests().cancel_run(first.run).await.unwrap();
     assert_eq!(notifications.recv().await.unwrap(), expected);
     post(&test, Interrupt, "two").await;
     assert_eq!(notifications.recv().await.unwrap(), expected);
@@ -225,5 +225,5 @@ async fn cancel_notifies_all_workers_through_postgres() {
     assert!(refused.as_ref().is_err_and(|error| error.contains("is open")), "{refused:?}");
     let unknown = test.try_sql(&format!("select houston.post_message('{goal}', 'x', null, 'merge')"));
     assert!(unknown.as_ref().is_err_and(|error| error.contains("enqueue, interrupt, reject and rollback")));
-    assert_eq!(test.store.messages(test.tenant, test.goal, None, 10).await.unwrap().len(), 3);
+    assert_eq!(test.requests().messages(test.goal, None, 10).await.unwrap().len(), 3);
 }

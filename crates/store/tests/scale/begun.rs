@@ -51,13 +51,14 @@ fn archiving() -> Vec<Case> {
 fn fed() -> Vec<Case> {
     let (tenant, user, run) = (id("tenant", 0), id("user", IDLE % USERS), id("run", LAST_RUNS + IDLE));
     let tomorrow = "now() + interval '1 day'";
-    let arguments = [user.as_str(), tomorrow, run.as_str(), "now() - interval '1 day'", "now()"];
+    let arguments =
+        [user.as_str(), tomorrow, run.as_str(), "now() - interval '1 day'", "now()", tenant.as_str()];
     vec![
         case("store::feed::ensure", "there is one", &[&tenant, &user], &[], [10, 40]),
         case("store::feed::ensure", "there is none", &[&tenant, &user], &[], [10, 60])
             .after(format!("delete from houston.feeds where user_id = {user};")),
-        case("store::feed::set_due", "", &[&user, tomorrow], &["feeds_pkey"], [5, 40]),
-        case("store::feed::set_due", "it stays", &[&user, "null"], &["feeds_pkey"], [5, 40]),
+        case("store::feed::set_due", "", &[&user, tomorrow, &tenant], &["feeds_pkey"], [5, 40]),
+        case("store::feed::set_due", "it stays", &[&user, "null", &tenant], &["feeds_pkey"], [5, 40]),
         case("store::feed::told", "", &arguments, &["feeds_pkey"], [5, 40]),
     ]
 }
@@ -149,7 +150,7 @@ fn looked_for() -> Vec<Case> {
     ];
     let kinds = "array['goal']::text[]";
     let day = ["now() - interval '1 day'", "now() + interval '1 day'"];
-    let happened = [user.as_str(), run.as_str(), day[0], day[1], "20", "500", "10"];
+    let happened = [user.as_str(), run.as_str(), day[0], day[1], "20", "500", "10", tenant.as_str()];
     vec![
         case("store::task::above", "", &[&idle, &run], &["agentables_pkey", "notes_by_agentable"], [20, 40]),
         case("store::task::insert", "", &task, &["run_locks_pkey", "runs_pkey"], [20, 200]),
@@ -165,7 +166,7 @@ fn looked_for() -> Vec<Case> {
         case("store::cancel::ask", "nothing is open", &[&idle, &ids], &["run_locks_pkey"], [20, 100]),
         case("store::feed::due", "none is", &["200"], &["feeds_due"], [10, 20]),
         case("store::feed::lock", "", &[&user, &tenant, "false"], &["feeds_pkey"], [20, 30]),
-        case("store::feed::writer", "", &[&user, kinds], &[], [40, 80]),
+        case("store::feed::writer", "", &[&user, kinds, &tenant], &[], [40, 80]),
         case(
             "store::feed::happenings",
             "of a user with ten goals",
@@ -190,7 +191,7 @@ fn check_ins() -> Vec<Case> {
             [10, 30],
         ),
         case("store::check_in::told", "", &[&idle], &["check_ins_by_agentable"], [10, 30]),
-        case("store::check_in::before", "", &[&user, &idle], &["check_ins_by_agentable"], [10, 20]),
+        case("store::check_in::before", "", &[&user, &idle, &tenant], &["check_ins_by_agentable"], [10, 20]),
         case(
             "store::check_in::is_cancelled",
             "",

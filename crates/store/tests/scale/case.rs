@@ -3,7 +3,7 @@
 use houston_testkit::seed_data::SeedData;
 
 use crate::batch::SETTINGS;
-use crate::{archived, batch, begun, long};
+use crate::{archived, batch, begun, long, streams};
 
 /// A query in a situation.
 pub(crate) struct Case {
@@ -243,34 +243,9 @@ fn agents() -> Vec<Case> {
     ]
 }
 
-/// The next events of a stream.
-fn resumed(when: &'static str, tenant: &str, kind: &str, after: &str) -> Case {
-    let list = |item: &str, kind: &str| format!("array[{item}]::{kind}[]");
-    let arguments = [
-        list(&id("goal", IDLE), "uuid"),
-        list(tenant, "uuid"),
-        list(kind, "text"),
-        list(after, "bigint"),
-        list("500", "bigint"),
-    ];
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    case("store::event::batch::read", when, &arguments, &["events_pkey", "run_locks_pkey"], [40, 80])
-        .after(SETTINGS.to_owned())
-}
-
 fn followed() -> Vec<Case> {
-    let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
-    let run = id("run", LAST_RUNS + IDLE);
-    let (seq, before) = (SEQ.to_string(), (SEQ - 5).to_string());
-    let many: Vec<String> = (0..64).map(|nth| id("goal", nth * 1_000)).collect();
-    let many = format!("array[{}]::uuid[]", many.join(", "));
+    let (driven, run) = (id("goal", DRIVEN), id("run", LAST_RUNS + IDLE));
     vec![
-        resumed("a stream resumes", "null", "null", &before),
-        resumed("a stream begins", &tenant, "'goal'", "null"),
-        case("store::event::thread_before", "a snapshot", &[&idle, &seq, "100"], &["events_pkey"], [50, 150]),
-        case("store::event::last_seqs", "64 streams", &[&many], &["run_locks_pkey"], [64, 300]),
-        case("store::event::open_message_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),
-        case("store::event::open_iteration_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),
         context("by the default agent", DRIVEN, &["agents_default"], [45, 100]),
         context("by an agent", OF_AGENT, &["agents_pkey"], [45, 100]),
         context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [75, 165]),
@@ -301,7 +276,13 @@ fn asked() -> Vec<Case> {
             [10, 30],
         ),
         case("store::cost::calls", "", &[&tenant, &run], &["model_calls_pkey"], [10, 20]),
-        case("store::run::cancel", "", &[&id("run", OPEN_RUNS + DRIVEN), "1"], &["runs_pkey"], [10, 40]),
+        case(
+            "store::run::cancel",
+            "",
+            &[&id("run", OPEN_RUNS + DRIVEN), "1", &tenant],
+            &["runs_pkey"],
+            [10, 40],
+        ),
         case("store::idempotency::earlier", "", &[&tenant, "'key 7'"], &["idempotency_keys_pkey"], [5, 10]),
         case("store::agentable::get", "", &[&tenant, &idle, "'goal'"], &["agentables_pkey"], [5, 20]),
         case(
@@ -334,7 +315,7 @@ fn asked() -> Vec<Case> {
 
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
-    let driven = [writes(), watching(), followed(), asked(), agents()];
+    let driven = [writes(), watching(), streams::all(), followed(), asked(), agents()];
     let archived = [archived::closed(), archived::found(), crate::conversation::all()];
     let others = [long::sent(), long::unnamed(), begun::all(), batch::batches()];
     driven.into_iter().chain(archived).chain(others).flatten().collect()

@@ -50,11 +50,11 @@ fn state_and_statistics() -> Vec<Case> {
             &["agentables_pkey", "notes_by_agentable", "learnings_by_agentable"],
             [10, 30],
         ),
-        case("store::stats::runs", "of few", &[&idle, "1001"], &["runs_by_agentable"], [10, 30]),
+        case("store::stats::runs", "of few", &[&idle, "1001", &tenant], &["runs_by_agentable"], [10, 30]),
         case(
             "store::stats::runs",
             "the latest 1,000 of 3,000",
-            &[&long, "1001"],
+            &[&long, "1001", &tenant],
             &["runs_by_agentable"],
             // Dead rows of rolled-back cases lie among them.
             [1_010, 10_000],
@@ -63,14 +63,14 @@ fn state_and_statistics() -> Vec<Case> {
         case(
             "store::stats::messages",
             "of few",
-            &[&idle, "10000"],
+            &[&idle, "10000", &tenant],
             &["messages_agentable_id_seq_key"],
             [20, 50],
         ),
         case(
             "store::stats::messages",
             "the latest 10,000 of 30,000",
-            &[&long, "10000"],
+            &[&long, "10000", &tenant],
             &["messages_agentable_id_seq_key"],
             [10_100, 25_000],
         )
@@ -117,7 +117,7 @@ fn export_and_reset() -> Vec<Case> {
         case(
             "store::conversation::reset::close",
             "",
-            &[&idle, "'reset'", "gen_random_uuid()"],
+            &[&idle, "'reset'", "gen_random_uuid()", &tenant],
             &["run_locks_pkey"],
             [40, 150],
         ),

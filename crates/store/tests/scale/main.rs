@@ -7,7 +7,7 @@
 //!
 //! # Recipe: add a query, or change one
 //!
-//! Add a line to `case.rs`: the name, the situation, the arguments, the indexes it must use, and the maximum numbers
+//! Add a line to `case.rs` or the file of its subject: the name, the situation, the arguments, the indexes it must use, and the maximum numbers
 //! of rows and blocks: slightly more than it touches, and nothing that grows with a table.
 
 // `cfg` so that clippy knows these modules for tests.
@@ -27,3 +27,5 @@ mod long;
 mod plan;
 #[cfg(test)]
 mod scale;
+#[cfg(test)]
+mod streams;

@@ -34,7 +34,7 @@ use houston_domain::clock::Clock;
 use houston_domain::event::{Live, LiveItem};
 use houston_domain::health::{Check, HealthStatus};
 use houston_queue::{DeltaBus, Hint, HintSender, Redis};
-use houston_store::Store;
+use houston_store::RunStore;
 use houston_store::health::check::Finding as Found;
 use houston_store::health::stuck::Stopped;
 use houston_store::sweep::Due;
@@ -45,7 +45,7 @@ pub use kinds::Kinds;
 /// Runs the health checks, inside a worker or in `houston monitor`.
 pub struct Monitor {
     /// The handle to Postgres.
-    pub store: Store,
+    pub store: RunStore,
     /// Redis; `None`: it is not checked.
     pub redis: Option<Redis>,
     /// Sends hints for work that was found.

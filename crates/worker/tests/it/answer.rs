@@ -63,7 +63,7 @@ async fn message_during_a_run_is_read_by_its_next_step() {
     let worker = cluster.worker();
     let first = cluster.post(cluster.goal, "/sim hold_ms=300 tool=list_notes args={}").await;
     eventually("the run starts", || async {
-        (cluster.store.run(cluster.tenant, first.run).await.ok()?.status == RunStatus::Running).then_some(())
+        (cluster.requests().run(first.run).await.ok()?.status == RunStatus::Running).then_some(())
     })
     .await;
     let second = cluster.post(cluster.goal, "and hello").await;
@@ -116,10 +116,10 @@ async fn cancelled_run_ends_and_the_next_message_is_answered() {
     let worker = cluster.worker();
     let posted = cluster.post(cluster.goal, "/sim hold_ms=600000").await;
     eventually("the run starts", || async {
-        (cluster.store.run(cluster.tenant, posted.run).await.ok()?.status == RunStatus::Running).then_some(())
+        (cluster.requests().run(posted.run).await.ok()?.status == RunStatus::Running).then_some(())
     })
     .await;
-    cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap();
+    cluster.requests().cancel_run(posted.run).await.unwrap();
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::Cancelled);
     assert_eq!(cluster.message(posted.id).await.status, Some(MessageStatus::Failed));
     let next = cluster.post(cluster.goal, "hello again").await;
@@ -134,7 +134,7 @@ async fn cancelled_run_ends_and_the_next_message_is_answered() {
 async fn run_cancelled_before_its_claim_consumes_its_message() {
     let cluster = TestCluster::start().await;
     let posted = cluster.post(cluster.goal, "hello").await;
-    cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap();
+    cluster.requests().cancel_run(posted.run).await.unwrap();
     let worker = cluster.worker();
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::Cancelled);
     assert_eq!(cluster.message(posted.id).await.status, Some(MessageStatus::Failed));

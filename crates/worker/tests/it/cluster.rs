@@ -15,7 +15,7 @@ use houston_store::idempotency::Created;
 use houston_store::message::{NewPost, Posted};
 use houston_store::run::Run;
 use houston_store::user::User;
-use houston_store::{Config as StoreConfig, Store};
+use houston_store::{Config as StoreConfig, RunStore, Store, TenantStore};
 use houston_testkit::installation::TestInstallation;
 use houston_worker::{Kinds, Monitor, MonitorConfig};
 use serde_json::Value;
@@ -56,7 +56,7 @@ impl TestCluster {
     async fn over(servers: TestInstallation) -> Self {
         let ids = Arc::new(Ids::new(Arc::new(SystemClock)));
         let store = open(servers.database_url());
-        let tenant = store.ensure_tenant(ids.next(), "test").await.unwrap();
+        let tenant = store.operator().ensure_tenant(ids.next(), "test").await.unwrap();
         let tracker = TaskTracker::new();
         let gone = CancellationToken::new();
         let redis = redis(&servers);
@@ -78,6 +78,16 @@ impl TestCluster {
         }
     }
 
+    /// What runs and workers may do.
+    pub(crate) fn runs(&self) -> &RunStore {
+        self.store.runs()
+    }
+
+    /// What a request of the tenant may do.
+    pub(crate) fn requests(&self) -> TenantStore<'_> {
+        self.store.tenant(self.tenant)
+    }
+
     pub(crate) async fn new_goal(&self) -> AgentableId {
         make_goal(&self.store, &self.ids, self.tenant).await
     }
@@ -86,7 +96,7 @@ impl TestCluster {
     pub(crate) fn monitor(&self) -> Monitor {
         let redis = redis(&self.servers);
         Monitor {
-            store: open(self.servers.database_url()),
+            store: open(self.servers.database_url()).runs().clone(),
             bus: DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone()),
             hints: self.hints.clone(),
             redis: Some(redis),
@@ -111,7 +121,7 @@ impl TestCluster {
             tools: None,
             created_at: self.ids.clock().now(),
         };
-        self.store.create_agentable(self.tenant, &task, None, &Value::Null).await.unwrap();
+        self.requests().create_agentable(&task, None, &Value::Null).await.unwrap();
         let child = format!(
             "update houston.agentables set parent_id = '{}', depth = 1 where id = '{}'",
             self.goal.0, id.0
@@ -122,7 +132,7 @@ impl TestCluster {
 
     /// Creates `count` more agentables of the user of the first goal.
     pub(crate) async fn create_agentables(&self, kind: &str, count: usize) -> Vec<AgentableId> {
-        let user = self.store.agentable(self.tenant, "goal", self.goal).await.unwrap().user;
+        let user = self.requests().agentable("goal", self.goal).await.unwrap().user;
         let mut made = Vec::new();
         for _ in 0..count {
             let new = NewAgentable {
@@ -135,7 +145,7 @@ impl TestCluster {
                 tools: None,
                 created_at: self.ids.clock().now(),
             };
-            self.store.create_agentable(self.tenant, &new, None, &Value::Null).await.unwrap();
+            self.requests().create_agentable(&new, None, &Value::Null).await.unwrap();
             made.push(new.id);
         }
         made
@@ -168,7 +178,7 @@ impl TestCluster {
             metadata: &Value::Object(serde_json::Map::new()),
             double_texting,
         };
-        match self.store.post_message(self.tenant, goal, &post, None).await? {
+        match self.requests().post_message(goal, &post, None).await? {
             Created::New(posted) => Ok(posted),
             other => panic!("{other:?}"),
         }
@@ -194,7 +204,7 @@ impl TestCluster {
     /// Waits for the end of a run.
     pub(crate) async fn wait_for_end(&self, run: RunId) -> Run {
         eventually("the run ends", || async {
-            let found = self.store.run(self.tenant, run).await.ok()?;
+            let found = self.requests().run(run).await.ok()?;
             found.status.is_terminal().then_some(found)
         })
         .await
@@ -202,7 +212,7 @@ impl TestCluster {
 
     /// The agent's messages, oldest first.
     pub(crate) async fn agent_messages(&self, goal: AgentableId) -> Vec<String> {
-        let mut messages = self.store.messages(self.tenant, goal, None, 1000).await.unwrap();
+        let mut messages = self.requests().messages(goal, None, 1000).await.unwrap();
         messages.reverse();
         messages
             .into_iter()
@@ -213,7 +223,7 @@ impl TestCluster {
 
     /// The whole history. Asserts that providers accept each prefix, and that epochs never decrease.
     pub(crate) async fn history(&self, goal: AgentableId) -> Vec<Entry> {
-        let placed = self.store.history(self.tenant, goal, 0, 10_000).await.unwrap();
+        let placed = self.requests().history(goal, 0, 10_000).await.unwrap();
         assert!(placed.is_sorted_by_key(|entry| entry.epoch), "a zombie wrote");
         let entries: Vec<Entry> = placed.into_iter().map(|placed| placed.entry).collect();
         for end in 0..=entries.len() {
@@ -224,7 +234,7 @@ impl TestCluster {
 
     /// All events. Asserts that their positions have no gap.
     pub(crate) async fn events(&self, goal: AgentableId) -> Vec<houston_domain::event::Committed> {
-        let events = self.store.events_after(goal, 0, 10_000).await.unwrap();
+        let events = self.requests().events_after(goal, 0, 10_000).await.unwrap();
         for (event, seq) in events.iter().zip(1..) {
             assert_eq!(event.seq, seq, "the stream has a gap");
         }
@@ -232,7 +242,7 @@ impl TestCluster {
     }
 
     pub(crate) async fn message(&self, id: MessageId) -> houston_store::message::ThreadMessage {
-        self.store.message(self.tenant, id).await.unwrap()
+        self.requests().message(id).await.unwrap()
     }
 }
 
@@ -284,9 +294,13 @@ async fn make_goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {
         tools: None,
         created_at: now,
     };
-    store.create_user(tenant, &user, &[new(ids.next(), "user_agent")], None, &Value::Null).await.unwrap();
+    store
+        .tenant(tenant)
+        .create_user(&user, &[new(ids.next(), "user_agent")], None, &Value::Null)
+        .await
+        .unwrap();
     let goal = new(ids.next(), "goal");
-    store.create_agentable(tenant, &goal, None, &Value::Null).await.unwrap();
+    store.tenant(tenant).create_agentable(&goal, None, &Value::Null).await.unwrap();
     goal.id
 }
 

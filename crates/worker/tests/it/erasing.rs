@@ -11,14 +11,14 @@ async fn workers_delete_erased_data_and_continue_with_the_rest() {
     let workers = [cluster.worker(), cluster.worker()];
     let posted = cluster.post(cluster.goal, "/sim hold_ms=600000").await;
     eventually("the run starts", || async {
-        (cluster.store.run(cluster.tenant, posted.run).await.ok()?.status == RunStatus::Running).then_some(())
+        (cluster.requests().run(posted.run).await.ok()?.status == RunStatus::Running).then_some(())
     })
     .await;
     let (target, id) = (Target::Agentable("goal", cluster.goal), cluster.ids.next());
-    let requested = cluster.store.request_erasure(cluster.tenant, target, id, None).await.unwrap();
+    let requested = cluster.requests().request_erasure(target, id, None).await.unwrap();
     assert_eq!(requested.stopped, [(cluster.goal, posted.run)]);
     eventually("all of it is deleted", || async {
-        cluster.store.erasure(cluster.tenant, id).await.unwrap().completed_at.map(drop)
+        cluster.requests().erasure(id).await.unwrap().completed_at.map(drop)
     })
     .await;
     let left = format!(

@@ -94,7 +94,7 @@ fn causes() -> Vec<(&'static str, Cause, usize, i32)> {
 }
 
 async fn errors(cluster: &TestCluster, goal: AgentableId) -> Vec<Message> {
-    let messages = cluster.store.messages(cluster.tenant, goal, None, 1000).await.unwrap();
+    let messages = cluster.requests().messages(goal, None, 1000).await.unwrap();
     messages.into_iter().map(|m| m.message).filter(|message| message.source == Source::Error).collect()
 }
 
@@ -237,7 +237,7 @@ async fn cancelled_run_stops_its_retry_countdown() {
     let posted = cluster.post(cluster.goal, "hello").await;
     waits(&cluster, posted.run).await;
     assert_eq!(errors(&cluster, cluster.goal).await[0].metadata["retryable"], true);
-    cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap();
+    cluster.requests().cancel_run(posted.run).await.unwrap();
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::Cancelled);
     assert_eq!(
         errors(&cluster, cluster.goal).await[0].metadata,
@@ -248,7 +248,7 @@ async fn cancelled_run_stops_its_retry_countdown() {
 
 async fn waits(cluster: &TestCluster, run: RunId) {
     eventually("the run waits for its next attempt", || async {
-        (cluster.store.run(cluster.tenant, run).await.ok()?.status == RunStatus::Retrying).then_some(())
+        (cluster.requests().run(run).await.ok()?.status == RunStatus::Retrying).then_some(())
     })
     .await;
 }
@@ -275,7 +275,7 @@ async fn outage_causes_few_calls_and_uses_up_no_attempt() {
     // The outage lasts until each run has been affected.
     for (_, posted) in &posts {
         eventually("the run meets the outage", || async {
-            let run = cluster.store.run(cluster.tenant, posted.run).await.ok()?;
+            let run = cluster.requests().run(posted.run).await.ok()?;
             run.error_code.is_some().then_some(())
         })
         .await;

@@ -47,7 +47,7 @@ async fn flood_of_one_user_does_not_delay_another() {
     let started = cluster.wait_for_end(posted.run).await.started_at.unwrap();
     let mut before = 0;
     for posted in &flood {
-        let run = cluster.store.run(cluster.tenant, posted.run).await.unwrap();
+        let run = cluster.requests().run(posted.run).await.unwrap();
         before += usize::from(run.started_at.is_some_and(|at| at < started));
     }
     assert!(before < 100, "{before} of 200 runs of the flood came before");
@@ -107,7 +107,7 @@ async fn interactive_run_does_not_wait_for_background_slots() {
     let running = || async {
         let mut running = 0;
         for run in held.values() {
-            let status = cluster.store.run(cluster.tenant, *run).await.unwrap().status;
+            let status = cluster.requests().run(*run).await.unwrap().status;
             running += usize::from(status == RunStatus::Running);
         }
         running

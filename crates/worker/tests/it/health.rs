@@ -12,18 +12,18 @@ use crate::cluster::{TestCluster, eventually};
 async fn one_caller_claims_a_tick_and_missed_ticks_do_not_add_up() {
     let cluster = TestCluster::start().await;
     let hour = Duration::from_secs(3600);
-    let asked = join_all((0..16).map(|_| cluster.store.claim_tick("x", hour, Tick::Latest))).await;
+    let asked = join_all((0..16).map(|_| cluster.runs().claim_tick("x", hour, Tick::Latest))).await;
     assert_eq!(asked.into_iter().filter(|claimed| *claimed.as_ref().unwrap()).count(), 1);
     // A process that starts later finds this tick claimed.
-    assert!(!cluster.store.claim_tick("x", hour, Tick::Latest).await.unwrap());
-    assert!(cluster.store.claim_tick("y", hour, Tick::Latest).await.unwrap(), "another job has its own");
+    assert!(!cluster.runs().claim_tick("x", hour, Tick::Latest).await.unwrap());
+    assert!(cluster.runs().claim_tick("y", hour, Tick::Latest).await.unwrap(), "another job has its own");
     // An hour later, all timers fire within minutes of each other.
     cluster.servers.sql("update houston.cron_ticks set tick = tick - interval '1 hour'").unwrap();
-    let asked = join_all((0..16).map(|_| cluster.store.claim_tick("x", hour, Tick::Latest))).await;
+    let asked = join_all((0..16).map(|_| cluster.runs().claim_tick("x", hour, Tick::Latest))).await;
     assert_eq!(asked.into_iter().filter(|claimed| *claimed.as_ref().unwrap()).count(), 1);
     // A timer that fires slightly early claims the coming tick.
-    let nearest = cluster.store.claim_tick("x", Duration::from_secs(1), Tick::Nearest).await.unwrap();
-    assert!(nearest || !cluster.store.claim_tick("x", hour, Tick::Latest).await.unwrap());
+    let nearest = cluster.runs().claim_tick("x", Duration::from_secs(1), Tick::Nearest).await.unwrap();
+    assert!(nearest || !cluster.runs().claim_tick("x", hour, Tick::Latest).await.unwrap());
     assert_eq!(cluster.servers.sql("select count(*) from houston.cron_ticks").unwrap(), "2", "a row a job");
 }
 
@@ -44,7 +44,7 @@ async fn workers_tick_by_themselves_once_per_period() {
     });
     let (all, distinct) = seen.await;
     assert_eq!(all, distinct, "a time is ticked once, whoever does it");
-    let health = cluster.store.health().await.unwrap();
+    let health = cluster.store.api().health().await.unwrap();
     assert_eq!(health.checks.len(), 18);
     let workers = health.checks.iter().find(|check| check.id == "workers").unwrap();
     assert_eq!(workers.status, HealthStatus::Ok, "{workers:?}");
@@ -56,7 +56,7 @@ async fn workers_tick_by_themselves_once_per_period() {
 async fn since_changes_with_the_status_and_old_results_are_red() {
     let cluster = TestCluster::start().await;
     let monitor = cluster.monitor();
-    assert!(cluster.store.health().await.unwrap().checks.is_empty());
+    assert!(cluster.store.api().health().await.unwrap().checks.is_empty());
     monitor.run_checks().await.unwrap();
     cluster.servers
         .sql("update houston.health_checks set since = '2026-01-01', status = case id when 'clock' then 'red' else status end")
@@ -66,10 +66,10 @@ async fn since_changes_with_the_status_and_old_results_are_red() {
         let kept = check.since.to_rfc3339().starts_with("2026-01-01");
         assert_eq!(kept, check.id != "clock", "{check:?}");
     }
-    let health = cluster.store.health().await.unwrap();
+    let health = cluster.store.api().health().await.unwrap();
     assert_eq!(health.checks.len(), checks.len());
     cluster.servers.sql("update houston.health_checks set stale_at = now() - interval '1 second'").unwrap();
-    let old = cluster.store.health().await.unwrap();
+    let old = cluster.store.api().health().await.unwrap();
     assert!(old.checks.iter().all(|check| check.status == HealthStatus::Red));
     assert!(old.checks[0].detail.contains("not checked since"), "{:?}", old.checks[0]);
     // Results of checks that no longer exist are deleted.
@@ -78,7 +78,15 @@ async fn since_changes_with_the_status_and_old_results_are_red() {
         .unwrap();
     monitor.run_checks().await.unwrap();
     assert!(
-        cluster.store.health().await.unwrap().checks.iter().all(|check| check.status != HealthStatus::Red)
+        cluster
+            .store
+            .api()
+            .health()
+            .await
+            .unwrap()
+            .checks
+            .iter()
+            .all(|check| check.status != HealthStatus::Red)
     );
 }
 

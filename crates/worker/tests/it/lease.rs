@@ -102,10 +102,7 @@ async fn worker_taken_for_dead_withdraws_its_deaths_from_its_runs() {
     );
     eventually("it is acquitted", || async { (cluster.servers.sql(&accused).unwrap() == "0").then_some(()) })
         .await;
-    assert!(
-        !cluster.store.run(cluster.tenant, posted.run).await.unwrap().status.is_terminal(),
-        "no step forgave it"
-    );
+    assert!(!cluster.requests().run(posted.run).await.unwrap().status.is_terminal(), "no step forgave it");
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     let attempts = cluster.events(cluster.goal).await;
     let takeovers =

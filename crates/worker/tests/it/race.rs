@@ -66,7 +66,7 @@ async fn one_of_many_claims_succeeds_and_a_zombie_cannot_write() {
     let worker = lease.worker();
     let claims = futures_util::future::join_all((0..16).map(|_| {
         let token: RunToken = cluster.ids.next();
-        cluster.store.claim_run(
+        cluster.runs().claim_run(
             cluster.goal,
             worker,
             token,
@@ -83,7 +83,7 @@ async fn one_of_many_claims_succeeds_and_a_zombie_cannot_write() {
     let rescuer = cluster.worker();
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     let zombie = &granted[0];
-    let refused = cluster.store.begin_fenced(&zombie.fence).await;
+    let refused = cluster.runs().begin_fenced(&zombie.fence).await;
     assert!(matches!(refused, Err(houston_store::Error::Fenced)));
     assert_eq!(cluster.agent_messages(cluster.goal).await.len(), 1);
     cluster.history(cluster.goal).await;
@@ -96,7 +96,7 @@ async fn another_worker_takes_over_the_run_of_a_killed_one() {
     let doomed = cluster.worker();
     let posted = cluster.post(cluster.goal, "/sim chunks=100 delay_ms=20").await;
     eventually("the run starts", || async {
-        (cluster.store.run(cluster.tenant, posted.run).await.ok()?.status == RunStatus::Running).then_some(())
+        (cluster.requests().run(posted.run).await.ok()?.status == RunStatus::Running).then_some(())
     })
     .await;
     doomed.kill.cancel();

@@ -56,7 +56,7 @@ async fn tasks_in_all_background_slots_do_not_delay_a_users_retry() {
     }
     for task in &tasks {
         eventually("the tasks take their slots", || async {
-            let run = cluster.store.run(cluster.tenant, *task).await.ok()?;
+            let run = cluster.requests().run(*task).await.ok()?;
             (run.status == RunStatus::Running).then_some(())
         })
         .await;
@@ -65,7 +65,7 @@ async fn tasks_in_all_background_slots_do_not_delay_a_users_retry() {
     let run = cluster.wait_for_end(posted.run).await;
     assert_eq!((run.status, run.attempt), (RunStatus::Failed, 3));
     for task in tasks {
-        cluster.store.cancel_run(cluster.tenant, task).await.unwrap();
+        cluster.requests().cancel_run(task).await.unwrap();
         assert_status(&cluster.wait_for_end(task).await, RunStatus::Cancelled);
     }
     worker.drain().await;

@@ -70,7 +70,7 @@ async fn agent(cluster: &TestCluster, name: &str) -> AgentId {
         created_at: now,
         updated_at: now,
     };
-    cluster.store.create_agent(cluster.tenant, &agent, None, &serde_json::Value::Null).await.unwrap();
+    cluster.requests().create_agent(&agent, None, &serde_json::Value::Null).await.unwrap();
     agent.id
 }
 
@@ -94,16 +94,16 @@ async fn answering_agent_costs_no_round_trip_and_a_team_one_commit() {
     let types = agent_types();
     let default =
         DefaultAgent { id: cluster.ids.next(), kind: "goal", settings: AgentSettings::of(&types[0]) };
-    cluster.store.ensure_default_agents(cluster.tenant, std::slice::from_ref(&default)).await.unwrap();
+    cluster.requests().ensure_default_agents(std::slice::from_ref(&default)).await.unwrap();
     assert_eq!(cost(&cluster, cluster.goal, 5).await, usual, "by the default agent of its kind");
 
     let (one, other) = (agent(&cluster, "one").await, agent(&cluster, "other").await);
     let served = ServedBy { agent: Some(one), team: None };
-    cluster.store.assign(cluster.tenant, cluster.goal, served).await.unwrap();
+    cluster.requests().assign(cluster.goal, served).await.unwrap();
     assert_eq!(cost(&cluster, cluster.goal, 5).await, usual, "by an agent of its own");
     let settings = AgentSettings { role: "Another.".to_owned(), ..AgentSettings::of(&types[0]) };
     let change = AgentChange { settings: Some(&settings), changed: true, ..AgentChange::default() };
-    cluster.store.change_agent(cluster.tenant, one, &change).await.unwrap();
+    cluster.requests().change_agent(one, &change).await.unwrap();
     assert_eq!(cost(&cluster, cluster.goal, 5).await, usual, "and when that was changed");
 
     let when = Condition { contains: Some("HELLO".to_owned()), ..Condition::default() };
@@ -120,9 +120,9 @@ async fn answering_agent_costs_no_round_trip_and_a_team_one_commit() {
         created_at: now,
         updated_at: now,
     };
-    cluster.store.create_team(cluster.tenant, &team, None, &serde_json::Value::Null).await.unwrap();
+    cluster.requests().create_team(&team, None, &serde_json::Value::Null).await.unwrap();
     let served = ServedBy { agent: None, team: Some(team.id) };
-    cluster.store.assign(cluster.tenant, cluster.goal, served).await.unwrap();
+    cluster.requests().assign(cluster.goal, served).await.unwrap();
     let routed = times(&[("store::run_context::batch::read", 5), ("store::step::statement::write", 10)]);
     assert_eq!(
         cost(&cluster, cluster.goal, 5).await,

@@ -60,7 +60,7 @@ fn says(input: u64, output: u64) -> Reply {
 }
 
 async fn errors(cluster: &TestCluster, goal: AgentableId) -> Vec<Message> {
-    let messages = cluster.store.messages(cluster.tenant, goal, None, 1000).await.unwrap();
+    let messages = cluster.requests().messages(goal, None, 1000).await.unwrap();
     messages.into_iter().map(|m| m.message).filter(|message| message.source == Source::Error).collect()
 }
 
@@ -89,12 +89,12 @@ async fn cost_of_a_run_is_the_sum_of_its_calls_over_workers() {
 
     // The call that was lost with its worker is not counted.
     assert_eq!(run.cost, known("0.00105"));
-    let goal = cluster.store.agentable(cluster.tenant, "goal", cluster.goal).await.unwrap();
+    let goal = cluster.requests().agentable("goal", cluster.goal).await.unwrap();
     assert_eq!(goal.cost, known("0.00105"));
-    let (total, days) = cluster.store.user_costs(cluster.tenant, goal.user, 5).await.unwrap();
+    let (total, days) = cluster.requests().user_costs(goal.user, 5).await.unwrap();
     assert_eq!((total, days.iter().map(|day| day.model_calls).sum::<i32>()), (known("0.00105"), 2));
     assert_eq!(told(&cluster, cluster.goal).await, dollars("0.00105"));
-    let calls = cluster.store.model_calls(cluster.tenant, posted.run).await.unwrap();
+    let calls = cluster.requests().model_calls(posted.run).await.unwrap();
     let costs: Vec<_> = calls.iter().map(|one| (one.call.iteration, one.call.usage.cost)).collect();
     assert_eq!(costs, [(1, dollars("0.00045")), (2, dollars("0.0006"))]);
     second.drain().await;
@@ -280,7 +280,7 @@ async fn reported_cost_takes_precedence_over_the_price_table() {
             cluster.worker_with(Arc::new(Telling(Choice::new("openai", name).description())), vec![]);
         let posted = cluster.post(goal, "hello").await;
         let run = cluster.wait_for_end(posted.run).await;
-        let calls = cluster.store.model_calls(cluster.tenant, posted.run).await.unwrap();
+        let calls = cluster.requests().model_calls(posted.run).await.unwrap();
         assert_eq!((run.cost, calls.len(), calls[0].call.reported), (known("0.0421"), 1, true), "{name}");
         worker.drain().await;
     }

@@ -86,7 +86,7 @@ async fn talk(cluster: &TestCluster, goal: AgentableId, seed: u64) -> Told {
         }
         if random.random_ratio(1, 6)
             && let Some((posted, _)) = told.accepted.last()
-            && cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap().is_some()
+            && cluster.requests().cancel_run(posted.run).await.unwrap().is_some()
         {
             told.cancelled.push(posted.run);
         }
@@ -149,7 +149,7 @@ async fn check(cluster: &TestCluster, goal: AgentableId, seed: u64, told: &Told)
     }
     assert_eq!(open, None, "seed {seed}: a run is still open");
     for (id, (status, code)) in &ends {
-        let run = cluster.store.run(cluster.tenant, *id).await.unwrap();
+        let run = cluster.requests().run(*id).await.unwrap();
         assert_eq!(run.status, *status, "seed {seed}: {run:?}");
         if *status == RunStatus::Cancelled {
             assert_eq!(run.cancelled_by, *code, "seed {seed}: {run:?}");
@@ -170,7 +170,7 @@ async fn check(cluster: &TestCluster, goal: AgentableId, seed: u64, told: &Told)
     for run in &told.cancelled {
         assert_eq!(ends[run].0, RunStatus::Cancelled, "seed {seed}: a cancel was acknowledged and forgotten");
     }
-    let thread = cluster.store.messages(cluster.tenant, goal, None, 10_000).await.unwrap();
+    let thread = cluster.requests().messages(goal, None, 10_000).await.unwrap();
     let posted = thread.iter().filter(|one| one.message.source == Source::User).count();
     assert_eq!(posted, told.accepted.len(), "seed {seed}: what was rejected is not stored");
     for one in thread {
@@ -213,7 +213,7 @@ async fn each_run_ends_once_under_random_messages_and_crashes() {
     let (told, workers) = futures_util::join!(futures_util::future::join_all(talks), killing);
     for (goal, (told, seed)) in goals.iter().zip(told.iter().zip(0..)) {
         let over = eventually("nothing is open", || async {
-            let (head, _) = cluster.store.open_stream(cluster.tenant, "goal", *goal, None, 1).await.unwrap();
+            let (head, _) = cluster.requests().open_stream("goal", *goal, None, 1).await.unwrap();
             (!head.run_open).then_some(())
         });
         if tokio::time::timeout(PATIENCE / 2, over).await.is_err() {

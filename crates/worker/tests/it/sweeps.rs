@@ -53,7 +53,7 @@ async fn idler(cluster: &TestCluster, since: &str) -> LeaseConnection {
 async fn claim(cluster: &TestCluster, agentable: AgentableId, worker: WorkerId) -> ClaimedRun {
     let token: RunToken = cluster.ids.next();
     cluster
-        .store
+        .runs()
         .claim_run(agentable, worker, token, cluster.ids.next(), CrashPolicy::default())
         .await
         .unwrap()
@@ -72,7 +72,7 @@ fn reason(cluster: &TestCluster, run: RunId) -> String {
 
 /// The errors a user reads in a thread.
 async fn errors(cluster: &TestCluster, agentable: AgentableId) -> Vec<String> {
-    let messages = cluster.store.messages(cluster.tenant, agentable, None, 100).await.unwrap();
+    let messages = cluster.requests().messages(agentable, None, 100).await.unwrap();
     let errors = messages.into_iter().filter(|message| message.message.source == Source::Error);
     errors.map(|message| message.message.content).collect()
 }
@@ -97,9 +97,9 @@ async fn stuck_run_is_taken_once_and_ended_by_the_engine() {
     assert_eq!(lock(&cluster, stuck), "2|t|t|t", "one more epoch, no token, no holder, awake");
     assert_eq!(lock(&cluster, busy), "1|f|f|f", "what is in time is left alone");
     assert_eq!(reason(&cluster, posted.run), "stuck");
-    let refused = cluster.store.begin_fenced(&zombie.fence).await;
+    let refused = cluster.runs().begin_fenced(&zombie.fence).await;
     assert!(matches!(refused, Err(houston_store::Error::Fenced)), "the holder is a zombie");
-    assert!(cluster.store.begin_fenced(&alive.fence).await.is_ok());
+    assert!(cluster.runs().begin_fenced(&alive.fence).await.is_ok());
     assert_eq!(of(&one.run_checks().await.unwrap(), "stuck_runs").status, HealthStatus::Ok, "once is enough");
     assert_eq!(lock(&cluster, stuck), "2|t|t|t");
 
@@ -181,7 +181,7 @@ async fn only_runs_without_a_lock_are_cancelled() {
     look_twice(&one, &other, "zombie_runs").await;
     let cancelled = "select count(*) from houston.runs where status = 'cancelled' and ended_at is not null";
     assert_eq!(cluster.servers.sql(cancelled).unwrap(), "3");
-    assert_eq!(cluster.store.run(cluster.tenant, open.run).await.unwrap().status, RunStatus::Queued);
+    assert_eq!(cluster.requests().run(open.run).await.unwrap().status, RunStatus::Queued);
     assert_eq!(of(&one.run_checks().await.unwrap(), "zombie_runs").status, HealthStatus::Ok);
 }
 
@@ -212,7 +212,7 @@ async fn task_waiting_too_long_for_its_retry_is_given_up() {
     let run = cluster.wait_for_end(posts[0].1).await;
     assert_eq!((run.status, run.error_code.as_deref()), (RunStatus::Failed, Some("HEALTH_MONITOR_EXPIRED")));
     assert!(errors(&cluster, posts[0].0).await[0].contains("waited for its next attempt for too long"));
-    assert_eq!(cluster.store.run(cluster.tenant, posts[1].1).await.unwrap().status, RunStatus::Retrying);
+    assert_eq!(cluster.requests().run(posts[1].1).await.unwrap().status, RunStatus::Retrying);
     worker.drain().await;
 }
 
@@ -240,7 +240,7 @@ async fn stale_tasks_and_goals_are_given_up_with_an_error() {
     let done = cluster.wait_for_end(runs[0]).await;
     assert_eq!((done.status, done.error_code.as_deref()), (RunStatus::Failed, Some("HEALTH_MONITOR_STALE")));
     assert_eq!(errors(&cluster, task).await.len(), 1);
-    let thread = cluster.store.messages(cluster.tenant, young, None, 100).await.unwrap();
+    let thread = cluster.requests().messages(young, None, 100).await.unwrap();
     let told = thread.iter().filter(|thread| thread.message.source == Source::System);
     let told: Vec<_> = told.map(|thread| thread.message.content.as_str()).collect();
     assert_eq!(told.len(), 1, "what it worked for is told once: {told:?}");

@@ -71,7 +71,7 @@ impl Tool for Endless {
 
 async fn running(cluster: &TestCluster, posted: &Posted) {
     eventually("the run starts", || async {
-        (cluster.store.run(cluster.tenant, posted.run).await.ok()?.status == RunStatus::Running).then_some(())
+        (cluster.requests().run(posted.run).await.ok()?.status == RunStatus::Running).then_some(())
     })
     .await;
 }
@@ -117,7 +117,7 @@ async fn cancel_request_arrives_through_postgres_alone() {
     let worker = cluster.worker();
     let posted = cluster.post(cluster.goal, "/sim hold_ms=600000").await;
     running(&cluster, &posted).await;
-    cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap();
+    cluster.requests().cancel_run(posted.run).await.unwrap();
     let run = cluster.wait_for_end(posted.run).await;
     assert_status(&run, RunStatus::Cancelled);
     assert_eq!(run.cancelled_by.as_deref(), Some("user"));
@@ -147,7 +147,7 @@ async fn interrupted_tool_leaves_a_result_and_a_failed_cell() {
         .collect();
     assert_eq!(results.len(), 2);
     assert!(results.iter().all(|result| result.starts_with("cancelled")), "{results:?}");
-    let thread = cluster.store.messages(cluster.tenant, cluster.goal, None, 100).await.unwrap();
+    let thread = cluster.requests().messages(cluster.goal, None, 100).await.unwrap();
     let cells = thread.iter().filter(|one| one.message.metadata["tool"] == "endless");
     assert!(cells.clone().all(|cell| cell.message.metadata["status"] == "failed"), "{cells:?}");
     cluster.history(cluster.goal).await;
@@ -162,12 +162,12 @@ async fn tool_that_handles_stop_reports_its_progress() {
     let worker = cluster.worker_with(simulated(), vec![Arc::new(tool)]);
     let first = cluster.post(cluster.goal, "/sim tool=endless").await;
     eventually("the call is at work", || async { (at_work.load(Ordering::SeqCst) == 1).then_some(()) }).await;
-    cluster.store.cancel_run(cluster.tenant, first.run).await.unwrap();
+    cluster.requests().cancel_run(first.run).await.unwrap();
     assert_status(&cluster.wait_for_end(first.run).await, RunStatus::Cancelled);
     let history = cluster.history(cluster.goal).await;
     let last = serde_json::to_value(&history.last().unwrap().content).unwrap();
     assert_eq!(last[0]["content"], "stopped after 3 of 7");
-    let thread = cluster.store.messages(cluster.tenant, cluster.goal, None, 100).await.unwrap();
+    let thread = cluster.requests().messages(cluster.goal, None, 100).await.unwrap();
     assert!(thread.iter().any(|cell| cell.message.metadata["status"] == "done"), "{thread:?}");
     worker.drain().await;
 }
@@ -184,7 +184,7 @@ async fn cancelled_takeover_keeps_earlier_tool_responses() {
     eventually("the call is at work", || async { (at_work.load(Ordering::SeqCst) == 1).then_some(()) }).await;
     doomed.kill.cancel();
     let _ = doomed.running.ended().await;
-    cluster.store.cancel_run(cluster.tenant, first.run).await.unwrap();
+    cluster.requests().cancel_run(first.run).await.unwrap();
     let worker = cluster.worker_with(simulated(), vec![Arc::new(Endless::new(Duration::ZERO))]);
     assert_status(&cluster.wait_for_end(first.run).await, RunStatus::Cancelled);
     let history = cluster.history(cluster.goal).await;
@@ -214,7 +214,7 @@ async fn rollback_removes_a_tool_turn_but_keeps_its_note() {
     assert_eq!(after[before.len()].text(), "hello again", "the model knows of nothing between");
     assert_eq!(
         cluster
-            .store
+            .runs()
             .run_context(cluster.goal, first.run, 10, &PromptLimits::default())
             .await
             .unwrap()

@@ -105,7 +105,7 @@ impl TestCluster {
         let hints = HintSender::start(Some(redis.clone()), &self.tracker, self.gone.clone());
         let engine = Arc::new(
             Engine::new(Parts {
-                store: store.clone(),
+                store: store.runs().clone(),
                 bus: bus.clone(),
                 hints: hints.clone(),
                 ids: Arc::clone(&self.worker_ids),
@@ -122,7 +122,7 @@ impl TestCluster {
         );
         let worker = Worker {
             engine,
-            store,
+            store: store.runs().clone(),
             database_url: self.servers.database_url().to_owned(),
             redis: Some(redis),
             hints,

@@ -14,8 +14,11 @@ const MAX_WIDTH: usize = 120;
 const MAX_BODY: usize = 60;
 
 /// Functions with a longer body, its maximum number of lines, and the reason.
-const LONGER: [(&str, usize, &str); 1] =
-    [("post_message", 97, "the key, the limits, the message and its events, in the transaction of an application")];
+const LONGER: [(&str, usize, &str); 1] = [(
+    "post_message",
+    97,
+    "the key, the limits, the message and its events, in the transaction of an application",
+)];
 
 /// The function whose statement is built at run time, because it contains the schema of an extension.
 const BUILT: &str = "likeness";

@@ -26,6 +26,8 @@ mod names;
 #[cfg(test)]
 mod sources;
 #[cfg(test)]
+mod tenants;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod words;

@@ -99,8 +99,8 @@ pub(crate) async fn claim(
     .bind(i32::try_from(fairness.read_bytes).unwrap())
     .bind(crashes.max)
     .bind(crashes.grace.as_secs_f64())
-    .bind(&store.archiving().kinds)
-    .bind(store.archiving().settings.quiet().as_secs_f64())
+    .bind(&store.runs().archiving().kinds)
+    .bind(store.runs().archiving().settings.quiet().as_secs_f64())
     .fetch_optional(pool)
     .await?;
     Ok(row.map(|row| ClaimedRun {

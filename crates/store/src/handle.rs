@@ -1,0 +1,145 @@
+//! The handles of the store: each has the methods that one kind of caller may use, and no others. The
+//! [front page](crate) says which is for whom.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use houston_domain::id::TenantId;
+use houston_domain::knowledge::KnowledgeLimits;
+use houston_domain::team::TeamLimits;
+use sqlx::PgPool;
+
+use crate::api_key::Principal;
+use crate::fairness::Fairness;
+use crate::pool::{Batchers, Store};
+use crate::session::Archiving;
+
+/// What all handles share. Its fields are visible in this crate only.
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+pub struct Shared {
+    pub(crate) pool: PgPool,
+    pub(crate) fairness: Fairness,
+    pub(crate) archiving: Arc<Archiving>,
+    pub(crate) knowledge_limits: KnowledgeLimits,
+    pub(crate) team_limits: TeamLimits,
+    pub(crate) batchers: Arc<Batchers>,
+    /// Whether each write is a statement of its own.
+    pub(crate) is_unbatched: bool,
+}
+
+impl Shared {
+    /// The handle for requests of a tenant.
+    pub(crate) fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
+        TenantStore { shared: self, tenant }
+    }
+}
+
+/// What runs and workers may do; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct RunStore {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl RunStore {
+    /// The handle for what belongs to a tenant of a run.
+    #[must_use]
+    pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
+        self.shared.tenant(tenant)
+    }
+
+    /// Which sessions are closed, and when.
+    #[must_use]
+    pub fn archiving(&self) -> &Archiving {
+        &self.shared.archiving
+    }
+}
+
+/// What a request of one tenant may do. Every query is restricted to that tenant.
+#[derive(Debug, Clone, Copy)]
+pub struct TenantStore<'s> {
+    pub(crate) shared: &'s Shared,
+    pub(crate) tenant: TenantId,
+}
+
+impl TenantStore<'_> {
+    /// How many notes, learnings, memories and so on may be stored.
+    #[must_use]
+    pub fn knowledge_limits(self) -> KnowledgeLimits {
+        self.shared.knowledge_limits
+    }
+
+    /// How many agents and teams a tenant may have, and how large a team may be.
+    #[must_use]
+    pub fn team_limits(self) -> TeamLimits {
+        self.shared.team_limits
+    }
+}
+
+/// What the API may do without a tenant; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ApiStore {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl ApiStore {
+    /// The handle for a request with a valid key.
+    #[must_use]
+    pub fn tenant(&self, principal: Principal) -> TenantStore<'_> {
+        self.shared.tenant(principal.tenant())
+    }
+}
+
+/// What commands of the operator may do, over all tenants.
+#[derive(Debug, Clone, Copy)]
+pub struct OperatorStore<'s> {
+    pub(crate) shared: &'s Shared,
+}
+
+impl Store {
+    /// The handle for the engine and the worker.
+    #[must_use]
+    pub fn runs(&self) -> &RunStore {
+        &self.runs
+    }
+
+    /// The handle for requests of a tenant.
+    #[must_use]
+    pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
+        self.runs.shared.tenant(tenant)
+    }
+
+    /// The handle for the API.
+    #[must_use]
+    pub fn api(&self) -> ApiStore {
+        ApiStore { shared: Arc::clone(&self.runs.shared) }
+    }
+
+    /// The handle for commands of the operator.
+    #[must_use]
+    pub fn operator(&self) -> OperatorStore<'_> {
+        OperatorStore { shared: &self.runs.shared }
+    }
+}
+
+macro_rules! shares {
+    ($($handle:ty),*) => {$(
+        impl Deref for $handle {
+            type Target = Shared;
+
+            fn deref(&self) -> &Shared {
+                &self.shared
+            }
+        }
+    )*};
+}
+
+shares!(RunStore, TenantStore<'_>, ApiStore, OperatorStore<'_>);
+
+impl Deref for Store {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.runs.shared
+    }
+}
