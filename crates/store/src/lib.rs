@@ -16,6 +16,21 @@
 //! Postgres. A test compares the queries that a [`TenantStore`] reaches with this: each has a condition on `tenant_id`.
 //! All handles share connections and batches; making one allocates nothing.
 //!
+//! # Wings
+//! One folder for each purpose. Callers name the noun (`houston_store::claim::Fence`), not its wing.
+//!
+//! | wing | has | for |
+//! |---|---|---|
+//! | `run` | claims, steps, tools' rows, leases, sweeps; messages, events, history, tasks, costs | engine, worker; api reads and posts, and asks for cancels |
+//! | `session` | closed sessions, their summaries and search; titles | engine, worker; api reads |
+//! | `knowledge` | notes, learnings, memories, custom instructions, feed items, profiles | api; runs through [`record::FencedTx`] |
+//! | `tenant` | keys, users, agents, teams, agentables; creating and erasing them | api, cli; worker erases |
+//! | `conversation` | documents: export, import, reset | api, cli |
+//! | `schedule` | check-ins and feeds | worker starts them; api and runs set them |
+//! | `health` | what the health monitor looks at and repairs | worker; api reads the results |
+//!
+//! Beside the wings: the handles, the pool with its settings, the schema, batches, errors.
+//!
 //! # How a run uses it
 //! 1. [`TenantStore::post_message`] stores a message and opens a run.
 //! 2. [`RunStore::claim_run`] takes the lock and returns a [`claim::Fence`]; [`RunStore::run_context`] reads what the run
@@ -58,8 +73,9 @@
 //!
 //! # Add a table
 //! 1. A migration `migrations/<time>_<what>.sql`: tables and indexes (one-way; expand, then contract).
-//! 2. A file here named after the noun, with an `impl` of the handle whose callers need it. Each `query!` text begins
-//!    with the comment `-- store::<file>::<function>`, which identifies it in `pg_stat_statements` and in the plan tests.
+//! 2. A file named after the noun, in the wing of its purpose, with an `impl` of the handle whose callers need it. Each
+//!    `query!` text begins with the comment `-- store::<file>::<function>` (without the wing), which identifies it in
+//!    `pg_stat_statements` and in the plan tests.
 //! 3. A `tenant_id` column, in the `where` of every query of a [`TenantStore`].
 //! 4. `cargo xtask prepare` refreshes `.sqlx`.
 //!

@@ -1,7 +1,5 @@
 //! Names of queries and spans match the code, so that they can be found from Postgres' views and from traces.
 
-use std::path::Path;
-
 use crate::sources::sources;
 use crate::workspace::root;
 
@@ -25,9 +23,7 @@ fn literals<'t>(text: &'t str, call: &'t str) -> impl Iterator<Item = (usize, Op
 fn queries_begin_with_module_and_function() {
     let (mut wrong, mut count) = (Vec::new(), 0);
     for source in sources() {
-        let Some(path) = source.path.strip_prefix("crates/store/src/") else { continue };
-        let module = Path::new(path).with_extension("").to_str().unwrap().replace('/', "::");
-        let module = module.strip_suffix("::mod").unwrap_or(&module).to_owned();
+        let Some(module) = source.store_module() else { continue };
         let start = format!("-- store::{module}::");
         for call in [
             "query!(",

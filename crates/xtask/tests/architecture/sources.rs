@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::workspace::{members, root};
 
+/// Folders of the store that are left out of the names of queries.
+const WINGS: [&str; 5] = ["knowledge", "run", "schedule", "session", "tenant"];
+
 /// A Rust file.
 pub(crate) struct Source {
     /// Path from the root of the repository: `crates/api/src/lib.rs`.
@@ -16,6 +19,14 @@ impl Source {
     /// Whether the file contains only tests.
     pub(crate) fn is_for_tests(&self) -> bool {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
+    }
+
+    /// The module of a file of the store, without its wing: `event::batch` for `run/event/batch.rs`.
+    pub(crate) fn store_module(&self) -> Option<String> {
+        let path =
+            self.path.strip_prefix("crates/store/src/")?.trim_end_matches(".rs").trim_end_matches("/mod");
+        let in_wing = WINGS.iter().find_map(|wing| path.strip_prefix(wing)?.strip_prefix('/'));
+        Some(in_wing.unwrap_or(path).replace('/', "::"))
     }
 }
 

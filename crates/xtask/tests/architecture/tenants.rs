@@ -99,8 +99,7 @@ struct Function {
 
 /// The functions of a file, recognised by the indentation that rustfmt gives them.
 fn functions(source: &Source) -> Vec<Function> {
-    let Some(path) = source.path.strip_prefix("crates/store/src/") else { return Vec::new() };
-    let module = path.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
+    let Some(module) = source.store_module() else { return Vec::new() };
     let imports = imports(&source.text, &module);
     let (mut all, mut of, mut open): (Vec<Function>, String, Option<usize>) = Default::default();
     for line in source.text.lines().take_while(|line| *line != "#[cfg(test)]") {
