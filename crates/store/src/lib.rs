@@ -85,67 +85,41 @@
 //! the migrations; a function whose file was deleted is dropped. During an upgrade, processes of the previous release
 //! call the new function: keep its arguments and its result compatible.
 
-pub mod agent;
-pub mod agentable;
-pub mod api_key;
 mod batcher;
-mod bound;
-pub mod cancel;
-pub mod check_in;
-pub mod claim;
-pub mod compression;
 pub mod conversation;
-pub mod cost;
-pub mod creation;
-pub mod custom_instruction;
-pub mod directory;
-pub mod erasure;
-pub mod error;
-pub mod event;
-pub mod excerpt;
-pub mod fairness;
-pub mod feed;
-pub mod feed_item;
+mod error;
+mod fairness;
 mod functions;
 mod handle;
 pub mod health;
-pub mod history;
-pub mod idempotency;
-pub mod knowledge_item;
-pub mod learning;
-pub mod lease;
-pub mod listen;
-pub mod memory;
-pub mod message;
-pub mod note;
+mod knowledge;
 pub mod pool;
-pub mod profile;
-pub mod record;
 pub mod run;
-pub mod run_context;
-pub mod schema;
-pub mod serving;
+mod schedule;
+mod schema;
 pub mod session;
-mod session_search;
-pub mod session_summary;
-pub mod settings;
-pub mod state;
-pub mod stats;
-pub mod step;
+mod settings;
 mod stored_block;
-pub mod sweep;
-mod system_message;
-pub mod task;
-mod task_report;
-pub mod task_result;
-pub mod team;
-mod thread;
-pub mod title;
-pub mod tool_result;
-pub mod user;
+mod tenant;
 
 pub use error::{Error, Result};
 pub use fairness::Fairness;
 pub use handle::{ApiStore, OperatorStore, RunStore, TenantStore};
 pub use pool::{Config, Store};
 pub use session::Archiving;
+
+// Callers name the noun, not its wing.
+pub(crate) use knowledge::profile;
+pub use knowledge::{custom_instruction, excerpt, feed_item, knowledge_item, learning, memory, note};
+pub use run::{
+    cancel, claim, compression, cost, event, history, lease, listen, message, record, run_context, step,
+    sweep, task, task_result,
+};
+pub(crate) use run::{system_message, task_report, tool_result};
+pub use schedule::{check_in, feed};
+pub(crate) use session::session_search;
+pub use session::{session_summary, title};
+pub(crate) use tenant::bound;
+pub use tenant::{
+    agent, agentable, api_key, creation, directory, erasure, idempotency, serving, stats, team, user,
+};

@@ -1,5 +1,25 @@
 //! Runs: reading them, and requesting their cancellation.
 
+pub mod cancel;
+pub mod claim;
+pub mod compression;
+pub mod cost;
+pub mod event;
+pub mod history;
+pub mod lease;
+pub mod listen;
+pub mod message;
+pub mod record;
+pub mod run_context;
+pub mod step;
+pub mod sweep;
+pub(crate) mod system_message;
+pub mod task;
+pub(crate) mod task_report;
+pub mod task_result;
+pub(crate) mod thread;
+pub(crate) mod tool_result;
+
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, WorkerId};
 use houston_domain::model::Usage;

@@ -7,7 +7,7 @@ use crate::handle::{ApiStore, RunStore, Shared};
 use crate::pool::Store;
 
 /// The migrations of this binary, which create the tables. The functions are applied after them.
-pub static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
+static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
 impl Store {
     /// Applies missing migrations, then the functions that differ from those of this binary. Several processes may call

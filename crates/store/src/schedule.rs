@@ -1,0 +1,4 @@
+//! What starts without a message: check-ins and feeds.
+
+pub mod check_in;
+pub mod feed;

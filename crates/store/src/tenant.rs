@@ -1,0 +1,15 @@
+//! What a tenant owns besides its conversations: keys, users, agents, teams, agentables; creating and erasing them.
+
+pub mod agent;
+pub mod agentable;
+pub mod api_key;
+pub(crate) mod bound;
+pub mod creation;
+pub mod directory;
+pub mod erasure;
+pub mod idempotency;
+pub mod serving;
+pub(crate) mod state;
+pub mod stats;
+pub mod team;
+pub mod user;
