@@ -2,7 +2,7 @@ use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::AgentableId;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolResponse};
-use houston_store::Store;
+use houston_store::RunStore;
 
 use super::*;
 use crate::engine::Engine;
@@ -42,7 +42,7 @@ fn future_size<A, F: Future>(_: impl Fn(A) -> F) -> usize {
 /// The futures that exist while a run waits for its model or its tools. What is larger is boxed and freed before the wait.
 #[test]
 fn waiting_run_holds_only_small_futures() {
-    type Driver = RunDriver<'static, Store>;
+    type Driver = RunDriver<'static, RunStore>;
     let outer =
         future_size(|(engine, agentable, holder): (&'static Engine, AgentableId, &'static Holder)| {
             engine.drive(agentable, holder)
