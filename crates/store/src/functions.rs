@@ -69,7 +69,7 @@ impl Shared {
                         set local lock_timeout = '60s';
                         set local statement_timeout = '60s'";
         sqlx::raw_sql(settings).execute(&mut *tx).await?;
-        // Locks 1 and 2 are those of houston.claim_run.
+        // Locks 1 and 2 are those of claims.
         sqlx::raw_sql("-- store::functions::lock\nselect pg_advisory_xact_lock(3, 0)")
             .execute(&mut *tx)
             .await?;

@@ -1,4 +1,4 @@
-//! Postgres: the rows that matter, and all transactions except `commit_step` (see `step.rs`).
+//! Postgres: the rows that matter, and all transactions except the one of a step (see `step.rs`).
 //!
 //! The position of a message is its number; a cancel records how many messages had been posted before it.
 
@@ -94,7 +94,7 @@ pub(crate) struct Database {
     pub(crate) history: Vec<Entry>,
 }
 
-/// The result of `claim_run`.
+/// The result of a claim.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claimed {
     pub(crate) epoch: u8,
@@ -177,7 +177,7 @@ impl Database {
         }
     }
 
-    /// `claim_run`.
+    /// A claim.
     pub(crate) fn claim(&mut self, rules: &Rules, worker: u8, leases: &[Lease]) -> Option<Claimed> {
         let free = self.is_dead(self.lock.holder, leases);
         let claimer_lives = leases[usize::from(worker)] == Lease::Alive;

@@ -9,8 +9,8 @@
 //!
 //! | model | code |
 //! |---|---|
-//! | `database.rs` | `migrations/functions/{post_message,claim_run}.sql`; `store/src/{run,run/sweep,run/lease,run/record}.rs` |
-//! | `step.rs` | `migrations/functions/commit_step.sql`, `store/src/run/step.rs` |
+//! | `database.rs` | `migrations/functions/post_message.sql`; `domain/src/claim.rs`; `store/src/{run/claim,run,run/sweep,run/lease,run/record}.rs` |
+//! | `step.rs` | `domain/src/step/decision.rs`, `store/src/run/step` |
 //! | `worker.rs` | `engine/src/drive.rs`, `engine/src/run/{driver,tool_runner,journal}`, `domain/src/agent/mod.rs` |
 //! | `action.rs`, `protocol.rs` | which actions are possible and what they do: `worker/src/{worker,sweep,reaper,lease}.rs`, clients, time, faults |
 //!

@@ -3,7 +3,7 @@
 /// How writes of a worker are prevented once another worker has claimed the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fence {
-    /// Check and write are one statement that locks the row (`commit_step`).
+    /// The check and the write happen while the row is locked.
     RowLock,
     /// The application checks, then writes.
     CheckThenWrite,

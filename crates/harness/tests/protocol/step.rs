@@ -1,4 +1,4 @@
-//! The steps of a run, and `commit_step`.
+//! The steps of a run, and how they are committed.
 
 use crate::database::{Database, Holder, Outcome, Status, messages};
 use crate::history::{Entry, Set};
@@ -79,7 +79,7 @@ impl Step {
 }
 
 impl Database {
-    /// `commit_step`, after the fence has been checked.
+    /// The commit of a step, after the fence has been checked.
     pub(crate) fn commit(&mut self, rules: &Rules, step: Step, write: Option<(u8, u8)>) -> CommitOutcome {
         let cancel = self.run().cancel;
         // A cancelled run settles all messages posted before the cancel.

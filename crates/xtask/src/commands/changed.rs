@@ -86,7 +86,7 @@ mod tests {
     fn files_belong_to_the_crates_they_are_compiled_into() {
         assert_eq!(of(&["crates/api/src/lib.rs", "crates/api/Cargo.toml", "README.md"]), ["houston-api"]);
         assert_eq!(of(&["migrations/1_users.sql"]), ["houston-store"]);
-        assert_eq!(of(&["migrations/functions/claim_run.sql"]), ["houston-store"]);
+        assert_eq!(of(&["migrations/functions/post_message.sql"]), ["houston-store"]);
         assert_eq!(of(&["jobs/agents/goal.toml"]), ["houston-cli", "houston-domain", "houston-engine"]);
         assert_eq!(of(&["crates/removed/src/lib.rs"]), [] as [&str; 0]);
         assert_eq!(of(&["Cargo.lock"]).len(), all().len());

@@ -119,3 +119,52 @@ fn exceptions_for_functions_are_needed() {
     let wrong: Vec<_> = LONGER.iter().filter(|(name, ..)| !longer(name)).collect();
     assert!(wrong.is_empty(), "LONGER lists functions that are short enough: {wrong:?}");
 }
+
+/// Functions that applications call in their own transactions.
+const FOR_APPLICATIONS: [&str; 2] = ["close_session", "post_message"];
+
+/// Functions of the full-text search: what indexes and search statements contain.
+const FOR_SEARCH: [&str; 8] = [
+    "any_word",
+    "imported_session_vector",
+    "known_zone",
+    "likeness",
+    "search_sessions",
+    "session_vector",
+    "timeframe",
+    "words_query",
+];
+
+/// Other functions, and why they are functions. This list may only shrink.
+const OTHERS: [(&str, &str); 4] = [
+    ("agent_read", "a statement reads it for three sorts of agents"),
+    ("frame_mark", "the mark of a session is derived from a secret that does not leave the database"),
+    ("team_serving", "a run that no team answers does not pay for it"),
+    ("try_key", "the lock of a key is that of post_message"),
+];
+
+/// A function holds only what must happen in the transaction of somebody else: all rules are in Rust, and an application
+/// that posts from its own transaction needs those that it touches in the database.
+#[test]
+fn functions_hold_only_what_applications_and_searches_need() {
+    let files = files();
+    let roots = FOR_APPLICATIONS.into_iter().chain(FOR_SEARCH).chain(OTHERS.map(|(name, _)| name));
+    let mut needed: Vec<&str> = roots.collect();
+    let missing: Vec<_> = needed.iter().filter(|name| files.iter().all(|(file, _)| file != *name)).collect();
+    assert!(missing.is_empty(), "there are no such functions: {missing:?}");
+    let mut at = 0;
+    while let Some(name) = needed.get(at) {
+        let (_, text) = files.iter().find(|(file, _)| file == name).unwrap();
+        let called = files.iter().map(|(file, _)| file.as_str());
+        let called: Vec<&str> =
+            called.filter(|file| !needed.contains(file) && text.contains(&format!("houston.{file}("))).collect();
+        needed.extend(called);
+        at += 1;
+    }
+    let others: Vec<_> =
+        files.iter().map(|(file, _)| file).filter(|file| !needed.contains(&file.as_str())).collect();
+    assert!(
+        others.is_empty(),
+        "no application and no search needs these functions: write what they decide in Rust: {others:?}"
+    );
+}
