@@ -40,6 +40,8 @@ mod system_messages;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]
+mod tenants;
+#[cfg(test)]
 mod test_store;
 #[cfg(test)]
 mod texting;

@@ -1,0 +1,93 @@
+//! The handle of another tenant finds and changes nothing.
+
+use houston_domain::agent_settings::AgentSettings;
+use houston_domain::id::{AgentId, TenantId};
+use houston_domain::statistics::Bounds;
+use houston_domain::team::{Router, RouterKind};
+use houston_store::agent::Agent;
+use houston_store::erasure::Target;
+use houston_store::team::Team;
+use houston_store::{Error, TenantStore};
+use serde_json::{Value, json};
+
+use crate::test_store::TestStore;
+
+fn settings() -> AgentSettings {
+    let settings =
+        json!({"role": "r", "tools": [], "use_case": "agent", "provider": "default", "model": "default"});
+    serde_json::from_value(settings).unwrap()
+}
+
+async fn agent(test: &TestStore, store: TenantStore<'_>) -> AgentId {
+    let now = test.ids.clock().now();
+    let agent = Agent {
+        id: test.ids.next(),
+        kind: "goal".to_owned(),
+        name: "one".to_owned(),
+        is_default: false,
+        changed: true,
+        enabled: true,
+        settings: settings(),
+        version: 1,
+        created_at: now,
+        updated_at: now,
+    };
+    store.create_agent(&agent, None, &Value::Null).await.unwrap();
+    agent.id
+}
+
+async fn other_tenant(test: &TestStore) -> TenantId {
+    test.store.operator().ensure_tenant(test.ids.next(), "other").await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_read_by_their_own_tenant_only() {
+    let test = TestStore::start().await;
+    let run = test.post("hello").await.run;
+    let claimed = test.claim().await.unwrap();
+    let at = claimed.event.seq;
+    let (own, other) = (test.requests(), test.store.tenant(other_tenant(&test).await));
+    assert_eq!(own.events_after(test.goal, 0, 10).await.unwrap().len(), 3);
+    assert!(other.events_after(test.goal, 0, 10).await.unwrap().is_empty());
+    assert_eq!(own.thread_events_before(test.goal, 100, 10).await.unwrap().len(), 1);
+    assert!(other.thread_events_before(test.goal, 100, 10).await.unwrap().is_empty());
+    assert!(own.open_iteration_at(test.goal, at).await.unwrap().is_some());
+    assert!(other.open_iteration_at(test.goal, at).await.unwrap().is_none());
+    assert!(own.open_stream("goal", test.goal, None, 10).await.is_ok());
+    let not_found = |result: Result<(), Error>| matches!(result, Err(Error::NotFound { .. }));
+    assert!(not_found(own.open_stream("task", test.goal, None, 10).await.map(drop)), "another kind");
+    assert!(not_found(other.open_stream("goal", test.goal, None, 10).await.map(drop)));
+    assert!(not_found(other.statistics(test.goal, Bounds { runs: 10, messages: 10 }).await.map(drop)));
+    assert!(not_found(other.cancel_run(run).await.map(drop)));
+    let erasure = other.request_erasure(Target::Agentable("goal", test.goal), test.ids.next(), None);
+    assert!(not_found(erasure.await.map(drop)));
+    assert!(test.runs().is_held(&claimed.fence).await.unwrap(), "its run goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn team_has_agents_of_its_own_tenant_only() {
+    let test = TestStore::start().await;
+    let (own, other) = (test.requests(), test.store.tenant(other_tenant(&test).await));
+    let (ours, theirs) = (agent(&test, own).await, agent(&test, other).await);
+    let now = test.ids.clock().now();
+    let team = |agents: &[AgentId]| Team {
+        id: test.ids.next(),
+        kind: "goal".to_owned(),
+        name: "team".to_owned(),
+        description: String::new(),
+        agents: agents.to_vec(),
+        fallback: ours,
+        router: Router { by: RouterKind::Rules, rules: Vec::new() },
+        version: 1,
+        created_at: now,
+        updated_at: now,
+    };
+    let created = own.create_team(&team(&[ours, theirs]), None, &Value::Null).await;
+    assert!(matches!(created, Err(Error::NotFound { what: "agent" })), "{created:?}");
+    let mut team = team(&[ours]);
+    own.create_team(&team, None, &Value::Null).await.unwrap();
+    team.agents.push(theirs);
+    let changed = own.change_team(&team, None).await;
+    assert!(matches!(changed, Err(Error::NotFound { what: "agent" })), "{changed:?}");
+    assert_eq!(own.team(team.id).await.unwrap().agents, [ours]);
+}
