@@ -20,7 +20,7 @@
 //! | tool calls of an iteration | `context.max_tool_calls`, 32 | answered with RATE_LIMITED, not executed |
 //! | a tool's result | `context.max_tool_result_bytes`, 2 MiB | cut, with a note |
 //! | the part of it in the history | `context.results.inline_bytes`, 16 KiB | its beginning; `read_result` reads the rest |
-//! | tokens of a history | `context.budget_tokens`; the model's context window | its beginning is summarised (`compress`) |
+//! | tokens of a history | `context.budget_tokens`; the model's context window | its beginning is summarised (`run::driver::compression`) |
 //! | a tool's time | its own time-out, 120 s by default | TIMEOUT |
 //! | the prompt, before and after the history | `context.prompt_chars`, 16,000; role, guidelines and aim are always included | left out from its end |
 //! | notes and learnings in the prompt | `context.notes`, 20 each; a title 200 characters, a learning `context.prompt.learning_chars`, 500 | fetched by tool |

@@ -1,13 +1,19 @@
+use std::sync::atomic::Ordering;
+
 use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::agent::budget::{Budget, Spent};
+use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::AgentableId;
+use houston_domain::model::{ModelError, ModelErrorCode};
+use houston_domain::step::RunTransition;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolResponse};
 use houston_store::RunStore;
 
 use super::*;
 use crate::engine::Engine;
 use crate::run::tests::fixture::{Behaviour, Process, Script, ScriptedModel, TestTool, calls_tools, says};
-use crate::run::tests::memory_storage::Fault;
+use crate::run::tests::memory_storage::{Fault, MemoryStorage};
 use crate::run::tool_runner::{ExternalCalls, Responses};
 
 fn process(scripts: Vec<Script>, tools: Vec<TestTool>) -> Process {
@@ -82,7 +88,7 @@ async fn fenced_run_stops_and_writes_nothing() {
     let outcome = drive(&process).await;
     assert!(matches!(outcome, Err(Interrupted::Lost)), "{outcome:?}");
     assert_eq!(process.storage.committed(), []);
-    assert_eq!(executed.load(std::sync::atomic::Ordering::Relaxed), 0, "no intent, no call");
+    assert_eq!(executed.load(Ordering::Relaxed), 0, "no intent, no call");
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +98,7 @@ async fn call_is_not_executed_if_its_intent_has_no_response() {
     let process = process(vec![calls_tools(&[("c1", "pay")]), says("Unclear.")], vec![tool]);
     process.storage.fail([Fault::BrokenAfter]);
     assert_eq!(drive(&process).await.unwrap(), DriveOutcome::Ended(RunStatus::Completed));
-    assert_eq!(executed.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(executed.load(Ordering::Relaxed), 0);
     let history = texts(&process.storage.history());
     assert_eq!(history[2], (Role::User, ToolResponse::outcome_unknown().text().to_owned()));
 }
@@ -143,4 +149,60 @@ async fn run_that_killed_its_workers_is_given_up() {
     let committed = process.storage.committed();
     assert_eq!(committed[0].messages.len(), 1, "its thread says so");
     assert_ne!(SEND_MESSAGE, committed[0].messages[0].content);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_call_is_retried_later() {
+    let process = process(vec![Script::Breaks("Hel")], Vec::new());
+    let outcome = drive(&process).await.unwrap();
+    assert!(matches!(outcome, DriveOutcome::Retrying { .. }), "{outcome:?}");
+    let committed = process.storage.committed();
+    assert!(matches!(committed[0].transition, RunTransition::Retry { counts: true, .. }));
+    assert_eq!(committed[0].messages.len(), 1, "its thread counts down to the next attempt");
+    assert_eq!(committed[0].entries, [], "nothing of the broken answer is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reached_budget_ends_the_run_before_its_call() {
+    let model = ScriptedModel::new([]);
+    let mut process = Process::new(Arc::clone(&model), Vec::new());
+    process.services.config.budget = Budget { per_run: Some(1.into()), ..Budget::default() };
+    process.storage.set_spent(Spent { run: Some(1.into()), ..Spent::default() });
+    assert_eq!(drive(&process).await.unwrap(), DriveOutcome::Ended(RunStatus::Failed));
+    assert_eq!(model.calls.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_of_a_missing_kind_says_so() {
+    let mut process = process(vec![], Vec::new());
+    process.claimed.kind = "robot".to_owned();
+    assert_eq!(drive(&process).await.unwrap(), DriveOutcome::Ended(RunStatus::Failed));
+    let committed = process.storage.committed();
+    let RunTransition::Terminate { ending, .. } = &committed[0].transition else { panic!("not ended") };
+    assert_eq!(ending.error_code.as_deref(), Some("UNKNOWN_KIND"));
+    assert_eq!(committed[0].messages.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_that_the_model_refuses_is_compressed_once() {
+    let refused = || {
+        let error = ModelError::new(ModelErrorCode::ContextLengthExceeded, "too long");
+        Script::Events(vec![Err(error)])
+    };
+    let turns = (0..20).flat_map(|nth| {
+        let text = |who: &str| vec![Block::text(format!("{who} {nth}: {}", "word ".repeat(200)))];
+        [Entry::user(text("user")), Entry::assistant(text("agent"))]
+    });
+    let history: Vec<Entry> = turns.chain([Entry::user(vec![Block::text("Hello")])]).collect();
+    for (scripts, ended) in [(vec![refused(), says("Hi.")], true), (vec![refused(), refused()], false)] {
+        let model = ScriptedModel::new(scripts);
+        let process = Process::new(Arc::clone(&model), Vec::new());
+        let process = Process { storage: MemoryStorage::with_history(history.clone()), ..process };
+        let outcome = drive(&process).await.unwrap();
+        assert_eq!(matches!(outcome, DriveOutcome::Ended(RunStatus::Completed)), ended, "{outcome:?}");
+        assert_eq!(model.calls.load(Ordering::Relaxed), 2);
+        let compressed = |event: &Event| matches!(event, Event::ContextCompressed { .. });
+        let steps = process.storage.committed();
+        assert_eq!(steps.iter().flat_map(|step| &step.events).filter(|event| compressed(event)).count(), 1);
+    }
 }

@@ -52,6 +52,8 @@ struct Rows {
     /// Whether another worker holds the lock, or the run was released.
     lock_is_lost: bool,
     history: Vec<Entry>,
+    /// How many of its first entries belong to earlier runs.
+    earlier: usize,
     committed: Vec<Step>,
     intents: HashMap<String, CommittedIntent>,
     records: Vec<Record>,
@@ -65,8 +67,10 @@ struct Rows {
 }
 
 impl MemoryStorage {
+    /// The last entry of `history` began the run.
     pub(crate) fn with_history(history: Vec<Entry>) -> Self {
-        Self(Arc::new(Mutex::new(Rows { history, ..Rows::default() })))
+        let earlier = history.len() - 1;
+        Self(Arc::new(Mutex::new(Rows { history, earlier, ..Rows::default() })))
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -195,7 +199,7 @@ impl RunStorage for MemoryStorage {
 
     async fn context(&self, _: AgentableId, _: RunId, _: i64, _: &PromptLimits) -> Result<RunContext> {
         let history = self.history();
-        let run_entries = history.len();
+        let run_entries = history.len() - self.rows().earlier;
         Ok(RunContext { mark: FrameMark::new("1234"), history, run_entries, ..RunContext::default() })
     }
 
