@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn run_that_kills_its_workers_is_driven_alone_then_doubted_then_given_up() {
+    fn run_that_kills_its_workers_is_doubted_before_it_is_given_up() {
         let of = |deaths, holder| Claimable { deaths, holder, attempts: 1, ..posted(&[1]) };
         let start = |deaths, holder| started(&of(deaths, holder));
         assert_eq!((start(0, Holder::Dead).deaths, start(0, Holder::Dead).is_suspect), (1, false));

@@ -33,7 +33,7 @@ pub struct QuietSession {
 /// What the sweep does with a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuietCheck {
-    /// Nothing: somebody else has looked at it.
+    /// Nothing: it is not due any more.
     NotDue,
     /// It looks again at this time.
     LookAgain(DateTime<Utc>),

@@ -41,7 +41,7 @@ impl Found {
         all - i32::try_from(self.unread.len()).unwrap_or(i32::MAX)
     }
 
-    /// How the step ends the run as cancelled, if it does: whoever requested it is a person or a message. A run that the
+    /// How the step ends the run as cancelled, if it does: a person or a message requested it. A run that the
     /// health monitor ends has another status.
     fn cancellation(&self, step: &Step) -> Option<Cancellation> {
         let ending = step.transition.final_ending()?;

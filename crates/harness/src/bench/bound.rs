@@ -121,8 +121,8 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
     let post = [&[tenant.as_str()][..], &post, &["'enqueue'", "10", "10000"]].concat();
     let post = statement("store::message::post", &post)?;
     let read = ["array[:agentable::uuid]", "array[:worker::uuid]", "10", "100", "262144", "array['goal']"];
-    let read = statement("store::claim::batch::read", &read)?;
-    let claim = statement("store::claim::batch::write", &[":claim::jsonb", "1800"])?;
+    let read = statement("store::claim::read::candidates", &read)?;
+    let claim = statement("store::claim::write::claims", &[":claim::jsonb", "1800"])?;
     let context = statement("store::run_context::batch::read", &CONTEXT)?;
     let step = statement("store::step::statement::write", &[":step::jsonb", "10"])?;
     let mut script = String::from("\\set i :i + 1\n\\set n :client_id * :each + :i\n");
@@ -137,7 +137,7 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
     Ok(script)
 }
 
-/// Makes the parameter of `store::claim::batch::write`.
+/// Makes the parameter of `store::claim::write::claims`.
 fn claim_row() -> String {
     let content = quote(&workload::content());
     format!(

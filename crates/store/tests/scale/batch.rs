@@ -36,9 +36,15 @@ fn claims() -> [Case; 2] {
     );
     let most = u64::from(POSTS);
     [
-        batch("store::claim::batch::write", "of eight that wait", claims, &["1800"], [20 * most, 200 * most]),
+        batch(
+            "store::claim::write::claims",
+            "of eight that wait",
+            claims,
+            &["1800"],
+            [20 * most, 200 * most],
+        ),
         Case {
-            name: "store::claim::batch::read",
+            name: "store::claim::read::candidates",
             when: "of eight that wait",
             before: SETTINGS.to_owned(),
             arguments: [

@@ -46,7 +46,7 @@ async fn cost(cluster: &TestCluster, goal: AgentableId, runs: usize) -> BTreeMap
         assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     }
     let mut after = executed(cluster);
-    for claim in ["store::claim::batch::read", "store::claim::batch::write"] {
+    for claim in ["store::claim::read::candidates", "store::claim::write::claims"] {
         assert!(after.remove(claim).unwrap() >= runs, "{after:?}");
     }
     after.retain(|name, count| {

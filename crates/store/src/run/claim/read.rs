@@ -72,7 +72,7 @@ impl Claims {
         let agentables: Vec<Uuid> = items.iter().map(|item| item.agentable.0).collect();
         let workers: Vec<Uuid> = items.iter().map(|item| item.worker.0).collect();
         let rows = sqlx::query!(
-            r#"-- store::claim::batch::read
+            r#"-- store::claim::read::candidates
             with i as materialized (
                 select i.n, i.agentable_id,
                        exists (select from houston.workers w

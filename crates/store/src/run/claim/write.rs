@@ -95,7 +95,7 @@ impl Claims {
         claims: &[ClaimRow],
     ) -> Result<Vec<Claimed>> {
         let rows = sqlx::query!(
-            r#"-- store::claim::batch::write
+            r#"-- store::claim::write::claims
             with i as materialized (
                 select * from jsonb_to_recordset($1) as i (
                     n integer, agentable_id uuid, version text, worker_id uuid, token uuid, slot integer, content jsonb,

@@ -162,7 +162,8 @@ impl StepRows {
         let messages = step.messages.iter().map(|message| MessageRow::of(message, step));
         let intents = step.intents.iter().map(|intent| IntentRow::of(intent, step));
         // A statement does not see the rows that it inserts, so what changes them is inserted with them.
-        let responses = step.responses.iter().filter(|(call, _)| step.intents.iter().all(|of| of.call != *call));
+        let responses =
+            step.responses.iter().filter(|(call, _)| step.intents.iter().all(|of| of.call != *call));
         let cells = step.cells.iter().filter(|(id, _)| step.messages.iter().all(|of| of.id != *id));
         let (error_code, error_message) = changes.error();
         Ok(Self {

@@ -23,13 +23,13 @@ pub(super) struct Row {
     pub(super) slots: Option<i32>,
 }
 
-/// The statement's text with its name and the expressions for tool calls: so that steps without tool calls do not pay
+/// The statement's text with the end of its name and the expressions for tool calls: so that steps without tool calls do not pay
 /// for them, and both texts are checked at compile time.
 macro_rules! write_steps {
-    ($name:literal, $tools:literal, $connection:expr, $items:expr, $max_running:expr) => {
+    ($suffix:literal, $tools:literal, $connection:expr, $items:expr, $max_running:expr) => {
         sqlx::query_as!(
             Row,
-            "-- store::step::statement::" + $name + r#"
+            "-- store::step::statement::write" + $suffix + r#"
             with i as materialized (
                 select i.*, jsonb_array_length(i.events) as event_count, jsonb_array_length(i.entries) as entry_count
                   from jsonb_to_recordset($1) as i (
@@ -156,7 +156,7 @@ pub(super) async fn write(
     items: &[StepRows],
     max_running: i32,
 ) -> Result<Vec<Row>> {
-    Ok(write_steps!("write", "", connection, items, max_running)?)
+    Ok(write_steps!("", "", connection, items, max_running)?)
 }
 
 /// Writes steps some of which have tool calls.
@@ -166,7 +166,7 @@ pub(super) async fn write_with_tools(
     max_running: i32,
 ) -> Result<Vec<Row>> {
     Ok(write_steps!(
-        "write_with_tools",
+        "_with_tools",
         "
             intents as (
                 insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id,
