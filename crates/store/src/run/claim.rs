@@ -117,6 +117,6 @@ impl RunStore {
             // The batch may have been committed.
             None => self.abandon(agentable, token, false).await?,
         }
-        self.claim_alone(request, crashes).await
+        Box::pin(self.claim_alone(request, crashes)).await
     }
 }

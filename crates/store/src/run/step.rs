@@ -54,7 +54,8 @@ impl RunStore {
     pub async fn commit(&self, fence: &Fence, step: &Step) -> Result<Commit> {
         let done = match self.commit_in_batch(fence, step).await {
             Some(done) => Commit::Done(done),
-            None => self.commit_alone(fence, step).await?,
+            // Boxed: it is rare, and its future is large.
+            None => Box::pin(self.commit_alone(fence, step)).await?,
         };
         if matches!(step.transition, RunTransition::Complete { .. } | RunTransition::Terminate { .. }) {
             houston_faults::fault!("C14")?;
