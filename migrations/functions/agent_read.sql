@@ -1,5 +1,7 @@
--- An agent as a worker reads it.
-create or replace function houston.agent_read(a houston.agents) returns text language sql stable as $$
-    select jsonb_build_object('name', a.name, 'version', a.version, 'enabled', a.enabled,
-                              'follows_file', a.is_default and not a.changed, 'settings', a.settings)::text
+-- An agent as a worker reads it. p_follows_file: it is a default agent without changes.
+create or replace function houston.agent_read(
+    p_name text, p_version bigint, p_enabled boolean, p_follows_file boolean, p_settings jsonb
+) returns text language sql stable as $$
+    select jsonb_build_object('name', p_name, 'version', p_version, 'enabled', p_enabled,
+                              'follows_file', p_follows_file, 'settings', p_settings)::text
 $$;

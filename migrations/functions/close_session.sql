@@ -3,13 +3,13 @@
 -- waits for that row and begins the next session.
 --
 -- Returns
---   'closed'    the session is closed, with the id p_session
+--   'closed'    the session is closed, with the id p_session, or a new id
 --   'deferred'  a run has written into the session; it is closed after that run and before the next one
 --   'nothing'   all entries are in closed sessions
 --
 -- The caller checks whether the agentable's kind archives sessions. Raises HO404 when the agentable does not exist.
 create or replace function houston.close_session(
-    p_agentable uuid, p_reason text, p_session uuid default gen_random_uuid()
+    p_agentable uuid, p_reason text, p_session uuid default null
 ) returns text language plpgsql as $$
 declare
     l houston.run_locks;
@@ -30,7 +30,8 @@ begin
         on conflict (agentable_id) do update set look_at = excluded.look_at, close_reason = excluded.close_reason;
         return 'deferred';
     end if;
-    return case when houston.fold_session(p_agentable, l.last_position, p_reason, p_session)
+    return case when houston.fold_session(p_agentable, l.last_position, p_reason,
+                                          coalesce(p_session, houston.id_beside(p_agentable)))
                 then 'closed' else 'nothing' end;
 end;
 $$;

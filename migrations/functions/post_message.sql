@@ -28,6 +28,7 @@ declare
     v_user uuid;
     v_unread integer;
     v_pending bigint := 0;
+    v_now timestamptz := clock_timestamp();
 begin
     replayed := false;
     key_reused := false;
@@ -67,7 +68,7 @@ begin
 
     update houston.run_locks l
        set last_seq = l.last_seq + case when l.run_open then 1 else 2 end,
-           waiting_since = case when l.wake then l.waiting_since else clock_timestamp() end,
+           waiting_since = case when l.wake then l.waiting_since else v_now end,
            wake = true,
            unread = l.unread + 1,
            run_id = case when l.run_open then l.run_id else p_run end,
@@ -150,8 +151,8 @@ begin
               using errcode = 'HO422';
     end if;
     select p.message_id, p.key_reused into v_posted
-      from houston.post_message(v_tenant, agentable, gen_random_uuid(), gen_random_uuid(), content, null,
-                                idempotency_key,
+      from houston.post_message(v_tenant, agentable, houston.id_beside(agentable), houston.id_beside(agentable),
+                                content, null, idempotency_key,
                                 sha256(convert_to(agentable || ' ' || double_texting || ' ' || content, 'UTF8')),
                                 true, double_texting, houston.setting('fairness.max_running'),
                                 houston.setting('fairness.max_pending')) p;

@@ -6,7 +6,8 @@ returns table (what text, place bigint, definition text, id uuid) language plpgs
 #variable_conflict use_column
 begin
     return query
-    select 'routed', 0::bigint, houston.agent_read(a), a.id
+    select 'routed', 0::bigint, houston.agent_read(a.name, a.version, a.enabled,
+                                                   a.is_default and not a.changed, a.settings), a.id
       from houston.runs r
      cross join lateral (
            select replace(e.data->>'agent_id', 'agent_', '')::uuid as agent_id from houston.events e
@@ -23,7 +24,8 @@ begin
                                                 where m.team_id = t.id and m.is_fallback))::text, t.id
           from houston.teams t where t.id = p_team;
         return query
-        select 'team_agent', m.position::bigint, houston.agent_read(a), a.id
+        select 'team_agent', m.position::bigint, houston.agent_read(a.name, a.version, a.enabled,
+                                                                    a.is_default and not a.changed, a.settings), a.id
           from houston.team_agents m join houston.agents a on a.id = m.agent_id
          where m.team_id = p_team;
     end if;

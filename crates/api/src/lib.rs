@@ -79,6 +79,7 @@ mod agentables;
 mod agents;
 mod auth;
 mod body;
+mod cells;
 mod check_ins;
 mod compressions;
 mod config;

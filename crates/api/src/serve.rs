@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use houston_domain::cell::Cells;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection;
 use crate::log_throttle::LogThrottle;
-use crate::router::routes;
 use crate::state::{App, State};
+use crate::{cells, connection};
 
 /// Pause after a connection could not be accepted, usually because no file descriptor is free.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -18,9 +19,12 @@ const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// Serves until `stop`; then accepts no more connections, aborts event streams, and returns when the current requests
 /// are answered. The caller bounds that wait, and may cancel [`State::draining`] earlier to turn load balancers and
 /// streams away.
-pub async fn serve(listener: TcpListener, state: State, stop: CancellationToken) {
-    let app = App::new(state);
-    let router = routes(Arc::clone(&app));
+///
+/// With several cells, each has its own state.
+pub async fn serve(listener: TcpListener, states: impl Into<Cells<State>>, stop: CancellationToken) {
+    let apps = App::of_cells(&states.into());
+    let router = cells::router(&apps);
+    let app = Arc::clone(apps.home());
     app.peers.log_limit();
     let (connections, failures) = (TaskTracker::new(), LogThrottle::default());
     let accept = async {
@@ -47,11 +51,11 @@ pub async fn serve(listener: TcpListener, state: State, stop: CancellationToken)
     tokio::select! {
         () = stop.cancelled() => {}
         () = accept => {}
-        () = app.streams.poll(app.api_store(), &app.state.config) => {}
-        () = app.keys.watch_revocations(app.api_store()) => {}
+        _ = join_all(apps.iter().map(|app| app.streams.poll(app.api_store(), &app.state.config))) => {}
+        _ = join_all(apps.iter().map(|app| app.keys.watch_revocations(app.api_store()))) => {}
     }
     drop(listener);
-    app.state.draining.cancel();
+    apps.iter().for_each(|app| app.state.draining.cancel());
     connections.close();
     connections.wait().await;
 }

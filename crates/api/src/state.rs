@@ -1,13 +1,14 @@
 //! Shared state: [`State`], which the process provides, and `App`, which adds the crate's caches and limits.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Urgency};
+use houston_domain::cell::Cells;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::{Committed, Live, LiveItem};
-use houston_domain::id::{AgentableId, Ids, RunId};
+use houston_domain::id::{AgentableId, Ids, RunId, Shard};
 use houston_domain::schedule::FeedConfig;
 use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
@@ -64,18 +65,35 @@ pub struct State {
 pub(crate) struct App {
     pub(crate) state: State,
     pub(crate) keys: KeyCache,
-    pub(crate) peers: Peers,
+    pub(crate) peers: Arc<Peers>,
     pub(crate) agentables: AgentableCache,
     pub(crate) streams: Streams,
     pub(crate) offload: Offload,
     pub(crate) documents: Arc<DocumentMemory>,
     pub(crate) disk: Disk,
+    /// The apps of all cells, if there are several.
+    cells: OnceLock<Cells<Weak<App>>>,
 }
 
 impl App {
     pub(crate) fn new(state: State) -> Arc<Self> {
+        let peers = Arc::new(Peers::new(state.config.clients.clone()));
+        Self::with_peers(state, peers)
+    }
+
+    /// The apps of all cells. They share the limits per client address.
+    pub(crate) fn of_cells(states: &Cells<State>) -> Cells<Arc<Self>> {
+        let peers = Arc::new(Peers::new(states.home().config.clients.clone()));
+        let apps = states.map(|state| Self::with_peers(state.clone(), Arc::clone(&peers)));
+        if apps.count() > 1 {
+            let weak = apps.map(Arc::downgrade);
+            apps.iter().for_each(|app| drop(app.cells.set(weak.clone())));
+        }
+        apps
+    }
+
+    fn with_peers(state: State, peers: Arc<Peers>) -> Arc<Self> {
         let keys = KeyCache::new(state.config.key_cache());
-        let peers = Peers::new(state.config.clients.clone());
         Arc::new(Self {
             state,
             keys,
@@ -85,6 +103,7 @@ impl App {
             offload: Offload::default(),
             documents: Arc::default(),
             disk: Disk::default(),
+            cells: OnceLock::new(),
         })
     }
 
@@ -96,6 +115,12 @@ impl App {
     /// What needs no tenant: keys, readiness, positions of streams.
     pub(crate) fn api_store(&self) -> &ApiStore {
         &self.state.store
+    }
+
+    /// The app of the cell with this shard: of a user whom the path of a request does not name.
+    pub(crate) fn with_shard(self: &Arc<Self>, shard: Shard) -> Arc<Self> {
+        let cell = self.cells.get().and_then(|cells| cells.with(shard).upgrade());
+        cell.unwrap_or_else(|| Arc::clone(self))
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {

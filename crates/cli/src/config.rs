@@ -7,6 +7,7 @@
 //! Unknown keys are errors, so that a typo cannot be taken for a setting.
 
 mod agents;
+mod cells;
 mod explain;
 mod folder;
 mod kinds;
@@ -28,6 +29,8 @@ use houston_engine::config::TeamsConfig;
 use houston_worker::MonitorConfig;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::cells::CellConfig;
+use self::cells::CellSettings;
 pub(crate) use self::explain::nearest;
 use self::explain::{explain, origin_of};
 pub(crate) use self::folder::of_user;
@@ -48,6 +51,7 @@ const FILES: &[(&str, &str)] = &[
     ("models", include_str!("../../../jobs/models.toml")),
     ("providers", include_str!("../../../jobs/providers.toml")),
     ("teams", include_str!("../../../jobs/teams.toml")),
+    ("cells", include_str!("../../../jobs/cells.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -106,6 +110,9 @@ pub(crate) struct Settings {
     pub(crate) providers: BTreeMap<String, ProviderSettings>,
     /// `jobs/teams.toml`.
     pub(crate) teams: TeamsConfig,
+    /// `jobs/cells.toml`.
+    #[serde(default)]
+    pub(crate) cells: CellSettings,
 }
 
 /// The format of log lines.

@@ -1,16 +1,17 @@
 //! Finds Postgres and Redis: by environment variables, or embedded.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use houston_domain::cell::{Cells, ShardRange};
+use houston_domain::id::Shard;
 use houston_embedded::{Config as EmbeddedConfig, Installer, Servers};
 use houston_store::{Config as StoreConfig, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::Failure;
-use crate::config::Settings;
-use crate::models::environment;
+use crate::config::{CellConfig, Settings};
 use crate::output::print_stderr;
 
 /// The time limit of one attempt to reach Postgres.
@@ -26,51 +27,92 @@ pub(crate) struct Startup {
     pub(crate) retry_s: u64,
 }
 
-/// Addresses of the servers. Embedded servers live as long as this value.
-pub(crate) struct Addresses {
+/// Addresses of the servers of one cell.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CellAddresses {
     pub(crate) database_url: String,
+    /// Empty for a command that needs no Redis.
     pub(crate) redis_url: String,
-    pub(crate) embedded: Option<Servers>,
 }
 
-/// The servers that the environment names; with `embed`, embedded servers in place of missing ones.
+/// Addresses of the servers. Embedded servers live as long as this value.
+pub(crate) struct Addresses {
+    pub(crate) cells: Cells<CellAddresses>,
+    pub(crate) embedded: Vec<Servers>,
+}
+
+/// The servers that the settings and the environment name; with `embed`, embedded servers in place of missing ones.
 ///
 /// # Errors
-/// [`Failure::Usage`] when a variable is not set and `embed` is false, [`Failure::Other`] when a server cannot be
+/// [`Failure::Usage`] when an address is missing and `embed` is false, [`Failure::Other`] when a server cannot be
 /// started.
 pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Addresses, Failure> {
-    let database_url = environment("DATABASE_URL");
-    let redis_url = settings.redis_url.clone().filter(|url| !url.is_empty());
-    if let (Some(database_url), Some(redis_url)) = (&database_url, &redis_url) {
-        return Ok(Addresses {
-            database_url: database_url.clone(),
-            redis_url: redis_url.clone(),
-            embedded: None,
-        });
-    }
-    if !embed {
-        let missing = if database_url.is_none() { "DATABASE_URL" } else { "HOUSTON_REDIS_URL" };
-        return Err(Failure::Usage(anyhow!(
-            "{missing} is not set: set it to the address of the server to use; with --embedded Houston starts a server \
-             of its own, with its data in {}",
-            folder.display()
-        )));
-    }
-    let config = EmbeddedConfig {
-        postgres: database_url.is_none(),
-        redis: redis_url.is_none(),
-        path: std::env::var_os("PATH"),
-        installers: Installer::ALL.to_vec(),
-        ..EmbeddedConfig::new(folder)
-    };
-    let servers = start(&config, &mut |line| print_stderr(line))?;
-    let url =
-        |set: Option<String>, own: Option<&str>| set.or_else(|| own.map(str::to_owned)).unwrap_or_default();
-    Ok(Addresses {
-        database_url: url(database_url, servers.database_url()),
-        redis_url: url(redis_url, servers.redis_url()),
-        embedded: Some(servers),
+    of_each_cell(settings, |cell| {
+        let CellConfig { shards, database_url, redis_url } = cell;
+        let folder = folder_of(folder, *shards);
+        if let (Some(database_url), Some(redis_url)) = (database_url, redis_url) {
+            let addresses =
+                CellAddresses { database_url: database_url.clone(), redis_url: redis_url.clone() };
+            return Ok((addresses, None));
+        }
+        if !embed {
+            return Err(Failure::Usage(missing(settings, cell, &folder)));
+        }
+        let config = EmbeddedConfig {
+            postgres: database_url.is_none(),
+            redis: redis_url.is_none(),
+            path: std::env::var_os("PATH"),
+            installers: Installer::ALL.to_vec(),
+            ..EmbeddedConfig::new(&folder)
+        };
+        let servers = start(&config, &mut |line| print_stderr(line))?;
+        let url = |set: &Option<String>, own: Option<&str>| {
+            set.clone().or_else(|| own.map(str::to_owned)).unwrap_or_default()
+        };
+        let addresses = CellAddresses {
+            database_url: url(database_url, servers.database_url()),
+            redis_url: url(redis_url, servers.redis_url()),
+        };
+        Ok((addresses, Some(servers)))
     })
+}
+
+/// Finds the addresses of each cell, and keeps the servers that were started for them.
+fn of_each_cell(
+    settings: &Settings,
+    mut find: impl FnMut(&CellConfig) -> Result<(CellAddresses, Option<Servers>), Failure>,
+) -> Result<Addresses, Failure> {
+    let mut embedded = Vec::new();
+    let cells = settings.cells().try_map(|cell| {
+        let (addresses, servers) = find(cell)?;
+        embedded.extend(servers);
+        Ok::<_, Failure>(addresses)
+    })?;
+    Ok(Addresses { cells, embedded })
+}
+
+/// The folder of a cell's embedded servers: that of the installation for the cell with the first shard.
+fn folder_of(folder: &Path, shards: ShardRange) -> PathBuf {
+    match shards.first {
+        Shard(0) => folder.to_owned(),
+        first => folder.join(format!("cell-{first}")),
+    }
+}
+
+/// Which address a process needs that starts no servers itself.
+fn missing(settings: &Settings, cell: &CellConfig, folder: &Path) -> anyhow::Error {
+    let (database, redis) = ("DATABASE_URL", "HOUSTON_REDIS_URL");
+    let name = match (settings.has_cells(), cell.database_url.is_none()) {
+        (false, true) => database.to_owned(),
+        (false, false) => redis.to_owned(),
+        (true, true) => format!("database_url of the cell {} (cells.toml)", cell.shards),
+        (true, false) => format!("redis_url of the cell {} (cells.toml)", cell.shards),
+    };
+    anyhow!(
+        "{name} is not set: set it to the address of the server to use; with --embedded Houston starts a server \
+         of its own, with its data in {}",
+        folder.display()
+    )
 }
 
 fn start(config: &EmbeddedConfig, progress: &mut dyn FnMut(&str)) -> Result<Servers, Failure> {
@@ -79,12 +121,27 @@ fn start(config: &EmbeddedConfig, progress: &mut dyn FnMut(&str)) -> Result<Serv
     Ok(started.with_context(|| format!("cannot start the embedded servers in {folder}"))?)
 }
 
-/// Connects to Postgres. Waits for it as `[startup]` says: 60 s, with an attempt and a line every 5 s.
+/// Connects to the Postgres of each cell. Waits for it as `[startup]` says: 60 s, with an attempt and a line every 5 s.
 ///
 /// # Errors
-/// [`Failure::Other`] when Postgres does not answer in time: its address and the cause.
-pub(crate) async fn store(settings: &Settings, database_url: &str) -> Result<Store, Failure> {
-    let store = open(settings, database_url)?;
+/// [`Failure::Other`] when one does not answer in time: its address and the cause.
+pub(crate) async fn stores(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>, Failure> {
+    let stores = open_all(settings, addresses)?;
+    for addresses in addresses.cells.iter() {
+        wait_for(settings, &addresses.database_url).await?;
+    }
+    Ok(stores)
+}
+
+/// A pool for each cell that connects with its first query.
+///
+/// # Errors
+/// [`Failure::Usage`] when a URL cannot be parsed.
+pub(crate) fn open_all(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>, Failure> {
+    addresses.cells.try_map(|cell| open(settings, &cell.database_url))
+}
+
+async fn wait_for(settings: &Settings, database_url: &str) -> Result<(), Failure> {
     let target = houston_store::pool::display_target(database_url);
     let (wait_s, pause) = {
         let startup = settings.orchestrator.startup;
@@ -92,7 +149,7 @@ pub(crate) async fn store(settings: &Settings, database_url: &str) -> Result<Sto
     };
     let started = tokio::time::Instant::now();
     loop {
-        let Err(error) = probe(database_url).await else { return Ok(store) };
+        let Err(error) = probe(database_url).await else { return Ok(()) };
         if started.elapsed() >= Duration::from_secs(wait_s) {
             return Err(Failure::Other(anyhow!(
                 "postgres at {target} did not answer for {wait_s} s: {error}"
@@ -101,6 +158,20 @@ pub(crate) async fn store(settings: &Settings, database_url: &str) -> Result<Sto
         print_stderr(&format!("waiting for postgres at {target}: {error}"));
         tokio::time::sleep(pause).await;
     }
+}
+
+/// Checks that the Postgres of each cell answers now: a person wants to know at once that one is unreachable.
+///
+/// # Errors
+/// [`Failure::Usage`] with the address and the cause.
+pub(crate) async fn probe_all(addresses: &Addresses) -> Result<(), Failure> {
+    for CellAddresses { database_url, .. } in addresses.cells.iter() {
+        probe(database_url).await.map_err(|error| {
+            let target = houston_store::pool::display_target(database_url);
+            Failure::Usage(anyhow!("postgres at {target} is unreachable: {error}"))
+        })?;
+    }
+    Ok(())
 }
 
 /// Connects to Postgres once.
@@ -127,74 +198,82 @@ pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Fai
         acquire_timeout: Duration::from_secs(2),
     };
     Ok(Store::open(&config)
-        .map_err(|error| Failure::Usage(anyhow!("DATABASE_URL cannot be parsed: {error}")))?
+        .map_err(|error| {
+            let name = if settings.has_cells() { "a database_url of cells.toml" } else { "DATABASE_URL" };
+            Failure::Usage(anyhow!("{name} cannot be parsed: {error}"))
+        })?
         .with_fairness(settings.orchestrator.fairness)
         .with_knowledge_limits(settings.knowledge)
         .with_team_limits(settings.teams.limits))
 }
 
-/// The database of a command: that of DATABASE_URL, else the database of `houston dev` in `folder`, which is started if
-/// it does not run. Creates and installs nothing.
+/// The databases of a command: those of the settings and of DATABASE_URL, else the database of `houston dev` in
+/// `folder`, which is started if it does not run. Creates and installs nothing.
 ///
 /// # Errors
-/// [`Failure::Usage`] when there is neither.
-pub(crate) fn database(folder: &Path) -> Result<Addresses, Failure> {
-    existing(folder, false)
+/// [`Failure::Usage`] when there is none.
+pub(crate) fn database(settings: &Settings, folder: &Path) -> Result<Addresses, Failure> {
+    existing(settings, folder, false)
 }
 
-/// Like [`database`], with Redis: that of HOUSTON_REDIS_URL, else the embedded one.
+/// Like [`database`], with Redis: that of the settings and of HOUSTON_REDIS_URL, else the embedded one.
 ///
 /// # Errors
 /// As for [`database`].
 pub(crate) fn database_and_redis(settings: &Settings, folder: &Path) -> Result<Addresses, Failure> {
-    let configured = settings.redis_url.clone().filter(|url| !url.is_empty());
-    let mut addresses = existing(folder, configured.is_none())?;
-    addresses.redis_url = configured.unwrap_or(addresses.redis_url);
-    Ok(addresses)
+    existing(settings, folder, true)
 }
 
-fn existing(folder: &Path, redis: bool) -> Result<Addresses, Failure> {
-    if let Some(database_url) = environment("DATABASE_URL") {
-        return Ok(Addresses { database_url, redis_url: String::new(), embedded: None });
-    }
-    if !Servers::exist_in(folder) {
-        return Err(Failure::Usage(anyhow!(
-            "there is no database to look into: DATABASE_URL is not set, and no `houston dev` has its data in {} (it may \
-             be in another folder: --folder). Start `houston dev`, or set DATABASE_URL",
-            folder.display()
-        )));
-    }
-    let config = EmbeddedConfig { redis, path: std::env::var_os("PATH"), ..EmbeddedConfig::new(folder) };
-    // Servers of a running `dev` are not worth a line; servers started for this command are.
-    let servers = start(&config, &mut |line| {
-        if !line.starts_with("using ") {
-            print_stderr(line);
+fn existing(settings: &Settings, folder: &Path, redis: bool) -> Result<Addresses, Failure> {
+    of_each_cell(settings, |cell| {
+        let redis_url = cell.redis_url.clone().filter(|_| redis).unwrap_or_default();
+        if let Some(database_url) = cell.database_url.clone() {
+            return Ok((CellAddresses { database_url, redis_url }, None));
         }
-    })?;
-    let url = |own: Option<&str>| own.unwrap_or_default().to_owned();
-    Ok(Addresses {
-        database_url: url(servers.database_url()),
-        redis_url: url(servers.redis_url()),
-        embedded: Some(servers),
+        let folder = folder_of(folder, cell.shards);
+        if !Servers::exist_in(&folder) {
+            return Err(Failure::Usage(anyhow!(
+                "there is no database to look into: DATABASE_URL is not set, and no `houston dev` has its data in {} (it \
+                 may be in another folder: --folder). Start `houston dev`, or set DATABASE_URL",
+                folder.display()
+            )));
+        }
+        let redis = redis && redis_url.is_empty();
+        let config = EmbeddedConfig { redis, path: std::env::var_os("PATH"), ..EmbeddedConfig::new(&folder) };
+        // Servers of a running `dev` are not worth a line; servers started for this command are.
+        let servers = start(&config, &mut |line| {
+            if !line.starts_with("using ") {
+                print_stderr(line);
+            }
+        })?;
+        let url = |own: Option<&str>| own.unwrap_or_default().to_owned();
+        let own = url(servers.redis_url());
+        let addresses = CellAddresses {
+            database_url: url(servers.database_url()),
+            redis_url: if redis_url.is_empty() { own } else { redis_url },
+        };
+        Ok((addresses, Some(servers)))
     })
 }
 
-/// Migrates an embedded database, or checks the schema of any other. Then stores the settings that SQL functions read.
+/// Migrates embedded databases, or checks the schema of any others. Then stores the settings that SQL functions read.
 ///
 /// # Errors
-/// When the schema is older or newer than this binary, or Postgres fails.
+/// When a schema is older or newer than this binary, or Postgres fails.
 pub(crate) async fn prepare_schema(
-    store: &Store,
+    stores: &Cells<Store>,
     settings: &Settings,
     embedded: bool,
 ) -> Result<(), Failure> {
-    if embedded {
-        store.migrate().await?;
-    } else {
-        store.check_schema().await?;
-    }
     let orchestrator = &settings.orchestrator;
-    store.write_settings(orchestrator.fairness, &orchestrator.tasks, &settings.session_archive).await?;
+    for store in stores.iter() {
+        if embedded {
+            store.migrate().await?;
+        } else {
+            store.check_schema().await?;
+        }
+        store.write_settings(orchestrator.fairness, &orchestrator.tasks, &settings.session_archive).await?;
+    }
     Ok(())
 }
 

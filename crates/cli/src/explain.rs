@@ -19,7 +19,6 @@ use crate::models::{self, Models};
 
 /// Computes prompts and tool lists without calling a model.
 pub(crate) struct Explainer {
-    store: RunStore,
     loaded: Loaded,
     registry: Registry,
     /// Built when first needed, so that a server without a worker does not look for providers.
@@ -46,8 +45,8 @@ pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
 }
 
 impl Explainer {
-    pub(crate) fn new(store: RunStore, loaded: Loaded, registry: Registry) -> Self {
-        Self { store, loaded, registry, setups: OnceCell::new() }
+    pub(crate) fn new(loaded: Loaded, registry: Registry) -> Self {
+        Self { loaded, registry, setups: OnceCell::new() }
     }
 
     /// Uses the models of this process's worker.
@@ -77,26 +76,34 @@ impl Explainer {
     }
 
     /// What a model would be sent now.
-    pub(crate) async fn prompt(&self, agentable: &Agentable) -> Result<Preview, ExplainError> {
+    pub(crate) async fn prompt(
+        &self,
+        store: &RunStore,
+        agentable: &Agentable,
+    ) -> Result<Preview, ExplainError> {
         let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
-        Ok(preview(&self.store, setups, config, agentable, SystemClock.now()).await?)
+        Ok(preview(store, setups, config, agentable, SystemClock.now()).await?)
     }
 
     /// Every registered tool, and whether the agentable may call it.
-    pub(crate) async fn tools(&self, agentable: &Agentable) -> Result<Vec<ToolStatus>, ExplainError> {
+    pub(crate) async fn tools(
+        &self,
+        store: &RunStore,
+        agentable: &Agentable,
+    ) -> Result<Vec<ToolStatus>, ExplainError> {
         let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
-        Ok(tools(&self.store, setups, config, agentable, &self.registry).await?)
+        Ok(tools(store, setups, config, agentable, &self.registry).await?)
     }
 
-    /// As the function that the API takes.
-    pub(crate) fn explain(self) -> Explain {
-        let explainer = Arc::new(self);
+    /// As the function that the API takes, for the agentables of a store.
+    pub(crate) fn explain(self: &Arc<Self>, store: &RunStore) -> Explain {
+        let (explainer, store) = (Arc::clone(self), store.clone());
         Explain::new(move |topic, agentable| {
-            let explainer = Arc::clone(&explainer);
+            let (explainer, store) = (Arc::clone(&explainer), store.clone());
             Box::pin(async move {
                 Ok(match topic {
-                    ExplainTopic::Prompt => json!(explainer.prompt(&agentable).await?),
-                    ExplainTopic::Tools => json!({"data": explainer.tools(&agentable).await?}),
+                    ExplainTopic::Prompt => json!(explainer.prompt(&store, &agentable).await?),
+                    ExplainTopic::Tools => json!({"data": explainer.tools(&store, &agentable).await?}),
                 })
             })
         })

@@ -7,13 +7,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use houston_api::Explain;
 use houston_domain::agent_settings::AgentSettings;
+use houston_domain::cell::Cells;
 use houston_domain::clock::{Clock, SystemClock};
 use houston_domain::id::Ids;
 use houston_domain::schedule::Schedules;
 use houston_engine::{Engine, Parts};
-use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis};
+use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis, Slots};
 use houston_store::Store;
 use houston_store::agent::DefaultAgent;
+use houston_store::copies::Copies;
 use houston_tools::Registry;
 use houston_worker::{Running, Worker};
 use tokio_util::sync::CancellationToken;
@@ -21,18 +23,16 @@ use tokio_util::task::TaskTracker;
 
 use crate::commands::Failure;
 use crate::config::Loaded;
-use crate::explain::engine_config;
+use crate::connect::CellAddresses;
+use crate::explain::{Explainer, engine_config};
 use crate::models::Models;
 
 /// What all roles of one process share.
 pub(crate) struct System {
     pub(crate) loaded: Loaded,
-    pub(crate) store: Store,
-    pub(crate) database_url: String,
-    pub(crate) redis: Redis,
+    pub(crate) cells: Cells<Cell>,
+    pub(crate) copies: Copies,
     pub(crate) ids: Arc<Ids>,
-    pub(crate) bus: DeltaBus,
-    pub(crate) hints: HintSender,
     pub(crate) tracker: TaskTracker,
     /// Cancelled to start the drain.
     pub(crate) stop: CancellationToken,
@@ -40,62 +40,109 @@ pub(crate) struct System {
     pub(crate) gone: CancellationToken,
 }
 
+/// The connections to one cell.
+pub(crate) struct Cell {
+    pub(crate) store: Store,
+    database_url: String,
+    redis: Redis,
+    bus: DeltaBus,
+    hints: HintSender,
+}
+
+/// The workers of a process, one for each cell.
+pub(crate) struct Workers(Vec<Running>);
+
+impl Workers {
+    /// Waits until all may claim.
+    pub(crate) async fn registered(&self) {
+        for running in &self.0 {
+            running.registered().await;
+        }
+    }
+
+    /// Waits until all have ended, or the first has failed.
+    pub(crate) async fn ended(self) -> Result<(), houston_worker::Error> {
+        futures_util::future::try_join_all(self.0.into_iter().map(Running::ended)).await.map(drop)
+    }
+}
+
 impl System {
     /// Builds the parts that every role needs.
     pub(crate) fn new(
         loaded: Loaded,
-        store: Store,
-        database_url: &str,
-        redis_url: &str,
+        stores: &Cells<Store>,
+        addresses: &Cells<CellAddresses>,
     ) -> Result<Self, Failure> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids = Arc::new(Ids::new(Arc::clone(&clock)));
-        let redis =
-            Redis::open(redis_url, DEFAULT_PREFIX, clock).map_err(|error| Failure::Usage(error.into()))?;
         let (tracker, gone) = (TaskTracker::new(), CancellationToken::new());
-        let bus = DeltaBus::start(Some(redis.clone()), ids.next(), &tracker, gone.clone());
-        let hints = HintSender::start(Some(redis.clone()), &tracker, gone.clone());
+        let open = |addresses: &CellAddresses, store: &Store| {
+            let redis = Redis::open(&addresses.redis_url, DEFAULT_PREFIX, Arc::clone(&clock))
+                .map_err(|error| Failure::Usage(error.into()))?;
+            Ok::<_, Failure>(Cell {
+                store: store.clone().with_archiving(loaded.archiving()),
+                database_url: addresses.database_url.clone(),
+                bus: DeltaBus::start(Some(redis.clone()), ids.next(), &tracker, gone.clone()),
+                hints: HintSender::start(Some(redis.clone()), &tracker, gone.clone()),
+                redis,
+            })
+        };
+        let mut cells = Vec::with_capacity(addresses.count());
+        for ((range, addresses), store) in addresses.ranges().zip(stores.iter()) {
+            cells.push((range, open(addresses, store)?));
+        }
         Ok(Self {
-            store: store.with_archiving(loaded.archiving()),
+            copies: Copies::new(&stores.map(Store::api)),
+            cells: Cells::new(cells).map_err(|error| Failure::Usage(error.into()))?,
             loaded,
-            database_url: database_url.to_owned(),
-            redis,
             ids,
-            bus,
-            hints,
             tracker,
             stop: CancellationToken::new(),
             gone,
         })
     }
 
-    /// Starts the worker.
-    pub(crate) fn start_worker(&self, registry: Registry, models: &Models) -> Result<Running, Failure> {
+    /// Starts a worker for each cell.
+    pub(crate) fn start_workers(&self, registry: &Registry, models: &Models) -> Result<Workers, Failure> {
+        let slots = self.loaded.settings.orchestrator.worker.slots();
+        let workers: Result<_, Failure> =
+            self.cells.iter().map(|cell| self.start_worker(cell, &slots, registry, models)).collect();
+        Ok(Workers(workers?))
+    }
+
+    fn start_worker(
+        &self,
+        cell: &Cell,
+        slots: &Slots,
+        registry: &Registry,
+        models: &Models,
+    ) -> Result<Running, Failure> {
         let orchestrator = &self.loaded.settings.orchestrator;
         let engine = Engine::new(Parts {
-            store: self.store.runs().clone(),
-            bus: self.bus.clone(),
-            hints: self.hints.clone(),
+            store: cell.store.runs().clone(),
+            bus: cell.bus.clone(),
+            hints: cell.hints.clone(),
             ids: Arc::clone(&self.ids),
             config: engine_config(&self.loaded.settings),
             agent_types: self.loaded.agent_types().into_values().collect(),
-            tools: registry,
+            tools: registry.clone(),
             models: models.by_use_case.clone(),
             make_model: Arc::clone(&models.make),
         })
         .map_err(|error| Failure::Usage(error.into()))?;
         let worker = Worker {
             engine: Arc::new(engine),
-            store: self.store.runs().clone(),
-            database_url: self.database_url.clone(),
-            redis: Some(self.redis.clone()),
-            hints: self.hints.clone(),
-            bus: self.bus.clone(),
+            store: cell.store.runs().clone(),
+            database_url: cell.database_url.clone(),
+            redis: Some(cell.redis.clone()),
+            hints: cell.hints.clone(),
+            bus: cell.bus.clone(),
             ids: Arc::clone(&self.ids),
             name: format!("{}-{}", host(), std::process::id()),
             lease: orchestrator.lease,
             sweep: orchestrator.sweep,
             worker: orchestrator.worker,
+            slots: slots.clone(),
             monitor: self.loaded.settings.health_monitor,
             schedules: Schedules {
                 feed: self.loaded.settings.feed_generation.clone(),
@@ -108,14 +155,14 @@ impl System {
         Ok(running)
     }
 
-    /// The state of the API.
-    pub(crate) fn api_state(&self, explain: Explain) -> houston_api::State {
+    /// The state of the API for a cell.
+    fn api_state(&self, cell: &Cell, explain: Explain) -> houston_api::State {
         houston_api::State {
             config: self.loaded.settings.server.clone(),
-            store: self.store.api(),
-            bus: self.bus.clone(),
-            hints: self.hints.clone(),
-            redis: self.bus.health().clone(),
+            store: cell.store.api(),
+            bus: cell.bus.clone(),
+            hints: cell.hints.clone(),
+            redis: cell.bus.health().clone(),
             ids: Arc::clone(&self.ids),
             agent_types: Arc::new(self.loaded.agent_types()),
             agents: Arc::new(self.loaded.agent_sources()),
@@ -132,7 +179,8 @@ impl System {
         self.gone.cancel();
         self.tracker.close();
         let _ = tokio::time::timeout(Duration::from_millis(1500), self.tracker.wait()).await;
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.store.close()).await;
+        let closed = futures_util::future::join_all(self.cells.iter().map(|cell| cell.store.close()));
+        let _ = tokio::time::timeout(Duration::from_secs(1), closed).await;
     }
 
     /// Updates default agents that no client has changed to the agent files of this process.
@@ -146,7 +194,7 @@ impl System {
                 settings: AgentSettings::of(kind),
             })
             .collect();
-        match self.store.operator().follow_agent_files(&defaults).await {
+        match self.cells.home().store.operator().follow_agent_files(&defaults).await {
             Ok(0) => {}
             Ok(agents) => tracing::info!(agents, "default agents follow the files of jobs/agents"),
             Err(error) => {
@@ -155,17 +203,31 @@ impl System {
         }
     }
 
+    /// Copies tenants, keys, agents and teams to all cells until it has succeeded once.
+    async fn copy_until_done(&self) {
+        while let Err(error) = self.copies.copy_all().await {
+            tracing::warn!(%error, "agents and keys were not copied to all cells; trying again");
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+    }
+
     /// Serves until `stop` is cancelled. Open requests then get as much time as runs (`drain_s`).
-    pub(crate) async fn serve(&self, listener: tokio::net::TcpListener, explain: Explain) {
+    pub(crate) async fn serve(&self, listener: tokio::net::TcpListener, explainer: &Arc<Explainer>) {
         self.follow_agent_files().await;
+        let states = self.cells.map(|cell| self.api_state(cell, explainer.explain(cell.store.runs())));
+        let copied = async {
+            self.copy_until_done().await;
+            std::future::pending::<()>().await;
+        };
         let drain = Duration::from_secs(self.loaded.settings.orchestrator.worker.drain_s);
         let too_late = async {
             self.stop.cancelled().await;
             tokio::time::sleep(drain).await;
         };
         tokio::select! {
-            () = houston_api::serve(listener, self.api_state(explain), self.stop.clone()) => {}
-                        () = too_late => tracing::warn!("the drain time is over: open requests are cut off"),
+            () = houston_api::serve(listener, states, self.stop.clone()) => {}
+            () = copied => {}
+            () = too_late => tracing::warn!("the drain time is over: open requests are cut off"),
         }
     }
 }

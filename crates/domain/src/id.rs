@@ -1,4 +1,13 @@
 //! Ids: newtypes over UUIDv7, so they sort by creation time. Their text form is `run_<32 hex digits>`.
+//!
+//! # Shards
+//! The last 16 bits of an id, its last four hex digits, are its [`Shard`]: those of a user are a hash of the tenant and
+//! the external id (see [`Shard::of_external_id`]), or random. Everything that belongs to a user has the shard of the
+//! user: agentables, runs, messages, notes, sessions and the rest ([`Ids::beside`]). So any id of a user's thing names
+//! the Postgres that has it, without a directory. `houston.id_beside` is the same for ids that are made in SQL.
+//!
+//! The ids of tenants, API keys, agents, teams and workers, and the ids of writes and tokens, have random bits there:
+//! nothing is found by them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::clock::Clock;
@@ -131,6 +141,56 @@ ids! {
     RunToken = "token";
 }
 
+/// The part of all users that an id belongs to: one of 65,536. Its text form has four hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Shard(pub u16);
+
+/// The shard of a user, or of anything that belongs to a user.
+#[must_use]
+pub fn shard(id: impl Into<Uuid>) -> Shard {
+    let [.., high, low] = id.into().into_bytes();
+    Shard(u16::from_be_bytes([high, low]))
+}
+
+impl Shard {
+    /// The shard of a new user with this external id: of two requests that create the same user at once, both look in the
+    /// same place.
+    #[must_use]
+    pub fn of_external_id(tenant: TenantId, external_id: &str) -> Self {
+        Self::hash(tenant, b"external id", external_id)
+    }
+
+    /// The shard of a new user without an external id, if the request has an idempotency key: a repetition finds the key.
+    #[must_use]
+    pub fn of_idempotency_key(tenant: TenantId, key: &str) -> Self {
+        Self::hash(tenant, b"idempotency key", key)
+    }
+
+    fn hash(tenant: TenantId, what: &[u8], text: &str) -> Self {
+        let digest = Sha256::new().chain_update(tenant.0).chain_update(what).chain_update(text).finalize();
+        Self(u16::from_be_bytes([digest[0], digest[1]]))
+    }
+
+    /// `id` with this shard.
+    fn mark(self, id: Uuid) -> Uuid {
+        let mut bytes = id.into_bytes();
+        bytes[14..].copy_from_slice(&self.0.to_be_bytes());
+        Uuid::from_bytes(bytes)
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04x}", self.0)
+    }
+}
+
+impl fmt::Debug for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl AgentableId {
     /// The id as the API writes it, with the kind as prefix: `goal_…`, `task_…`, `user_agent_…`.
     #[must_use]
@@ -158,12 +218,26 @@ impl Ids {
         Self { clock, random: Mutex::new(StdRng::seed_from_u64(seed)) }
     }
 
-    /// The next id.
+    /// The next id, in a random shard: of a user without a name, or of a thing that belongs to no user.
     pub fn next<T: From<Uuid>>(&self) -> T {
+        T::from(self.uuid())
+    }
+
+    /// The next id in a shard: of a user.
+    pub fn next_in<T: From<Uuid>>(&self, shard: Shard) -> T {
+        T::from(shard.mark(self.uuid()))
+    }
+
+    /// The next id in the shard of `other`: of a thing that belongs to the user or the agentable `other`.
+    pub fn beside<T: From<Uuid>>(&self, other: impl Into<Uuid>) -> T {
+        self.next_in(shard(other))
+    }
+
+    fn uuid(&self) -> Uuid {
         let mut random = [0; 10];
         self.fill(&mut random);
         let millis = u64::try_from(self.clock.now().timestamp_millis()).unwrap_or(0);
-        T::from(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+        uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
     }
 
     /// Fills `bytes` with random bytes from the same source.
@@ -186,8 +260,10 @@ impl fmt::Debug for Ids {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::clock::SystemClock;
+    use crate::clock::{ManualClock, SystemClock};
 
     #[test]
     fn ids_round_trip_and_reject_other_prefixes() {
@@ -200,10 +276,51 @@ mod tests {
 
     #[test]
     fn ids_sort_by_creation_across_milliseconds() {
-        let clock = crate::clock::ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+        let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
         let ids = Ids::seeded(Arc::new(clock.clone()), 1);
         let first: RunId = ids.next();
         clock.advance(chrono::TimeDelta::milliseconds(1));
         assert!(first < ids.next::<RunId>());
+    }
+
+    #[test]
+    fn the_shard_of_an_external_id_never_changes() {
+        let tenant = TenantId(Uuid::from_u128(7));
+        assert_eq!(Shard::of_external_id(tenant, "ada").to_string(), "462c");
+        assert_eq!(Shard::of_idempotency_key(tenant, "ada").to_string(), "29d7");
+    }
+
+    proptest! {
+        #[test]
+        fn ids_made_beside_an_id_have_its_shard(seed: u64, other: u128, millis in 0..1_i64 << 47) {
+            let at = chrono::DateTime::from_timestamp_millis(millis).unwrap_or_default();
+            let ids = Ids::seeded(Arc::new(ManualClock::at(at)), seed);
+            let other = UserId(Uuid::from_u128(other));
+            let goal: AgentableId = ids.beside(other);
+            let run: RunId = ids.beside(goal);
+            prop_assert_eq!(shard(run), shard(other));
+            prop_assert_eq!(shard(run.to_string().parse::<RunId>().unwrap()), shard(other));
+            prop_assert!(run.to_string().ends_with(&shard(other).to_string()));
+            prop_assert_eq!(run.0.get_version_num(), 7);
+            prop_assert_ne!(run.0, goal.0);
+        }
+
+        #[test]
+        fn a_shard_keeps_the_time_of_an_id(seed: u64, marked: u16, millis in 0..1_i64 << 40) {
+            let clock = ManualClock::at(chrono::DateTime::from_timestamp_millis(millis).unwrap_or_default());
+            let ids = Ids::seeded(Arc::new(clock.clone()), seed);
+            let first: RunId = ids.next_in(Shard(marked));
+            clock.advance(chrono::TimeDelta::milliseconds(1));
+            prop_assert!(first < ids.next_in::<RunId>(Shard(!marked)));
+        }
+
+        #[test]
+        fn the_same_external_id_has_the_same_shard(seed: u64, tenant: u128, external_id: String) {
+            let ids = Ids::seeded(Arc::new(SystemClock), seed);
+            let tenant = TenantId(Uuid::from_u128(tenant));
+            let place = Shard::of_external_id(tenant, &external_id);
+            prop_assert_eq!(place, Shard::of_external_id(tenant, &external_id));
+            prop_assert_eq!(shard(ids.next_in::<UserId>(place)), place);
+        }
     }
 }

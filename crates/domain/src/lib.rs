@@ -21,6 +21,7 @@ pub mod agent_settings;
 pub mod agentable;
 pub mod autonomy;
 pub mod capability;
+pub mod cell;
 pub mod check_in;
 pub mod claim;
 pub mod clock;

@@ -82,7 +82,7 @@ impl Engine {
         let crashes = CrashPolicy { max: self.services.config.max_crashes, grace };
         let mut tries = 0;
         loop {
-            let message = self.services.ids.next();
+            let message = self.services.ids.beside(agentable);
             let error = match self.store.claim_run(agentable, holder.worker, token, message, crashes).await {
                 Ok(claimed) => return Ok(claimed),
                 Err(error) => error,

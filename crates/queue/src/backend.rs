@@ -17,7 +17,7 @@ use crate::hint::Hint;
 use crate::intake::{Delivery, Intake};
 use crate::local::LocalHints;
 use crate::reader::Reader;
-use crate::slot::SlotLayer;
+use crate::slot::{SlotLayer, Slots};
 
 /// How many hints a worker handles at once, e.g. 16 slots, of which 12 may run background hints:
 ///
@@ -63,10 +63,11 @@ impl HintSettings {
 
 impl HintBackend {
     /// Starts the tasks that read the lanes. Without Redis only local hints are delivered. Handlers are spawned on
-    /// `tracker`, too.
+    /// `tracker`, too. Backends that get the same [`Slots`] share them.
     #[must_use]
-    pub fn start(redis: Option<Redis>, settings: HintSettings, tracker: &TaskTracker) -> Self {
-        let intake = Intake::new(settings);
+    pub fn start(redis: Option<Redis>, slots: impl Into<Slots>, tracker: &TaskTracker) -> Self {
+        let slots = slots.into();
+        let (intake, settings) = (Intake::new(&slots), slots.settings);
         let (worker, deliveries) = mpsc::channel(intake.max_in_flight());
         let local = LocalHints::new(intake.clone());
         tracker.spawn(local.clone().deliver_all(worker.clone()));

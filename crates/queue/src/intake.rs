@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::backend::HintSettings;
 use crate::hint::Hint;
 use crate::lanes::Lane;
-use crate::slot::Slot;
+use crate::slot::{Slot, Slots};
 
 /// A hint with the slot it runs in.
 pub(crate) struct Delivery {
@@ -27,8 +26,6 @@ enum Gate {
 #[derive(Debug, Clone)]
 pub struct Intake {
     gate: Arc<watch::Sender<Gate>>,
-    /// Slots for all lanes, for the lanes below the interactive one, and for maintenance. A hint takes one of each that
-    /// applies to its lane.
     slots: Arc<[Arc<Semaphore>; 3]>,
     max_in_flight: usize,
     pub(crate) counts: Arc<Counts>,
@@ -59,15 +56,11 @@ pub struct IntakeCounts {
 }
 
 impl Intake {
-    pub(crate) fn new(settings: HintSettings) -> Self {
-        let max_in_flight = settings.max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
-        let background = settings.background.clamp(1, max_in_flight);
-        let maintenance = settings.maintenance.clamp(1, background);
-        let slots = [max_in_flight, background, maintenance].map(|slots| Arc::new(Semaphore::new(slots)));
+    pub(crate) fn new(slots: &Slots) -> Self {
         Self {
             gate: Arc::new(watch::Sender::new(Gate::Open)),
-            slots: Arc::new(slots),
-            max_in_flight,
+            slots: Arc::clone(&slots.of_lanes),
+            max_in_flight: slots.settings.max_in_flight,
             counts: Arc::default(),
         }
     }
@@ -88,7 +81,7 @@ impl Intake {
         *self.gate.borrow() == Gate::Open
     }
 
-    /// Number of running handlers, including hints that are being delivered to one.
+    /// Number of running handlers, including hints that are being delivered to one, of all backends with the same slots.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.max_in_flight.saturating_sub(self.slots[0].available_permits())

@@ -6,10 +6,30 @@ use std::task::{Context, Poll};
 use apalis::prelude::Task;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::{Layer, Service};
 
+use crate::backend::HintSettings;
 use crate::hint::Hint;
+
+/// The slots of a process. Its backends share them when it takes hints of several cells; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Slots {
+    /// Slots for all lanes, for the lanes below the interactive one, and for maintenance. A hint takes one of each that
+    /// applies to its lane.
+    pub(crate) of_lanes: Arc<[Arc<Semaphore>; 3]>,
+    pub(crate) settings: HintSettings,
+}
+
+impl From<HintSettings> for Slots {
+    fn from(settings: HintSettings) -> Self {
+        let max_in_flight = settings.max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
+        let background = settings.background.clamp(1, max_in_flight);
+        let maintenance = settings.maintenance.clamp(1, background);
+        let of_lanes = [max_in_flight, background, maintenance].map(|slots| Arc::new(Semaphore::new(slots)));
+        Self { of_lanes: Arc::new(of_lanes), settings: HintSettings { max_in_flight, ..settings } }
+    }
+}
 
 /// A run slot that is in use, with a permit for every reserve the hint's lane counts against. Released when the last
 /// clone is dropped.

@@ -121,5 +121,5 @@ pub(crate) use session::session_search;
 pub use session::{session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
-    agent, agentable, api_key, creation, directory, erasure, idempotency, serving, stats, team, user,
+    agent, agentable, api_key, copies, creation, directory, erasure, idempotency, serving, stats, team, user,
 };

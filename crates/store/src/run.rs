@@ -194,7 +194,7 @@ impl TenantStore<'_> {
             with asked as (
                 update houston.runs set cancel_seq = coalesce(cancel_seq, $2)
                  where tenant_id = $3 and id = $1 and ended_at is null returning agentable_id)
-            update houston.run_locks l set wake = true, next_attempt_at = null, woken_at = clock_timestamp()
+            update houston.run_locks l set wake = true, next_attempt_at = null, woken_at = statement_timestamp()
               from asked where l.agentable_id = asked.agentable_id
             returning pg_notify('houston', format('1 cancel %s %s', l.agentable_id, $1))::text",
             id.0,

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod agentable;
 pub mod api_key;
 pub(crate) mod bound;
+pub mod copies;
 pub mod creation;
 pub mod directory;
 pub mod erasure;

@@ -6,14 +6,28 @@ use std::process::Command;
 use crate::database::TestDatabase;
 use crate::servers::TestServers;
 
-/// A migrated database and a Redis; both are removed when this is dropped.
+/// A migrated database and a Redis, for each cell; they are removed when this is dropped. What is done to a server is done
+/// to those of all cells.
 ///
 /// The Redis is a separate process (it starts in 20 ms), so that a test may kill, stall and flush it, and keys and
 /// channels are not shared with other tests.
 #[derive(Debug)]
 pub struct TestInstallation {
-    database: TestDatabase,
+    pub(crate) database: TestDatabase,
     redis: TestServers,
+    /// The servers of the cells after the first.
+    others: Vec<Self>,
+}
+
+/// The variable with the number of cells, which `cargo xtask test --cells` sets.
+const CELLS: &str = "XTASK_CELLS";
+
+/// The number of cells that tests of the whole service use: usually one.
+#[must_use]
+pub fn cell_count() -> u32 {
+    #[expect(clippy::disallowed_methods, reason = "a test has no command line")]
+    let count = std::env::var(CELLS).ok().and_then(|count| count.parse().ok());
+    count.filter(|count| (1..=16).contains(count)).unwrap_or(1)
 }
 
 impl TestInstallation {
@@ -44,7 +58,49 @@ impl TestInstallation {
 
     fn over(database: TestDatabase) -> io::Result<Self> {
         let redis = TestServers::start_with(|config| config.postgres = false)?;
-        Ok(Self { database, redis })
+        Ok(Self { database, redis, others: Vec::new() })
+    }
+
+    /// The same installation with the servers of more cells.
+    #[must_use]
+    pub fn with_cells(self, others: Vec<Self>) -> Self {
+        Self { others, ..self }
+    }
+
+    /// The servers of all cells, in the order of their shards.
+    pub fn cells(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// The servers of one cell; 0 is the first, and stands for all when its servers are stopped.
+    pub fn cell_mut(&mut self, nth: usize) -> &mut Self {
+        match nth {
+            0 => self,
+            nth => &mut self.others[nth - 1],
+        }
+    }
+
+    /// The first and the last shard of each cell, and its servers.
+    pub fn ranges(&self) -> impl Iterator<Item = (u32, u32, &Self)> {
+        let count = u32::try_from(self.others.len()).unwrap_or(0) + 1;
+        let first = move |nth: u32| nth * 0x1_0000 / count;
+        self.cells().zip(0..).map(move |(cell, nth)| (first(nth), first(nth + 1) - 1, cell))
+    }
+
+    /// The environment by which `houston` finds the servers.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        if self.others.is_empty() {
+            return vec![
+                ("DATABASE_URL", self.database_url().to_owned()),
+                ("HOUSTON_REDIS_URL", self.redis_url().to_owned()),
+            ];
+        }
+        let cells = self.ranges().map(|(first, last, cell)| {
+            let (database, redis) = (cell.database_url(), cell.redis_url());
+            format!("{{shards=\"{first:04x}-{last:04x}\",database_url=\"{database}\",redis_url=\"{redis}\"}}")
+        });
+        vec![("HOUSTON_CELLS__CELLS", format!("[{}]", cells.collect::<Vec<_>>().join(",")))]
     }
 
     /// The database URL for sqlx and psql.
@@ -60,15 +116,37 @@ impl TestInstallation {
     }
 
     /// Executes statements with `psql` in one transaction; returns the rows, one per line, with fields separated by `|`.
+    /// With several cells: in each, one after the other; returns the sum if each returns a number, else all rows.
     ///
     /// # Errors
     ///
     /// If Postgres rejects a statement (the error has its message) or `psql` is not installed.
     pub fn sql(&self, statements: &str) -> io::Result<String> {
-        self.database.sql(statements)
+        let first = self.database.sql(statements)?;
+        let mut rows = vec![first];
+        for other in &self.others {
+            rows.push(other.sql(statements)?);
+        }
+        let numbers: Option<Vec<i64>> = rows.iter().map(|rows| rows.parse().ok()).collect();
+        Ok(match numbers {
+            Some(numbers) if !self.others.is_empty() => numbers.iter().sum::<i64>().to_string(),
+            _ => rows.into_iter().filter(|rows| !rows.is_empty()).collect::<Vec<_>>().join("\n"),
+        })
     }
 
-    /// A `psql` command with these statements, for tests that start it in the background.
+    /// Executes statements in the cell that has this id: a public id or a UUID.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::sql`].
+    pub fn sql_of(&self, id: &str, statements: &str) -> io::Result<String> {
+        let digits = id.get(id.len().saturating_sub(4)..).unwrap_or_default();
+        let shard = u32::from_str_radix(digits, 16).unwrap_or(0);
+        let cell = self.ranges().find(|(first, last, _)| (first..=last).contains(&&shard));
+        cell.map_or(self, |(_, _, cell)| cell).database.sql(statements)
+    }
+
+    /// A `psql` command with these statements for the first cell, for tests that start it in the background.
     #[must_use]
     pub fn psql(&self, statements: &str) -> Command {
         self.database.psql(statements)
@@ -89,7 +167,11 @@ impl TestInstallation {
     ///
     /// If the Postgres is shared with other tests, or not running.
     pub fn kill_postgres(&self) -> io::Result<()> {
-        self.database.server()?.kill_postgres()
+        self.database.server()?.kill_postgres()?;
+        for other in &self.others {
+            other.kill_postgres()?;
+        }
+        Ok(())
     }
 
     /// Restarts Postgres on the same data, after a fast shutdown if it is running.
@@ -98,7 +180,11 @@ impl TestInstallation {
     ///
     /// If the Postgres is shared with other tests, or does not start.
     pub fn restart_postgres(&mut self) -> io::Result<()> {
-        self.database.server_mut()?.restart_postgres()
+        self.database.server_mut()?.restart_postgres()?;
+        for other in &mut self.others {
+            other.restart_postgres()?;
+        }
+        Ok(())
     }
 
     /// Kills Redis (SIGKILL). It stays down until [`Self::restart_redis`].
@@ -107,7 +193,11 @@ impl TestInstallation {
     ///
     /// If Redis is not running.
     pub fn kill_redis(&self) -> io::Result<()> {
-        self.redis.kill_redis()
+        self.redis.kill_redis()?;
+        for other in &self.others {
+            other.kill_redis()?;
+        }
+        Ok(())
     }
 
     /// Restarts Redis on the same data, after a shutdown if it is running.
@@ -116,7 +206,11 @@ impl TestInstallation {
     ///
     /// If Redis does not start.
     pub fn restart_redis(&mut self) -> io::Result<()> {
-        self.redis.restart_redis()
+        self.redis.restart_redis()?;
+        for other in &mut self.others {
+            other.restart_redis()?;
+        }
+        Ok(())
     }
 
     /// Stalls Redis (SIGSTOP): it accepts connections but does not answer until [`Self::resume_redis`].
@@ -125,7 +219,11 @@ impl TestInstallation {
     ///
     /// If Redis is not running.
     pub fn stall_redis(&self) -> io::Result<()> {
-        self.redis.stall_redis()
+        self.redis.stall_redis()?;
+        for other in &self.others {
+            other.stall_redis()?;
+        }
+        Ok(())
     }
 
     /// Ends a stall (SIGCONT).
@@ -134,6 +232,10 @@ impl TestInstallation {
     ///
     /// If Redis is not running.
     pub fn resume_redis(&self) -> io::Result<()> {
-        self.redis.resume_redis()
+        self.redis.resume_redis()?;
+        for other in &self.others {
+            other.resume_redis()?;
+        }
+        Ok(())
     }
 }

@@ -8,6 +8,7 @@
 //! - [`installation`]: a migrated database and a Redis.
 //! - [`servers`]: a Postgres and a Redis of one test, which it may kill and stall.
 //! - [`process`]: a child process, usually `houston`: signals, output, readiness.
+//! - [`shards`]: checks the shards of all stored ids.
 //! - [`history`]: checks whether a provider would accept a conversation.
 //! - [`tool_ledger`]: a file that records each execution of a tool.
 //!
@@ -47,6 +48,7 @@ pub mod process;
 mod psql;
 pub mod seed_data;
 pub mod servers;
+pub mod shards;
 pub mod shared_postgres;
 mod signal;
 pub mod tool_ledger;

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use houston_queue::HintSettings;
+use houston_queue::{HintSettings, Slots};
 use serde::{Deserialize, Serialize};
+
+/// Hints that one round trip to Redis takes at most, so that idle workers share a burst.
+const MAX_BATCH: usize = 64;
 
 /// `[lease]`: when a worker counts as dead, and when a message is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,13 +78,14 @@ pub struct WorkerConfig {
 
 impl WorkerConfig {
     /// How many hints of each lane the queue delivers at once: at least one.
-    pub(crate) fn hints(&self, max_batch: usize) -> HintSettings {
+    #[must_use]
+    pub fn slots(&self) -> Slots {
         let share = |percent: u8| (self.slots * usize::from(percent) / 100).max(1);
-        HintSettings {
+        Slots::from(HintSettings {
             max_in_flight: self.slots,
             background: share(self.background_percent),
             maintenance: share(self.maintenance_percent),
-            max_batch,
-        }
+            max_batch: MAX_BATCH,
+        })
     }
 }

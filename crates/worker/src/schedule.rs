@@ -86,7 +86,7 @@ impl Scheduler {
             if self.stop.is_cancelled() {
                 return Ok(false);
             }
-            let ids = FeedIds { message: self.ids.next(), run: self.ids.next() };
+            let ids = FeedIds { message: self.ids.beside(user.1), run: self.ids.beside(user.1) };
             let outcome = self.store.begin_feed(*user, &self.feed_kinds, config, ids).await?;
             tracing::debug!(user = %user.1, ?outcome, "a feed was due");
             if let FeedOutcome::Started { agentable, .. } = outcome {
@@ -103,7 +103,7 @@ impl Scheduler {
             if self.stop.is_cancelled() {
                 return Ok(false);
             }
-            let (message, run) = (self.ids.next(), self.ids.next());
+            let (message, run) = (self.ids.beside(*id), self.ids.beside(*id));
             let outcome = self.store.begin_check_in(*id, config, message, run).await?;
             tracing::debug!(check_in = %id, ?outcome, "a check-in was due");
             if let CheckInOutcome::Posted(agentable) = outcome {

@@ -9,7 +9,8 @@ use houston_domain::mode::Mode;
 use houston_domain::schedule::Schedules;
 use houston_engine::{DriveOutcome, Engine};
 use houston_queue::{
-    DeltaBus, Hint, HintBackend, HintSender, Lane, LocalHints, Received, Redis, RedisHealth, run_worker,
+    DeltaBus, Hint, HintBackend, HintSender, Lane, LocalHints, Received, Redis, RedisHealth, Slots,
+    run_worker,
 };
 use houston_store::RunStore;
 use tokio::sync::Notify;
@@ -20,9 +21,6 @@ use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::health::{Kinds, Monitor, MonitorConfig};
 use crate::lease::{Current, LeaseKeeper, LeaseThread};
 use crate::{archive, cron, erase, listen, reaper, schedule, sweep, titles};
-
-/// Hints that one round trip to Redis takes at most, so that idle workers share a burst.
-const MAX_BATCH: usize = 64;
 
 /// Time-out of giving back the lease at the end; after that it expires by itself.
 const RESIGN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -49,8 +47,10 @@ pub struct Worker {
     pub lease: LeaseConfig,
     /// `[sweep]` of `jobs/orchestrator.toml`.
     pub sweep: SweepConfig,
-    /// `[worker]` of `jobs/orchestrator.toml`: slots and drain time.
+    /// `[worker]` of `jobs/orchestrator.toml`: the drain time.
     pub worker: WorkerConfig,
+    /// Its slots. The workers of one process, one for each cell, share them.
+    pub slots: Slots,
     /// `jobs/health_monitor.toml`.
     pub monitor: MonitorConfig,
     /// `jobs/feed_generation.toml` and `jobs/agent_check_in.toml`.
@@ -112,8 +112,7 @@ impl Worker {
         kill: CancellationToken,
     ) -> Result<Running, Error> {
         let done = CancellationToken::new();
-        let settings = self.worker.hints(MAX_BATCH);
-        let backend = HintBackend::start(self.redis.clone(), settings, tracker);
+        let backend = HintBackend::start(self.redis.clone(), self.slots.clone(), tracker);
         let keeper = LeaseKeeper {
             url: self.database_url.clone(),
             name: self.name.clone(),

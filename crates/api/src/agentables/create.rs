@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::MAX_TITLE_CHARS;
-use houston_domain::id::{MessageId, RunId, UserId};
+use houston_domain::id::{MessageId, RunId, UserId, shard};
 use houston_domain::run::RunStatus;
 use houston_protocol::agentable::{AgentableResponse, CreateAgentable, CreateFirstMessage};
 use houston_protocol::time::Time;
@@ -72,21 +72,24 @@ pub(crate) async fn create(
     if !kind.user_creatable {
         return Err(ApiError::NotCreatable { kind: kind.name, made_with_user: kind.made_with_user });
     }
-    let message = body.message.map(|first| Message::of(&app, &kind, first)).transpose()?;
+    body.message.as_ref().map_or(Ok(()), |first| check_message(&kind, first))?;
     let title = title(&kind, body.title.as_deref())?;
     check_description(&body.description)?;
     let served_by = serving::check(&app, caller, &kind.name, (body.agent_id, body.team_id)).await?;
     if let Some(names) = &body.tools {
         tools::check(&app, &kind.name, "/tools", names)?;
     }
-    let mut owner = owner(&app, caller, body.user_id, body.user).await?;
+    let key = key.as_ref().map(Key::as_stored);
+    let mut owner = owner(&app, caller, (body.user_id, body.user), key).await?;
+    let app = app.with_shard(shard(owner.id()));
+    let mut message = body.message.map(|first| Message::of(&app, owner.id(), first));
     let new =
         New { kind: &kind, title, description: &body.description, tools: body.tools.as_deref(), served_by };
-    let key = key.as_ref().map(Key::as_stored);
     let mut made = new.create(&app, caller, &owner, message.as_ref(), key).await;
     if let (Err(Error::Exists { .. }), Owner::New(user)) = (&made, &owner) {
         // Another request has created the user meanwhile.
         owner = owner_of(&app, caller, user.clone()).await?;
+        message = message.map(|message| message.of_user(&app, owner.id()));
         made = new.create(&app, caller, &owner, message.as_ref(), key).await;
     }
     let (path, done) = made.map_err(external_id_taken)?;
@@ -117,10 +120,11 @@ impl New<'_> {
         message: Option<&Message>,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<(AgentablePath, Created<Value>), Error> {
-        let path = self.kind.agentable(app.state.ids.next());
-        let (user, new_user) = match owner {
-            Owner::Existing(id) => (*id, None),
-            Owner::New(user) => (user.id, Some(user)),
+        let user = owner.id();
+        let path = self.kind.agentable(app.state.ids.beside(user));
+        let new_user = match owner {
+            Owner::Existing(_) => None,
+            Owner::New(user) => Some(user),
         };
         let agentable = NewAgentable {
             id: path.id,
@@ -145,6 +149,16 @@ impl New<'_> {
     }
 }
 
+/// # Errors
+/// [`ApiError`] when agentables of the kind accept no messages, or the message is invalid.
+fn check_message(kind: &KindPath, first: &CreateFirstMessage) -> Result<(), ApiError> {
+    if !kind.conversational {
+        return Err(ApiError::field("/message", "agentables of this kind accept no messages"));
+    }
+    check_content("/message/content", &first.content)?;
+    check_metadata("/message/metadata", &first.metadata)
+}
+
 /// A first message.
 struct Message {
     id: MessageId,
@@ -155,19 +169,19 @@ struct Message {
 }
 
 impl Message {
-    fn of(app: &App, kind: &KindPath, first: CreateFirstMessage) -> Result<Self, ApiError> {
-        if !kind.conversational {
-            return Err(ApiError::field("/message", "agentables of this kind accept no messages"));
-        }
-        check_content("/message/content", &first.content)?;
-        check_metadata("/message/metadata", &first.metadata)?;
-        Ok(Self {
-            id: app.state.ids.next(),
-            run: app.state.ids.next(),
+    fn of(app: &App, user: UserId, first: CreateFirstMessage) -> Self {
+        Self {
+            id: app.state.ids.beside(user),
+            run: app.state.ids.beside(user),
             content: first.content,
             metadata: Value::Object(first.metadata),
             created_at: app.now(),
-        })
+        }
+    }
+
+    /// The same message, for an agentable of another user.
+    fn of_user(self, app: &App, user: UserId) -> Self {
+        Self { id: app.state.ids.beside(user), run: app.state.ids.beside(user), ..self }
     }
 
     fn first(&self) -> FirstMessage<'_> {
@@ -195,15 +209,27 @@ enum Owner {
     New(User),
 }
 
+impl Owner {
+    fn id(&self) -> UserId {
+        match self {
+            Self::Existing(id) => *id,
+            Self::New(user) => user.id,
+        }
+    }
+}
+
 async fn owner(
-    app: &App,
+    app: &Arc<App>,
     caller: Caller,
-    id: Option<UserId>,
-    user: Option<CreateUser>,
+    user: (Option<UserId>, Option<CreateUser>),
+    key: Option<IdempotencyKey<'_>>,
 ) -> Result<Owner, ApiError> {
-    match (id, user) {
+    match user {
         (Some(id), None) => Ok(Owner::Existing(id)),
-        (None, Some(user)) => Ok(owner_of(app, caller, new_user(app, "/user", user)?).await?),
+        (None, Some(user)) => {
+            let new = new_user(app, caller, "/user", user, key)?;
+            Ok(owner_of(&app.with_shard(shard(new.id)), caller, new).await?)
+        }
         (None, None) => Err(ApiError::field("/user_id", "missing field `user_id`, or `user`")),
         (Some(_), Some(_)) => Err(ApiError::field("/user", "either `user_id` or `user`, not both")),
     }

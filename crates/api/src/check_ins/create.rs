@@ -56,7 +56,7 @@ pub(crate) async fn create(
     if !wakes {
         return Err(ApiError::NoCheckIns { kind: path.kind });
     }
-    let (id, wanted) = (app.state.ids.next(), CheckInRequest { when, reason });
+    let (id, wanted) = (app.state.ids.beside(path.id), CheckInRequest { when, reason });
     let body = |set: &CheckIn| stored_body(&response(set.clone()));
     let key = key.as_ref().map(Key::as_stored);
     let limits = &app.state.check_ins;

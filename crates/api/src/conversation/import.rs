@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use houston_domain::conversation::Conversation;
-use houston_domain::id::UserId;
+use houston_domain::id::{UserId, shard};
 use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::conversation::ImportConversation;
 use serde::Deserialize;
@@ -57,12 +57,13 @@ pub(crate) async fn import(
 }
 
 async fn parse_and_create(
-    app: &App,
+    app: &Arc<App>,
     caller: Caller,
     kind: &KindPath,
     received: ReceivedDocument,
 ) -> Result<Response, ApiError> {
     let (Creation { value: Body { user_id, title, mut conversation }, key }, _permit) = received.read()?;
+    let app = &app.with_shard(shard(user_id));
     if conversation.kind != kind.name {
         let other = &conversation.kind;
         let detail = format!("is `{other}`; import it at /v1/{other}s/import");

@@ -31,7 +31,7 @@ async fn create(
     origin: Option<Origin>,
     key: Option<Key>,
 ) -> Result<Response, ApiError> {
-    let (id, run): (AgentableId, RunId) = (app.state.ids.next(), app.state.ids.next());
+    let (id, run): (AgentableId, RunId) = (app.state.ids.beside(user), app.state.ids.beside(user));
     let agentable = NewAgentable {
         id,
         user,

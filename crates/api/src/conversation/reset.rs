@@ -38,7 +38,8 @@ pub(crate) async fn reset(
     OptionalBody(request): OptionalBody<ResetConversation>,
 ) -> Result<impl IntoResponse, ApiError> {
     app.confirm(caller, &path).await?;
-    let done = app.store(caller).reset(path.id, request.value.knowledge, app.state.ids.next()).await;
+    let session = app.state.ids.beside(path.id);
+    let done = app.store(caller).reset(path.id, request.value.knowledge, session).await;
     let done = done.map_err(|error| match error {
         houston_store::Error::RunInProgress { run } => ApiError::RunInProgress { run },
         error => error.into(),

@@ -32,7 +32,7 @@ pub(crate) fn response(erasure: Erasure) -> ErasureResponse {
 
 /// Requests the erasure of `target` and returns 202 with the erasure; the same erasure if it was requested before.
 pub(crate) async fn request(app: &App, caller: Caller, target: Target<'_>) -> Result<Response, ApiError> {
-    let id = app.state.ids.next();
+    let id = app.state.ids.beside(target.id());
     let requested = app.store(caller).request_erasure(target, id, Some(caller.key())).await?;
     for agentable in requested.agentables {
         app.forget(agentable);

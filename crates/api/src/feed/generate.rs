@@ -104,7 +104,7 @@ pub(crate) async fn generate(
         .filter(|kind| kind.modes.contains(&Mode::FeedGeneration))
         .map(|kind| kind.kind.clone())
         .collect();
-    let ids = FeedIds { message: app.state.ids.next(), run: app.state.ids.next() };
+    let ids = FeedIds { message: app.state.ids.beside(user), run: app.state.ids.beside(user) };
     let ask = async || {
         let stored = |begun: &FeedOutcome| serde_json::to_value(Outcome::of(begun, ids)?).ok();
         let key = key.as_ref().map(Key::as_stored);

@@ -20,7 +20,7 @@ pub(crate) async fn create<N: KnowledgeResource>(
     request: Creation<N::New>,
 ) -> Result<Response, ApiError> {
     let Creation { value: new, key } = request;
-    let item = N::build(app.state.ids.next(), &owner, new, Time(app.now()))?;
+    let item = N::build(app.state.ids.beside(owner.id()), &owner, new, Time(app.now()))?;
     owner.confirm(&app, caller).await?;
     let response = stored_body(&item);
     let key = key.as_ref().map(Key::as_stored);

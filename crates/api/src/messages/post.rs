@@ -69,8 +69,8 @@ pub(crate) async fn post(
     let double_texting = body.double_texting.unwrap_or(path.double_texting);
     let kind = app.agentables.unconfirmed(caller, &path);
     let post = NewPost {
-        id: app.state.ids.next(),
-        run: app.state.ids.next(),
+        id: app.state.ids.beside(path.id),
+        run: app.state.ids.beside(path.id),
         content: &content,
         metadata: &metadata,
         double_texting,

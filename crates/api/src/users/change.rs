@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_domain::id::UserId;
+use houston_domain::id::{Shard, UserId, shard};
 use houston_protocol::schema;
 use houston_protocol::user::{UpdateUser, UserResponse};
 use houston_store::user::UserChange;
@@ -46,6 +46,14 @@ pub(crate) async fn change(
     name.as_deref().map_or(Ok(()), |name| check_name("", name))?;
     time_zone.as_deref().map_or(Ok(()), |zone| check_time_zone("", zone))?;
     external_id.as_ref().and_then(Option::as_deref).map_or(Ok(()), |id| check_external_id("", id))?;
+    if let Some(Some(external_id)) = &external_id {
+        let place = Shard::of_external_id(caller.tenant(), external_id);
+        if !Arc::ptr_eq(&app.with_shard(place), &app.with_shard(shard(id))) {
+            let detail =
+                "a user with this external id is stored in another cell: create the user with it instead";
+            return Err(ApiError::field("/external_id", detail));
+        }
+    }
     let change = UserChange { name, time_zone, external_id };
     app.store(caller).change_user(id, &change).await.map_err(external_id_taken)?;
     Ok(Json(read(&app, caller, id).await?))

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use houston_domain::id::{Shard, shard};
 use houston_protocol::user::{CreateUser, UserResponse};
 use houston_store::agentable::NewAgentable;
+use houston_store::idempotency::IdempotencyKey;
 use houston_store::user::User;
 
 use crate::auth::Caller;
@@ -15,16 +17,29 @@ use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, response};
 
-/// The user to be created. `at`: the JSON pointer of the user in the request.
+/// The user to be created. `at`: the JSON pointer of the user in the request; `key`: the idempotency key of the request,
+/// which is stored in the shard of the user.
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when a field is invalid.
-pub(crate) fn new_user(app: &App, at: &str, body: CreateUser) -> Result<User, ApiError> {
+pub(crate) fn new_user(
+    app: &App,
+    caller: Caller,
+    at: &str,
+    body: CreateUser,
+    key: Option<IdempotencyKey<'_>>,
+) -> Result<User, ApiError> {
     check_name(at, &body.name)?;
     body.external_id.as_deref().map_or(Ok(()), |id| check_external_id(at, id))?;
     body.time_zone.as_deref().map_or(Ok(()), |zone| check_time_zone(at, zone))?;
+    let ids = &app.state.ids;
+    let id = match (&body.external_id, key) {
+        (Some(external_id), _) => ids.next_in(Shard::of_external_id(caller.tenant(), external_id)),
+        (None, Some(key)) => ids.next_in(Shard::of_idempotency_key(caller.tenant(), key.key)),
+        (None, None) => ids.next(),
+    };
     Ok(User {
-        id: app.state.ids.next(),
+        id,
         external_id: body.external_id,
         name: body.name,
         time_zone: body.time_zone.unwrap_or_else(|| "UTC".to_owned()),
@@ -38,7 +53,7 @@ pub(crate) fn own_agentables<'a>(app: &'a App, user: &'a User) -> Vec<NewAgentab
     let kinds = app.state.agent_types.values().filter(|kind| kind.made_with_user);
     kinds
         .map(|kind| NewAgentable {
-            id: app.state.ids.next(),
+            id: app.state.ids.beside(user.id),
             user: user.id,
             kind: &kind.kind,
             title: &user.name,
@@ -71,11 +86,12 @@ pub(crate) async fn create(
     request: Creation<CreateUser>,
 ) -> Result<Response, ApiError> {
     let Creation { value: body, key } = request;
-    let user = new_user(&app, "", body)?;
+    let key = key.as_ref().map(Key::as_stored);
+    let user = new_user(&app, caller, "", body, key)?;
+    let app = app.with_shard(shard(user.id));
     let own = own_agentables(&app, &user);
     let user_response = response(user.clone(), own.iter().map(|own| (own.kind, own.id)));
     let body = stored_body(&user_response);
-    let key = key.as_ref().map(Key::as_stored);
     let done = app.store(caller).create_user(&user, &own, key, &body).await;
     let (stored, replayed) = unless_key_reused(done.map_err(external_id_taken)?)?;
     created(stored, replayed, "/v1/users")

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use clap::Args;
 use houston_domain::agentable::AgentType;
+use houston_domain::cell::Cells;
 use houston_domain::id::{AgentableId, TenantId, parse_prefixed};
 use houston_store::agentable::Agentable;
 use houston_store::{Error, Store};
@@ -41,23 +42,23 @@ pub(crate) struct FoundAgent {
 }
 
 impl Database {
-    /// Opens the database and runs `work` with it.
+    /// Opens the databases of all cells and runs `work` with them.
     pub(crate) fn with(
         &self,
         context: Context,
-        work: impl AsyncFnOnce(Context, Store) -> Result<ExitCode, Failure>,
+        work: impl AsyncFnOnce(Context, Cells<Store>) -> Result<ExitCode, Failure>,
     ) -> Result<ExitCode, Failure> {
-        let addresses = connect::database(&context.folder)?;
+        let addresses = connect::database(&context.loaded.settings, &context.folder)?;
         runtime()?.block_on(async {
-            let store = connect::open(&context.loaded.settings, &addresses.database_url)?;
-            // No waiting: a person wants to know at once that Postgres is unreachable.
-            connect::probe(&addresses.database_url).await.map_err(|error| {
-                let target = houston_store::pool::display_target(&addresses.database_url);
-                Failure::Usage(anyhow!("postgres at {target} is unreachable: {error}"))
-            })?;
-            store.check_schema().await?;
-            let done = work(context, store.clone()).await;
-            store.close().await;
+            let stores = connect::open_all(&context.loaded.settings, &addresses)?;
+            connect::probe_all(&addresses).await?;
+            for store in stores.iter() {
+                store.check_schema().await?;
+            }
+            let done = work(context, stores.clone()).await;
+            for store in stores.iter() {
+                store.close().await;
+            }
             done
         })
     }
@@ -75,7 +76,8 @@ impl AgentArg {
         work: impl AsyncFnOnce(FoundAgent) -> Result<ExitCode, Failure>,
     ) -> Result<ExitCode, Failure> {
         let (kind, id) = parse(&context.loaded, &self.id).map_err(Failure::Usage)?;
-        self.database.with(context, async |context, store| {
+        self.database.with(context, async |context, stores| {
+            let store = stores.of(id).clone();
             let found =
                 store.operator().agentable_anywhere(&kind, id).await.map_err(|error| match error {
                     Error::NotFound { .. } => Failure::Other(anyhow!(

@@ -32,10 +32,10 @@ impl Cancel {
             Some(_) => None,
             None => Some(parse(&context.loaded, &self.id).map_err(Failure::Usage)?),
         };
-        self.database.with(context, async |_, store| {
+        self.database.with(context, async |_, stores| {
             let cancelled = match (run, agentable) {
-                (Some(run), _) => cancel_run(&store, run).await,
-                (None, Some((kind, id))) => cancel_agentable(&store, &kind, id).await,
+                (Some(run), _) => cancel_run(stores.of(run), run).await,
+                (None, Some((kind, id))) => cancel_agentable(stores.of(id), &kind, id).await,
                 (None, None) => Ok(Vec::new()),
             };
             let cancelled = cancelled.map_err(|error| match error {

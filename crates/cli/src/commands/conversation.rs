@@ -32,7 +32,7 @@ pub(crate) async fn create(
         )));
     }
     let ids = Ids::new(Arc::new(SystemClock));
-    let id: AgentableId = ids.next();
+    let id: AgentableId = ids.beside(user);
     let agentable = NewAgentable {
         id,
         user,
@@ -43,7 +43,7 @@ pub(crate) async fn create(
         tools: conversation.tools.as_deref(),
         created_at: ids.clock().now(),
     };
-    let new = NewConversation { agentable, conversation, run: ids.next(), origin };
+    let new = NewConversation { agentable, conversation, run: ids.beside(user), origin };
     store.tenant(tenant).create_conversation(&new, &ids, None, &Value::Null).await?;
     Ok(id.public_id(&kind.kind))
 }

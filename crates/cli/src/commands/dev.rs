@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use houston_domain::agentable::AgentType;
-use houston_domain::id::{AgentableId, Ids, TenantId, UserId, parse_prefixed};
+use houston_domain::id::{AgentableId, Ids, Shard, TenantId, UserId, parse_prefixed};
 use houston_embedded::Servers;
 use houston_store::Store;
 use houston_store::agentable::NewAgentable;
@@ -57,14 +58,15 @@ impl Dev {
             context.loaded.settings.server.address = address;
         }
         let mut addresses = connect::find(&context.loaded.settings, &context.folder, true)?;
-        let own = match &addresses.embedded {
+        let own = match addresses.embedded.first() {
             Some(servers) if servers.is_owner() => {
                 format!("embedded Postgres and Redis in {}", context.folder.display())
             }
             Some(_) => format!("using the running Postgres and Redis of {}", context.folder.display()),
             None => "external Postgres and Redis".to_owned(),
         };
-        let supervisor = addresses.embedded.take().map(ServerSupervisor::start);
+        let embedded = std::mem::take(&mut addresses.embedded);
+        let supervisor = (!embedded.is_empty()).then(|| ServerSupervisor::start(embedded));
         let code =
             runtime().and_then(|runtime| runtime.block_on(Box::pin(develop(context, &addresses, &own))));
         let stopped = supervisor.map_or(Ok(()), ServerSupervisor::stop);
@@ -76,20 +78,22 @@ impl Dev {
 /// Checks the embedded servers every second and restarts those that died.
 struct ServerSupervisor {
     stop: std::sync::mpsc::Sender<()>,
-    watching: std::thread::JoinHandle<Servers>,
+    watching: std::thread::JoinHandle<Vec<Servers>>,
 }
 
 impl ServerSupervisor {
-    fn start(mut servers: Servers) -> Self {
+    fn start(mut servers: Vec<Servers>) -> Self {
         let (stop, stopped) = std::sync::mpsc::channel();
         let watching = std::thread::spawn(move || {
             while stopped.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
-                match servers.revive() {
-                    Ok(revived) => revived
-                        .iter()
-                        .for_each(|server| print_stderr(&format!("{server} died and was restarted"))),
-                    Err(error) => {
-                        print_stderr(&format!("an embedded server died and cannot be restarted: {error}"))
+                for servers in &mut servers {
+                    match servers.revive() {
+                        Ok(revived) => revived
+                            .iter()
+                            .for_each(|server| print_stderr(&format!("{server} died and was restarted"))),
+                        Err(error) => {
+                            print_stderr(&format!("an embedded server died and cannot be restarted: {error}"))
+                        }
                     }
                 }
             }
@@ -102,24 +106,26 @@ impl ServerSupervisor {
         drop(self.stop);
         let servers =
             self.watching.join().map_err(|_| anyhow!("the supervisor of the embedded servers panicked"))?;
-        servers.stop().context("the embedded servers did not stop cleanly")?;
+        for servers in servers {
+            servers.stop().context("the embedded servers did not stop cleanly")?;
+        }
         Ok(())
     }
 }
 
 async fn develop(context: Context, addresses: &connect::Addresses, own: &str) -> Result<ExitCode, Failure> {
     let folder = context.folder.clone();
-    let store = connect::store(&context.loaded.settings, &addresses.database_url).await?;
-    connect::prepare_schema(&store, &context.loaded.settings, true).await?;
+    let stores = connect::stores(&context.loaded.settings, addresses).await?;
+    connect::prepare_schema(&stores, &context.loaded.settings, true).await?;
     let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
     let listener = connect::listen(&context.loaded.settings.server.address).await?;
-    let explainer = Explainer::new(store.runs().clone(), context.loaded.clone(), context.registry.clone())
-        .with_models(&models)?;
-    let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
-    let demo = demo(&system.store, &system.ids, &folder, &system.loaded).await?;
+    let explainer = Explainer::new(context.loaded.clone(), context.registry.clone()).with_models(&models)?;
+    let explainer = Arc::new(explainer);
+    let system = System::new(context.loaded, &stores, &addresses.cells)?;
+    let demo = demo(&system, &folder).await?;
     let key_file = folder.join(KEY_FILE);
     let signals = lifecycle::on_signals(system.stop.clone())?;
-    let running = system.start_worker(context.registry, &models)?;
+    let running = system.start_workers(&context.registry, &models)?;
     // Before it waits for Postgres, so that a signal stops it then, too.
     tokio_util::task::TaskTracker::new().spawn(signals);
     running.registered().await;
@@ -127,21 +133,25 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     // `houston chat` reads the demo's goal from this file.
     crate::chat::Demo { url: url.clone(), goal: demo.id() }.write(&folder)?;
     welcome(&url, &demo, &models.summary, own, &ShellSnippet::new(&folder, &key_file));
-    let ((), worked) = tokio::join!(system.serve(listener, explainer.explain()), running.ended());
+    let ((), worked) = tokio::join!(system.serve(listener, &explainer), running.ended());
     worked.context("the worker stopped unexpectedly")?;
     system.close_quickly().await;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Finds or creates the demo's key, user and agentable.
-async fn demo(store: &Store, ids: &Ids, folder: &Path, loaded: &Loaded) -> Result<Demo, Failure> {
+async fn demo(system: &System, folder: &Path) -> Result<Demo, Failure> {
+    let System { loaded, ids, cells, copies, .. } = system;
     let first = loaded.first_kind().ok_or_else(|| {
         Failure::Usage(anyhow!(
             "no agent type in jobs/agents can be created by users: add one with `conversational = true`"
         ))
     })?;
-    let tenant = store.operator().ensure_tenant(ids.next(), DEMO).await?;
-    ensure_demo_key(store, ids, folder).await?;
+    let home = &cells.home().store;
+    let tenant = home.operator().ensure_tenant(ids.next(), DEMO).await?;
+    ensure_demo_key(home, ids, folder).await?;
+    copies.copy(tenant).await?;
+    let store = &cells.with(Shard::of_external_id(tenant, DEMO)).store;
     let kind = first.kind.clone();
     let saved = saved_demo(store, tenant, folder, &kind).await?;
     let (user, agentable) = match store.tenant(tenant).user_by_external_id(DEMO, &kind).await? {
@@ -176,7 +186,7 @@ async fn saved_demo(
 
 async fn demo_user(store: &Store, ids: &Ids, tenant: TenantId, loaded: &Loaded) -> Result<UserId, Failure> {
     let user = User {
-        id: ids.next(),
+        id: ids.next_in(Shard::of_external_id(tenant, DEMO)),
         external_id: Some(DEMO.to_owned()),
         name: "Demo".to_owned(),
         time_zone: "UTC".to_owned(),
@@ -213,7 +223,7 @@ fn new<'a>(
     description: &'a str,
 ) -> NewAgentable<'a> {
     NewAgentable {
-        id: ids.next(),
+        id: ids.beside(user),
         user,
         kind: &kind.kind,
         title,

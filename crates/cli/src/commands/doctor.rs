@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::agentable::table;
 use super::{Context, Failure, runtime};
-use crate::connect::{self, Addresses};
+use crate::connect::{self, CellAddresses};
 use crate::models;
 use crate::output::{print, print_json, print_stderr};
 
@@ -73,8 +73,10 @@ impl Doctor {
         runtime()?.block_on(async {
             match &addresses {
                 Ok(addresses) => {
-                    findings.extend(postgres(context, addresses).await);
-                    findings.push(redis(&addresses.redis_url).await);
+                    for addresses in addresses.cells.iter() {
+                        findings.extend(postgres(context, addresses).await);
+                        findings.push(redis(&addresses.redis_url).await);
+                    }
                 }
                 Err(Failure::Usage(error)) => {
                     findings.push(warn("postgres", "no database", format!("{error:#}")))
@@ -146,7 +148,7 @@ fn running(context: &Context) -> Finding {
     }
 }
 
-async fn postgres(context: &Context, addresses: &Addresses) -> Vec<Finding> {
+async fn postgres(context: &Context, addresses: &CellAddresses) -> Vec<Finding> {
     let target = display_target(&addresses.database_url);
     if let Err(error) = connect::probe(&addresses.database_url).await {
         let todo = "start it, or correct DATABASE_URL";

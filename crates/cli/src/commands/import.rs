@@ -53,12 +53,13 @@ impl Import {
             let reason = format!("/tools: a {kind} cannot use `{name}`; allowed are: {allowed}");
             return Err(Failure::Usage(anyhow!("{shown}: {reason}")));
         }
-        self.database.with(context, async |_, store| {
+        self.database.with(context, async |_, stores| {
+            let store = stores.of(user);
             let tenant = store.operator().tenant_of(user).await.map_err(|error| match error {
                 houston_store::Error::NotFound { .. } => Failure::Other(anyhow!("there is no {user}")),
                 error => error.into(),
             })?;
-            let id = create(&store, tenant, user, &kind, &conversation, None).await?;
+            let id = create(store, tenant, user, &kind, &conversation, None).await?;
             if self.json {
                 print_json(&serde_json::json!({"id": id}));
             } else {

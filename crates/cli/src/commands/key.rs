@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{ApiKeyId, Ids, TenantId};
 use houston_store::api_key::ApiKey;
+use houston_store::copies::Copies;
 use houston_store::{Error, Store};
 
 use super::agentable::{one_line, table};
@@ -78,14 +79,18 @@ pub(crate) async fn create(
 impl Key {
     pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let settings = &context.loaded.settings;
-        let addresses = connect::database(&context.folder)?;
+        let addresses = connect::database(settings, &context.folder)?;
         runtime()?.block_on(async {
-            let store = connect::store(settings, &addresses.database_url).await?;
-            store.check_schema().await?;
+            let stores = connect::stores(settings, &addresses).await?;
+            for store in stores.iter() {
+                store.check_schema().await?;
+            }
+            let (store, copies) = (stores.home(), Copies::new(&stores.map(Store::api)));
             match self.action {
                 Action::Create { tenant, name, json } => {
                     let ids = Ids::new(Arc::new(SystemClock));
-                    let (_, id, key) = create(&store, &ids, &tenant, &name).await?;
+                    let (owner, id, key) = create(store, &ids, &tenant, &name).await?;
+                    copies.copy(owner).await?;
                     if json {
                         print_json(&serde_json::json!({"id": id, "tenant": tenant, "key": key}));
                     } else {
@@ -100,6 +105,7 @@ impl Key {
                         Error::NotFound { .. } => Failure::Other(anyhow!("there is no active key {id}")),
                         error => error.into(),
                     })?;
+                    copies.copy_all().await?;
                     if json {
                         print_json(&serde_json::json!({"id": id, "status": "revoked"}));
                     } else {
@@ -107,7 +113,9 @@ impl Key {
                     }
                 }
             }
-            store.close().await;
+            for store in stores.iter() {
+                store.close().await;
+            }
             Ok(ExitCode::SUCCESS)
         })
     }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use chrono::SecondsFormat;
 use clap::Args;
+use houston_domain::cell::Cells;
 use houston_domain::id::{AgentId, RunId, TeamId, UserId};
 use houston_store::Store;
 use houston_store::directory::{Filter, Listed};
@@ -79,7 +80,18 @@ impl What {
         })
     }
 
-    async fn rows(&self, store: &Store, filter: Filter<'_>) -> Result<Vec<Listed>, Failure> {
+    /// The rows of all cells, newest first; agents and teams are the same in each.
+    async fn rows(&self, stores: &Cells<Store>, filter: Filter<'_>) -> Result<Vec<Listed>, Failure> {
+        let mut rows = Vec::new();
+        let of_tenants = matches!(self, Self::Agents | Self::Teams);
+        for store in stores.iter().take(if of_tenants { 1 } else { usize::MAX }) {
+            rows.extend(self.rows_of(store, filter).await?);
+        }
+        rows.sort_by_key(|row| std::cmp::Reverse(row.id));
+        Ok(rows)
+    }
+
+    async fn rows_of(&self, store: &Store, filter: Filter<'_>) -> Result<Vec<Listed>, Failure> {
         Ok(match self {
             Self::Users => store.operator().list_users(filter).await?,
             Self::Agentables(kinds) => store.operator().list_agentables(kinds, filter).await?,
@@ -155,10 +167,10 @@ impl List {
                 "agents and teams belong to a tenant, not to a user: use --tenant"
             )));
         }
-        self.database.with(context, async |_, store| {
+        self.database.with(context, async |_, stores| {
             let limit = i64::from(self.limit);
             let filter = Filter { tenant: self.tenant.as_deref(), user, limit: limit + 1 };
-            let mut rows = what.rows(&store, filter).await?;
+            let mut rows = what.rows(&stores, filter).await?;
             let more = rows.len() > usize::from(self.limit);
             rows.truncate(self.limit.into());
             if self.json {

@@ -6,7 +6,6 @@ use clap::Args;
 
 use super::{Context, Failure, runtime};
 use crate::connect;
-use crate::models::environment;
 use crate::output::{print, print_json};
 
 /// Migrate the database schema to the version of this binary.
@@ -23,14 +22,16 @@ pub(crate) struct Migrate {
 impl Migrate {
     pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let settings = &context.loaded.settings;
-        let addresses = match environment("DATABASE_URL") {
-            Some(_) => connect::database(&context.folder)?,
-            None => connect::find(settings, &context.folder, self.embedded)?,
+        let addresses = match settings.cells().iter().all(|cell| cell.database_url.is_some()) {
+            true => connect::database(settings, &context.folder)?,
+            false => connect::find(settings, &context.folder, self.embedded)?,
         };
         runtime()?.block_on(async {
-            let store = connect::store(settings, &addresses.database_url).await?;
-            store.migrate().await?;
-            store.close().await;
+            let stores = connect::stores(settings, &addresses).await?;
+            for store in stores.iter() {
+                store.migrate().await?;
+                store.close().await;
+            }
             if self.json {
                 print_json(&serde_json::json!({"schema": "up_to_date"}));
             } else {

@@ -48,17 +48,24 @@ impl Monitor {
         let settings = &context.loaded.settings;
         let addresses = connect::database_and_redis(settings, &context.folder)?;
         runtime()?.block_on(async {
-            let store = connect::open(settings, &addresses.database_url)?;
+            let stores = connect::open_all(settings, &addresses)?;
             // No waiting for Postgres: that it is unreachable is what a monitor must report.
-            connect::probe(&addresses.database_url).await.map_err(|error| {
-                let target = houston_store::pool::display_target(&addresses.database_url);
-                Failure::Usage(anyhow!("postgres at {target} is unreachable: {error}"))
-            })?;
-            let redis_url = Some(addresses.redis_url.as_str()).filter(|url| !url.is_empty());
-            let redis_url = redis_url.or(settings.redis_url.as_deref()).filter(|url| !url.is_empty());
+            connect::probe_all(&addresses).await?;
             let started = tokio::time::Instant::now();
             let passes = if self.now { PASSES } else { 1 };
-            let MonitorResult { checks, earlier } = check(&context.loaded, store, redis_url, passes).await?;
+            let (mut checks, mut earlier) = (Vec::new(), Vec::new());
+            for ((shards, cell), store) in addresses.cells.ranges().zip(stores.iter()) {
+                let redis_url = Some(cell.redis_url.as_str()).filter(|url| !url.is_empty());
+                let result = check(&context.loaded, store.clone(), redis_url, passes).await?;
+                let of_cell = |mut check: Check| {
+                    if stores.count() > 1 {
+                        check.detail = format!("cell {shards}: {}", check.detail);
+                    }
+                    check
+                };
+                checks.extend(result.checks.into_iter().map(of_cell));
+                earlier.extend(result.earlier.into_iter().map(of_cell));
+            }
             if self.json {
                 print_json(&json(&checks, &earlier));
             } else {

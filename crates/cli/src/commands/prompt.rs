@@ -64,9 +64,8 @@ impl Prompt {
                 Some(run) => found.store.tenant(found.tenant).run(run).await?.model,
                 None => None,
             };
-            let explainer =
-                Explainer::new(found.store.runs().clone(), found.context.loaded, found.context.registry);
-            let preview = explainer.prompt(&found.agentable).await?;
+            let explainer = Explainer::new(found.context.loaded, found.context.registry);
+            let preview = explainer.prompt(found.store.runs(), &found.agentable).await?;
             if json {
                 let mut object = serde_json::json!(preview);
                 object["last_model"] = last_model.into();

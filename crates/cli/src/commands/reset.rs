@@ -31,7 +31,7 @@ pub(crate) struct Reset {
 impl Reset {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         self.agent.with(context, async |found| {
-            let session = Ids::new(Arc::new(SystemClock)).next();
+            let session = Ids::new(Arc::new(SystemClock)).beside(found.agentable.id);
             let done =
                 found.store.tenant(found.tenant).reset(found.agentable.id, self.knowledge, session).await;
             let done = done.map_err(|error| match error {

@@ -1,6 +1,7 @@
 //! `houston serve`: serves the API, without a worker.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -31,20 +32,21 @@ impl Serve {
         let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
         runtime()?.block_on(async {
             let settings = &context.loaded.settings;
-            let store = connect::store(settings, &addresses.database_url).await?;
-            connect::prepare_schema(&store, settings, addresses.embedded.is_some()).await?;
-            if store.operator().list_api_keys().await?.iter().all(|key| key.revoked_at.is_some()) {
+            let stores = connect::stores(settings, &addresses).await?;
+            connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
+            let keys = stores.home().operator().list_api_keys().await?;
+            if keys.iter().all(|key| key.revoked_at.is_some()) {
                 return Err(Failure::Other(anyhow!(
                     "there is no API key: create one with `houston key create`"
                 )));
             }
-            let explainer = Explainer::new(store.runs().clone(), context.loaded.clone(), context.registry);
-            let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
+            let explainer = Arc::new(Explainer::new(context.loaded.clone(), context.registry));
+            let system = System::new(context.loaded, &stores, &addresses.cells)?;
             let listener = connect::listen(&system.loaded.settings.server.address).await?;
             print_stderr(&format!("serving on http://{}", listener.local_addr()?));
             let signals = lifecycle::on_signals(system.stop.clone())?;
             tokio_util::task::TaskTracker::new().spawn(signals);
-            system.serve(listener, explainer.explain()).await;
+            system.serve(listener, &explainer).await;
             system.close_quickly().await;
             Ok(ExitCode::SUCCESS)
         })

@@ -23,8 +23,8 @@ impl Tools {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         self.agent.with(context, async |found| {
             let (loaded, registry) = (found.context.loaded, found.context.registry);
-            let explainer = Explainer::new(found.store.runs().clone(), loaded, registry);
-            let tools = explainer.tools(&found.agentable).await?;
+            let explainer = Explainer::new(loaded, registry);
+            let tools = explainer.tools(found.store.runs(), &found.agentable).await?;
             if self.json {
                 print_json(&serde_json::json!({"data": tools}));
                 return Ok(ExitCode::SUCCESS);

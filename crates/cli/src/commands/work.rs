@@ -24,16 +24,16 @@ impl Work {
         let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
         runtime()?.block_on(async {
             let settings = &context.loaded.settings;
-            let store = connect::store(settings, &addresses.database_url).await?;
-            connect::prepare_schema(&store, settings, addresses.embedded.is_some()).await?;
+            let stores = connect::stores(settings, &addresses).await?;
+            connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
             let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
             for line in &models.summary {
                 print_stderr(&format!("model: {line}"));
             }
-            let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
+            let system = System::new(context.loaded, &stores, &addresses.cells)?;
             let signals = lifecycle::on_signals(system.stop.clone())?;
             houston_faults::fault!("C4").map_err(anyhow::Error::from)?;
-            let running = system.start_worker(context.registry, &models)?;
+            let running = system.start_workers(&context.registry, &models)?;
             // Before it waits for Postgres, so that a signal stops it then, too.
             tokio_util::task::TaskTracker::new().spawn(signals);
             running.registered().await;

@@ -8,7 +8,9 @@ use super::ConfigError;
 pub(super) fn explain(error: figment::Error) -> ConfigError {
     let key = error.path.join(".");
     let origin = origin_of(&error.metadata, &key);
-    let is_of_provider = key.starts_with("providers") || origin.contains("providers.toml");
+    let may_be_secret = ["providers", "cells"]
+        .iter()
+        .any(|secret| key.starts_with(secret) || origin.contains(&format!("{secret}.toml")));
     let unknown = |what: &str, given: &str, allowed: &[&str]| {
         let like =
             nearest(given, allowed).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
@@ -16,7 +18,7 @@ pub(super) fn explain(error: figment::Error) -> ConfigError {
     };
     let reason = match &error.kind {
         Kind::UnknownField(given, allowed) => unknown("key", given, allowed),
-        other if is_of_provider => without_value(other),
+        other if may_be_secret => without_value(other),
         Kind::UnknownVariant(given, allowed) => unknown("value", given, allowed),
         other => other.to_string(),
     };

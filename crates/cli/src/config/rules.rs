@@ -5,6 +5,7 @@ use houston_domain::agentable::MAX_TITLE_CHARS;
 use houston_llm::Provider;
 
 use super::{ConfigError, ModelSelection, Settings, origin_of};
+use crate::models::environment;
 
 /// The key of a setting that breaks a rule, and what is allowed.
 type Violation = (String, String);
@@ -14,7 +15,7 @@ type Violation = (String, String);
 /// # Errors
 /// [`ConfigError::Setting`] for the first setting that breaks a rule.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
-    let checks = [models, leases, least, shares, sessions, context, schedules, rest];
+    let checks = [cells, models, leases, least, shares, sessions, context, schedules, rest];
     match checks.iter().find_map(|check| check(settings)) {
         None => Ok(()),
         Some((key, reason)) => {
@@ -26,6 +27,20 @@ pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), Config
 
 fn violation(key: impl Into<String>, reason: impl Into<String>) -> Option<Violation> {
     Some((key.into(), reason.into()))
+}
+
+/// The ranges of cells, and the addresses that the environment must not have beside them.
+fn cells(settings: &Settings) -> Option<Violation> {
+    if !settings.has_cells() {
+        return None;
+    }
+    if let Err(error) = settings.cells.checked() {
+        return violation("cells.cells", error.to_string());
+    }
+    let beside =
+        [("DATABASE_URL", environment("DATABASE_URL")), ("HOUSTON_REDIS_URL", settings.redis_url.clone())];
+    let (name, _) = beside.into_iter().find(|(_, url)| url.as_ref().is_some_and(|url| !url.is_empty()))?;
+    violation("cells.cells", format!("each cell has its own addresses: {name} must not be set beside cells"))
 }
 
 /// Names of models and providers.

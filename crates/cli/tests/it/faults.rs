@@ -234,7 +234,7 @@ async fn history_matches_what_was_written_after_failed_commits() {
     assert_eq!(houston.wait_until_answered(&message).await["status"], "answered");
     let history = houston.get(&format!("/v1/goals/{goal}/history?limit=100")).await;
     assert_valid(&history);
-    assert_eq!(houston.sql("select last_value from houston.tries"), "3");
+    assert_eq!(houston.sql_of(&goal, "select last_value from houston.tries"), "3");
     assert_eq!(houston.sql("select count(*) from houston.notes"), "1");
     assert_eq!(history.to_string().matches("Created note_").count(), 1, "{history}");
     assert_eq!(houston.agent_texts(&goal).await.len(), 1);

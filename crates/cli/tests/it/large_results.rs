@@ -83,7 +83,8 @@ async fn large_result_is_stored_whole_and_read_in_pages() {
     assert!(houston.agent_texts(&goal).await[0].contains("stroke 5000: everybody heard it"));
 
     assert_eq!(houston.rings(), 1);
-    let stored = houston.sql("select count(*), max(length(content)), max(tool) from houston.tool_results");
+    let stored = "select count(*), max(length(content)), max(tool) from houston.tool_results";
+    let stored = houston.sql_of(&goal, stored);
     let whole: usize = (1..=5000).map(|stroke| format!("stroke {stroke}: everybody heard it\n").len()).sum();
     assert_eq!(stored, format!("1|{whole}|ring_bell"));
 

@@ -10,6 +10,8 @@ mod ask;
 #[cfg(test)]
 mod cancel;
 #[cfg(test)]
+mod cells;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod documents;
@@ -45,6 +47,8 @@ mod schedules;
 mod scripted;
 #[cfg(test)]
 mod sessions;
+#[cfg(test)]
+mod shards;
 #[cfg(test)]
 mod sigterm;
 #[cfg(test)]

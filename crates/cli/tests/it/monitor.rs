@@ -155,9 +155,7 @@ async fn monitor_reports_and_repairs_overdue_summaries() {
         assert_eq!(houston.wait_until_answered(&message).await["status"], "answered");
     }
     drop(worker);
-    houston.sql(
-        "select houston.close_session(agentable_id, 'reset', gen_random_uuid()) from houston.session_states",
-    );
+    houston.sql("select houston.close_session(agentable_id, 'reset') from houston.session_states");
     // Three sessions closed 20 minutes ago: one claimed by a worker, one unclaimed, one with an expired claim.
     houston.sql(
         "update houston.sessions s

@@ -39,6 +39,13 @@ pub(crate) fn answer(asked: &Asked) -> Reply {
 impl Scripted {
     /// Starts the installation, without workers.
     pub(crate) async fn start(script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        Self::over(TestHouston::start(), script).await
+    }
+
+    pub(crate) async fn over(
+        houston: TestHouston,
+        script: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&asked);
         let model = ModelServer::start(move |call: &Call| {
@@ -52,7 +59,7 @@ impl Scripted {
             heard.lock().unwrap().push(asked);
             reply
         });
-        Self { houston: TestHouston::start(), model: model.await.unwrap(), asked }
+        Self { houston, model: model.await.unwrap(), asked }
     }
 
     /// Starts a worker with this default model.

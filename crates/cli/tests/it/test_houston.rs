@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use houston_testkit::installation::TestInstallation;
+use houston_testkit::installation::{TestInstallation, cell_count};
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
 
@@ -45,11 +45,17 @@ pub(crate) fn serve(mut command: Command) -> (SocketAddr, Process) {
 
 impl TestHouston {
     pub(crate) fn start() -> Self {
-        Self::over(TestInstallation::start(migrate).unwrap())
+        Self::over(cells(|| TestInstallation::start(migrate)))
+    }
+
+    /// An installation with two cells, however many this test run uses.
+    pub(crate) fn with_two_cells() -> Self {
+        let start = || TestInstallation::start_with_own_postgres(migrate).unwrap();
+        Self::over(start().with_cells(vec![start()]))
     }
 
     pub(crate) fn start_with_own_postgres() -> Self {
-        Self::over(TestInstallation::start_with_own_postgres(migrate).unwrap())
+        Self::over(cells(|| TestInstallation::start_with_own_postgres(migrate)))
     }
 
     fn over(servers: TestInstallation) -> Self {
@@ -101,6 +107,11 @@ impl TestHouston {
     /// Runs statements; returns their rows as text.
     pub(crate) fn sql(&self, sql: &str) -> String {
         self.servers.lock().unwrap().sql(sql).unwrap()
+    }
+
+    /// Runs statements in the cell that has this id; returns their rows as text.
+    pub(crate) fn sql_of(&self, id: &str, sql: &str) -> String {
+        self.servers.lock().unwrap().sql_of(id, sql).unwrap()
     }
 
     /// Posts to an API server of the installation.
@@ -271,6 +282,22 @@ impl TestHouston {
     }
 }
 
+impl Drop for TestHouston {
+    /// Whatever a test did: each id that was stored for a user has the user's shard.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let wrong = self.servers.get_mut().unwrap().ids_in_wrong_shards().unwrap();
+            assert!(wrong.is_empty(), "ids in other shards than their user's: {wrong:?}");
+        }
+    }
+}
+
+/// An installation with as many cells as this test run uses.
+fn cells(start: impl Fn() -> std::io::Result<TestInstallation>) -> TestInstallation {
+    let others = (1..cell_count()).map(|_| start().unwrap()).collect();
+    start().unwrap().with_cells(others)
+}
+
 async fn migrate(url: String) {
     let config = houston_store::Config { url, max_connections: 1, acquire_timeout: PATIENCE };
     let store = houston_store::Store::open(&config).unwrap();
@@ -329,11 +356,7 @@ fn jobs(folder: &Path) {
 
 /// Sets the environment of a process of the installation.
 pub(crate) fn environment(mut command: Command, servers: &TestInstallation, folder: &Path) -> Command {
-    command
-        .env("DATABASE_URL", servers.database_url())
-        .env("HOUSTON_REDIS_URL", servers.redis_url())
-        .env("HOUSTON_MODEL", "simulated")
-        .env("HOUSTON_LOG_FORMAT", "text");
+    command.envs(servers.environment()).env("HOUSTON_MODEL", "simulated").env("HOUSTON_LOG_FORMAT", "text");
     // Only the example binary has the tool `ring_bell`.
     if command.get_program() == with_bell().as_os_str() {
         command.env("HOUSTON_JOBS", folder);

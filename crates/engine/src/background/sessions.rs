@@ -51,7 +51,7 @@ impl Sessions {
         let due = self.store.sessions_due(self.store.archiving().settings.batch).await?;
         let mut closed = 0;
         for agentable in due {
-            match self.store.close_quiet(agentable, self.ids.next()).await {
+            match self.store.close_quiet(agentable, self.ids.beside(agentable)).await {
                 Ok(is_closed) => closed += usize::from(is_closed),
                 Err(error) if error.is_transient() => return Err(error),
                 // One session that cannot be closed must not block the others.

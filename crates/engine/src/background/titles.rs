@@ -111,7 +111,10 @@ impl Titles {
         let found = answered.as_ref().and_then(|answered| from_answer(&answered.text, max_chars));
         let title = found.unwrap_or_else(|| first_words(request, max_chars));
         let call = answered.map(|answered| answered.call);
-        let done = self.store.set_title(request.agentable, &title, self.ids.next(), call.as_ref()).await?;
+        let done = self
+            .store
+            .set_title(request.agentable, &title, self.ids.beside(request.agentable), call.as_ref())
+            .await?;
         let Some(event) = done else { return Ok(false) };
         tracing::info!(agentable = %request.agentable, "title set");
         self.bus.publish(request.agentable, Live::Committed(vec![event]));

@@ -137,7 +137,7 @@ fn insert_backlog(installation: &BenchInstallation<'_>, flooding: &BenchUser, me
                 "select count(p.seq) from generate_series({begin}, {end}) n
                   cross join lateral (select ({goals})[case when n % 10 = 0 then 1 else 2 + n % {GOALS} end] as goal) g
                   join houston.agentables a on a.id = g.goal
-                  cross join lateral houston.post_message(a.tenant_id, a.id, gen_random_uuid(), gen_random_uuid(),
+                  cross join lateral houston.post_message(a.tenant_id, a.id, houston.id_beside(a.id), houston.id_beside(a.id),
                        '{text}', '{{}}', null, null, false, 'enqueue', 10, null) p"
             ),
         )?;

@@ -117,9 +117,9 @@ async fn still_there(connection: &mut PgConnection, tenant: TenantId, original: 
     .ok_or(Error::NotFound { what: "agentable" })
 }
 
-/// `count` new ids in ascending order, since lists are sorted by id.
-fn rising(ids: &Ids, count: usize) -> Vec<Uuid> {
-    let mut new: Vec<Uuid> = (0..count).map(|_| ids.next()).collect();
+/// `count` new ids of things of the agentable, in ascending order, since lists are sorted by id.
+fn rising(ids: &Ids, agentable: AgentableId, count: usize) -> Vec<Uuid> {
+    let mut new: Vec<Uuid> = (0..count).map(|_| ids.beside(agentable)).collect();
     new.sort_unstable();
     new
 }
@@ -219,7 +219,7 @@ impl Owner {
         ids: &Ids,
         at: DateTime<Utc>,
     ) -> Result<i64> {
-        let ids = rising(ids, conversation.messages.len());
+        let ids = rising(ids, self.agentable, conversation.messages.len());
         // Position 1 is the event that the run was queued.
         let mut seqs = Vec::with_capacity(ids.len());
         let mut next = 2;
@@ -314,7 +314,7 @@ impl Owner {
         conversation: &Conversation,
         ids: &Ids,
     ) -> Result<()> {
-        let ids = rising(ids, conversation.notes.len());
+        let ids = rising(ids, self.agentable, conversation.notes.len());
         for (notes, ids) in conversation.notes.chunks(ROWS).zip(ids.chunks(ROWS)) {
             let titles: Vec<&str> = notes.iter().map(|note| note.title.as_str()).collect();
             let contents: Vec<&str> = notes.iter().map(|note| note.content.as_str()).collect();
@@ -346,7 +346,7 @@ impl Owner {
         conversation: &Conversation,
         ids: &Ids,
     ) -> Result<()> {
-        let ids = rising(ids, conversation.learnings.len());
+        let ids = rising(ids, self.agentable, conversation.learnings.len());
         let learnings = &conversation.learnings;
         let contents: Vec<&str> = learnings.iter().map(|learning| learning.content.as_str()).collect();
         let created: Vec<DateTime<Utc>> = learnings.iter().map(|learning| learning.created_at).collect();

@@ -58,7 +58,7 @@ impl RunStore {
                                     where w.id = l.holder and w.alive_until > clock_timestamp())
                  limit $1 for no key update of l skip locked)
             update houston.run_locks l
-               set holder = null, wake = true, woken_at = clock_timestamp(), died_with = l.died_with || l.holder
+               set holder = null, wake = true, woken_at = statement_timestamp(), died_with = l.died_with || l.holder
               from held join houston.agentables a on a.id = held.agentable_id
              where l.agentable_id = held.agentable_id
             returning l.agentable_id, a.kind",

@@ -36,7 +36,7 @@ impl RunStore {
                 update houston.runs r set cancel_seq = x.last_seq, cancel_reason = $4
                   from expired x where r.id = x.run_id and r.ended_at is null and r.cancel_seq is null)
             update houston.run_locks l
-               set wake = true, next_attempt_at = null, woken_at = clock_timestamp()
+               set wake = true, next_attempt_at = null, woken_at = statement_timestamp()
               from expired x where l.agentable_id = x.agentable_id
             returning l.agentable_id, x.kind",
             seconds(after),
@@ -95,7 +95,7 @@ impl RunStore {
                 update houston.runs r set cancel_seq = s.last_seq, cancel_reason = $5
                   from stale s where r.id = s.run_id and r.ended_at is null and r.cancel_seq is null)
             update houston.run_locks l
-               set wake = true, next_attempt_at = null, woken_at = clock_timestamp()
+               set wake = true, next_attempt_at = null, woken_at = statement_timestamp()
               from stale s where l.agentable_id = s.agentable_id
             returning l.agentable_id, s.kind",
             seconds(after),

@@ -50,7 +50,7 @@ impl RunStore {
                   from stuck s where r.id = s.run_id and r.ended_at is null)
             update houston.run_locks l
                set epoch = l.epoch + 1, run_token = null, holder = null, wake = true, next_attempt_at = null,
-                   woken_at = clock_timestamp()
+                   woken_at = statement_timestamp()
               from stuck s join houston.agentables a on a.id = s.agentable_id
              where l.agentable_id = s.agentable_id
             returning l.agentable_id, a.kind, l.run_id as "run_id!""#,

@@ -104,7 +104,7 @@ impl RunStore {
                   join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
                  where l.run_open and not l.wake and l.holder is null
                  limit $1 for no key update of l skip locked)
-            update houston.run_locks l set wake = true, woken_at = clock_timestamp()
+            update houston.run_locks l set wake = true, woken_at = statement_timestamp()
               from forgotten f join houston.agentables a on a.id = f.agentable_id
              where l.agentable_id = f.agentable_id
             returning l.agentable_id, a.kind",

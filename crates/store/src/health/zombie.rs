@@ -23,7 +23,7 @@ impl RunStore {
                  where l.run_id is distinct from r.id or not l.run_open
                  limit $1 for no key update of l skip locked)
             update houston.runs r
-               set status = 'cancelled', held_for = null, ended_at = clock_timestamp(), error_code = $2,
+               set status = 'cancelled', held_for = null, ended_at = statement_timestamp(), error_code = $2,
                    error_message = 'no lock knew of this run'
               from zombie z where r.id = z.id and r.status in ('queued', 'retrying', 'running')",
             batch,

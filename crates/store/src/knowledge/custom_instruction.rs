@@ -162,7 +162,7 @@ impl KnowledgeItem for CustomInstruction {
     ) -> Result<Option<Self>> {
         let row = sqlx::query!(
             "-- store::custom_instruction::change
-            update houston.custom_instructions set content = $3, updated_at = clock_timestamp()
+            update houston.custom_instructions set content = $3, updated_at = statement_timestamp()
              where tenant_id = $1 and id = $2 and exists (
                select from houston.users o where o.id = user_id and o.tenant_id = $1)
             returning id, user_id, content, created_at, updated_at",

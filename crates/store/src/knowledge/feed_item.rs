@@ -226,11 +226,13 @@ impl KnowledgeItem for FeedItem {
     ) -> Result<Option<Self>> {
         let row = sqlx::query!(
             "-- store::feed_item::change
+            with t as materialized (select clock_timestamp() as at)
             update houston.feed_items
                set title = coalesce($3, title), content = coalesce($4, content),
-                   read_at = case $5::boolean when true then coalesce(read_at, clock_timestamp())
+                   read_at = case $5::boolean when true then coalesce(read_at, t.at)
                                               when false then null else read_at end,
-                   updated_at = case when $3 is null and $4 is null then updated_at else clock_timestamp() end
+                   updated_at = case when $3 is null and $4 is null then updated_at else t.at end
+              from t
              where tenant_id = $1 and id = $2 and exists (
                select from houston.users o where o.id = user_id and o.tenant_id = $1)
             returning id, user_id, run_id, title, content, read_at, created_at, updated_at",

@@ -17,7 +17,7 @@ pub trait KnowledgeItem: Sized + Send + 'static {
     /// The id of a row.
     type Id: Copy + Send + Into<Uuid>;
     /// The id of the owner: an agentable or a user.
-    type Owner: Copy + Send;
+    type Owner: Copy + Send + Into<Uuid>;
     /// A row to insert.
     type New<'a>: Send + Sync;
     /// A partial change of a row.

@@ -124,7 +124,7 @@ pub(crate) async fn change(
 ) -> Result<Option<Learning>> {
     let row = sqlx::query!(
         "-- store::learning::change
-        update houston.learnings l set content = $4, updated_at = clock_timestamp()
+        update houston.learnings l set content = $4, updated_at = statement_timestamp()
           from houston.agentables a
          where l.tenant_id = $1 and l.id = $2 and ($3::uuid is null or l.agentable_id = $3)
            and a.id = l.agentable_id and a.tenant_id = $1

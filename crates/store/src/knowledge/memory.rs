@@ -153,7 +153,7 @@ pub(crate) async fn change(
 ) -> Result<Option<Memory>> {
     let row = sqlx::query!(
         "-- store::memory::change
-        update houston.memories set content = $4, updated_at = clock_timestamp()
+        update houston.memories set content = $4, updated_at = statement_timestamp()
          where tenant_id = $1 and id = $2 and exists (
                select from houston.users o where o.id = user_id and o.tenant_id = $1) and ($3::uuid is null or user_id = $3)
         returning id, user_id, run_id, content, created_at, updated_at",

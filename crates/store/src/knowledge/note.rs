@@ -173,7 +173,7 @@ pub(crate) async fn change(
     let row = sqlx::query!(
         "-- store::note::change
         update houston.notes n
-           set title = coalesce($4, n.title), content = coalesce($5, n.content), updated_at = clock_timestamp()
+           set title = coalesce($4, n.title), content = coalesce($5, n.content), updated_at = statement_timestamp()
           from houston.agentables a
          where n.tenant_id = $1 and n.id = $2 and ($3::uuid is null or n.agentable_id = $3)
            and a.id = n.agentable_id and a.tenant_id = $1

@@ -71,7 +71,7 @@ pub(crate) async fn write(
         "-- store::profile::write
         update houston.profiles
            set facts = $3, preferences = $4, communication_style = $5, interests = $6, aims = $7,
-               updated_at = clock_timestamp()
+               updated_at = statement_timestamp()
          where tenant_id = $1 and user_id = $2
         returning updated_at",
         tenant.0,

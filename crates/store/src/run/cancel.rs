@@ -144,7 +144,7 @@ async fn request_cancel(
                                           else r.cancelled_tasks end
               from open o cross join gone g where r.id = o.run_id),
         woken as (
-            update houston.run_locks l set wake = true, next_attempt_at = null, woken_at = clock_timestamp()
+            update houston.run_locks l set wake = true, next_attempt_at = null, woken_at = statement_timestamp()
               from open o where l.agentable_id = o.agentable_id
             returning o.agentable_id, o.kind, o.run_id, o.knew)
         select w.agentable_id as "agentable_id!", w.kind as "kind!", w.run_id as "run_id!",

@@ -110,7 +110,7 @@ impl LeaseConnection {
         let done = sqlx::query!(
             "-- store::lease::renew
             update houston.workers
-               set beat_at = clock_timestamp(), alive_until = clock_timestamp() + make_interval(secs => $2)
+               set beat_at = statement_timestamp(), alive_until = statement_timestamp() + make_interval(secs => $2)
              where id = $1",
             self.worker.0,
             seconds(self.lease)
@@ -144,7 +144,7 @@ impl LeaseConnection {
                   join houston.run_locks l on l.agentable_id = r.agentable_id and l.holder = $1
                  where r.worker_id = $1 and r.status = 'running'
                  order by l.agentable_id for no key update of l)
-            update houston.run_locks l set holder = null, wake = true, woken_at = clock_timestamp()
+            update houston.run_locks l set holder = null, wake = true, woken_at = statement_timestamp()
               from held where l.agentable_id = held.agentable_id",
             worker.0
         )
@@ -227,7 +227,7 @@ impl RunStore {
         let reaped = sqlx::query_scalar!(
             "-- store::lease::reap
             delete from houston.workers w
-             where w.alive_until <= clock_timestamp()
+             where w.alive_until <= statement_timestamp()
                 or exists (select from unnest($1::uuid[], $2::bigint[]) as s (id, beat)
                             where s.id = w.id and s.beat = (extract(epoch from w.beat_at) * 1000000)::bigint)
             returning w.id",

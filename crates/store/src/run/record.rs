@@ -120,7 +120,7 @@ impl RunStore {
         sqlx::query!(
             "-- store::record::abandon
             update houston.run_locks
-               set holder = null, wake = true, woken_at = clock_timestamp(),
+               set holder = null, wake = true, woken_at = statement_timestamp(),
                    -- Enough to give the run up; while its context cannot be read, it is claimed again and again.
                    died_with = case when $3 and cardinality(died_with) < 32 then died_with || run_token
                                     else died_with end

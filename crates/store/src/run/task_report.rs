@@ -84,7 +84,8 @@ async fn send(
 ) -> Result<()> {
     let ids = sqlx::query!(
         r#"-- store::task_report::ids
-        select gen_random_uuid() as "message!", gen_random_uuid() as "run!""#
+        select houston.id_beside($1) as "message!", houston.id_beside($1) as "run!""#,
+        parent.0
     )
     .fetch_one(&mut *connection)
     .await?;
@@ -160,7 +161,7 @@ async fn output(connection: &mut PgConnection, task: &EndedTask, limits: &Limits
         let id = sqlx::query_scalar!(
             "-- store::task_report::note_result
             insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
-            values (gen_random_uuid(), $1, $2, $3, $4, $5) returning id",
+            values (houston.id_beside($2), $1, $2, $3, $4, $5) returning id",
             task.tenant.0,
             task.parent.0,
             task.end.run.0,

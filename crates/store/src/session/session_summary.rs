@@ -57,7 +57,7 @@ impl RunStore {
         let rows = sqlx::query!(
             "-- store::session_summary::take
             update houston.sessions s
-               set summary_due_at = clock_timestamp() + make_interval(secs => $1), summary_attempts = s.summary_attempts + 1
+               set summary_due_at = statement_timestamp() + make_interval(secs => $1), summary_attempts = s.summary_attempts + 1
               from (select u.id, a.kind from houston.sessions u join houston.agentables a on a.id = u.agentable_id
                      where u.summary_due_at <= now() order by u.summary_due_at limit $2
                        for no key update of u skip locked) taken
@@ -93,7 +93,7 @@ impl RunStore {
         sqlx::query!(
             "-- store::session_summary::give_back
             update houston.sessions
-               set summary_due_at = clock_timestamp(), summary_attempts = summary_attempts - 1
+               set summary_due_at = statement_timestamp(), summary_attempts = summary_attempts - 1
              where id = any ($1) and summary_due_at is not null",
             &ids
         )

@@ -85,7 +85,7 @@ impl RunStore {
                  where $1::uuid is null and due_at <= now() order by due_at limit $5 for update skip locked),
             due as (select agentable_id from own union all select agentable_id from late),
             taken as (
-                update houston.title_requests t set taken = true, due_at = clock_timestamp() + make_interval(secs => $2)
+                update houston.title_requests t set taken = true, due_at = statement_timestamp() + make_interval(secs => $2)
                   from due where t.agentable_id = due.agentable_id
                 returning t.agentable_id)
             select a.id, a.tenant_id as "tenant_id!", a.kind, a.description, l.run_id as "run_id!",

@@ -253,7 +253,7 @@ impl TenantStore<'_> {
             r#"-- store::agent::change
             update houston.agents
                set name = coalesce($3, name), enabled = coalesce($4, enabled), settings = coalesce($5, settings),
-                   changed = $6, version = version + 1, updated_at = clock_timestamp()
+                   changed = $6, version = version + 1, updated_at = statement_timestamp()
              where tenant_id = $1 and id = $2 and ($7::bigint is null or version = $7)
             returning id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>",
                       version, created_at, updated_at"#,

@@ -221,7 +221,7 @@ impl OperatorStore<'_> {
     pub async fn revoke_api_key(self, id: ApiKeyId) -> Result<()> {
         let done = sqlx::query!(
             "-- store::api_key::revoke
-            update houston.api_keys set revoked_at = clock_timestamp() where id = $1 and revoked_at is null",
+            update houston.api_keys set revoked_at = statement_timestamp() where id = $1 and revoked_at is null",
             id.0
         )
         .execute(&self.pool)

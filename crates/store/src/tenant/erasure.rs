@@ -32,7 +32,9 @@ pub enum Target<'a> {
 }
 
 impl Target<'_> {
-    fn id(self) -> Uuid {
+    /// Id of the user or the agentable.
+    #[must_use]
+    pub fn id(self) -> Uuid {
         match self {
             Self::User(id) => id.0,
             Self::Agentable(_, id) => id.0,
@@ -329,7 +331,7 @@ async fn fence_off(
              where tenant_id = $2 and agentable_id = any ($1) and run_open),
         stopped as (
             update houston.runs r
-               set status = 'cancelled', held_for = null, ended_at = clock_timestamp(),
+               set status = 'cancelled', held_for = null, ended_at = statement_timestamp(),
                    cancel_seq = coalesce(r.cancel_seq, o.last_seq)
               from open o where r.id = o.run_id
             returning r.agentable_id, r.id),

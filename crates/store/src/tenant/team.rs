@@ -206,7 +206,7 @@ impl TenantStore<'_> {
             "-- store::team::change
             update houston.teams
                set name = $3, description = $4, router = $5, kind = $6, version = version + 1,
-                   updated_at = clock_timestamp()
+                   updated_at = statement_timestamp()
              where tenant_id = $1 and id = $2 and ($7::bigint is null or version = $7)",
             self.tenant.0,
             team.id.0,

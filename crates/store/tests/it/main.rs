@@ -34,6 +34,8 @@ mod session_search;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+mod shards;
+#[cfg(test)]
 mod step;
 #[cfg(test)]
 mod system_messages;

@@ -17,7 +17,7 @@ begin
     v_id := houston.shown(a.kind, a.id);
     update houston.run_locks l set open_tasks = greatest(l.open_tasks - 1, 0) where l.agentable_id = a.parent_id;
     perform houston.tell(
-        a.parent_id, gen_random_uuid(), gen_random_uuid(),
+        a.parent_id, houston.id_beside(a.parent_id), houston.id_beside(a.parent_id),
         format(
             E'<task_ended id="%s" title="%s" status="cancelled">\n<error>The task was erased.</error>\n</task_ended>',
             v_id, houston.escaped(a.title)),

@@ -39,7 +39,7 @@ begin
        and not exists (select from houston.notes n where n.agentable_id = p_task.parent_id and n.run_id = p_run.id) then
         -- Without notes by the task, its result becomes one.
         insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
-        values (gen_random_uuid(), p_task.tenant_id, p_task.parent_id, p_run.id, p_task.title,
+        values (houston.id_beside(p_task.parent_id), p_task.tenant_id, p_task.parent_id, p_run.id, p_task.title,
                 left(v_result, houston.setting('tasks.note_chars')));
     end if;
     select string_agg(format('<item id="%s">%s</item>', houston.shown('note', n.id), houston.escaped(n.title)), E'\n')
@@ -48,7 +48,7 @@ begin
              where o.agentable_id = p_task.parent_id and o.run_id = p_run.id order by o.id
              limit houston.setting('tasks.report_notes')) as n;
     perform houston.tell(
-        p_task.parent_id, gen_random_uuid(), gen_random_uuid(),
+        p_task.parent_id, houston.id_beside(p_task.parent_id), houston.id_beside(p_task.parent_id),
         format('<task_ended id="%s" title="%s" status="%s"%s>', v_id, houston.escaped(p_task.title), v_status,
                coalesce(' reason="' || houston.escaped(v_reason) || '"', ''))
             || case when v_result is null then ''

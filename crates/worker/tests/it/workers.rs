@@ -120,6 +120,14 @@ impl TestCluster {
             })
             .unwrap(),
         );
+        let config = WorkerConfig {
+            slots: self.slots,
+            background_percent: 50,
+            maintenance_percent: 25,
+            database_connections: 20,
+            hand_over_ms: 1200,
+            drain_s: 5,
+        };
         let worker = Worker {
             engine,
             store: store.runs().clone(),
@@ -131,14 +139,8 @@ impl TestCluster {
             name: "test".into(),
             lease: LEASE,
             sweep: self.sweep(),
-            worker: WorkerConfig {
-                slots: self.slots,
-                background_percent: 50,
-                maintenance_percent: 25,
-                database_connections: 20,
-                hand_over_ms: 1200,
-                drain_s: 5,
-            },
+            worker: config,
+            slots: config.slots(),
             monitor,
             schedules: schedules(),
         };

@@ -23,6 +23,10 @@ pub(crate) struct Test {
     /// Skip tests that need npm or pip packages: real stream clients, and the comparison with genai-prices
     #[arg(long)]
     no_clients: bool,
+    /// Run the tests of the whole service against an installation of this many cells, each with a database and a Redis of
+    /// its own; tests of one crate's parts are not run
+    #[arg(long, value_name = "CELLS", value_parser = clap::value_parser!(u32).range(2..=16))]
+    cells: Option<u32>,
     /// Run only the 80 cases at crash points; the filter then names points or cases: `C7`, `C10-kill`
     #[arg(long)]
     crash_points: bool,
@@ -35,6 +39,18 @@ pub(crate) struct Test {
 const NPM: &str = "npm::";
 /// Name prefix of tests that need recorded exchanges.
 const RECORDED: &str = "recordings::";
+
+/// Tests that `--cells` leaves out, and why they are about one cell.
+const ONE_CELL: &[(&str, &str)] = &[
+    ("cancel::cancelled_run_closes_the_model_connection", "sets the address of a Redis"),
+    ("monitor::monitor_reports_and_repairs_overdue_summaries", "reads the report of one cell"),
+    ("monitor::monitor_reports_missing_workers", "reads the report of one cell"),
+    ("operator::doctor_reports_what_is_missing_and_what_to_do", "sets the address of a Postgres"),
+    ("outage::missing_redis_at_start_is_logged_once_and_runs_finish", "counts lines, which each cell logs"),
+    ("outage::postgres_outage_and_recovery_are_logged_once", "counts lines, which each cell logs"),
+    ("outage::redis_outage_is_logged_once_by_each_process", "counts lines, which each cell logs"),
+    ("outage::unknown_hints_of_a_newer_release_only_cost_a_sweep", "writes into the Redis of one cell"),
+];
 
 impl Test {
     pub(crate) async fn run(self) -> Result<ExitCode> {
@@ -50,7 +66,8 @@ impl Test {
         let variables = [("TMPDIR", scratch.path().display().to_string())];
         let clients = if self.needs_clients() { super::clients::install().await? } else { None };
         let clients = clients.map(|folder| ("XTASK_CLIENTS", folder.display().to_string()));
-        let variables: Vec<_> = variables.into_iter().chain(clients).collect();
+        let cells = self.cells.map(|count| ("XTASK_CELLS", count.to_string()));
+        let variables: Vec<_> = variables.into_iter().chain(clients).chain(cells).collect();
         let status = match programs::wheel("cargo-nextest", "0.9.148").await {
             Some(nextest) => {
                 let mut nextest = self.nextest(&nextest)?;
@@ -87,13 +104,15 @@ impl Test {
 
     /// Whether all tests are run, once.
     fn is_whole(&self) -> bool {
-        self.filter.is_empty() && self.packages.is_empty() && self.stress.is_none()
+        self.filter.is_empty() && self.packages.is_empty() && self.stress.is_none() && self.cells.is_none()
     }
 
     /// Whether tests with npm clients are run: they are tests of `cli`.
     fn needs_clients(&self) -> bool {
         let is_cli = |name: &String| package(name) == "houston-cli";
-        !self.no_clients && (self.packages.is_empty() || self.packages.iter().any(is_cli))
+        !self.no_clients
+            && self.cells.is_none()
+            && (self.packages.is_empty() || self.packages.iter().any(is_cli))
     }
 
     /// The command for the cases at crash points, which have their own servers and runner.
@@ -108,6 +127,9 @@ impl Test {
     /// Name prefixes of the tests to skip.
     fn skipped(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
+        if self.cells.is_some() {
+            names.extend(ONE_CELL.iter().map(|(name, _)| *name));
+        }
         if !self.needs_clients() {
             names.push(NPM);
         }
@@ -130,6 +152,10 @@ impl Test {
 
     /// `--workspace`, or the named crates.
     fn selection(&self) -> Vec<String> {
+        if self.cells.is_some() {
+            // The tests of the whole service, and the binary with the tool that they use.
+            return ["--package", "houston-cli", "--test", "it", "--examples"].map(str::to_owned).to_vec();
+        }
         if self.packages.is_empty() {
             return vec!["--workspace".to_owned()];
         }

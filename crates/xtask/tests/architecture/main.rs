@@ -24,6 +24,8 @@ mod modules;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod sharding;
+#[cfg(test)]
 mod sources;
 #[cfg(test)]
 mod tenants;

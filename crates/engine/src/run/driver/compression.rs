@@ -189,7 +189,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         };
         let usage = answered.as_ref().map_or(Usage::default(), |answered| answered.call.usage);
         let new = NewCompression {
-            id: self.journal.services.ids.next(),
+            id: self.journal.new_id(),
             remaining_entries: entries_before - at,
             run_entries: self.run.own_entries(),
             summary,

@@ -52,7 +52,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             let mut metadata = self.label();
             metadata["notice"] = json!(status);
             // A new id: text that the iteration streamed has the id `next_message`.
-            add_message(step, self.journal.services.ids.next(), notice.to_owned(), metadata);
+            add_message(step, self.journal.new_id(), notice.to_owned(), metadata);
         }
         step.transition = match status {
             RunStatus::Completed | RunStatus::MessageSent | RunStatus::MaxTokens => {

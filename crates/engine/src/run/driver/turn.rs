@@ -124,7 +124,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         for (nth, content) in plans.messages.iter().enumerate() {
             // The first has the id of the streamed message, if it begins with the streamed text.
             let is_streamed = nth == 0 && content.starts_with(&streamed);
-            let id = if is_streamed { self.journal.next_message } else { self.journal.services.ids.next() };
+            let id = if is_streamed { self.journal.next_message } else { self.journal.new_id() };
             add_message(&mut step, id, content.clone(), self.label());
         }
         match self.tools.prepare(&self.journal, &mut step, plans, &turn.calls).await? {

@@ -22,6 +22,7 @@ use houston_store::record::Owner;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::sweep::Due;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::error::Interrupted;
 use crate::holder::Holder;
@@ -76,6 +77,11 @@ pub(crate) trait Rows<S: RunStorage>: Sync {
 }
 
 impl<'e, S: RunStorage> Journal<'e, S> {
+    /// A new id of something that belongs to the agentable.
+    pub(crate) fn new_id<T: From<Uuid>>(&self) -> T {
+        self.services.ids.beside(self.owner.agentable)
+    }
+
     /// The journal of a run that was just claimed. Takes the error message out of `claimed`.
     pub(crate) fn new(
         storage: &'e S,

@@ -18,7 +18,7 @@ impl<S: RunStorage> Journal<'_, S> {
     /// A new step. It contains only the events of model fallbacks that no step has reported yet.
     pub(crate) fn step(&mut self, usage: Usage, transition: RunTransition) -> Step {
         Step {
-            write: self.services.ids.next(),
+            write: self.new_id(),
             run: self.run(),
             entries: Vec::new(),
             events: std::mem::take(&mut self.switches).into_iter().map(fallback).collect(),
@@ -76,7 +76,7 @@ impl<S: RunStorage> Journal<'_, S> {
 
     /// The event that closes the open iteration.
     pub(crate) fn step_finished(&self) -> Event {
-        Event::StepFinished { iteration: self.open_iteration, next_message_id: self.services.ids.next() }
+        Event::StepFinished { iteration: self.open_iteration, next_message_id: self.new_id() }
     }
 
     /// The event that ends the run with `status`. `code` and `message` say why, if it failed.
@@ -103,7 +103,7 @@ impl<S: RunStorage> Journal<'_, S> {
         error_code: Option<String>,
         error_message: Option<String>,
     ) -> Ending {
-        Ending { status, next_run: self.services.ids.next(), error_code, error_message }
+        Ending { status, next_run: self.new_id(), error_code, error_message }
     }
 
     /// The outcome of an attempt that `error` ended.

@@ -28,7 +28,7 @@ impl ToolRunner {
             return response;
         }
         let large = LargeResult {
-            id: journal.services.ids.next(),
+            id: journal.new_id(),
             call: call.to_owned(),
             tool: tool.to_owned(),
             content: response.text().to_owned(),

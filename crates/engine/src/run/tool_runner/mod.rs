@@ -235,7 +235,7 @@ fn cut<S: RunStorage>(journal: &Journal<'_, S>, response: ToolResponse) -> ToolR
 fn add_cells<S: RunStorage>(journal: &Journal<'_, S>, step: &mut Step, calls: &[ToolCall]) -> Cells {
     let mut cells = Cells::new();
     for call in calls.iter().filter(|call| call.name != SEND_MESSAGE) {
-        let cell: MessageId = journal.services.ids.next();
+        let cell: MessageId = journal.new_id();
         step.messages.push(NewMessage {
             id: cell,
             event: step.events.len(),

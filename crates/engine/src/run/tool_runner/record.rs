@@ -58,10 +58,10 @@ impl ToolRunner {
             record => record,
         };
         let task = match &record {
-            Record::CreateTask(wanted) => Some(self.new_task(journal.services, wanted)?),
+            Record::CreateTask(wanted) => Some(self.new_task(journal, wanted)?),
             _ => None,
         };
-        Ok(PendingRecord { call: call.id.clone(), id: journal.services.ids.next(), record, task })
+        Ok(PendingRecord { call: call.id.clone(), id: journal.new_id(), record, task })
     }
 
     /// Writes the records in a transaction behind the fence. Returns them with the open transaction, and the response to each

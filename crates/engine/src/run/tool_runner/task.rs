@@ -6,16 +6,17 @@ use houston_store::task::NewTask;
 use houston_tools::Offer;
 
 use super::ToolRunner;
-use crate::run::services::Services;
+use crate::run::journal::Journal;
+use crate::run::storage::RunStorage;
 
 impl ToolRunner {
     /// The task that a tool call will create.
     ///
     /// # Errors
     /// A failed [`ToolResponse`] when the agent may not create such a task.
-    pub(super) fn new_task(
+    pub(super) fn new_task<S: RunStorage>(
         &self,
-        services: &Services,
+        journal: &Journal<'_, S>,
         wanted: &TaskRequest,
     ) -> Result<NewTask, ToolResponse> {
         let creates = &self.setup.agent_type.creates;
@@ -23,7 +24,7 @@ impl ToolRunner {
             Some(kind) => creates.iter().find(|known| *known == kind),
             None => creates.first(),
         };
-        let setup = kind.and_then(|kind| services.setup(kind)).ok_or_else(|| {
+        let setup = kind.and_then(|kind| journal.services.setup(kind)).ok_or_else(|| {
             let reason = match &wanted.kind {
                 Some(kind) => format!("you cannot create a `{kind}`; there are: {}", creates.join(", ")),
                 None => "you cannot create tasks: do it yourself, with your own tools".to_owned(),
@@ -31,9 +32,9 @@ impl ToolRunner {
             ToolResponse::failure(ToolErrorCode::PermissionDenied, reason)
         })?;
         Ok(NewTask {
-            id: services.ids.next(),
-            run: services.ids.next(),
-            message: services.ids.next(),
+            id: journal.new_id(),
+            run: journal.new_id(),
+            message: journal.new_id(),
             kind: setup.agent_type.kind.clone(),
             status: setup.agent_type.initial_status().map(str::to_owned),
             title: wanted.title.clone(),

@@ -31,7 +31,7 @@ impl Owner {
         conversation: &Conversation,
         ids: &Ids,
     ) -> Result<()> {
-        let ids = rising(ids, conversation.sessions.len());
+        let ids = rising(ids, self.agentable, conversation.sessions.len());
         let (mut closed, mut bytes, mut first) = (Vec::new(), 0, 0);
         for session in &conversation.sessions {
             let mut searched = SearchText::default();
@@ -122,7 +122,7 @@ impl Owner {
         conversation: &Conversation,
         ids: &Ids,
     ) -> Result<()> {
-        let ids = rising(ids, conversation.compressions.len());
+        let ids = rising(ids, self.agentable, conversation.compressions.len());
         let ends: Vec<usize> = conversation.sessions.iter().map(|session| session.last_position).collect();
         let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         // Where the session of a position begins.

@@ -153,13 +153,12 @@ async fn drives_other_suspect(
 async fn postpone(connection: &mut PgConnection, request: ClaimRequest, wait: Option<f64>) -> Result<()> {
     sqlx::query!(
         "-- store::claim::alone::postpone
-        with lock as (
+        with t as materialized (select clock_timestamp() + make_interval(secs => $2::float8) as next),
+        lock as (
             update houston.run_locks k
                set died_with = case when k.holder is null then k.died_with else k.died_with || k.holder end,
-                   holder = null, wake = true,
-                   next_attempt_at = case when $2::float8 is null then k.next_attempt_at
-                                          else clock_timestamp() + make_interval(secs => $2) end
-             where k.agentable_id = $1
+                   holder = null, wake = true, next_attempt_at = coalesce(t.next, k.next_attempt_at)
+              from t where k.agentable_id = $1
             returning k.run_id)
         update houston.runs r set held_for = null from lock l where r.id = l.run_id and r.held_for is not null",
         request.agentable.0,

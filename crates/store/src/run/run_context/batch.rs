@@ -129,10 +129,12 @@ impl Contexts {
             (select 'memory', row_number() over (order by o.id desc), left(o.content, $10 + 1), o.id, null
                from houston.memories o where o.user_id = l.user_id order by o.id desc limit $9 + 1)
             union all
-            (select 'agent', 0, houston.agent_read(a), a.id, null
+            (select 'agent', 0, houston.agent_read(a.name, a.version, a.enabled,
+                                                   a.is_default and not a.changed, a.settings), a.id, null
                from houston.agents a where l.team_id is null and a.id = l.agent_id)
             union all
-            (select 'agent', 0, houston.agent_read(a), a.id, null
+            (select 'agent', 0, houston.agent_read(a.name, a.version, a.enabled,
+                                                   a.is_default and not a.changed, a.settings), a.id, null
                from houston.agents a
               where l.team_id is null and l.agent_id is null and a.tenant_id = l.tenant_id and a.kind = l.kind
                 and a.is_default)

@@ -82,7 +82,7 @@ impl TenantStore<'_> {
             updated as (
                 update houston.agents a
                    set settings = f.settings || jsonb_build_object('description', a.settings->'description'),
-                       version = a.version + 1, updated_at = clock_timestamp()
+                       version = a.version + 1, updated_at = statement_timestamp()
                   from file f
                  where a.tenant_id = $1 and a.is_default and a.kind = f.kind and not a.changed
                    and a.settings - 'description' <> f.settings - 'description'
@@ -133,7 +133,7 @@ impl OperatorStore<'_> {
             "-- store::agent::defaults::follow_files
             update houston.agents a
                set settings = d.settings || jsonb_build_object('description', a.settings->'description'),
-                   version = a.version + 1, updated_at = clock_timestamp()
+                   version = a.version + 1, updated_at = statement_timestamp()
               from unnest($1::text[], $2::jsonb[]) as d (kind, settings)
              where a.is_default and a.kind = d.kind and not a.changed
                and a.settings - 'description' <> d.settings - 'description'",

@@ -71,11 +71,12 @@ async fn take(connection: &mut PgConnection) -> Result<Option<OpenRequest>> {
 async fn save_progress(mut tx: Transaction<'_, Postgres>, open: &OpenRequest) -> Result<()> {
     sqlx::query!(
         "-- store::erasure::sweep::keep
+        with t as materialized (select clock_timestamp() as at)
         update houston.erasures
-           set phase = $2, after_key = $3, deleted = $4, swept_at = clock_timestamp(),
-               completed_at = case when $2 = 'done' then clock_timestamp() end,
+           set phase = $2, after_key = $3, deleted = $4, swept_at = t.at,
+               completed_at = case when $2 = 'done' then t.at end,
                agentables = case when $2 = 'done' then '{}' else agentables end
-         where id = $1",
+          from t where id = $1",
         open.id,
         open.phase,
         open.after_key,

@@ -1,0 +1,286 @@
+//! Several cells behind one address. Each cell has its own router and state; this sends each request to the cell that
+//! the id in its path names. With one cell none of this runs.
+//!
+//! - A request that creates a user, or something for a user that its body names, begins at the home and continues in the
+//!   cell of the user ([`App::with_shard`]).
+//! - Lists without an id ask each cell for a page and merge them: they are ordered by id, so the cursor of one cell is
+//!   that of all.
+//! - Agents and teams are changed at the home, and copied to the other cells before the request is answered.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequestParts as _, Request};
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::future::join_all;
+use houston_domain::cell::Cells;
+use houston_domain::health::HealthStatus;
+use houston_domain::id::{Shard, shard};
+use houston_protocol::health::HealthResponse;
+use houston_protocol::page::Page;
+use houston_store::copies::Copies;
+use serde_json::Value;
+use tower::ServiceExt as _;
+use uuid::Uuid;
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::page::{List, NextPage, PageQuery};
+use crate::problem::ResponseError;
+use crate::router::routes;
+use crate::state::App;
+
+/// Maximum size in bytes of a cell's page; a page has at most 100 items.
+const MAX_PAGE_BYTES: usize = 64 * 1024 * 1024;
+
+/// Sends requests to the routers of the cells.
+struct Dispatcher {
+    home: Arc<App>,
+    routers: Cells<Router>,
+    copies: Copies,
+}
+
+/// A router for all cells.
+pub(crate) fn router(apps: &Cells<Arc<App>>) -> Router {
+    if apps.count() == 1 {
+        return routes(Arc::clone(apps.home()));
+    }
+    let dispatcher = Arc::new(Dispatcher {
+        home: Arc::clone(apps.home()),
+        routers: apps.map(|app| routes(Arc::clone(app))),
+        copies: Copies::new(&apps.map(|app| app.state.store.clone())),
+    });
+    Router::new().fallback(move |request: Request| {
+        let dispatcher = Arc::clone(&dispatcher);
+        async move { dispatcher.answer(request).await }
+    })
+}
+
+/// Which cells answer a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// The cell with this shard.
+    Of(Shard),
+    /// The home.
+    Home,
+    /// All, merged into one page.
+    Page(List),
+    /// All, merged into one report.
+    Health,
+    /// The first that is ready.
+    Ready,
+    /// The home, which changes something that all cells have a copy of.
+    Copied,
+}
+
+impl Target {
+    fn of(method: &Method, uri: &Uri) -> Self {
+        let segments: Vec<&str> = uri.path().split('/').skip(1).collect();
+        let reads = method == Method::GET;
+        match segments.as_slice() {
+            ["readyz"] => Self::Ready,
+            ["v1", "health"] if reads => Self::Health,
+            ["v1", "agents" | "teams", ..] => Self::Copied,
+            ["v1", "users"] if reads => Self::Page(List::Users),
+            ["v1", "erasures"] if reads => Self::Page(List::Erasures),
+            ["v1", _] if reads => {
+                let user = parameter(uri, "user_id").and_then(|user| id(&user));
+                user.map_or(Self::Page(List::Agentables), |user| Self::Of(shard(user)))
+            }
+            ["v1", _, named, ..] => id(named).map_or(Self::Home, |id| Self::Of(shard(id))),
+            _ => Self::Home,
+        }
+    }
+}
+
+/// The UUID of a public id such as `goal_0190…`.
+fn id(segment: &str) -> Option<Uuid> {
+    let (_, digits) = segment.rsplit_once('_')?;
+    (digits.len() == 32).then(|| Uuid::try_parse(digits).ok()).flatten()
+}
+
+/// A parameter of the query. Ids and numbers need no decoding.
+fn parameter(uri: &Uri, name: &str) -> Option<String> {
+    let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.into_iter().find(|(of, _)| *of == name).map(|(_, value)| value.to_owned())
+}
+
+impl Dispatcher {
+    async fn answer(&self, request: Request) -> Response {
+        match Target::of(request.method(), request.uri()) {
+            Target::Of(shard) => call(self.routers.with(shard), request).await,
+            Target::Home => call(self.routers.home(), request).await,
+            Target::Page(list) => self.page(request, list).await,
+            Target::Health => self.health(request).await,
+            Target::Ready => self.ready(request).await,
+            Target::Copied => self.copied(request).await,
+        }
+    }
+
+    /// The responses of all cells to a request without a body.
+    async fn ask_all(&self, request: Request) -> Vec<Response> {
+        let (parts, _) = request.into_parts();
+        let ask = |router| call(router, Request::from_parts(parts.clone(), Body::empty()));
+        join_all(self.routers.iter().map(ask)).await
+    }
+
+    /// The newest items of all cells.
+    async fn page(&self, request: Request, list: List) -> Response {
+        let query = PageQuery { limit: parameter(request.uri(), "limit"), cursor: None };
+        let pages: Vec<Page<Value>> = match parsed(self.ask_all(request).await).await {
+            Ok(pages) => pages,
+            Err(response) => return response,
+        };
+        // Each cell has checked the limit.
+        let limit = query.limit().unwrap_or(1);
+        let mut has_more = false;
+        let mut items: Vec<(u128, Value)> = Vec::new();
+        for page in pages {
+            has_more |= page.has_more;
+            items.extend(page.data.into_iter().map(|item| (position(&item), item)));
+        }
+        items.sort_unstable_by_key(|(position, _)| std::cmp::Reverse(*position));
+        // One more than fits says that there is a next page.
+        let spare = (has_more && items.len() <= limit).then_some((0, Value::Null));
+        items.extend(spare);
+        let next = NextPage::of(list, limit, &mut items, |(position, _)| *position);
+        let data: Vec<Value> =
+            items.into_iter().filter(|(_, item)| !item.is_null()).map(|(_, item)| item).collect();
+        axum::Json(next.page(data)).into_response()
+    }
+
+    /// The worst status of each check.
+    async fn health(&self, request: Request) -> Response {
+        let reports: Vec<HealthResponse> = match parsed(self.ask_all(request).await).await {
+            Ok(reports) => reports,
+            Err(response) => return response,
+        };
+        let mut all = HealthResponse { status: HealthStatus::Ok, checked_at: None, checks: Vec::new() };
+        for report in reports {
+            all.status = all.status.max(report.status);
+            all.checked_at = [all.checked_at, report.checked_at].into_iter().flatten().min();
+            for check in report.checks {
+                match all.checks.iter_mut().find(|other| other.id == check.id) {
+                    Some(other) if other.status < check.status => *other = check,
+                    Some(_) => {}
+                    None => all.checks.push(check),
+                }
+            }
+        }
+        axum::Json(all).into_response()
+    }
+
+    /// Ready while one cell is: a cell that is down must not stop the others.
+    async fn ready(&self, request: Request) -> Response {
+        let mut answers = self.ask_all(request).await;
+        let ready = answers.iter().position(|answer| answer.status() == StatusCode::OK);
+        answers.swap_remove(ready.unwrap_or(0))
+    }
+
+    /// A request about agents or teams.
+    async fn copied(&self, request: Request) -> Response {
+        let (mut parts, body) = request.into_parts();
+        // An invalid key is refused by the endpoint.
+        let caller = Caller::from_request_parts(&mut parts, &self.home).await.ok();
+        let path = parts.uri.path().to_owned();
+        if parts.method == Method::DELETE {
+            // What is in use in any cell is not deleted. If the home refuses, the copy brings it back.
+            for other in self.routers.others() {
+                let answer = call(other, Request::from_parts(parts.clone(), Body::empty())).await;
+                if !answer.status().is_success() && answer.status() != StatusCode::NOT_FOUND {
+                    return self.with_copy(caller, &path, answer).await;
+                }
+            }
+        }
+        let changes = parts.method != Method::GET && parts.method != Method::HEAD;
+        // The list creates missing default agents.
+        let may_create = path.trim_end_matches('/') == "/v1/agents";
+        let answer = call(self.routers.home(), Request::from_parts(parts, body)).await;
+        if changes || may_create { self.with_copy(caller, &path, answer).await } else { answer }
+    }
+
+    /// The answer, once all cells have what it is about.
+    async fn with_copy(&self, caller: Option<Caller>, path: &str, answer: Response) -> Response {
+        let Some(caller) = caller else { return answer };
+        match self.copies.copy(caller.tenant()).await {
+            Ok(()) => answer,
+            Err(error) => {
+                tracing::warn!(%error, "agents were not copied to all cells");
+                let request = answer.headers().get("x-request-id").and_then(|id| id.to_str().ok());
+                let request = request.unwrap_or_default().to_owned();
+                let mut failed = ApiError::from(error).into_response();
+                if let Some(problem) = failed.extensions_mut().remove::<ResponseError>() {
+                    problem.write(path, &request, &mut failed);
+                }
+                failed
+            }
+        }
+    }
+}
+
+async fn call(router: &Router, request: Request) -> Response {
+    match router.clone().oneshot(request).await {
+        Ok(response) => response,
+    }
+}
+
+/// The bodies of responses; the first response that is none with status 200.
+async fn parsed<T: serde::de::DeserializeOwned>(responses: Vec<Response>) -> Result<Vec<T>, Response> {
+    let mut bodies = Vec::with_capacity(responses.len());
+    for response in responses {
+        if response.status() != StatusCode::OK {
+            return Err(response);
+        }
+        let body = to_bytes(response.into_body(), MAX_PAGE_BYTES).await.unwrap_or_default();
+        match serde_json::from_slice(&body) {
+            Ok(body) => bodies.push(body),
+            Err(error) => {
+                tracing::error!(%error, "a cell's response cannot be read");
+                return Err((StatusCode::BAD_GATEWAY, [(header::CACHE_CONTROL, "no-store")]).into_response());
+            }
+        }
+    }
+    Ok(bodies)
+}
+
+/// The position of an item in its list: its id.
+fn position(item: &Value) -> u128 {
+    item["id"].as_str().and_then(id).unwrap_or_default().as_u128()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(method: Method, path: &str) -> Target {
+        Target::of(&method, &path.parse().unwrap())
+    }
+
+    #[test]
+    fn the_id_in_a_path_names_the_cell() {
+        let goal = "goal_019000000000700080000000000012ab";
+        for path in [format!("/v1/goals/{goal}"), format!("/v1/goals/{goal}/messages?limit=3")] {
+            assert_eq!(target(Method::POST, &path), Target::Of(Shard(0x12ab)), "{path}");
+        }
+        let of_user = format!("/v1/goals?user_id={}&limit=2", goal.replace("goal", "user"));
+        assert_eq!(target(Method::GET, &of_user), Target::Of(Shard(0x12ab)));
+        assert_eq!(target(Method::GET, "/v1/goals/goal_12"), Target::Home, "the endpoint refuses it");
+    }
+
+    #[test]
+    fn requests_without_an_id_go_to_the_home_or_to_all() {
+        let agent = "/v1/agents/agent_019000000000700080000000000012ab";
+        assert_eq!(target(Method::PATCH, agent), Target::Copied);
+        assert_eq!(target(Method::GET, "/v1/teams"), Target::Copied);
+        assert_eq!(target(Method::GET, "/v1/users?external_id=7"), Target::Page(List::Users));
+        assert_eq!(target(Method::GET, "/v1/projects"), Target::Page(List::Agentables));
+        assert_eq!(target(Method::GET, "/v1/erasures"), Target::Page(List::Erasures));
+        assert_eq!(target(Method::GET, "/v1/health"), Target::Health);
+        assert_eq!(target(Method::GET, "/readyz"), Target::Ready);
+        for path in ["/v1/users", "/v1/goals", "/v1/goals/import", "/", "/openapi.json"] {
+            assert_eq!(target(Method::POST, path), Target::Home, "{path}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! An installation of two cells behind one API server and one worker.
+
+use houston_domain::id::{UserId, shard};
+use houston_testkit::model_server::Reply;
+use serde_json::{Value, json};
+
+use crate::scripted::{Asked, Scripted, answer};
+use crate::test_houston::{PATIENCE, TestHouston};
+
+/// The number of the cell with this user: the shards are halved.
+fn cell_of(user: &Value) -> usize {
+    let user: UserId = user.as_str().unwrap().parse().unwrap();
+    usize::from(shard(user).0 >= 0x8000)
+}
+
+/// Creates users until each cell has `count`; returns those of each cell.
+async fn users(houston: &TestHouston, count: usize) -> [Vec<Value>; 2] {
+    let mut users = [Vec::new(), Vec::new()];
+    for nth in 0.. {
+        let body = json!({"name": format!("user {nth}"), "external_id": format!("external {nth}")});
+        let user = houston.create("/v1/users", &format!("user {nth}"), &body).await;
+        users[cell_of(&user["id"])].push(user);
+        if users.iter().all(|users| users.len() >= count) {
+            return users;
+        }
+    }
+    unreachable!("the loop returns")
+}
+
+async fn start(script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Scripted {
+    Scripted::over(TestHouston::with_two_cells(), script).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_of_all_cells_are_served_and_listed_together() {
+    let test = start(answer).await;
+    let _worker = test.worker("local/one");
+    let houston = &test.houston;
+    let users = users(houston, 3).await;
+    for user in users.iter().flatten() {
+        let goal = json!({"user_id": user["id"], "title": "Tokyo", "message": {"content": "Hello?"}});
+        let goal = houston.create("/v1/goals", &format!("goal of {}", user["id"]), &goal).await;
+        let answered = houston.wait_until_answered(&goal["message"]).await;
+        assert_eq!(answered["status"], "answered", "{answered}");
+        let external_id = user["external_id"].as_str().unwrap().replace(' ', "%20");
+        let found = houston.get(&format!("/v1/users?external_id={external_id}")).await;
+        assert_eq!(found["data"][0]["id"], user["id"], "{found}");
+    }
+    for users in &users {
+        let of_cell = users[0]["id"].as_str().unwrap();
+        let goals = houston.sql_of(of_cell, "select count(*) from houston.agentables where kind = 'goal'");
+        assert_eq!(goals, users.len().to_string(), "the goals in the cell of {of_cell}");
+    }
+
+    let mut newest: Vec<&Value> = users.iter().flatten().map(|user| &user["id"]).collect();
+    newest.sort_by_key(|id| std::cmp::Reverse(id.as_str()));
+    for path in ["/v1/users?limit=2", "/v1/goals?limit=2"] {
+        let (mut listed, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = houston.get(&format!("{path}{cursor}")).await;
+            let data = page["data"].as_array().unwrap();
+            assert!(data.len() <= 2, "{page}");
+            listed.extend(data.iter().map(|item| item.get("user_id").unwrap_or(&item["id"]).clone()));
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        if path.starts_with("/v1/users") {
+            assert_eq!(listed.iter().collect::<Vec<_>>(), newest, "each user once, newest first");
+        } else {
+            assert_eq!(listed.len(), newest.len(), "each goal once");
+        }
+    }
+    let health = houston.get("/v1/health").await;
+    let ids: Vec<&Value> = health["checks"].as_array().unwrap().iter().map(|check| &check["id"]).collect();
+    assert!(ids.len() == ids.iter().collect::<std::collections::HashSet<_>>().len(), "{health}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_one_cell_answer_in_all() {
+    let test = start(answer).await;
+    let _worker = test.worker("local/one");
+    let agent = test.agent("Butler", json!({})).await;
+    let mut goals = Vec::new();
+    for user in users(&test.houston, 1).await.into_iter().flatten() {
+        let body = json!({"user_id": user["id"], "title": "Tokyo", "agent_id": agent});
+        let goal = test.ok("POST", "/v1/goals", body).await["id"].as_str().unwrap().to_owned();
+        assert_eq!(test.ask(&goal, "Hello?").await, "BUTLER by one");
+        goals.push(goal);
+    }
+    // A change is in force everywhere at once.
+    let path = format!("/v1/agents/{agent}");
+    test.ok("PATCH", &path, json!({"role": "Valet", "name": "Valet"})).await;
+    for goal in &goals {
+        assert_eq!(test.ask(goal, "And now?").await, "Valet by one");
+    }
+    // Each cell refuses to delete what its goals use.
+    let (last, others) = goals.split_last().unwrap();
+    for goal in others {
+        test.ok("PATCH", &format!("/v1/goals/{goal}"), json!({"agent_id": null})).await;
+    }
+    let (status, refused) = test.refused("DELETE", &path, Value::Null).await;
+    assert_eq!(status, 409, "{refused}");
+    assert!(refused.contains(last.as_str()), "{refused}");
+    assert_eq!(test.ask(last, "Still there?").await, "Valet by one");
+    test.ok("PATCH", &format!("/v1/goals/{last}"), json!({"agent_id": null})).await;
+    test.ok("DELETE", &path, Value::Null).await;
+    assert_eq!(test.houston.sql("select count(*) from houston.agents where not is_default"), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn external_id_of_another_cell_is_refused() {
+    let test = start(answer).await;
+    let users = users(&test.houston, 1).await;
+    let path = format!("/v1/users/{}", users[0][0]["id"].as_str().unwrap());
+    let taken = json!({"external_id": users[1][0]["external_id"]});
+    let (status, refused) = test.refused("PATCH", &path, taken).await;
+    assert!(status == 422 || status == 400, "{status} {refused}");
+    assert!(refused.contains("/external_id"), "{refused}");
+    test.ok("PATCH", &path, json!({"external_id": null})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_cell_harms_only_its_own_users() {
+    let test = start(answer).await;
+    let _worker = test.worker("local/one");
+    let mut goals = Vec::new();
+    for users in users(&test.houston, 1).await {
+        let body = json!({"user_id": users[0]["id"], "title": "Tokyo"});
+        goals.push(test.ok("POST", "/v1/goals", body).await["id"].as_str().unwrap().to_owned());
+    }
+    test.ask(&goals[0], "Hello?").await;
+    test.ask(&goals[1], "Hello?").await;
+    let dead = 1;
+    test.houston.servers.lock().unwrap().cells().nth(dead).unwrap().kill_postgres().unwrap();
+    test.ask(&goals[0], "Are you there?").await;
+    let (status, _) = test.houston.ask(reqwest::Method::GET, &format!("/v1/goals/{}", goals[dead])).await;
+    assert_eq!(status, 503);
+    let (ready, _) = test.houston.ask(reqwest::Method::GET, "/readyz").await;
+    assert_eq!(ready, 200);
+
+    tokio::task::block_in_place(|| {
+        test.houston.servers.lock().unwrap().cell_mut(dead).restart_postgres().unwrap();
+    });
+    let path = format!("/v1/goals/{}", goals[dead]);
+    test.houston
+        .wait_until(&path, "the goal of the dead cell", |goal| goal["id"] == goals[dead].as_str())
+        .await;
+    let posted = test.houston.post(&goals[dead], "again", "Are you back?").await;
+    let answered = test.houston.wait_until_answered(&posted).await;
+    assert_eq!(answered["status"], "answered", "within {PATIENCE:?}: {answered}");
+}

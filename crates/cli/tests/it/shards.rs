@@ -1,0 +1,119 @@
+//! The shards of ids after everything that makes ids: see `houston_domain::id::Shard`.
+
+use houston_domain::id::{Shard, TenantId, UserId, shard};
+use houston_testkit::model_server::{Call, ModelServer, Reply};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::tasks::{is_task, says, tools_answered, worker};
+use crate::test_houston::TestHouston;
+
+/// Creates a task on the message "task", whose report it answers with "done"; a note, a learning and a check-in on
+/// "note"; one feed item per feed.
+fn script(call: &Call) -> Reply {
+    let asked = call.last_user_text();
+    match (is_task(call), tools_answered(call)) {
+        (true, _) => Reply::text("Found two hotels."),
+        (false, _) if asked.contains("<task_ended") => says("done"),
+        (false, true) if asked.starts_with("<feed_generation") => Reply::text("written"),
+        (false, false) if asked.starts_with("<feed_generation") => {
+            Reply::tool("create_feed_item", json!({"title": "Hotels", "content": "Two were found."}))
+        }
+        (false, false) if asked == "task" => {
+            Reply::tool("create_task", json!({"title": "Find hotels", "instructions": "In Tokyo."}))
+        }
+        (false, false) if asked == "note" => {
+            Reply::tool("create_note", json!({"title": "Milk", "content": "buy it"}))
+                .then_tool("schedule_check_in", json!({"in_minutes": 600, "reason": "Ask about Rome"}))
+        }
+        _ => says("Hello."),
+    }
+}
+
+/// The tables without a row.
+fn empty_tables(houston: &TestHouston) -> Vec<String> {
+    let tables = [
+        "users",
+        "agentables",
+        "runs",
+        "messages",
+        "events",
+        "history",
+        "notes",
+        "learnings",
+        "memories",
+        "custom_instructions",
+        "sessions",
+        "session_states",
+        "feeds",
+        "feed_items",
+        "check_ins",
+        "model_calls",
+        "spending",
+        "erasures",
+    ];
+    let empty = |table: &&str| houston.sql(&format!("select count(*) from houston.{table}")) == "0";
+    tables.into_iter().filter(empty).map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_ids_of_a_user_have_the_shard_of_the_user() {
+    let houston = TestHouston::start();
+    let server = ModelServer::start(script).await.unwrap();
+    let _worker = worker(&houston, &server, &[("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "100")]);
+    let create = async |path: &str, body: Value| {
+        houston.create(path, &format!("{path} {}", body.to_string().len()), &body).await
+    };
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+
+    let user = text(&create("/v1/users", json!({"name": "Ada", "external_id": "ada"})).await["id"]);
+    let goal = json!({"user_id": user, "title": "Tokyo", "message": {"content": "task"}});
+    let made = create("/v1/goals", goal).await;
+    let goal = text(&made["id"]);
+    let goal_path = format!("/v1/goals/{goal}");
+    houston.wait_until_answered(&made["message"]).await;
+    houston.wait_until_answered(&houston.post(&goal, "note", "note").await).await;
+    let done = |page: &Value| page["data"].as_array().unwrap().iter().any(|one| one["content"] == "done");
+    houston.wait_until(&format!("{goal_path}/messages?limit=100"), "the report", done).await;
+    for (collection, body) in [
+        (format!("{goal_path}/learnings"), json!({"content": "likes trains"})),
+        (format!("{goal_path}/check-ins"), json!({"in_minutes": 90, "reason": "Ask"})),
+        (format!("/v1/users/{user}/memories"), json!({"content": "lives in Rome"})),
+        (format!("/v1/users/{user}/custom-instructions"), json!({"content": "Be brief."})),
+    ] {
+        create(&collection, body).await;
+    }
+    let feed = create(&format!("/v1/users/{user}/feed/generate"), json!({})).await;
+    let run = format!("/v1/runs/{}", text(&feed["run_id"]));
+    houston.wait_until(&run, "the feed", |run| !run["ended_at"].is_null()).await;
+
+    // What makes ids in SQL: an application's own transaction.
+    let id = goal.rsplit('_').next().unwrap();
+    let posted = houston.sql_of(
+        id,
+        &format!("select 'msg_' || replace(houston.post_message('{id}', 'from SQL')::text, '-', '')"),
+    );
+    houston.wait_until_answered(&json!({"id": posted})).await;
+    let is_waiting = |goal: &Value| goal["status"] == "waiting";
+    houston.wait_until(&goal_path, "the end of its run", is_waiting).await;
+    assert_eq!(houston.sql_of(id, &format!("select houston.close_session('{id}', 'reset')")), "closed");
+
+    let fork = create(&format!("{goal_path}/fork"), json!({})).await;
+    let conversation = houston.get(&format!("{goal_path}/export")).await;
+    let other = json!({"title": "Rome", "user": {"name": "Ben"}, "message": {"content": "Hello?"}});
+    let other = create("/v1/goals", other).await;
+    create("/v1/goals/import", json!({"user_id": other["user_id"], "conversation": conversation})).await;
+    houston.ask(Method::DELETE, &format!("/v1/goals/{}", text(&fork["id"]))).await;
+
+    let tenant: TenantId = houston
+        .sql_of(&user, "select 'tenant_' || replace(id::text, '-', '') from houston.tenants")
+        .parse()
+        .unwrap();
+    assert_eq!(shard(user.parse::<UserId>().unwrap()), Shard::of_external_id(tenant, "ada"));
+    assert_ne!(
+        shard(text(&other["user_id"]).parse::<UserId>().unwrap()),
+        Shard::of_external_id(tenant, "ada")
+    );
+    assert_eq!(empty_tables(&houston), Vec::<String>::new());
+    assert_eq!(houston.servers.lock().unwrap().ids_in_wrong_shards().unwrap(), Vec::<String>::new());
+}

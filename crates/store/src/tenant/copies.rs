@@ -1,0 +1,183 @@
+//! Copies of what belongs to no user: tenants, API keys, agents and teams. They are changed in one cell, the home, and
+//! copied to the others, so that everything else reads them beside the rows of users.
+//!
+//! Copying is repeated until it succeeds: after each change, and at the start of a process. The lock of the tenant's row
+//! at the home serialises the copies of a tenant, so an older state never replaces a newer one.
+
+use houston_domain::cell::Cells;
+use houston_domain::id::TenantId;
+use serde_json::Value;
+use sqlx::{PgConnection, PgPool};
+
+use crate::error::Result;
+use crate::handle::ApiStore;
+
+/// Copies from the first cell to the others. With one cell it does nothing.
+#[derive(Debug, Clone)]
+pub struct Copies {
+    home: PgPool,
+    others: Vec<PgPool>,
+}
+
+impl Copies {
+    /// Copies between these cells.
+    #[must_use]
+    pub fn new(stores: &Cells<ApiStore>) -> Self {
+        Self {
+            home: stores.home().shared.pool.clone(),
+            others: stores.others().map(|store| store.shared.pool.clone()).collect(),
+        }
+    }
+
+    /// Makes the tenant, its keys, agents and teams those of the home in all cells.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when a cell cannot be reached, or refuses to delete an agent or a team
+    /// that is in use there. Other cells may have the copy.
+    pub async fn copy(&self, tenant: TenantId) -> Result<()> {
+        if self.others.is_empty() {
+            return Ok(());
+        }
+        let mut tx = self.home.begin().await?;
+        let rows = sqlx::query_scalar!(
+            r#"-- store::copies::read
+            select jsonb_build_object(
+                       'tenant', to_jsonb(t),
+                       'keys', (select coalesce(jsonb_agg(k), '[]') from houston.api_keys k where k.tenant_id = t.id),
+                       'agents', (select coalesce(jsonb_agg(a), '[]') from houston.agents a where a.tenant_id = t.id),
+                       'teams', (select coalesce(jsonb_agg(m), '[]') from houston.teams m where m.tenant_id = t.id),
+                       'members', (select coalesce(jsonb_agg(x), '[]') from houston.team_agents x
+                                     join houston.teams m on m.id = x.team_id where m.tenant_id = t.id)) as "rows!"
+              from (select l.* from houston.tenants l where l.id = $1 for no key update) t"#,
+            tenant.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        if let Some(rows) = rows {
+            for other in &self.others {
+                replace(other, tenant, &rows).await?;
+            }
+        }
+        Ok(tx.commit().await?)
+    }
+
+    /// Copies all tenants: after a cell was added, or could not be reached.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when a cell cannot be reached. Tenants copied before stay copied.
+    pub async fn copy_all(&self) -> Result<()> {
+        if self.others.is_empty() {
+            return Ok(());
+        }
+        let tenants =
+            sqlx::query_scalar!("-- store::copies::all\nselect id from houston.tenants order by id")
+                .fetch_all(&self.home)
+                .await?;
+        for tenant in tenants {
+            self.copy(TenantId(tenant)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes the rows of a tenant those of the home.
+async fn replace(other: &PgPool, tenant: TenantId, rows: &Value) -> Result<()> {
+    let mut tx = other.begin().await?;
+    sqlx::query!(
+        "-- store::copies::tenant
+        insert into houston.tenants
+        select r.* from jsonb_populate_record(null::houston.tenants, $1::jsonb->'tenant') r
+        on conflict (id) do update set name = excluded.name",
+        rows
+    )
+    .execute(&mut *tx)
+    .await?;
+    sqlx::query!(
+        "-- store::copies::keys
+        insert into houston.api_keys
+        select r.* from jsonb_populate_recordset(null::houston.api_keys, $1::jsonb->'keys') r
+        on conflict (id) do update set name = excluded.name, revoked_at = excluded.revoked_at",
+        rows
+    )
+    .execute(&mut *tx)
+    .await?;
+    make_room(&mut tx, tenant, rows).await?;
+    fill(&mut tx, rows).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Deletes what the home does not have, and frees the names that belong to others there.
+async fn make_room(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
+    sqlx::query!(
+        "-- store::copies::members_gone
+        delete from houston.team_agents x using houston.teams m where m.id = x.team_id and m.tenant_id = $1",
+        tenant.0
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "-- store::copies::teams_gone
+        with gone as (
+            delete from houston.teams m
+             where m.tenant_id = $1 and not exists (
+                   select from jsonb_to_recordset($2::jsonb->'teams') as r (id uuid) where r.id = m.id))
+        update houston.teams m set name = m.id::text
+          from jsonb_to_recordset($2::jsonb->'teams') as r (id uuid, name text)
+         where m.tenant_id = $1 and r.id = m.id and r.name <> m.name",
+        tenant.0,
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "-- store::copies::agents_gone
+        with gone as (
+            delete from houston.agents a
+             where a.tenant_id = $1 and not exists (
+                   select from jsonb_to_recordset($2::jsonb->'agents') as r (id uuid) where r.id = a.id))
+        update houston.agents a set name = a.id::text
+          from jsonb_to_recordset($2::jsonb->'agents') as r (id uuid, name text)
+         where a.tenant_id = $1 and r.id = a.id and r.name <> a.name",
+        tenant.0,
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    Ok(())
+}
+
+/// Inserts and updates agents, teams and their members.
+async fn fill(connection: &mut PgConnection, rows: &Value) -> Result<()> {
+    sqlx::query!(
+        "-- store::copies::agents
+        insert into houston.agents
+        select r.* from jsonb_populate_recordset(null::houston.agents, $1::jsonb->'agents') r
+        on conflict (id) do update
+           set name = excluded.name, is_default = excluded.is_default, changed = excluded.changed,
+               enabled = excluded.enabled, settings = excluded.settings, version = excluded.version,
+               updated_at = excluded.updated_at",
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "-- store::copies::teams
+        insert into houston.teams
+        select r.* from jsonb_populate_recordset(null::houston.teams, $1::jsonb->'teams') r
+        on conflict (id) do update
+           set name = excluded.name, description = excluded.description, router = excluded.router,
+               version = excluded.version, updated_at = excluded.updated_at",
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "-- store::copies::members
+        insert into houston.team_agents
+        select r.* from jsonb_populate_recordset(null::houston.team_agents, $1::jsonb->'members') r",
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    Ok(())
+}
