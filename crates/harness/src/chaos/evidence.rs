@@ -11,11 +11,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::client::Post;
+use super::databases::Databases;
 use super::installation::ChaosInstallation;
 use super::model::ModelCall;
 use super::nemesis::Kill;
 use super::reader::ReceivedStream;
-use houston_xtask::psql::Psql;
 
 /// A durable event.
 #[derive(Debug, Clone, Deserialize)]
@@ -105,7 +105,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn read(psql: &Psql) -> Result<Self> {
+    pub(crate) fn read(psql: &Databases) -> Result<Self> {
         Ok(Self {
             events: rows(
                 psql,
@@ -152,8 +152,8 @@ impl Rows {
     }
 }
 
-fn rows<T: DeserializeOwned>(psql: &Psql, sql: &str) -> Result<Vec<T>> {
-    let answer = psql.query(&format!("select row_to_json(t) from ({sql}) t"))?;
+fn rows<T: DeserializeOwned>(psql: &Databases, sql: &str) -> Result<Vec<T>> {
+    let answer = psql.rows(&format!("select row_to_json(t) from ({sql}) t"))?;
     let rows = answer.lines().map(|line| {
         serde_json::from_str(line).with_context(|| format!("psql returned an unreadable row: {line}"))
     });
@@ -186,7 +186,7 @@ impl Evidence {
     pub(crate) fn gather(installation: &ChaosInstallation) -> Result<Self> {
         let endings = installation.model.journal().exchanges();
         Ok(Self {
-            rows: Rows::read(&installation.psql)?,
+            rows: Rows::read(&installation.databases)?,
             model_calls: installation.scripted_model.calls(),
             endings: endings.into_iter().map(|exchange| (exchange.number, exchange.ending)).collect(),
             invalid_conversations: installation.scripted_model.invalid_conversations(),

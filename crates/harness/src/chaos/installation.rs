@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use houston_testkit::model_server::{JournalDetail, ModelServer};
 use houston_testkit::servers::TestServers;
 use tokio::time::{Instant, sleep};
 
+use super::databases::Databases;
 use super::message_script::POISON;
 use super::model::ScriptedModel;
 use super::node::{Node, Servers, Start};
@@ -19,7 +22,6 @@ use crate::http::Connection;
 use crate::installation::{goal, user, without_settings};
 use houston_xtask::child::output;
 use houston_xtask::console::print_status;
-use houston_xtask::psql::Psql;
 use houston_xtask::{programs, repository};
 
 /// How long the service may take to start: an unoptimised build on a busy machine.
@@ -32,14 +34,16 @@ pub(crate) struct ChaosInstallation {
     pub(crate) key: String,
     pub(crate) scripted_model: ScriptedModel,
     pub(crate) model: ModelServer,
-    pub(crate) psql: Psql,
-    pub(crate) redis: PathBuf,
+    pub(crate) databases: Databases,
+    pub(crate) redis: Vec<PathBuf>,
     /// Ledgers of the tools, logs of the processes, recorded streams.
     pub(crate) folder: PathBuf,
     /// Whether the last worker runs with a clock an hour off.
     pub(crate) wrong_clock: bool,
     // Last, so that it is dropped after the processes that use it.
-    servers: Mutex<TestServers>,
+    servers: Mutex<Vec<TestServers>>,
+    /// Counts faults of servers: they hit one cell after the other.
+    turn: AtomicUsize,
 }
 
 impl ChaosInstallation {
@@ -47,6 +51,7 @@ impl ChaosInstallation {
     pub(crate) async fn start(
         program: &Path,
         folder: &Path,
+        cells: usize,
         variables: &[(String, String)],
     ) -> Result<Arc<Self>> {
         if folder.exists() {
@@ -55,7 +60,9 @@ impl ChaosInstallation {
         std::fs::create_dir_all(folder.join("jobs/agents"))?;
         jobs(&folder.join("jobs"))?;
         // No fsync: servers are killed, machines are not, and the kernel's page cache survives a process.
-        let servers = programs::servers(|config| config.max_connections = 300)?;
+        let servers: Vec<TestServers> = (0..cells)
+            .map(|_| programs::servers(|config| config.max_connections = 300))
+            .collect::<Result<_>>()?;
         let scripted_model = ScriptedModel::default();
         let script = scripted_model.clone();
         let model = ModelServer::start(move |call| script.reply(call)).await?;
@@ -88,17 +95,23 @@ impl ChaosInstallation {
             key,
             scripted_model,
             model,
-            psql: Psql::of(&servers)?,
+            databases: Databases::of(&servers)?,
             redis: sockets.redis,
             folder: folder.to_owned(),
             wrong_clock: clock.is_some(),
             servers: Mutex::new(servers),
+            turn: AtomicUsize::new(0),
         };
         installation.wait_until_ready().await?;
         Ok(Arc::new(installation))
     }
 
-    pub(crate) fn servers(&self) -> MutexGuard<'_, TestServers> {
+    /// The cell that the next fault of a server hits.
+    pub(crate) fn next_cell(&self) -> usize {
+        self.turn.fetch_add(1, Relaxed) % self.redis.len()
+    }
+
+    pub(crate) fn servers(&self) -> MutexGuard<'_, Vec<TestServers>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -111,13 +124,14 @@ impl ChaosInstallation {
         self.restart_ended()?;
         let end = Instant::now() + PATIENCE;
         loop {
-            let workers = self.psql.query("select count(*) from houston.workers")?;
+            let workers = self.databases.sum("select count(*) from houston.workers")?;
+            let all = i64::try_from((NODES - APIS) * self.redis.len())?;
             let mut ready = 0;
             for api in &self.apis {
                 let answer = async { Connection::open(*api, &self.key).await?.get("/readyz").await };
                 ready += usize::from(answer.await.is_ok_and(|answer| answer.status == 200));
             }
-            if ready == self.apis.len() && workers == (NODES - APIS).to_string() {
+            if ready == self.apis.len() && workers == all {
                 return Ok(());
             }
             ensure!(
@@ -173,11 +187,15 @@ fn settings(folder: &Path) -> Vec<(String, String)> {
 }
 
 /// Applies the migrations and creates an API key; returns the key.
-fn prepare(program: &Path, servers: &TestServers, variables: &[(String, String)]) -> Result<String> {
+fn prepare(program: &Path, servers: &[TestServers], variables: &[(String, String)]) -> Result<String> {
     let run = |arguments: &[&str]| {
         let mut command = Command::new(program);
         without_settings(&mut command);
-        command.args(arguments).env("DATABASE_URL", servers.database_url());
+        let cells: Vec<_> = servers
+            .iter()
+            .map(|cell| (cell.database_url().to_owned(), cell.redis_url().to_owned()))
+            .collect();
+        command.args(arguments).envs(environment(&cells));
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         output(&mut command)
     };
@@ -186,11 +204,29 @@ fn prepare(program: &Path, servers: &TestServers, variables: &[(String, String)]
 }
 
 /// The unix sockets of the servers, from their URLs.
-fn sockets(servers: &TestServers, model: SocketAddr) -> Result<Servers> {
-    let folder = servers.database_url().split("host=").nth(1).and_then(|rest| rest.split('&').next());
-    let folder = folder.context("the test database has no socket")?;
-    let redis = servers.redis_url().strip_prefix("redis+unix://").context("the test Redis has no socket")?;
-    Ok(Servers { postgres: Path::new(folder).join(".s.PGSQL.5432"), redis: PathBuf::from(redis), model })
+fn sockets(cells: &[TestServers], model: SocketAddr) -> Result<Servers> {
+    let mut sockets = Servers { postgres: Vec::new(), redis: Vec::new(), model };
+    for servers in cells {
+        let folder = servers.database_url().split("host=").nth(1).and_then(|rest| rest.split('&').next());
+        let folder = folder.context("the test database has no socket")?;
+        let redis = servers.redis_url().strip_prefix("redis+unix://");
+        sockets.postgres.push(Path::new(folder).join(".s.PGSQL.5432"));
+        sockets.redis.push(PathBuf::from(redis.context("the test Redis has no socket")?));
+    }
+    Ok(sockets)
+}
+
+/// The environment by which `houston` finds the Postgres and the Redis of each cell.
+pub(crate) fn environment(cells: &[(String, String)]) -> Vec<(&'static str, String)> {
+    if let [(database, redis)] = cells {
+        return vec![("DATABASE_URL", database.clone()), ("HOUSTON_REDIS_URL", redis.clone())];
+    }
+    let first = |nth: usize| nth * 0x1_0000 / cells.len();
+    let cells = cells.iter().enumerate().map(|(nth, (database, redis))| {
+        let (first, last) = (first(nth), first(nth + 1) - 1);
+        format!("{{shards=\"{first:04x}-{last:04x}\",database_url=\"{database}\",redis_url=\"{redis}\"}}")
+    });
+    vec![("HOUSTON_CELLS__CELLS", format!("[{}]", cells.collect::<Vec<_>>().join(",")))]
 }
 
 /// Writes the kind `goal` with the tools of this test added.

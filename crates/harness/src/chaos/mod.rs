@@ -25,6 +25,7 @@
 
 mod checker;
 mod client;
+mod databases;
 mod evidence;
 mod installation;
 mod message_script;
@@ -81,6 +82,8 @@ pub(crate) struct Options {
     /// Where logs, ledgers and recorded streams go.
     pub(crate) folder: PathBuf,
     pub(crate) seed: u64,
+    /// The number of cells, each with a Postgres and a Redis.
+    pub(crate) cells: usize,
     pub(crate) time: Duration,
     /// Multiplies the number of faults; 1 is the plan as written.
     pub(crate) fault_rate: u64,
@@ -93,7 +96,8 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mutation = options.mutation.iter().map(|name| ("HOUSTON_MUTATION".to_owned(), name.clone()));
     let mutation: Vec<(String, String)> = mutation.collect();
     let installation =
-        Box::pin(ChaosInstallation::start(&options.program, &options.folder, &mutation)).await?;
+        Box::pin(ChaosInstallation::start(&options.program, &options.folder, options.cells, &mutation))
+            .await?;
     let goals = Arc::new(installation.goals(GOALS, USERS).await?);
     let began = Instant::now();
     let pool = ClientPool {
@@ -232,12 +236,12 @@ async fn wait_until_quiet(
     while began.elapsed() < QUIET {
         let shared = Arc::clone(installation);
         let open = spawn_blocking(move || {
-            shared.psql.query(
+            shared.databases.sum(
                 "select (select count(*) from houston.run_locks where run_open or wake)
                       + (select count(*) from houston.sessions where summary_due_at is not null)",
             )
         });
-        if open.await?.is_ok_and(|open| open == "0") {
+        if open.await?.is_ok_and(|open| open == 0) {
             break;
         }
         sleep(Duration::from_millis(500)).await;

@@ -112,7 +112,7 @@ impl ChaosInstallation {
     /// Ends every fault that lasts.
     pub(crate) fn clear_faults(&self) {
         self.scripted_model.set(ModelFault::None);
-        let _ = self.servers().resume_redis();
+        let _ = resume_redis(self);
         for node in &self.nodes {
             for link in [Link::Postgres, Link::Redis, Link::Model] {
                 node.set(link, Fault::None);
@@ -143,8 +143,9 @@ async fn inject(installation: &Arc<ChaosInstallation>, action: Action) -> Result
 /// Seconds since 1970, by the database's clock.
 async fn now(installation: &Arc<ChaosInstallation>) -> Result<f64> {
     let installation = Arc::clone(installation);
-    let now = move || installation.psql.query("select extract(epoch from clock_timestamp())");
-    Ok(spawn_blocking(now).await??.parse()?)
+    let now = move || installation.databases.rows("select extract(epoch from clock_timestamp())");
+    let clocks = spawn_blocking(now).await??;
+    Ok(clocks.lines().next().context("there is no database")?.parse()?)
 }
 
 async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<Injected> {
@@ -163,7 +164,7 @@ async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<
             blocking(installation, action).await?;
             sleep(time).await;
             let installation = Arc::clone(installation);
-            spawn_blocking(move || installation.servers().resume_redis()).await??;
+            spawn_blocking(move || resume_redis(&installation)).await??;
         }
         Action::Network { link, node, fault, time } => {
             let nodes = node.map_or(0..NODES, |node| node..node + 1);
@@ -195,40 +196,53 @@ fn kill(installation: &ChaosInstallation, node: usize) -> Result<Option<Kill>> {
     let node = &installation.nodes[node];
     let pid = node.pid().context("the process is down already")?;
     // Postgres may be down at the same time: then the recovery of these runs is not timed.
-    let held = installation.psql.query(&format!(
+    let held = installation.databases.rows(&format!(
         "select json_build_object('now', extract(epoch from clock_timestamp()),
                 'held', coalesce(json_agg(json_build_array(replace(l.agentable_id::text, '-', ''), l.epoch)), '[]'))
            from houston.run_locks l join houston.workers w on w.id = l.holder
           where w.name like '%-{pid}'"
     ));
     node.kill(DOWN)?;
-    Ok(held.ok().and_then(|held| serde_json::from_str(&held).ok()))
+    let cells: Vec<Kill> =
+        held.unwrap_or_default().lines().filter_map(|held| serde_json::from_str(held).ok()).collect();
+    Ok(cells.into_iter().reduce(|mut all, cell| {
+        all.held.extend(cell.held);
+        all
+    }))
+}
+
+fn resume_redis(installation: &ChaosInstallation) -> Result<()> {
+    for servers in installation.servers().iter() {
+        servers.resume_redis()?;
+    }
+    Ok(())
 }
 
 fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()> {
+    let cell = installation.next_cell();
     match action {
-        Action::FlushRedis => flush(&installation.redis)?,
-        Action::StallRedis { .. } => installation.servers().stall_redis()?,
+        Action::FlushRedis => flush(&installation.redis[cell])?,
+        Action::StallRedis { .. } => installation.servers()[cell].stall_redis()?,
         Action::RestartRedis => {
-            let mut servers = installation.servers();
+            let servers = &mut installation.servers()[cell];
             // A stalled Redis does not react to a shutdown request.
             servers.resume_redis()?;
             servers.restart_redis()?;
         }
-        Action::RestartPostgres => installation.servers().restart_postgres()?,
+        Action::RestartPostgres => installation.servers()[cell].restart_postgres()?,
         Action::CrashPostgres => {
-            let mut servers = installation.servers();
+            let servers = &mut installation.servers()[cell];
             servers.kill_postgres()?;
             servers.restart_postgres()?;
         }
         Action::Terminate(backends) => {
             let which = if backends == Backends::Leases { LEASES } else { HALF };
             let sql = format!("select count(pg_terminate_backend(pid)) from pg_stat_activity where {which}");
-            ensure!(installation.psql.query(&sql)? != "0", "no such backend is connected");
+            ensure!(installation.databases.sum(&sql)? != 0, "no such backend is connected");
         }
         Action::DeleteWorkerRow { node } => {
             let pid = installation.nodes[node].pid().context("the process is down already")?;
-            installation.psql.query(&format!("delete from houston.workers where name like '%-{pid}'"))?;
+            installation.databases.rows(&format!("delete from houston.workers where name like '%-{pid}'"))?;
         }
         Action::Kill { .. } | Action::Pause { .. } | Action::Network { .. } | Action::Model { .. } => {}
     }

@@ -12,14 +12,17 @@ use anyhow::{Context, Result};
 use houston_testkit::fault_proxy::{Fault, FaultProxy, Target};
 use houston_testkit::process::Process;
 
+use super::installation::environment;
 use super::plan::Link;
 use crate::installation::without_settings;
 
 /// Addresses of the servers behind the proxies.
 #[derive(Debug, Clone)]
 pub(crate) struct Servers {
-    pub(crate) postgres: PathBuf,
-    pub(crate) redis: PathBuf,
+    /// Of each cell.
+    pub(crate) postgres: Vec<PathBuf>,
+    /// Of each cell.
+    pub(crate) redis: Vec<PathBuf>,
     pub(crate) model: SocketAddr,
 }
 
@@ -48,8 +51,8 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    postgres: FaultProxy,
-    redis: FaultProxy,
+    postgres: Vec<FaultProxy>,
+    redis: Vec<FaultProxy>,
     model: FaultProxy,
     start: Start,
     state: Mutex<State>,
@@ -59,8 +62,8 @@ impl Node {
     pub(crate) async fn new(name: String, start: Start, servers: &Servers) -> Result<Self> {
         Ok(Self {
             name,
-            postgres: FaultProxy::start(Target::Unix(servers.postgres.clone())).await?,
-            redis: FaultProxy::start(Target::Unix(servers.redis.clone())).await?,
+            postgres: proxies(&servers.postgres).await?,
+            redis: proxies(&servers.redis).await?,
             model: FaultProxy::start(Target::Tcp(servers.model)).await?,
             start,
             state: Mutex::new(State { process: None, due: Instant::now(), starts: 0, ends: 0 }),
@@ -69,8 +72,8 @@ impl Node {
 
     pub(crate) fn set(&self, link: Link, fault: Fault) {
         match link {
-            Link::Postgres => self.postgres.set(fault),
-            Link::Redis => self.redis.set(fault),
+            Link::Postgres => self.postgres.iter().for_each(|proxy| proxy.set(fault)),
+            Link::Redis => self.redis.iter().for_each(|proxy| proxy.set(fault)),
             Link::Model => self.model.set(fault),
         }
     }
@@ -148,11 +151,13 @@ impl Node {
     fn command(&self, nth: u32) -> Command {
         let mut command = Command::new(&self.start.program);
         without_settings(&mut command);
-        let database = format!("postgres://houston@{}/houston?sslmode=disable", self.postgres.address());
+        let database =
+            |proxy: &FaultProxy| format!("postgres://houston@{}/houston?sslmode=disable", proxy.address());
+        let redis = |proxy: &FaultProxy| format!("redis://{}", proxy.address());
+        let cells = self.postgres.iter().map(database).zip(self.redis.iter().map(redis));
         command
             .args(&self.start.arguments)
-            .env("DATABASE_URL", database)
-            .env("HOUSTON_REDIS_URL", format!("redis://{}", self.redis.address()))
+            .envs(environment(&cells.collect::<Vec<_>>()))
             .env("HOUSTON_LOCAL_URL", format!("http://{}/v1", self.model.address()))
             .envs(self.start.variables.iter().map(|(name, value)| (name, value)));
         if let Some(library) = &self.start.wrong_clock {
@@ -168,6 +173,14 @@ impl Node {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+async fn proxies(sockets: &[PathBuf]) -> Result<Vec<FaultProxy>> {
+    let mut proxies = Vec::new();
+    for socket in sockets {
+        proxies.push(FaultProxy::start(Target::Unix(socket.clone())).await?);
+    }
+    Ok(proxies)
 }
 
 fn append(path: &Path, text: &str) -> Result<()> {

@@ -30,6 +30,9 @@ pub(crate) struct Chaos {
     /// Determines the plan of faults and the actions of the clients
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The number of cells, each with a Postgres and a Redis of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    cells: u8,
     /// Also write the report as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -90,6 +93,7 @@ impl Chaos {
             program: program.0.clone(),
             folder: chaos::folder(&repository::target(), &name),
             seed: self.seed,
+            cells: self.cells.into(),
             time,
             fault_rate: if mutation.is_some() { 2 } else { 1 },
             mutation: mutation.map(Mutation::name),
