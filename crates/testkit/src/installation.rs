@@ -72,7 +72,7 @@ impl TestInstallation {
         std::iter::once(self).chain(&self.others)
     }
 
-    /// The servers of one cell; 0 is the first, and stands for all when its servers are stopped.
+    /// The servers of one cell; 0 is the first, whose servers are stopped together with all others.
     pub fn cell_mut(&mut self, nth: usize) -> &mut Self {
         match nth {
             0 => self,

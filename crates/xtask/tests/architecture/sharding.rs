@@ -27,7 +27,7 @@ const TIMES: &[(&str, &str)] = &[];
 /// Exceptions of rule 3.
 const CALLS: &[(&str, &str)] = &[
     ("fold_session", "session_extract of the agentable of its row"),
-    ("store::claim::batch::read", "free_slots of the users of the batch, which is read without locks"),
+    ("store::claim::read::candidates", "free_slots of the users of the batch, which is read without locks"),
     ("store::conversation::make::past::sessions", "session_extract of the new agentable"),
     ("store::conversation::reset::close", "close_session of one agentable, beside the check of its tenant"),
     ("store::health::waiting::late", "free_slots of users that wait; asked of each server by itself"),
@@ -47,7 +47,7 @@ const LOCKS: &[(&str, &str)] = &[
     ("store::claim::alone::lock_worker", "the claims of one worker, which is registered on this server"),
     ("lock_key", "an idempotency key, which is on the server of what its request is for"),
     ("store::bound::lock", "a limit of one user or agentable, all of whose rows are on one server"),
-    ("store::claim::batch::write", "the claims of one user, as claim::alone::lock_user"),
+    ("store::claim::write::claims", "the claims of one user, as claim::alone::lock_user"),
     ("store::functions::lock", "the functions of one server"),
     ("store::lease::lock", "the connection of a worker to one server; the worker is alive while it is held"),
     ("try_key", "an idempotency key, as lock_key"),
