@@ -157,8 +157,8 @@ async fn request_cancel(
     .await?;
     if let Some(titles) = rows.first().and_then(|row| row.titles.as_ref()) {
         let row = system_message::lock(connection, id).await?;
-        if !row.run_open {
-            // No run of its own ends and says so.
+        // No run of its own ends and says so.
+        if let Some(row) = row.filter(|row| !row.run_open) {
             row.add_frames(connection, &[cancelled_tasks(titles)]).await?;
         }
     }

@@ -13,7 +13,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::cancel::ARCHIVED;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
 use crate::stored_block::NewText;
@@ -53,17 +53,17 @@ pub(crate) struct LockedRow {
     last_position: i64,
 }
 
-/// Takes the lock's row of an agentable.
-pub(crate) async fn lock(connection: &mut PgConnection, agentable: AgentableId) -> Result<LockedRow> {
+/// Takes the lock's row of an agentable; `None` if it was erased.
+pub(crate) async fn lock(connection: &mut PgConnection, agentable: AgentableId) -> Result<Option<LockedRow>> {
     let row = sqlx::query!(
         r#"-- store::system_message::lock
         select tenant_id, user_id, run_open, run_id, holder is not null as "is_held!", epoch, last_seq, last_position
           from houston.run_locks where agentable_id = $1 for no key update"#,
         agentable.0
     )
-    .fetch_one(connection)
+    .fetch_optional(connection)
     .await?;
-    Ok(LockedRow {
+    Ok(row.map(|row| LockedRow {
         agentable,
         tenant_id: row.tenant_id,
         user_id: row.user_id,
@@ -73,17 +73,17 @@ pub(crate) async fn lock(connection: &mut PgConnection, agentable: AgentableId) 
         epoch: row.epoch,
         last_seq: row.last_seq,
         last_position: row.last_position,
-    })
+    }))
 }
 
 /// Posts the message in the caller's transaction; workers are notified at commit. Returns `false`, and changes
-/// nothing, when a run of the agentable is already open or the agentable is archived.
+/// nothing, when a run of the agentable is already open, or the agentable is archived or was erased.
 pub(crate) async fn post_system_message(
     connection: &mut PgConnection,
     message: &NewSystemMessage<'_>,
     fairness: Fairness,
 ) -> Result<bool> {
-    let row = lock(connection, message.agentable).await?;
+    let Some(row) = lock(connection, message.agentable).await? else { return Ok(false) };
     Ok(deliver(connection, &row, message, fairness).await? == Delivery::Posted)
 }
 
@@ -116,7 +116,8 @@ impl RunStore {
     /// Posts a report to an agent, as the end of a task does. For tests.
     ///
     /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when there is no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
+    /// the statement.
     pub async fn post_report(
         &self,
         agentable: AgentableId,
@@ -126,7 +127,7 @@ impl RunStore {
     ) -> Result<()> {
         let report = NewSystemMessage { agentable, message, run, mode: None, content, metadata, event: None };
         let mut tx = self.pool.begin().await?;
-        let row = lock(&mut tx, agentable).await?;
+        let row = lock(&mut tx, agentable).await?.ok_or(Error::NotFound { what: "agentable" })?;
         deliver(&mut tx, &row, &report, self.fairness).await?;
         tx.commit().await?;
         Ok(())

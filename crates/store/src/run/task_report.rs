@@ -39,7 +39,7 @@ pub(crate) async fn report(
     task: &EndedTask,
     fairness: Fairness,
 ) -> Result<()> {
-    let parent = lock(connection, task.parent).await?;
+    let Some(parent) = lock(connection, task.parent).await? else { return Ok(()) };
     release(connection, task).await?;
     let event = task.end.event();
     if task.is_known {
@@ -61,7 +61,7 @@ pub(crate) async fn report_erased(
     end: &TaskEnd,
     fairness: Fairness,
 ) -> Result<()> {
-    let row = lock(connection, parent).await?;
+    let Some(row) = lock(connection, parent).await? else { return Ok(()) };
     sqlx::query!(
         "-- store::task_report::forget
         update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $1",

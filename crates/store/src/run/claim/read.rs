@@ -26,7 +26,8 @@ pub(super) struct Candidate {
     pub(super) close_reason: Option<String>,
     /// The position of the latest entry of an earlier run in the open session.
     pub(super) last_entry: Option<i64>,
-    /// The slots of its user's other runs.
+    /// The slots that runs of its user hold, this run included: two claims that count the same free slots then choose the
+    /// same slot, and one of them fails.
     pub(super) slots: Vec<i32>,
     pub(super) free_slots: i32,
     pub(super) claimable: Claimable,
@@ -93,7 +94,7 @@ impl Claims {
                    s.look_at is not null as "is_scheduled!",
                    coalesce(s.last_number > s.reported_number, false) as "has_unreported!", s.close_reason,
                    h.at as "last_entry_at?", h.position as "last_entry?",
-                   u.slots as "slots!", case when cardinality(u.slots) < $3 then $3 - cardinality(u.slots)
+                   u.slots as "slots!", case when u.others < $3 then $3 - u.others
                                              else houston.free_slots(k.user_id, k.agentable_id, $3) end as "free_slots!",
                    m.unread as "unread: Json<Vec<Unread>>"
               from i
@@ -110,10 +111,12 @@ impl Claims {
                           case when e.epoch = 0 then greatest(e.created_at, a.created_at) else e.created_at end as at
                      from houston.history e
                     where e.agentable_id = k.agentable_id and e.position > k.session_position
-                      and e.position <= k.last_position and e.run_id <> k.run_id and k.run_open and a.kind = any ($6)
+                      and e.position <= k.last_position and e.run_id <> k.run_id and k.run_open and r.attempt = 0
+                      and a.kind = any ($6)
                     order by e.position desc limit 1) h on true
-             cross join lateral (select coalesce(array_agg(o.slot), '{}') as slots from houston.runs o
-                                  where o.held_for = k.user_id and o.agentable_id <> k.agentable_id) u
+             cross join lateral (select coalesce(array_agg(o.slot), '{}') as slots,
+                                         count(*) filter (where o.agentable_id <> k.agentable_id)::integer as others
+                                    from houston.runs o where o.held_for = k.user_id) u
              cross join lateral (
                    select json_agg(json_build_object('seq', n.seq, 'source', n.source, 'metadata_type', n.metadata ->> 'type',
                                                      'content', n.content, 'is_for_run', n.run_id = k.run_id)

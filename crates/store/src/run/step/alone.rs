@@ -20,6 +20,7 @@ use super::end::{Reader, end};
 use super::{Commit, CommittedStep};
 use crate::batcher::Batch as _;
 use crate::claim::Fence;
+use crate::cost::count_call;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
@@ -102,6 +103,8 @@ pub(crate) async fn commit(
     if weakened {
         (rows.fence, rows.token) = (lock.epoch, lock.token.unwrap_or_default());
     }
+    // Counted last: other steps of the user wait for that, and the end of a task takes another lock first.
+    rows.call = None;
     let report = reader.reports(connection, fence, step, &changes, read_seq).await?;
     for entry in [&changes.read, &report] {
         if !entry.is_empty() {
@@ -125,6 +128,9 @@ pub(crate) async fn commit(
     }
     if changes.ends() {
         end(connection, fence, step, &changes, &reader, fairness).await?;
+    }
+    if let Some(call) = &step.call {
+        count_call(connection, fence.agentable, step.run.0, step.write, call).await?;
     }
     Ok(Commit::Done(CommittedStep::new(step, changes, cancel_seq, written)))
 }

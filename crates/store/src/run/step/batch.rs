@@ -73,11 +73,12 @@ pub(crate) struct StepRows {
     iterations: u32,
     model: Option<String>,
     used: Tokens,
-    call: Option<CallRow>,
+    /// The model call that it pays for.
+    pub(super) call: Option<CallRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct CallRow {
+pub(super) struct CallRow {
     provider: String,
     model: String,
     iteration: u32,

@@ -117,12 +117,16 @@ macro_rules! write_steps {
                 update houston.agentables a
                    set cost = case when c.cost is null then a.cost else coalesce(a.cost, 0) + c.cost end,
                        unpriced_calls = a.unpriced_calls + (c.cost is null)::integer
-                  from c where a.id = c.agentable_id),
+                  from c where a.id = c.agentable_id
+                returning a.id),
             spending as (
                 insert into houston.spending as s (user_id, day, tenant_id, cost, model_calls, unpriced_calls)
                 select c.user_id, (t.at at time zone 'UTC')::date, c.tenant_id, sum(c.cost), count(*),
                        count(*) - count(c.cost)
-                  from c cross join t group by 1, 2, 3 order by 1
+                  from c cross join t
+                 -- After the agentables' rows, the order in which every other writer of both takes them.
+                 where (select count(*) from costs) >= 0
+                 group by 1, 2, 3 order by 1
                 on conflict (user_id, day) do update
                    set cost = case when excluded.cost is null then s.cost else coalesce(s.cost, 0) + excluded.cost end,
                        model_calls = s.model_calls + excluded.model_calls,
