@@ -1,3 +1,6 @@
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
 use houston_domain::agentable::DoubleTexting::Interrupt;
 use houston_domain::check_in::{CheckInLimits, CheckInRequest, Moment};
 use houston_domain::event::Event;
@@ -5,8 +8,9 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::mode::Mode;
+use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
-use houston_domain::step::{Ending, RunTransition};
+use houston_domain::step::{Ending, ModelCall, RunTransition, Step};
 use houston_domain::task::TaskLimits;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::erasure::Target;
@@ -124,6 +128,49 @@ async fn interrupt_leaves_task_reports_to_the_next_run() {
     assert_eq!(seen.matches("<task_ended").count(), 1, "{seen}");
     assert!(seen.contains("title=\"Find &lt;hotels&gt;\" status=\"completed\""), "{seen}");
     assert!(seen.find("<task_ended") < seen.find("stop that"), "{seen}");
+}
+
+/// A model call that was answered.
+fn call() -> ModelCall {
+    ModelCall {
+        provider: "openai".into(),
+        model: "gpt-5-mini".into(),
+        iteration: 1,
+        usage: Usage { input_tokens: 7, ..Usage::default() },
+        reported: false,
+    }
+}
+
+/// Regression: the last step of a task kept the `spending` row of the user while it waited for the lock of the goal,
+/// whose own step held that lock and waited for the row.
+#[tokio::test(flavor = "multi_thread")]
+async fn task_ends_while_its_goal_commits_steps() {
+    let test = TestStore::start().await;
+    test.post("go").await;
+    let claimed = test.claim().await.unwrap();
+    for _ in 0..10 {
+        let task = create(&test, &claimed).await.unwrap().unwrap();
+        let working = claim(&test, task.id).await.unwrap();
+        let (status, ended) = (RunStatus::Completed, AtomicBool::new(false));
+        let then = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+        let last = Step { call: Some(call()), ..test.step(&working, then) };
+        let end = async {
+            let result = test.runs().commit(&working.fence, &last).await;
+            ended.store(true, Relaxed);
+            result
+        };
+        let go_on = async {
+            while !ended.load(Relaxed) {
+                let then = RunTransition::Continue { read: false, event: None };
+                let step = Step { call: Some(call()), ..test.step(&claimed, then) };
+                test.runs().commit(&claimed.fence, &step).await?;
+            }
+            Ok::<(), houston_store::Error>(())
+        };
+        let (result, steps) = tokio::join!(end, go_on);
+        result.unwrap();
+        steps.unwrap();
+    }
 }
 
 /// Commits a turn of the model: a text, and a call with its result.
