@@ -100,7 +100,7 @@ pub enum StopReason {
 
 /// One complete answer of a model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ModelTurn {
+pub struct ModelAnswer {
     /// Text, thinking and tool calls, in order.
     pub content: Vec<Block>,
     /// Tool calls whose arguments were not a JSON object: id of the call, and what was sent, shortened.

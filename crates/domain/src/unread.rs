@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::frame::MessageBlock;
+use crate::id::RunId;
 use crate::message::Source;
 
 /// An unread message.
@@ -58,4 +59,15 @@ impl ReadLimits {
             })
             .count()
     }
+}
+
+/// Messages of people and of Houston at positions above `after`, up to `to`: they belong to `run`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MovedMessages {
+    /// The position before the first one.
+    pub after: i64,
+    /// The position of the last one.
+    pub to: i64,
+    /// The run they belong to.
+    pub run: RunId,
 }

@@ -5,7 +5,7 @@
 
 use futures_util::StreamExt as _;
 use houston_domain::history::{Block, Entry};
-use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason, Usage};
 use serde_json::Value;
 
 use crate::model::{AnswerSchema, Description, Event, Model, Request, SystemPart};
@@ -79,7 +79,7 @@ async fn ask(model: &dyn Model, request: &Request<'_>) -> Result<Answer, ModelEr
     Err(ModelError::new(ModelErrorCode::InvalidResponse, message))
 }
 
-fn whole(turn: ModelTurn, model: Description) -> Answer {
+fn whole(turn: ModelAnswer, model: Description) -> Answer {
     let texts = turn.content.iter().filter_map(|block| match block {
         Block::Text { text, .. } => Some(text.as_str()),
         _ => None,

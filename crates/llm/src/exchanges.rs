@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::Block;
-use houston_domain::model::{BilledTokens, ModelError, ModelTurn, StopReason};
+use houston_domain::model::{BilledTokens, ModelAnswer, ModelError, StopReason};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ struct Expected {
 }
 
 impl Expected {
-    fn of_answer(turn: &ModelTurn) -> Self {
+    fn of_answer(turn: &ModelAnswer) -> Self {
         let mut found = Self { stop: Some(turn.stop), ..Self::default() };
         for block in &turn.content {
             match block {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use houston_domain::history::{Block, Entry, RawBlock};
-use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn};
+use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode};
 use houston_domain::storable::{storable, storable_value};
 use houston_domain::tool_call::ToolDefinition;
 use serde_json::Value;
@@ -131,7 +131,7 @@ pub enum Event {
     /// The model that answers, if it is not the first of a fallback chain. Precedes the answer.
     Answering(Box<Description>),
     /// The complete answer. Comes once and last, and only when the provider marked the answer as complete.
-    Done(Box<ModelTurn>),
+    Done(Box<ModelAnswer>),
 }
 
 impl Event {
@@ -150,7 +150,7 @@ impl Event {
     }
 }
 
-fn make_storable(turn: &mut ModelTurn) {
+fn make_storable(turn: &mut ModelAnswer) {
     turn.malformed.iter_mut().for_each(|(id, sent)| [id, sent].into_iter().for_each(storable));
     // A block that may not be sent back is of no use in a history, and the history could not be imported with it.
     let is_unusable = |raw: &RawBlock| {

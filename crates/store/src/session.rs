@@ -171,16 +171,7 @@ impl RunStore {
         match check {
             QuietCheck::NotDue => {}
             QuietCheck::Close(reason) => {
-                sqlx::query!(
-                    "-- store::session::close_quiet
-                    select houston.fold_session($1, $2, $3, $4)",
-                    agentable.0,
-                    last,
-                    reason.as_str(),
-                    session.0
-                )
-                .fetch_one(&mut *tx)
-                .await?;
+                fold(&mut tx, agentable, last, reason, session).await?;
             }
             QuietCheck::LookAgain(_) | QuietCheck::Forget => {
                 let look_at = if let QuietCheck::LookAgain(at) = check { Some(at) } else { None };
@@ -308,4 +299,26 @@ impl TenantStore<'_> {
 /// A duration as an argument of `make_interval(secs => …)`.
 pub(crate) fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
+}
+
+/// Closes the open session with the entry at `last`, under the id `session`. The caller holds the agentable's lock, and no
+/// run has written after that entry.
+pub(crate) async fn fold(
+    connection: &mut PgConnection,
+    agentable: AgentableId,
+    last: i64,
+    reason: CompletionReason,
+    session: SessionId,
+) -> Result<()> {
+    sqlx::query!(
+        "-- store::session::fold
+        select houston.fold_session($1, $2, $3, $4)",
+        agentable.0,
+        last,
+        reason.as_str(),
+        session.0
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(())
 }

@@ -23,7 +23,7 @@ use chrono::{DateTime, Utc};
 
 use crate::agentable::Reply;
 use crate::history::{Block, Entry, Role};
-use crate::model::{ModelTurn, StopReason};
+use crate::model::{ModelAnswer, StopReason};
 use crate::run::RunStatus;
 use crate::tool_call::{ToolCall, ToolResponse};
 use limits::Limits;
@@ -195,8 +195,8 @@ impl AgentRun {
     /// # Errors
     /// [`EmptyAnswer`] when the answer has neither text nor tool calls although a user is waiting; the state is
     /// unchanged.
-    pub fn on_model(&mut self, turn: ModelTurn) -> Result<TurnOutcome, EmptyAnswer> {
-        let ModelTurn { mut content, malformed, stop, .. } = turn;
+    pub fn on_model(&mut self, turn: ModelAnswer) -> Result<TurnOutcome, EmptyAnswer> {
+        let ModelAnswer { mut content, malformed, stop, .. } = turn;
         content.retain(|block| !matches!(block, Block::Text { text, .. } if text.trim().is_empty()));
         let calls = self.name_calls(&mut content, malformed);
         let has_text = content.iter().any(|block| matches!(block, Block::Text { .. }));

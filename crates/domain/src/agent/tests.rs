@@ -26,8 +26,8 @@ fn start(policy: RunPolicy) -> AgentRun {
     run
 }
 
-fn turn(content: Vec<Block>) -> ModelTurn {
-    ModelTurn { content, malformed: vec![], stop: StopReason::EndTurn, usage: Usage::default() }
+fn turn(content: Vec<Block>) -> ModelAnswer {
+    ModelAnswer { content, malformed: vec![], stop: StopReason::EndTurn, usage: Usage::default() }
 }
 
 fn call(id: &str, name: &str) -> Block {
@@ -53,7 +53,7 @@ fn conversational_run_stops_after_its_message_until_a_reply() {
 fn declined_answer_ends_the_run() {
     for content in [vec![], vec![Block::text("Half a")]] {
         let mut run = start(policy(true, Reply::SendMessage));
-        let declined = ModelTurn { stop: StopReason::Refusal, ..turn(content.clone()) };
+        let declined = ModelAnswer { stop: StopReason::Refusal, ..turn(content.clone()) };
         let said = run.on_model(declined).unwrap();
         assert_eq!(said.reply.is_some(), !content.is_empty());
         assert_eq!((next(&run), run.was_declined()), (Next::Done(RunStatus::Completed), true));

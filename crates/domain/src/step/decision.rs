@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::frame::MessageBlock;
 use crate::id::RunId;
 use crate::run::RunStatus;
-use crate::unread::{ReadLimits, Unread};
+use crate::unread::{MovedMessages, ReadLimits, Unread};
 
 /// What has happened to the run since the step before: messages that arrived, and a request to cancel.
 ///
@@ -107,17 +107,6 @@ impl Cancellation {
     pub fn rolls_back(&self) -> bool {
         self.by == "rollback"
     }
-}
-
-/// Messages of people and of Houston at positions above `after`, up to `to`: they belong to `run`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MovedMessages {
-    /// The position before the first one.
-    pub after: i64,
-    /// The position of the last one.
-    pub to: i64,
-    /// The run they belong to.
-    pub run: RunId,
 }
 
 /// What happens to the run and its lock.
@@ -331,3 +320,6 @@ impl Changes<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

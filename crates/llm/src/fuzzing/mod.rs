@@ -9,7 +9,7 @@ mod mutation;
 use std::collections::{BTreeMap, VecDeque};
 
 use houston_domain::history::Block;
-use houston_domain::model::{ModelError, ModelTurn};
+use houston_domain::model::{ModelAnswer, ModelError};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use reqwest::header::HeaderMap;
@@ -135,7 +135,7 @@ fn check_size(bytes: &[u8], events: &[Event]) {
     assert!(written <= 8 * bytes.len() + 4096, "{written} bytes out of {}", bytes.len());
 }
 
-fn check_events_match_turn(events: &[Event], turn: &ModelTurn) {
+fn check_events_match_turn(events: &[Event], turn: &ModelAnswer) {
     let (mut text, mut thinking, mut calls) = (String::new(), String::new(), BTreeMap::new());
     for event in events {
         match event {

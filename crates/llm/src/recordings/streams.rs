@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::Block;
-use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason};
+use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn streams() -> Vec<Recording> {
 }
 
 /// The blocks of a turn as the prototype named them; it had several names for reasoning.
-fn kinds(turn: &ModelTurn) -> Vec<&'static str> {
+fn kinds(turn: &ModelAnswer) -> Vec<&'static str> {
     let kind = |block: &Block| match block {
         Block::Text { .. } => "text",
         Block::ToolUse { .. } => "tool_use",
@@ -76,7 +76,7 @@ fn kinds(turn: &ModelTurn) -> Vec<&'static str> {
 
 /// The same for Gemini, where the prototype named parts by content. It stored signed parts separately, even empty
 /// ones.
-fn parts(turn: &ModelTurn, recording: &Recording) -> Vec<&'static str> {
+fn parts(turn: &ModelAnswer, recording: &Recording) -> Vec<&'static str> {
     let mut parts: Vec<&str> = Vec::new();
     for block in &turn.content {
         match block {
@@ -96,7 +96,7 @@ fn parts(turn: &ModelTurn, recording: &Recording) -> Vec<&'static str> {
 }
 
 /// The usage as the prototype counted it, with cached input separately.
-fn summary(turn: &ModelTurn, recording: &Recording) -> Value {
+fn summary(turn: &ModelAnswer, recording: &Recording) -> Value {
     let kinds = if recording.provider() == "gemini" { parts(turn, recording) } else { kinds(turn) };
     let calls = turn.content.iter().filter_map(|block| match block {
         Block::ToolUse { name, input, .. } => Some(json!([name, input])),
@@ -150,7 +150,7 @@ fn assert_as_expected(recording: &Recording, row: &Value, events: &[Event], erro
 }
 
 /// Checks that the events of the stream add up to the final answer.
-fn assert_events_match_turn(name: &str, events: &[Event], turn: &ModelTurn) {
+fn assert_events_match_turn(name: &str, events: &[Event], turn: &ModelAnswer) {
     let (mut text, mut thinking) = (String::new(), String::new());
     let mut calls: Vec<(String, String, String)> = Vec::new();
     for event in events {

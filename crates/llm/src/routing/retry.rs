@@ -160,7 +160,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use futures_util::{FutureExt as _, StreamExt as _, stream};
-    use houston_domain::model::{ModelErrorCode as Code, ModelTurn, StopReason, Usage};
+    use houston_domain::model::{ModelAnswer, ModelErrorCode as Code, StopReason, Usage};
     use tokio::time::Instant;
 
     use super::*;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn answer() -> Vec<Result<Event, ModelError>> {
-        let turn = ModelTurn {
+        let turn = ModelAnswer {
             content: vec![],
             malformed: vec![],
             stop: StopReason::EndTurn,

@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use houston_domain::history::{Block, Entry};
-use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
 use serde_json::Value;
 
 use self::paced_stream::PacedStream;
@@ -145,7 +145,7 @@ fn events(request: &Request<'_>, think: usize, reply: &Reply) -> Vec<Event> {
         }
     }
     let stop = if matches!(reply, Reply::Calls(_)) { StopReason::ToolUse } else { StopReason::EndTurn };
-    let turn = ModelTurn { content, malformed, stop, usage: usage(request, written) };
+    let turn = ModelAnswer { content, malformed, stop, usage: usage(request, written) };
     events.push(Event::Done(Box::new(turn)));
     events
 }

@@ -20,7 +20,7 @@ async fn events_of(entries: &[Entry], tools: &[ToolDefinition]) -> Result<Vec<Ev
     model.stream(&request).await?.collect::<Vec<_>>().await.into_iter().collect()
 }
 
-fn turn_of(events: &[Event]) -> ModelTurn {
+fn turn_of(events: &[Event]) -> ModelAnswer {
     let Some(Event::Done(turn)) = events.last() else { panic!("the answer has no end: {events:?}") };
     (**turn).clone()
 }

@@ -4,7 +4,9 @@ use chrono::{DateTime, Utc};
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
 use houston_domain::message::{Message, MessageStatus, MessageType, Source};
+use houston_domain::unread::MovedMessages;
 use serde_json::Value;
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -305,4 +307,24 @@ impl Shared {
         .await?;
         Ok(rows.into_iter().map(ThreadMessage::from).collect())
     }
+}
+
+/// Assigns messages to the run that they belong to from now on.
+pub(crate) async fn move_messages(
+    connection: &mut PgConnection,
+    agentable: AgentableId,
+    MovedMessages { after, to, run }: &MovedMessages,
+) -> Result<()> {
+    sqlx::query!(
+        "-- store::message::move_messages
+        update houston.messages set run_id = $4
+         where agentable_id = $1 and houston.is_for_agent(source) and seq > $2 and seq <= $3 and run_id <> $4",
+        agentable.0,
+        after,
+        to,
+        run.0
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }

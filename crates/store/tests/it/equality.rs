@@ -360,7 +360,7 @@ fn store(test: &TestStore, max_running: u16, closes_sessions: bool) -> Store {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_write_the_rows_that_single_statements_write() {
+async fn rows_are_those_that_the_functions_wrote() {
     let test = TestStore::start().await;
     let pool = PgPool::connect(test.database.url()).await.unwrap();
     oracle::install(&pool).await;

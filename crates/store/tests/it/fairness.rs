@@ -10,11 +10,11 @@ use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::lease::LeaseConnection;
 use houston_store::message::{NewPost, Posted};
 use houston_store::step::{Commit, CommittedStep};
-use houston_store::{Error, Fairness};
+use houston_store::{Error, Fairness, Store};
 use serde_json::Value;
 
 use crate::step::{ending, finished};
-use crate::test_store::{TestStore, goal};
+use crate::test_store::{TestStore, goal, open};
 
 /// `count` goals of the user of `of`, which is the first.
 pub(crate) async fn goals_of(test: &TestStore, of: AgentableId, count: usize) -> Vec<AgentableId> {
@@ -235,4 +235,36 @@ async fn posting_by_sql_has_the_same_limits() {
     let long = format!("select houston.post_message('{goal}', 'hi', repeat('k', 256))");
     let error = test.try_sql(&long).unwrap_err();
     assert!(error.contains("256 bytes, 1 to 255"), "{error}");
+}
+
+/// Regression: a run that was let go keeps the number of its slot, which does not count. Of two processes that counted the
+/// same free slots, each chose another number, so both claims succeeded.
+#[tokio::test(flavor = "multi_thread")]
+async fn slot_of_a_run_that_was_let_go_is_not_given_twice() {
+    let test = TestStore::start().await;
+    let [first, second] = goals_of(&test, test.goal, 2).await.try_into().unwrap();
+    let fairness = Fairness { max_running: 1, ..Fairness::default() };
+    let process = || open(test.database.url()).with_fairness(fairness);
+    let (one, other) = (process(), process());
+    let claim = async |store: &Store, goal| {
+        let (token, message) = (test.ids.next(), test.ids.next());
+        store.runs().claim_run(goal, test.worker, token, message, CrashPolicy::default()).await.unwrap()
+    };
+    for _ in 0..20 {
+        post_to(&test, first, "hello").await.unwrap();
+        let held = claim(&one, first).await.unwrap();
+        one.runs().abandon(first, held.fence.token, false).await.unwrap();
+        post_to(&test, second, "hello").await.unwrap();
+        let (again, next) = tokio::join!(claim(&one, first), claim(&other, second));
+        let held: Vec<ClaimedRun> = again.into_iter().chain(next).collect();
+        assert!(held.len() <= 1, "{held:#?}");
+        for run in &held {
+            end(&test, run).await;
+        }
+        for goal in [first, second] {
+            if let Some(run) = claim(&one, goal).await {
+                end(&test, &run).await;
+            }
+        }
+    }
 }

@@ -144,7 +144,7 @@ impl TestStore {
     }
 }
 
-fn open(url: &str) -> Store {
+pub(crate) fn open(url: &str) -> Store {
     let config =
         Config { url: url.to_owned(), max_connections: 10, acquire_timeout: Duration::from_secs(30) };
     Store::open(&config).unwrap()

@@ -11,7 +11,7 @@ pub(crate) fn closed() -> Vec<Case> {
     let (idle, due, waiting) =
         (id("goal", IDLE), id("goal", SeedData::LARGE.agentables - 1), id("goal", WAITING));
     let (none, kinds) = (id("session", NONE), "array['goal']");
-    let quiet = "store::session::close_quiet";
+    let quiet = "store::session::fold";
     vec![
         case("store::session::due", "200 of 100,000", &["500"], &["session_states_due"], [250, 60]),
         case("store::session::lock_quiet", "", &[&idle], &["run_locks_pkey"], [5, 10]),

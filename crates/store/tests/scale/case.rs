@@ -120,7 +120,7 @@ fn disturbed_step() -> Vec<Case> {
             messages,
             [20, 40],
         ),
-        case("store::step::alone::move_messages", "", &[&waiting, &seq, "1000000", &run], messages, [10, 60]),
+        case("store::message::move_messages", "", &[&waiting, &seq, "1000000", &run], messages, [10, 60]),
         case(
             "store::step::alone::open_next_run",
             "",

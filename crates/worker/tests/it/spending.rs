@@ -10,7 +10,7 @@ use houston_domain::event::Event;
 use houston_domain::history::Block;
 use houston_domain::id::AgentableId;
 use houston_domain::message::{Message, MessageStatus, Source};
-use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
 use houston_domain::run::RunStatus;
 use houston_engine::Config;
 use houston_llm::{
@@ -128,7 +128,7 @@ impl Model for Filtered {
     fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         let content = self.1.iter().map(|text| Block::text(*text)).collect();
         let turn =
-            ModelTurn { content, malformed: vec![], stop: StopReason::Refusal, usage: Usage::default() };
+            ModelAnswer { content, malformed: vec![], stop: StopReason::Refusal, usage: Usage::default() };
         let done = Ok(ModelEvent::Done(Box::new(turn)));
         Box::pin(async move { Ok(futures_util::stream::iter([done]).boxed()) })
     }

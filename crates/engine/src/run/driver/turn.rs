@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use houston_domain::agent::step::{Next, TurnOutcome};
 use houston_domain::compression::CompressionReason;
 use houston_domain::event::Event;
-use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn as Answer, Usage};
+use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::tool_call::ToolCall;

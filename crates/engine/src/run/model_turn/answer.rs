@@ -5,7 +5,7 @@ use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::agent::partial_json::StringProperty;
 use houston_domain::agentable::Reply;
 use houston_domain::event::Part;
-use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn as Answer};
+use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode};
 use houston_llm::{Description, Event, EventStream, Switch};
 
 use crate::live::LiveRun;

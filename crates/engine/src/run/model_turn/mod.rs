@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use houston_domain::history::Entry;
-use houston_domain::model::{ModelError, ModelTurn as Answer, Usage};
+use houston_domain::model::{ModelAnswer as Answer, ModelError, Usage};
 use houston_llm::{ContextBudget, Description, Request, SystemPart, tokens};
 use houston_tools::Offer;
 

@@ -15,7 +15,7 @@ use houston_domain::clock::ManualClock;
 use houston_domain::event::{Committed, Event as RunEvent, Live};
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, Ids, MessageId};
-use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn as Answer, StopReason, Usage};
+use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolResponse};

@@ -2,7 +2,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use houston_domain::model::{ModelTurn, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, StopReason, Usage};
 
 use super::*;
 use crate::capabilities::Capabilities;
@@ -44,7 +44,7 @@ impl Model for Scripted {
 
     fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let turn = ModelTurn {
+        let turn = ModelAnswer {
             content: vec![],
             malformed: vec![],
             stop: StopReason::EndTurn,

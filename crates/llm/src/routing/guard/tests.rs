@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use houston_domain::clock::ManualClock;
-use houston_domain::model::{ModelErrorCode as Code, ModelTurn, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, ModelErrorCode as Code, StopReason, Usage};
 
 use super::*;
 
@@ -47,7 +47,7 @@ impl Model for Provider {
 
     fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let turn = || ModelTurn {
+        let turn = || ModelAnswer {
             content: vec![],
             malformed: vec![],
             stop: StopReason::EndTurn,

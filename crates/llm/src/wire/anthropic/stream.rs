@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelError, ModelTurn, StopReason};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -181,7 +181,7 @@ impl AnthropicDecoder {
             content.extend(block_of(part, &self.provider, &mut malformed));
         }
         let default = if self.calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
-        let turn = ModelTurn {
+        let turn = ModelAnswer {
             content,
             malformed,
             stop: self.stop.filter(|stop| *stop != StopReason::EndTurn).unwrap_or(default),

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, Entry, RawBlock};
-use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason};
+use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason};
 use serde_json::{Value, json};
 
 use super::super::{AnswerEnd, Decoder as _};
@@ -21,7 +21,7 @@ fn sent(system: &[SystemPart], entries: &[Entry]) -> Value {
     request_body(&Request { system, entries, tools: &[], max_output_tokens: 7, ..Request::default() })
 }
 
-fn decode(data: &[Value]) -> Result<(ModelTurn, Vec<Event>), ModelError> {
+fn decode(data: &[Value]) -> Result<(ModelAnswer, Vec<Event>), ModelError> {
     let (mut decoder, mut events) =
         (AnthropicDecoder::new("anthropic", AnswerEnd::DoneMark), VecDeque::new());
     for event in data {

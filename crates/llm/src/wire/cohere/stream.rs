@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -157,7 +157,7 @@ impl CohereDecoder {
             stop = StopReason::ToolUse;
         }
         self.done = true;
-        out.push_back(Event::Done(Box::new(ModelTurn { content, malformed, stop, usage: self.usage })));
+        out.push_back(Event::Done(Box::new(ModelAnswer { content, malformed, stop, usage: self.usage })));
         Ok(())
     }
 

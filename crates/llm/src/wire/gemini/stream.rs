@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelError, ModelTurn, StopReason};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -231,7 +231,7 @@ impl GeminiDecoder {
         self.close();
         let stop = if stop == StopReason::EndTurn && self.calls > 0 { StopReason::ToolUse } else { stop };
         self.done = true;
-        out.push_back(Event::Done(Box::new(ModelTurn {
+        out.push_back(Event::Done(Box::new(ModelAnswer {
             content: std::mem::take(&mut self.content),
             malformed: std::mem::take(&mut self.malformed),
             stop,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelError, ModelTurn, StopReason};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason};
 use serde_json::{Map, Value};
 
 use super::super::fields::is_error;
@@ -69,7 +69,7 @@ impl OllamaDecoder {
         content.append(&mut self.calls);
         let malformed = std::mem::take(&mut self.malformed);
         self.done = true;
-        out.push_back(Event::Done(Box::new(ModelTurn { content, malformed, stop, usage: line.usage() })));
+        out.push_back(Event::Done(Box::new(ModelAnswer { content, malformed, stop, usage: line.usage() })));
         Ok(())
     }
 }

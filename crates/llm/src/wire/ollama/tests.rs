@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, Entry};
-use houston_domain::model::{ModelError, ModelErrorCode as Code, ModelTurn, StopReason};
+use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode as Code, StopReason};
 use serde_json::{Value, json};
 
 use super::super::{AnswerEnd, Decoder as _};
@@ -9,7 +9,7 @@ use super::request::encode;
 use super::stream::OllamaDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request};
 
-fn decode(lines: &[Value]) -> Result<(ModelTurn, Vec<Event>), ModelError> {
+fn decode(lines: &[Value]) -> Result<(ModelAnswer, Vec<Event>), ModelError> {
     let (mut decoder, mut events) = (OllamaDecoder::new("ollama", AnswerEnd::DoneMark), VecDeque::new());
     for line in lines {
         decoder.event("", &line.to_string(), &mut events)?;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -224,7 +224,7 @@ impl ChatDecoder {
         }
         self.done = true;
         let usage = self.usage.unwrap_or_default();
-        out.push_back(Event::Done(Box::new(ModelTurn { content, malformed, stop, usage })));
+        out.push_back(Event::Done(Box::new(ModelAnswer { content, malformed, stop, usage })));
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, Entry};
-use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason, Usage};
 use serde_json::{Value, json};
 
 use super::super::{AnswerEnd, Decoder as _, Dialect};
@@ -10,7 +10,7 @@ use super::stream::ChatDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
 
 /// Chunks with these deltas, then a chunk with `finish`, then the end mark.
-fn decode(deltas: &[Value], finish: Value) -> Result<(ModelTurn, Vec<Event>), ModelError> {
+fn decode(deltas: &[Value], finish: Value) -> Result<(ModelAnswer, Vec<Event>), ModelError> {
     let (mut decoder, mut events) = (ChatDecoder::new("x", AnswerEnd::DoneMark), VecDeque::new());
     for delta in deltas {
         let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}], "usage": null});

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, Entry, RawBlock};
-use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason, Usage};
 use houston_domain::tool_call::ToolDefinition;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::request::encode;
 use super::stream::ResponsesDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
 
-fn decode(data: &[Value]) -> Result<(ModelTurn, Vec<Event>), ModelError> {
+fn decode(data: &[Value]) -> Result<(ModelAnswer, Vec<Event>), ModelError> {
     let (mut decoder, mut events) = (ResponsesDecoder::new("openai"), VecDeque::new());
     for event in data {
         decoder.event("", &event.to_string(), &mut events)?;

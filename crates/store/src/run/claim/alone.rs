@@ -2,6 +2,7 @@
 
 use houston_domain::claim::{CrashLimit, Decision, Start, decide};
 use houston_domain::id::SessionId;
+use houston_domain::unread::MovedMessages;
 use sqlx::PgConnection;
 
 use super::batch::{ClaimRequest, Claims, lowest_slot};
@@ -11,6 +12,7 @@ use super::write::ClaimRow;
 use super::{ClaimedRun, CrashPolicy};
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
+use crate::message::move_messages;
 
 impl RunStore {
     /// Claims a run by itself.
@@ -74,19 +76,10 @@ impl Claims {
         let row = ClaimRow::of(0, &request, &candidate, start, slot)
             .map_err(|error| Error::Database(sqlx::Error::Encode(error.into())))?;
         let Some(claimed) = self.claim(connection, &[row]).await?.into_iter().next() else { return Ok(None) };
-        if let (true, Some(to)) = (start.moves_messages, start.read_to) {
-            sqlx::query!(
-                "-- store::claim::alone::move_messages
-                update houston.messages m set run_id = k.run_id
-                  from houston.run_locks k
-                 where k.agentable_id = $1 and m.agentable_id = $1 and houston.is_for_agent(m.source) and m.seq <= $2
-                   and m.seq >= $3 and m.run_id <> k.run_id",
-                request.agentable.0,
-                to,
-                candidate.claimable.unread.first().map_or(to, |first| first.seq)
-            )
-            .execute(&mut *connection)
-            .await?;
+        let first = candidate.claimable.unread.first().filter(|_| start.moves_messages);
+        if let (Some(first), Some(to)) = (first, start.read_to) {
+            let moved = MovedMessages { after: first.seq - 1, to, run: candidate.run.run };
+            move_messages(connection, request.agentable, &moved).await?;
         }
         let session = Session {
             last_entry: candidate.last_entry,

@@ -9,6 +9,7 @@ use sqlx::types::Json;
 
 use super::ClaimedRun;
 use crate::error::Result;
+use crate::session::fold;
 
 /// The open session of a run that begins.
 pub(super) struct Session {
@@ -31,17 +32,9 @@ pub(super) async fn turn(
 ) -> Result<()> {
     let agentable = run.fence.agentable.0;
     if let (true, Some(last)) = (turn.closes, session.last_entry) {
-        let reason = session.close_reason.as_deref().unwrap_or(CompletionReason::SessionTimeout.as_str());
-        sqlx::query!(
-            "-- store::claim::turn::close
-            select houston.fold_session($1, $2, $3, $4)",
-            agentable,
-            last,
-            reason,
-            session.id.0
-        )
-        .fetch_one(&mut *connection)
-        .await?;
+        let requested = session.close_reason.as_deref().map(CompletionReason::from_name);
+        let reason = requested.unwrap_or(CompletionReason::SessionTimeout);
+        fold(connection, run.fence.agentable, last, reason, session.id).await?;
     }
     if turn.schedules {
         sqlx::query!(

@@ -8,7 +8,8 @@ use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, RunId, TenantId};
 use houston_domain::mode::Mode;
 use houston_domain::step::Step;
-use houston_domain::step::decision::{Cancellation, Found, MovedMessages, decide};
+use houston_domain::step::decision::{Cancellation, Found, decide};
+
 use houston_domain::unread::Unread;
 use houston_faults::mutation::{self, Mutation};
 use sqlx::PgConnection;
@@ -24,6 +25,7 @@ use crate::cost::count_call;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
+use crate::message::move_messages;
 use crate::tool_result;
 
 /// The lock of a run as it is found.
@@ -117,7 +119,9 @@ pub(crate) async fn commit(
     let written = Steps { max_running: fairness.running() }.write(connection, &mut [rows]).await?;
     // The row is locked, so only a weakened step can miss it.
     let written = written.into_iter().next().flatten().ok_or(Error::Fenced)?;
-    move_messages(connection, fence, &changes.moved).await?;
+    for moved in &changes.moved {
+        move_messages(connection, fence.agentable, moved).await?;
+    }
     if let Some(next_run) = changes.next_run {
         let events = i64::try_from(step.events.len() + 1).unwrap_or(i64::MAX);
         open_next_run(connection, fence, next_run.0, written.last_seq + events + 1, written.at).await?;
@@ -238,24 +242,6 @@ async fn read_unread(
     .await?;
     found.unread = row.unread.map_or_else(Vec::new, |unread| unread.0);
     found.unread_after = row.count;
-    Ok(())
-}
-
-/// Assigns messages to the runs that they belong to from now on.
-async fn move_messages(connection: &mut PgConnection, fence: &Fence, moved: &[MovedMessages]) -> Result<()> {
-    for MovedMessages { after, to, run } in moved {
-        sqlx::query!(
-            "-- store::step::alone::move_messages
-            update houston.messages set run_id = $4
-             where agentable_id = $1 and houston.is_for_agent(source) and seq > $2 and seq <= $3 and run_id <> $4",
-            fence.agentable.0,
-            after,
-            to,
-            run.0
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
     Ok(())
 }
 

@@ -1,0 +1,241 @@
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::id::WriteId;
+use crate::message::Source;
+use crate::model::Usage;
+
+const LIMITS: ReadLimits = ReadLimits { messages: 3, bytes: 1_000 };
+const RUN: RunId = RunId(Uuid::from_u128(1));
+const NEXT_RUN: RunId = RunId(Uuid::from_u128(2));
+
+fn ending(status: RunStatus) -> Ending {
+    Ending {
+        status,
+        next_run: NEXT_RUN,
+        error_code: Some("TIMEOUT".into()),
+        error_message: Some("slow".into()),
+    }
+}
+
+fn finished() -> Event {
+    let (status, message) = (RunStatus::Completed, Some("slow".to_owned()));
+    Event::RunFinished { status, iteration: Some(1), usage: Usage::default(), message, code: None }
+}
+
+fn complete() -> RunTransition {
+    let (event, continue_event) = (finished(), Event::HandedOver { iteration: 1 });
+    RunTransition::Complete { event, continue_event, ending: ending(RunStatus::Completed) }
+}
+
+fn terminate() -> RunTransition {
+    RunTransition::Terminate { event: finished(), ending: ending(RunStatus::Failed) }
+}
+
+fn retry(counts: bool) -> RunTransition {
+    let event = Event::HandedOver { iteration: 1 };
+    RunTransition::Retry { event, at: DateTime::UNIX_EPOCH, counts, ending: ending(RunStatus::Retrying) }
+}
+
+fn step(transition: RunTransition) -> Step {
+    Step {
+        write: WriteId(Uuid::nil()),
+        run: RUN,
+        entries: Vec::new(),
+        events: Vec::new(),
+        messages: Vec::new(),
+        intents: Vec::new(),
+        responses: Vec::new(),
+        large_results: Vec::new(),
+        cells: Vec::new(),
+        iterations: 1,
+        usage: Usage::default(),
+        model: None,
+        call: None,
+        transition,
+    }
+}
+
+/// A run that has read up to position 10, when `seqs` have arrived.
+fn found(seqs: &[i64]) -> Found {
+    let unread = |seq: &i64| Unread {
+        seq: *seq,
+        source: Source::User,
+        metadata_type: None,
+        content: seq.to_string(),
+        is_for_run: true,
+    };
+    Found {
+        is_awake: !seqs.is_empty(),
+        read_seq: 10,
+        unread_count: i32::try_from(seqs.len()).unwrap(),
+        unread: seqs.iter().map(unread).collect(),
+        ..Found::default()
+    }
+}
+
+/// The same after a request to cancel at `seq`; the messages up to it are taken along.
+fn cancelled(seqs: &[i64], seq: i64, reason: Option<&str>) -> Found {
+    let left: Vec<i64> = seqs.iter().copied().filter(|one| *one > seq).collect();
+    Found {
+        is_awake: true,
+        cancel_seq: Some(seq),
+        cancel_reason: reason.map(str::to_owned),
+        unread_count: i32::try_from(seqs.len()).unwrap(),
+        unread_after: Some(i32::try_from(left.len()).unwrap()),
+        ..found(&left)
+    }
+}
+
+fn texts(changes: &Changes<'_>) -> Vec<String> {
+    changes.read.iter().map(|block| block.text.clone()).collect()
+}
+
+#[test]
+fn run_ends_when_nothing_has_arrived() {
+    let step = step(complete());
+    let changes = decide(&step, found(&[]), LIMITS);
+    assert!(changes.ends() && changes.releases() && changes.frees_a_slot() && !changes.wakes);
+    assert_eq!((changes.status(), changes.next_run), (Some(RunStatus::Completed), None));
+    assert_eq!(changes.last.as_deref(), Some(&finished()));
+    assert_eq!(undisturbed(&step), Some(changes));
+}
+
+#[test]
+fn message_continues_a_run_that_would_have_completed() {
+    let step = step(complete());
+    let changes = decide(&step, found(&[11, 12]), LIMITS);
+    assert!(!changes.ends() && !changes.wakes);
+    assert_eq!(texts(&changes), ["11", "12"]);
+    assert_eq!((changes.read_seq, changes.unread), (Some(12), Some(0)));
+    assert_eq!(changes.last.as_deref(), Some(&Event::HandedOver { iteration: 1 }));
+    assert!(changes.moved.is_empty(), "they were posted for this run");
+}
+
+#[test]
+fn messages_beyond_the_limit_keep_the_agentable_awake() {
+    let step = step(RunTransition::Continue { read: true, event: None });
+    let changes = decide(&step, found(&[11, 12, 13, 14]), LIMITS);
+    assert_eq!((texts(&changes).len(), changes.read_seq, changes.unread), (3, Some(13), Some(1)));
+    assert!(changes.wakes);
+}
+
+#[test]
+fn messages_are_not_read_while_tool_calls_are_open() {
+    let step = step(RunTransition::Continue { read: false, event: None });
+    let found = found(&[11]);
+    assert_eq!(found.reads_after(&step), None);
+    let changes = decide(&step, found, LIMITS);
+    assert!(changes.read.is_empty() && changes.read_seq.is_none() && changes.wakes);
+}
+
+#[test]
+fn failed_run_leaves_messages_to_the_next_run() {
+    let step = step(terminate());
+    let changes = decide(&step, found(&[11, 12]), LIMITS);
+    assert_eq!((changes.next_run, changes.read_seq, changes.unread), (Some(NEXT_RUN), None, None));
+    assert_eq!(changes.moved, [MovedMessages { after: 10, to: 12, run: NEXT_RUN }]);
+    assert!(changes.ends() && changes.wakes && changes.read.is_empty());
+    assert_eq!(changes.error(), (Some("TIMEOUT"), Some("slow")));
+}
+
+#[test]
+fn cancelled_run_takes_the_messages_before_the_request_along() {
+    for (reason, by) in [(None, "user"), (Some("interrupt"), "interrupt"), (Some("rollback"), "rollback")] {
+        let step = step(complete());
+        let changes = decide(&step, cancelled(&[11, 12, 13], 12, reason), LIMITS);
+        assert_eq!((changes.status(), changes.error()), (Some(RunStatus::Cancelled), (None, None)));
+        assert_eq!((changes.read_seq, changes.unread, changes.next_run), (Some(12), Some(1), Some(NEXT_RUN)));
+        let moved = [
+            MovedMessages { after: 10, to: 12, run: RUN },
+            MovedMessages { after: 12, to: 13, run: NEXT_RUN },
+        ];
+        assert_eq!(changes.moved, moved);
+        let Some(Event::RunFinished { status, message, code, .. }) = changes.last.as_deref() else {
+            panic!("{changes:?}");
+        };
+        assert_eq!((*status, message, code.as_deref()), (RunStatus::Cancelled, &None, Some(by)));
+        assert_eq!(changes.cancelled.unwrap().rolls_back(), by == "rollback");
+    }
+}
+
+#[test]
+fn run_that_the_health_monitor_ends_is_not_cancelled() {
+    let step = step(terminate());
+    let changes = decide(&step, Found { is_awake: true, ..cancelled(&[], 10, Some("stuck")) }, LIMITS);
+    assert_eq!((changes.status(), changes.cancelled), (Some(RunStatus::Failed), None));
+}
+
+#[test]
+fn request_to_cancel_does_not_wait_for_the_next_attempt() {
+    let step = step(retry(true));
+    assert_eq!(decide(&step, found(&[]), LIMITS).until(), Some(DateTime::UNIX_EPOCH));
+    let changes = decide(&step, cancelled(&[], 10, None), LIMITS);
+    assert_eq!(changes.until(), None);
+    assert!(changes.wakes && !changes.ends());
+}
+
+#[test]
+fn hand_over_counts_neither_as_failure_nor_as_a_freed_slot() {
+    let hand_over = step(RunTransition::Release { event: Event::HandedOver { iteration: 1 } });
+    for step in [hand_over, step(retry(false))] {
+        let changes = decide(&step, found(&[]), LIMITS);
+        assert_eq!((changes.failures(), changes.frees_a_slot()), (Some(0), false));
+        assert!(changes.is_progress && !changes.forgives_deaths && changes.wakes);
+    }
+    let (failed, ended) = (step(retry(true)), step(complete()));
+    assert_eq!(decide(&failed, found(&[]), LIMITS).failures(), Some(1));
+    assert_eq!(decide(&ended, found(&[]), LIMITS).failures(), None, "they are forgotten");
+}
+
+#[test]
+fn step_that_only_polls_is_no_progress() {
+    let polls = step(RunTransition::Continue { read: true, event: None });
+    assert!(!decide(&polls, found(&[]), LIMITS).is_progress);
+    let iterates =
+        step(RunTransition::Continue { read: true, event: Some(Event::HandedOver { iteration: 1 }) });
+    assert!(decide(&iterates, found(&[]), LIMITS).is_progress);
+}
+
+#[test]
+fn end_of_a_cancelled_run_is_decided_under_the_lock() {
+    let transition = RunTransition::Terminate { event: finished(), ending: ending(RunStatus::Cancelled) };
+    assert_eq!(undisturbed(&step(transition)), None);
+}
+
+fn transition() -> impl Strategy<Value = RunTransition> {
+    prop_oneof![
+        any::<bool>().prop_map(|read| RunTransition::Continue { read, event: None }),
+        Just(complete()),
+        Just(terminate()),
+        any::<bool>().prop_map(retry),
+        Just(RunTransition::Release { event: Event::HandedOver { iteration: 1 } }),
+    ]
+}
+
+proptest! {
+    /// Each message is read by this run, taken along by its cancel, or left to a later read, and as long as one is left
+    /// the agentable is awake.
+    #[test]
+    fn no_message_is_lost(transition in transition(), count in 0..8_i64, cancel in proptest::option::of(10..20_i64)) {
+        let seqs: Vec<i64> = (11..11 + count).collect();
+        let step = step(transition);
+        let ends = step.transition.final_ending().is_some();
+        let found = match cancel {
+            Some(seq) if ends => cancelled(&seqs, seq, None),
+            Some(seq) => Found { is_awake: true, cancel_seq: Some(seq), ..found(&seqs) },
+            None => found(&seqs),
+        };
+        let (was_read, was_unread) = (found.read_seq, found.unread_count);
+        let changes = decide(&step, found, LIMITS);
+        let read_to = changes.read_seq.unwrap_or(was_read);
+        prop_assert!(read_to >= was_read, "no message is read twice");
+        let left = seqs.iter().filter(|seq| **seq > read_to).count();
+        prop_assert_eq!(changes.unread.unwrap_or(was_unread), i32::try_from(left).unwrap());
+        prop_assert!(left == 0 || changes.wakes, "{changes:?}");
+        let read = changes.read.iter().map(|block| block.text.parse::<i64>().unwrap());
+        prop_assert!(read.eq(seqs.iter().copied().take(changes.read.len())), "in order, from the first");
+        prop_assert_eq!(changes.next_run.is_some(), changes.ends() && left > 0);
+    }
+}
