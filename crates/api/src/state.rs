@@ -142,8 +142,12 @@ impl App {
         self.streams.end(agentable);
     }
 
-    /// Sends a hint for `agentable` to the workers. Never waits, never fails.
+    /// Lets a worker of this process claim the run of `agentable`, or sends a hint to all workers. Never waits, never
+    /// fails.
     pub(crate) fn send_hint(&self, agentable: AgentableId, urgency: Urgency) {
+        if urgency == Urgency::Interactive && self.state.store.claim_directly(agentable) {
+            return;
+        }
         self.state.hints.send(urgency.into(), Hint::run(agentable));
     }
 

@@ -101,6 +101,30 @@ impl Turn {
     }
 }
 
+/// What is stored about an agentable that a message is posted to, while a worker of the same process has a free slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PostTarget {
+    /// Whether a run is open.
+    pub run_open: bool,
+    /// Whether a worker holds the lock.
+    pub is_held: bool,
+    /// Whether the agentable has a reason to run already.
+    pub is_awake: bool,
+    /// Whether any agentable of the user waits for a worker.
+    pub user_waits: bool,
+    /// Whether a team answers: its router's choice is stored with the run.
+    pub has_team: bool,
+}
+
+impl PostTarget {
+    /// Whether the message may be posted and its run claimed in one commit. Otherwise the message is posted alone, so that
+    /// it joins the open run, or waits for its turn among what the user has waiting.
+    #[must_use]
+    pub fn starts_at_once(&self) -> bool {
+        !self.run_open && !self.is_held && !self.is_awake && !self.user_waits && !self.has_team
+    }
+}
+
 /// When a run is given up because its workers die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrashLimit {
@@ -247,6 +271,30 @@ mod tests {
             assert_eq!(decide(&of, 1, LIMITS, CRASHES), Decision::Refused, "{of:?}");
         }
         assert_eq!(decide(&posted(&[1]), 0, LIMITS, CRASHES), Decision::Refused, "the user has enough runs");
+    }
+
+    #[test]
+    fn message_starts_its_run_at_once_only_when_nothing_waits() {
+        let idle = PostTarget {
+            run_open: false,
+            is_held: false,
+            is_awake: false,
+            user_waits: false,
+            has_team: false,
+        };
+        assert!(idle.starts_at_once());
+        let busy: [fn(&mut PostTarget); 5] = [
+            |of| of.run_open = true,
+            |of| of.is_held = true,
+            |of| of.is_awake = true,
+            |of| of.user_waits = true,
+            |of| of.has_team = true,
+        ];
+        for change in busy {
+            let mut of = idle;
+            change(&mut of);
+            assert!(!of.starts_at_once(), "{of:?}");
+        }
     }
 
     #[test]

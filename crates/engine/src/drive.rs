@@ -7,9 +7,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, RunToken};
-use houston_store::claim::{ClaimedRun, CrashPolicy};
+use houston_store::claim::{ClaimRequest, ClaimedRun, CrashPolicy};
+use houston_store::run_context::ContextLimits;
 use tracing::Instrument;
 
+use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::Interrupted;
 use crate::holder::Holder;
@@ -37,13 +39,101 @@ impl Engine {
         if holder.lost.is_cancelled() || holder.drain.is_cancelled() {
             return Ok(DriveOutcome::NotClaimed);
         }
-        let token: RunToken = self.services.ids.next();
         // Boxed, and so are the calls below: a run that waits should not hold the memory for its claim or its release.
-        let driven = match Box::pin(self.claim(agentable, holder, token)).await? {
+        let driven = match Box::pin(self.claim(agentable, holder)).await? {
             Some(claimed) => self.drive_claimed(claimed, holder),
             None => return Ok(DriveOutcome::NotClaimed),
         };
-        match driven.await {
+        driven.await
+    }
+
+    /// What [`drive`](Self::drive) asks of the store.
+    #[must_use]
+    pub fn claim_request(&self, agentable: AgentableId, holder: &Holder) -> ClaimRequest {
+        let Config { doubt_ms, max_crashes, context, .. } = &self.services.config;
+        ClaimRequest {
+            agentable,
+            worker: holder.worker,
+            token: self.services.ids.next(),
+            next_message: self.services.ids.beside(agentable),
+            crashes: CrashPolicy { max: *max_crashes, grace: Duration::from_millis(*doubt_ms) },
+            context: Some(ContextLimits { notes: context.notes, prompt: context.prompt }),
+        }
+    }
+
+    /// Claims the run, with further attempts while Postgres is unreachable: a hint is delivered only once.
+    async fn claim(
+        &self,
+        agentable: AgentableId,
+        holder: &Holder,
+    ) -> houston_store::Result<Option<ClaimedRun>> {
+        let mut tries = 0;
+        loop {
+            let request = self.claim_request(agentable, holder);
+            let error = match self.store.claim(request).await {
+                Ok(claimed) => return Ok(claimed),
+                Err(error) => error,
+            };
+            // The claim may have succeeded without its response. This waits until Postgres is back.
+            self.abandon(agentable, request.token, holder, false).await;
+            tries += 1;
+            let is_over = holder.lost.is_cancelled() || holder.drain.is_cancelled();
+            if is_over || tries == MAX_CLAIM_TRIES || !error.is_transient() {
+                return Err(error);
+            }
+            tracing::debug!(%error, "could not claim a run; trying again");
+            // Random pause: many claims have waited for Postgres and continue at the same moment.
+            tokio::time::sleep(MAX_CLAIM_PAUSE.mul_f64(self.services.random_fraction())).await;
+        }
+    }
+
+    /// Releases the lock of a run, if it was claimed with `token`: while this worker is alive, no other worker could take
+    /// it. `broke_down`: driving the run failed, which counts like the death of a worker. Waits until Postgres answers, or
+    /// the lease is lost.
+    pub async fn abandon(&self, agentable: AgentableId, token: RunToken, holder: &Holder, broke_down: bool) {
+        let mut pause = Duration::from_millis(50);
+        while let Err(error) = self.store.abandon(agentable, token, broke_down).await {
+            if error.is_transient() {
+                tracing::debug!(%error, "could not release a run; trying again");
+            } else {
+                tracing::warn!(%error, "could not release a run; trying again");
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(2)),
+                () = holder.lost.cancelled() => return,
+            }
+        }
+    }
+
+    /// Drives a claimed run to its end, its next attempt, or a hand-over.
+    ///
+    /// # Errors
+    /// Those of [`drive`](Self::drive).
+    pub fn drive_claimed<'d>(
+        &'d self,
+        mut claimed: ClaimedRun,
+        holder: &'d Holder,
+    ) -> impl Future<Output = Result<DriveOutcome, houston_store::Error>> + Send + 'd {
+        let (agentable, token) = (claimed.fence.agentable, claimed.fence.token);
+        let mut events = std::mem::take(&mut claimed.posted);
+        events.push(claimed.event.clone());
+        self.services.bus.publish(agentable, Live::Committed(events));
+        let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
+        // A future of its own, whose panics are caught.
+        let driven =
+            AssertUnwindSafe(drive_claimed(&self.store, &self.services, holder, claimed)).catch_unwind();
+        let driven = Box::pin(driven).instrument(span);
+        async move { self.end_drive((agentable, token), holder, driven.await).await }
+    }
+
+    /// Releases the lock of a run whose drive ended without doing so.
+    async fn end_drive(
+        &self,
+        (agentable, token): (AgentableId, RunToken),
+        holder: &Holder,
+        driven: Result<Result<Driven, Interrupted>, Panic>,
+    ) -> Result<DriveOutcome, houston_store::Error> {
+        match driven {
             Ok(Ok(Driven { outcome, wants_title })) => {
                 if wants_title {
                     self.titles().request(agentable);
@@ -69,64 +159,5 @@ impl Engine {
                 Ok(DriveOutcome::Lost)
             }
         }
-    }
-
-    /// Claims the run, with further attempts while Postgres is unreachable: a hint is delivered only once.
-    async fn claim(
-        &self,
-        agentable: AgentableId,
-        holder: &Holder,
-        token: RunToken,
-    ) -> houston_store::Result<Option<ClaimedRun>> {
-        let grace = Duration::from_millis(self.services.config.doubt_ms);
-        let crashes = CrashPolicy { max: self.services.config.max_crashes, grace };
-        let mut tries = 0;
-        loop {
-            let message = self.services.ids.beside(agentable);
-            let error = match self.store.claim_run(agentable, holder.worker, token, message, crashes).await {
-                Ok(claimed) => return Ok(claimed),
-                Err(error) => error,
-            };
-            // The claim may have succeeded without its response. This waits until Postgres is back.
-            self.abandon(agentable, token, holder, false).await;
-            tries += 1;
-            let is_over = holder.lost.is_cancelled() || holder.drain.is_cancelled();
-            if is_over || tries == MAX_CLAIM_TRIES || !error.is_transient() {
-                return Err(error);
-            }
-            tracing::debug!(%error, "could not claim a run; trying again");
-            // Random pause: many claims have waited for Postgres and continue at the same moment.
-            tokio::time::sleep(MAX_CLAIM_PAUSE.mul_f64(self.services.random_fraction())).await;
-        }
-    }
-
-    /// Releases the lock of a run: while this worker is alive, no other worker could take it. `broke_down`: driving the run
-    /// failed, which counts like the death of a worker.
-    async fn abandon(&self, agentable: AgentableId, token: RunToken, holder: &Holder, broke_down: bool) {
-        let mut pause = Duration::from_millis(50);
-        while let Err(error) = self.store.abandon(agentable, token, broke_down).await {
-            if error.is_transient() {
-                tracing::debug!(%error, "could not release a run; trying again");
-            } else {
-                tracing::warn!(%error, "could not release a run; trying again");
-            }
-            tokio::select! {
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(2)),
-                () = holder.lost.cancelled() => return,
-            }
-        }
-    }
-
-    /// Drives the run in a future of its own, whose panics are caught.
-    fn drive_claimed<'d>(
-        &'d self,
-        claimed: ClaimedRun,
-        holder: &'d Holder,
-    ) -> impl Future<Output = Result<Result<Driven, Interrupted>, Panic>> + 'd {
-        let agentable = claimed.fence.agentable;
-        self.services.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
-        let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
-        let driven = drive_claimed(&self.store, &self.services, holder, claimed);
-        Box::pin(AssertUnwindSafe(driven).catch_unwind()).instrument(span)
     }
 }

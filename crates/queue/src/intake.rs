@@ -153,6 +153,12 @@ impl Intake {
         Some(permits.into())
     }
 
+    /// Takes a slot for work of `lane` without a hint, if hints are accepted and a slot is free.
+    #[must_use]
+    pub fn try_slot(&self, lane: Lane) -> Option<Slot> {
+        if self.is_open() { self.slot_now(lane) } else { None }
+    }
+
     /// Takes a slot for a hint of `lane` if one is free.
     pub(crate) fn slot_now(&self, lane: Lane) -> Option<Slot> {
         let slots = self.slots[..=lane.index()].iter();

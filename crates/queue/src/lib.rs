@@ -54,5 +54,5 @@ pub use intake::{Intake, IntakeCounts};
 pub use lanes::{Lane, depths};
 pub use local::{LocalHints, TrySendError};
 pub use sender::{HintSender, SenderCounts};
-pub use slot::{SlotLayer, SlotService, Slots};
+pub use slot::{Slot, SlotLayer, SlotService, Slots};
 pub use supervisor::run_worker;

@@ -34,7 +34,7 @@ impl From<HintSettings> for Slots {
 /// A run slot that is in use, with a permit for every reserve the hint's lane counts against. Released when the last
 /// clone is dropped.
 #[derive(Debug, Clone)]
-pub(crate) struct Slot {
+pub struct Slot {
     _permits: Arc<Vec<OwnedSemaphorePermit>>,
 }
 

@@ -46,6 +46,9 @@ pub(crate) trait Batch: Clone + Send + Sync + 'static {
         connection: &mut PgConnection,
         items: &mut [Self::Item],
     ) -> impl Future<Output = Result<Vec<Option<Self::Done>>>> + Send;
+
+    /// Called with the items of a batch that may or may not have been written, before their callers learn of it.
+    fn failed(_: Vec<Self::Item>) {}
 }
 
 type Queued<B> = (<B as Batch>::Item, oneshot::Sender<<B as Batch>::Done>);
@@ -138,10 +141,12 @@ impl<B: Batch> Writer<B> {
                 Ok(Err(error)) => {
                     tracing::warn!(%error, items = items.len(), "batch failed, its items are written one by one");
                     self.connection = None;
+                    B::failed(items);
                 }
                 Err(_) => {
                     tracing::warn!(items = items.len(), "batch timed out, its items are written one by one");
                     self.connection = None;
+                    B::failed(items);
                 }
             }
         }

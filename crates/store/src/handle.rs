@@ -2,7 +2,7 @@
 //! [front page](crate) says which is for whom.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use houston_domain::id::TenantId;
 use houston_domain::knowledge::KnowledgeLimits;
@@ -10,13 +10,14 @@ use houston_domain::team::TeamLimits;
 use sqlx::PgPool;
 
 use crate::api_key::Principal;
+use crate::direct_start::DirectWorker;
 use crate::fairness::Fairness;
 use crate::pool::{Batchers, Store};
 use crate::session::Archiving;
 
 /// What all handles share. Its fields are visible in this crate only.
 #[doc(hidden)]
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Shared {
     pub(crate) pool: PgPool,
     pub(crate) fairness: Fairness,
@@ -26,9 +27,22 @@ pub struct Shared {
     pub(crate) batchers: Arc<Batchers>,
     /// Whether each write is a statement of its own.
     pub(crate) is_unbatched: bool,
+    /// The worker of this process that starts runs when their messages are posted.
+    pub(crate) direct_worker: Arc<RwLock<Option<Weak<dyn DirectWorker>>>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("fairness", &self.fairness).finish_non_exhaustive()
+    }
 }
 
 impl Shared {
+    pub(crate) fn direct_worker(&self) -> Option<Arc<dyn DirectWorker>> {
+        let worker = self.direct_worker.read().unwrap_or_else(PoisonError::into_inner);
+        worker.as_ref()?.upgrade()
+    }
+
     /// The handle for requests of a tenant.
     pub(crate) fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
         TenantStore { shared: self, tenant }
@@ -46,6 +60,12 @@ impl RunStore {
     #[must_use]
     pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
         self.shared.tenant(tenant)
+    }
+
+    /// Lets `worker` start runs when their messages are posted, for as long as it exists. It replaces the one before it.
+    pub fn start_directly(&self, worker: Weak<dyn DirectWorker>) {
+        let mut present = self.direct_worker.write().unwrap_or_else(PoisonError::into_inner);
+        *present = Some(worker);
     }
 
     /// Which sessions are closed, and when.

@@ -32,9 +32,10 @@
 //! Beside the wings: the handles, the pool with its settings, the schema, batches, errors.
 //!
 //! # How a run uses it
-//! 1. [`TenantStore::post_message`] stores a message and opens a run.
-//! 2. [`RunStore::claim_run`] takes the lock and returns a [`claim::Fence`]; [`RunStore::run_context`] reads what the run
-//!    starts from.
+//! 1. [`TenantStore::post_message`] stores a message and opens a run. In a process with a worker it may claim the run too
+//!    ([`direct_start`]).
+//! 2. [`RunStore::claim`] takes the lock and returns a [`claim::Fence`], and what the run starts from if that can be read
+//!    before the claim; otherwise [`RunStore::run_context`] reads it.
 //! 3. [`RunStore::commit`] writes each [`Step`](houston_domain::step::Step) behind the fence. A tool that writes Houston's own tables does so in
 //!    a [`record::FencedTx`] from [`RunStore::begin_fenced`], which is committed together with the step.
 //! 4. The last step ([`RunTransition::Complete`](houston_domain::step::RunTransition::Complete), …) ends the run and releases the lock.
@@ -112,8 +113,8 @@ pub use session::Archiving;
 pub(crate) use knowledge::profile;
 pub use knowledge::{custom_instruction, excerpt, feed_item, knowledge_item, learning, memory, note};
 pub use run::{
-    cancel, claim, compression, cost, event, history, lease, listen, message, record, run_context, step,
-    sweep, task, task_result,
+    cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, record,
+    run_context, step, sweep, task, task_result,
 };
 pub(crate) use run::{system_message, task_report, tool_result};
 pub use schedule::{check_in, feed};

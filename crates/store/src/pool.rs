@@ -178,6 +178,7 @@ impl Store {
             knowledge_limits: KnowledgeLimits::default(),
             team_limits: TeamLimits::default(),
             is_unbatched: false,
+            direct_worker: Arc::default(),
         });
         Self { runs: RunStore { shared } }
     }

@@ -6,6 +6,8 @@
 //!   the boot-time clock, runs are dropped. After losing its lease the process continues under a new worker id.
 //! - Only deaths of workers count towards giving up a message. A worker that releases a run, or finds out that it was taken
 //!   for dead, removes itself from the count. Runs with which two workers died are driven one at a time.
+//! - A run that is started when its message is posted in the same process ([`houston_store::direct_start`]) takes a slot like
+//!   one that a hint starts, and is drained like it.
 //! - A hint says "look at this agentable", never "do exactly this": a duplicate, a late or a lost one changes
 //!   nothing but the time.
 //! - A cancel request arrives over the bus, over `NOTIFY`, or at the latest when the reaper reads Postgres.
@@ -17,7 +19,7 @@
 //! - The health monitor is idempotent: it may run concurrently and may be interrupted anywhere.
 //!
 //! # Deliberately absent
-//! HTTP (API and worker share only tables and hints), the agent loop (`engine`), retries (rows in Postgres).
+//! HTTP (API and worker share only tables, hints and direct starts, both through `store`), the agent loop (`engine`), retries (rows in Postgres).
 //!
 //! # Add a periodic job
 //! Add a file with `run(…, stop)`, which takes no input, derives its work from the state in Postgres and is idempotent on any
@@ -30,6 +32,7 @@
 mod archive;
 pub mod config;
 mod cron;
+mod direct;
 mod erase;
 pub mod health;
 mod lease;

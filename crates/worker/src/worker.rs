@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
+use crate::direct::DirectStarts;
 use crate::health::{Kinds, Monitor, MonitorConfig};
 use crate::lease::{Current, LeaseKeeper, LeaseThread};
 use crate::{archive, cron, erase, listen, reaper, schedule, sweep, titles};
@@ -204,11 +205,25 @@ impl Worker {
         let (engine, holder) = (Arc::clone(&self.engine), current.clone());
         let retry_hints =
             RetryHints { local: backend.local_hints(), tracker: tracker.clone(), stop: stop.clone() };
+        let direct = Arc::new_cyclic(|this| DirectStarts {
+            engine: Arc::clone(&self.engine),
+            current: current.clone(),
+            intake: backend.intake(),
+            retry_hints: retry_hints.clone(),
+            runs: TaskTracker::new(),
+            this: this.clone(),
+        });
+        self.store.start_directly(direct.this.clone());
         let handler = move |hint: Hint| {
             let (engine, holder, retry_hints) = (Arc::clone(&engine), holder.clone(), retry_hints.clone());
             async move { handle_hint(&engine, &holder, &retry_hints, hint).await }.boxed()
         };
-        let consuming = run_worker(&self.name, backend, handler, stop.clone());
+        let consuming = async {
+            run_worker(&self.name, backend, handler, stop.clone()).await?;
+            direct.runs.close();
+            direct.runs.wait().await;
+            Ok::<(), houston_queue::Error>(())
+        };
         let drained = async {
             stop.cancelled().await;
             tokio::time::sleep(Duration::from_secs(self.worker.drain_s)).await;
@@ -243,13 +258,18 @@ fn local_or_shared(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hin
 
 /// Sends a hint when a retry is due. The sweep would find the run as well, but later, and the user sees a countdown.
 #[derive(Clone)]
-struct RetryHints {
+pub(crate) struct RetryHints {
     local: LocalHints,
     tracker: TaskTracker,
     stop: CancellationToken,
 }
 
 impl RetryHints {
+    /// Sends a hint at once. The sweep finds the run if the worker accepts none.
+    pub(crate) fn send(&self, lane: Lane, hint: Hint) {
+        let _ = self.local.try_send(lane, hint);
+    }
+
     fn send_after(&self, wait: Duration, lane: Lane, hint: Hint) {
         // Slightly late rather than early: the database's clock decides what is due.
         let wait = wait + Duration::from_millis(5);
@@ -273,6 +293,15 @@ async fn handle_hint(engine: &Engine, current: &Current, retry_hints: &RetryHint
         return;
     }
     let outcome = engine.drive(hint.agentable(), &holder).await;
+    finish(outcome, hint, retry_hints).await;
+}
+
+/// Handles the outcome of a run.
+pub(crate) async fn finish(
+    outcome: Result<DriveOutcome, houston_store::Error>,
+    hint: Hint,
+    retry_hints: &RetryHints,
+) {
     if houston_faults::fault!("C15").is_err() {
         return;
     }

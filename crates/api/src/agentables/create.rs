@@ -28,7 +28,7 @@ use crate::auth::Caller;
 use crate::body::{self, check_line};
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::messages::post::{accepted, check_content, check_metadata, events};
+use crate::messages::post::{accepted, check_content, check_metadata};
 use crate::state::App;
 use crate::users::create::{new_user, own_agentables};
 use crate::users::external_id_taken;
@@ -95,7 +95,7 @@ pub(crate) async fn create(
     let (path, done) = made.map_err(external_id_taken)?;
     let (stored, replayed) = unless_key_reused(done)?;
     if let (false, Some(message)) = (replayed, message) {
-        app.publish_events(path.id, events(&message.posted(), &message.content, &message.metadata));
+        app.publish_events(path.id, message.posted().events(&message.content, &message.metadata));
         app.send_hint(path.id, path.urgency);
     }
     created(stored, replayed, &format!("/v1/{}s", kind.name))
@@ -199,6 +199,7 @@ impl Message {
             opened: true,
             created_at: self.created_at,
             needs_hint: true,
+            is_started: false,
         }
     }
 }

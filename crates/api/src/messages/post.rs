@@ -19,7 +19,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
-use houston_domain::event::{Committed, Event, MessageBody};
+use houston_domain::agentable::Urgency;
 use houston_domain::message::{MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageStatus, MessageType, Source};
 use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageResponse};
 use houston_protocol::schema;
@@ -74,6 +74,7 @@ pub(crate) async fn post(
         content: &content,
         metadata: &metadata,
         double_texting,
+        starts: path.urgency == Urgency::Interactive,
         kind,
     };
     let key = key.as_ref().map(Key::as_stored);
@@ -83,8 +84,8 @@ pub(crate) async fn post(
         app.agentables.remember(caller, &path);
     }
     houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
-    if !replayed {
-        app.publish_events(path.id, events(&posted, &content, &metadata));
+    if !replayed && !posted.is_started {
+        app.publish_events(path.id, posted.events(&content, &metadata));
         if double_texting.cancels() && !posted.opened {
             app.publish_cancel(path.id, posted.run);
         }
@@ -151,24 +152,6 @@ fn check_storable(pointer: &str, object: &Map<String, Value>) -> Result<(), ApiE
         check_text(pointer, name)?;
         walk(pointer, value)
     })
-}
-
-/// The events that were committed together with the message.
-pub(crate) fn events(posted: &Posted, content: &str, metadata: &Value) -> Vec<Committed> {
-    let committed =
-        |seq, event, body| Committed { seq, run_id: posted.run, at: posted.created_at, event, body };
-    let body = MessageBody {
-        source: Source::User,
-        message_type: MessageType::Text,
-        content: content.to_owned(),
-        metadata: if metadata == &Value::Object(Map::new()) { Value::Null } else { metadata.clone() },
-    };
-    let message = committed(posted.seq, Event::MessagePosted { message_id: posted.id }, Some(body));
-    if posted.opened {
-        vec![committed(posted.seq - 1, Event::RunQueued {}, None), message]
-    } else {
-        vec![message]
-    }
 }
 
 /// The body of the response; a replay gets the same, whatever the message's status is now.

@@ -198,6 +198,7 @@ async fn task_is_paused_while_its_run_waits_for_a_retry() {
         content: "go",
         metadata: &nothing,
         double_texting: DoubleTexting::Enqueue,
+        starts: false,
     };
     api.store.tenant(tenant).post_message(id, &post(), None).await.unwrap();
     api.post_message("hello").await;

@@ -8,9 +8,10 @@ use houston_domain::event::Committed;
 use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, UserId, WorkerId};
 use houston_domain::model::Usage;
 
-use crate::claim::batch::{ClaimRequest, Outcome};
+use crate::claim::batch::Outcome;
 use crate::error::Result;
 use crate::handle::RunStore;
+use crate::run_context::{ContextLimits, RunContext};
 
 mod alone;
 pub(crate) mod batch;
@@ -42,6 +43,29 @@ impl Default for CrashPolicy {
     fn default() -> Self {
         Self { max: 3, grace: Duration::from_secs(5) }
     }
+}
+
+impl CrashPolicy {
+    pub(crate) fn limit(self) -> CrashLimit {
+        CrashLimit { deaths: usize::try_from(self.max).unwrap_or(0) }
+    }
+}
+
+/// A request of a worker for a run.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimRequest {
+    /// The agentable whose open run is claimed.
+    pub agentable: AgentableId,
+    /// The worker that will hold its lock.
+    pub worker: WorkerId,
+    /// A new random token.
+    pub token: RunToken,
+    /// The id that a message of the first iteration will have.
+    pub next_message: MessageId,
+    /// When the run is given up.
+    pub crashes: CrashPolicy,
+    /// What of the run's context is read with the claim; `None`: nothing.
+    pub context: Option<ContextLimits>,
 }
 
 /// A claimed run.
@@ -83,10 +107,14 @@ pub struct ClaimedRun {
     pub next_message: MessageId,
     /// The `AttemptStarted` event, committed with the claim.
     pub event: Committed,
+    /// The events before it of the same commit: those of a message that was posted by it.
+    pub posted: Vec<Committed>,
+    /// What the run starts from, if it was asked for and could be read together with the claim.
+    pub context: Option<Box<RunContext>>,
 }
 
 impl RunStore {
-    /// Claims the open run of `agentable` for `worker`. In the same statement the unread messages become the first
+    /// Claims the open run of an agentable. In the same statement the unread messages become the first
     /// history entry of a new run, and the event of the attempt is committed. A first attempt also closes the
     /// previous session if it has been quiet for longer than [`Archiving`](crate::Archiving) allows; that session
     /// gets the id `next_message`, and its event follows the returned one.
@@ -94,12 +122,27 @@ impl RunStore {
     /// Returns `None` when
     /// - another worker holds the lock, no run is open, or the next attempt is not due yet;
     /// - the user already has [`Fairness::max_running`](crate::Fairness::max_running) held runs;
-    /// - one more death would reach `crashes.max` while `worker` drives another run of which that is true: such
+    /// - one more death would reach `crashes.max` while the worker drives another run of which that is true: such
     ///   runs are driven one at a time, so that it becomes clear which one kills its worker;
     /// - the run is to be given up, but `crashes.grace` has not passed yet.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn claim(&self, request: ClaimRequest) -> Result<Option<ClaimedRun>> {
+        match self.claim_in_batch(request).await {
+            Some(Outcome::Claimed(run)) => return Ok(Some(*run)),
+            Some(Outcome::Refused | Outcome::Started(_)) => return Ok(None),
+            Some(Outcome::Alone) => {}
+            // The batch may have been committed.
+            None => self.abandon(request.agentable, request.token, false).await?,
+        }
+        Box::pin(self.claim_alone(request)).await
+    }
+
+    /// Claims the open run of `agentable` like [`claim`](Self::claim), without its context.
+    ///
+    /// # Errors
+    /// Those of [`claim`](Self::claim).
     pub async fn claim_run(
         &self,
         agentable: AgentableId,
@@ -108,15 +151,6 @@ impl RunStore {
         next_message: MessageId,
         crashes: CrashPolicy,
     ) -> Result<Option<ClaimedRun>> {
-        let limit = CrashLimit { deaths: usize::try_from(crashes.max).unwrap_or(0) };
-        let request = ClaimRequest { agentable, worker, token, next_message, crashes: limit };
-        match self.claim_in_batch(request).await {
-            Some(Outcome::Claimed(run)) => return Ok(Some(*run)),
-            Some(Outcome::Refused) => return Ok(None),
-            Some(Outcome::Alone) => {}
-            // The batch may have been committed.
-            None => self.abandon(agentable, token, false).await?,
-        }
-        Box::pin(self.claim_alone(request, crashes)).await
+        self.claim(ClaimRequest { agentable, worker, token, next_message, crashes, context: None }).await
     }
 }

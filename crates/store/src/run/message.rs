@@ -2,10 +2,11 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::DoubleTexting;
+use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
 use houston_domain::message::{Message, MessageStatus, MessageType, Source};
 use houston_domain::unread::MovedMessages;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -29,6 +30,8 @@ pub struct NewPost<'a> {
     pub metadata: &'a Value,
     /// What it does to a run that is open.
     pub double_texting: DoubleTexting,
+    /// Whether a worker of this process may start its run in the same commit ([`direct_start`](crate::direct_start)).
+    pub starts: bool,
     /// The kind that the agentable must have; `None`: any.
     pub kind: Option<&'a str>,
 }
@@ -51,6 +54,29 @@ pub struct Posted {
     /// Whether to send a hint. Not needed while a run is held, which reads the message itself, nor while the user
     /// is at [`Fairness::max_running`](crate::Fairness::max_running), since the end of a run wakes the next one.
     pub needs_hint: bool,
+    /// Whether a worker of this process has started the run, and publishes these events.
+    pub is_started: bool,
+}
+
+impl Posted {
+    /// The events that were committed together with the message.
+    #[must_use]
+    pub fn events(&self, content: &str, metadata: &Value) -> Vec<Committed> {
+        let committed =
+            |seq, event, body| Committed { seq, run_id: self.run, at: self.created_at, event, body };
+        let body = MessageBody {
+            source: Source::User,
+            message_type: MessageType::Text,
+            content: content.to_owned(),
+            metadata: if metadata == &Value::Object(Map::new()) { Value::Null } else { metadata.clone() },
+        };
+        let message = committed(self.seq, Event::MessagePosted { message_id: self.id }, Some(body));
+        if self.opened {
+            vec![committed(self.seq - 1, Event::RunQueued {}, None), message]
+        } else {
+            vec![message]
+        }
+    }
 }
 
 /// A message with its processing status.
@@ -165,6 +191,9 @@ impl Shared {
         post: &NewPost<'_>,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Created<Posted>> {
+        if let Some(posted) = self.post_and_start(tenant, agentable, post, key).await {
+            return Ok(Created::New(posted));
+        }
         if let Some(posted) = self.post_in_batch(tenant, agentable, post, key).await {
             return Ok(Created::New(posted));
         }
@@ -206,7 +235,16 @@ impl Shared {
         let (run, run_seq) =
             if opened { (RunId(run), seq - 1) } else { self.posted_into(agentable, seq).await? };
         let needs_hint = row.ring;
-        let posted = Posted { id: MessageId(id), run, seq, run_seq, opened, created_at, needs_hint };
+        let posted = Posted {
+            id: MessageId(id),
+            run,
+            seq,
+            run_seq,
+            opened,
+            created_at,
+            needs_hint,
+            is_started: false,
+        };
         Ok(if row.replayed { Created::Replayed(posted) } else { Created::New(posted) })
     }
 
@@ -222,6 +260,7 @@ impl Shared {
             opened: run == post.run,
             created_at: message.created_at,
             needs_hint: true,
+            is_started: false,
         }))
     }
 

@@ -16,6 +16,16 @@ use crate::run_context::batch::{ContextRequest, Contexts};
 use crate::serving::Serving;
 
 pub(crate) mod batch;
+pub(crate) mod rows;
+
+/// How much of what may be long a context has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ContextLimits {
+    /// Notes, and as many learnings.
+    pub notes: i64,
+    /// Of the user's data.
+    pub prompt: PromptLimits,
+}
 
 /// What a run starts from.
 #[derive(Debug, Clone, Default)]

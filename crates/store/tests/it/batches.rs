@@ -69,7 +69,8 @@ async fn post_whose_outcome_was_unknown_is_stored_once() {
     // The second message joins the run that the first one opens.
     for (content, opened) in [("one", true), ("two", false)] {
         let (id, run, double_texting) = (test.ids.next(), test.ids.next(), DoubleTexting::Enqueue);
-        let post = NewPost { kind: None, id, run, content, metadata: &metadata, double_texting };
+        let post =
+            NewPost { kind: None, id, run, content, metadata: &metadata, double_texting, starts: false };
         let Created::New(first) = test.requests().post_message(test.goal, &post, None).await.unwrap() else {
             panic!("the message is new");
         };
@@ -244,6 +245,7 @@ async fn locked_key_of_another_transaction_holds_no_batch() {
                 content: "hi",
                 metadata: &metadata,
                 double_texting: DoubleTexting::Enqueue,
+                starts: false,
             };
             let key = IdempotencyKey { key: &key, request_sha256: &[0; 32] };
             test.requests().post_message(goal, &post, Some(key)).await

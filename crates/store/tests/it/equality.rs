@@ -239,6 +239,7 @@ impl TestStore {
                     content: "hi",
                     metadata: &metadata,
                     double_texting,
+                    starts: false,
                 };
                 match store.tenant(self.tenant).post_message(twin.goal, &post, None).await {
                     Ok(Created::New(Posted { seq, run_seq, opened, needs_hint, .. })) => {

@@ -46,6 +46,7 @@ pub(crate) async fn post_to(test: &TestStore, goal: AgentableId, content: &str) 
         content,
         metadata: &metadata,
         double_texting: DoubleTexting::Enqueue,
+        starts: false,
     };
     match test.requests().post_message(goal, &post, None).await? {
         Created::New(posted) => Ok(posted),

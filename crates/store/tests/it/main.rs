@@ -14,6 +14,8 @@ mod cost;
 #[cfg(test)]
 mod deaths;
 #[cfg(test)]
+mod direct_start;
+#[cfg(test)]
 mod equality;
 #[cfg(test)]
 mod erasing;

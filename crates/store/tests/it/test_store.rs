@@ -79,6 +79,7 @@ impl TestStore {
             content,
             metadata: &metadata,
             double_texting,
+            starts: false,
         };
         self.requests().post_message(self.goal, &post, key).await
     }
@@ -93,6 +94,7 @@ impl TestStore {
             content,
             metadata: &metadata,
             double_texting: DoubleTexting::Enqueue,
+            starts: false,
         };
         self.requests().post_message(goal, &post, None).await
     }

@@ -177,6 +177,7 @@ impl TestCluster {
             content,
             metadata: &Value::Object(serde_json::Map::new()),
             double_texting,
+            starts: false,
         };
         match self.requests().post_message(goal, &post, None).await? {
             Created::New(posted) => Ok(posted),

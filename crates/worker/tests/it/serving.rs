@@ -88,7 +88,7 @@ async fn answering_agent_costs_no_round_trip_and_a_team_one_commit() {
     let warm = cluster.post(cluster.goal, "hello").await;
     assert_status(&cluster.wait_for_end(warm.run).await, RunStatus::MessageSent);
 
-    let usual = times(&[("store::run_context::batch::read", 5), ("store::step::statement::write", 5)]);
+    let usual = times(&[("store::step::statement::write", 5)]);
     assert_eq!(cost(&cluster, cluster.goal, 5).await, usual, "by its kind's file");
 
     let types = agent_types();
@@ -123,7 +123,7 @@ async fn answering_agent_costs_no_round_trip_and_a_team_one_commit() {
     cluster.requests().create_team(&team, None, &serde_json::Value::Null).await.unwrap();
     let served = ServedBy { agent: None, team: Some(team.id) };
     cluster.requests().assign(cluster.goal, served).await.unwrap();
-    let routed = times(&[("store::run_context::batch::read", 5), ("store::step::statement::write", 10)]);
+    let routed = times(&[("store::step::statement::write", 10)]);
     assert_eq!(
         cost(&cluster, cluster.goal, 5).await,
         routed,

@@ -32,8 +32,11 @@ fn queries_begin_with_module_and_function() {
             "sqlx::query(",
             "sqlx::query_as(",
             "sqlx::query_scalar(",
+            "query_with_context!(",
         ] {
-            for (line, text) in literals(&source.text, call) {
+            // In a macro whose caller names the query.
+            let text = source.text.replace("query!($before", "");
+            for (line, text) in literals(&text, call) {
                 count += 1;
                 let named = text.and_then(|text| text.strip_prefix(&start));
                 let name = named.and_then(|rest| rest.split(|c: char| c.is_whitespace() || c == '\\').next());

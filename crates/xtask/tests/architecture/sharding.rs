@@ -38,6 +38,8 @@ const CALLS: &[(&str, &str)] = &[
     ),
     ("store::session::close", "close_session of one agentable"),
     ("store::session_search::find", "search_sessions of one agentable, beside the time zone of its user"),
+    ("store::step::statement::write", "free_slots of the users whose slots a batch frees, for the hints only"),
+    ("store::step::statement::write_with_tools", "as store::step::statement::write"),
     ("store::system_message::post", "free_slots of the user, for the hint only"),
 ];
 
@@ -172,27 +174,33 @@ fn functions() -> Vec<Sql> {
     all
 }
 
-/// The queries of the crates, which all begin with their name.
+/// The queries of the crates, which all begin with their name: those that are checked at compile time as they were prepared,
+/// since macros compose some of them, and the others from their source.
 fn queries() -> Vec<Sql> {
-    const START: &str = "\"-- store::";
-    let mut all = Vec::new();
+    const START: &str = "-- store::";
+    let mut all: BTreeMap<String, Sql> = BTreeMap::new();
+    let mut add = |text: &str| {
+        let name = text[START.len()..].split_whitespace().next().unwrap_or_default();
+        let name = format!("store::{name}");
+        all.entry(name.clone()).or_insert_with(|| Sql::of(&name, text));
+    };
+    for file in fs::read_dir(root().join("crates/store/.sqlx")).unwrap() {
+        let prepared = fs::read_to_string(file.unwrap().path()).unwrap();
+        let prepared: serde_json::Value = serde_json::from_str(&prepared).unwrap();
+        prepared["query"].as_str().filter(|text| text.starts_with(START)).into_iter().for_each(&mut add);
+    }
     for source in sources().iter().filter(|source| !source.is_for_tests() && source.path.contains("/src/")) {
-        for (at, _) in source.text.match_indices(START) {
+        for (at, _) in source.text.match_indices(&format!("\"{START}")) {
             let raw = source.text[..at].ends_with("r#");
             let text = &source.text[at + 1..];
             let end = text.find(if raw { "\"#" } else { "\"" }).unwrap_or(text.len());
-            let mut sql = text[..end].to_owned();
-            if sql.ends_with("::") {
-                // The name is the argument of a macro, and the statement follows in a literal of its own.
-                sql += text[end..].split("\"#").next().unwrap_or_default();
+            if !text[..end].ends_with("::") {
+                add(&text[..end].replace("\\n", "\n"));
             }
-            let text = sql.replace("\\n", "\n");
-            let name = text["-- store::".len()..].split_whitespace().next().unwrap_or_default().to_owned();
-            all.push(Sql::of(&format!("store::{name}"), &text));
         }
     }
     assert!(all.len() > 100, "this test finds only {} queries", all.len());
-    all
+    all.into_values().collect()
 }
 
 /// What `breaks` finds in all queries and functions, by name, compared with the exceptions.

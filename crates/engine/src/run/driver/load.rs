@@ -33,14 +33,15 @@ struct Loaded {
 }
 
 impl<'e, S: RunStorage> RunDriver<'e, S> {
-    /// `kind` is the setup of the agentable's kind.
+    /// `kind` is the setup of the agentable's kind, `context` what was read with the claim.
     pub(super) async fn load(
         mut journal: Journal<'e, S>,
         attempt: Attempt,
         registration: Registration,
         kind: Arc<Setup>,
+        context: Option<Box<RunContext>>,
     ) -> Result<Self, Interrupted> {
-        let loaded = load(&mut journal, &attempt, &registration.live, kind).await?;
+        let loaded = load(&mut journal, &attempt, &registration.live, kind, context).await?;
         let Loaded { setup, answered_by, model, tools, run } = loaded;
         let wants_title = attempt.title.is_empty() && setup.agent_type.titles;
         let sizes = Sizes::default();
@@ -67,7 +68,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
             self.journal.next_message = open;
         }
         let kind = self.journal.services.setup(&self.attempt.kind).unwrap_or(&self.setup).clone();
-        let loaded = load(&mut self.journal, &self.attempt, &self.registration.live, kind).await?;
+        let loaded = load(&mut self.journal, &self.attempt, &self.registration.live, kind, None).await?;
         let Loaded { setup, answered_by, model, tools, run } = loaded;
         (self.setup, self.answered_by, self.model, self.tools, self.run) =
             (setup, answered_by, model, tools, run);
@@ -100,10 +101,14 @@ async fn load<S: RunStorage>(
     attempt: &Attempt,
     live: &Arc<LiveRun>,
     kind: Arc<Setup>,
+    context: Option<Box<RunContext>>,
 ) -> Result<Loaded, Interrupted> {
     let (agentable, run) = (journal.agentable(), journal.run());
     let ContextConfig { notes, prompt: limits, .. } = &journal.services.config.context;
-    let context = journal.retrying(|storage| storage.context(agentable, run, *notes, limits)).await?;
+    let context = match context {
+        Some(context) => *context,
+        None => journal.retrying(|storage| storage.context(agentable, run, *notes, limits)).await?,
+    };
     let (answered_by, setup) = answering_agent(journal, attempt, &context, kind).await?;
     if attempt.number > 1 {
         let cost = journal.retrying(|storage| storage.cost_of_run(run)).await?;

@@ -174,9 +174,10 @@ async fn start<'e, S: RunStorage>(
     }
     let signals = Signals::new(holder, cancel, &services.config);
     let journal = Journal::new(storage, services, holder, signals, &mut claimed);
+    let context = claimed.context.take();
     match services.setup(&claimed.kind).cloned() {
         Some(kind) => {
-            let driver = RunDriver::load(journal, Attempt::of(claimed), registration, kind).await?;
+            let driver = RunDriver::load(journal, Attempt::of(claimed), registration, kind, context).await?;
             Ok(Started::Driving(driver))
         }
         None => refuse(journal, &claimed.kind).await.map(Started::Refused),

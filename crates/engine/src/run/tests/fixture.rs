@@ -326,6 +326,8 @@ fn claimed(ids: &Ids) -> ClaimedRun {
         error: None,
         next_message,
         event: Committed { seq: 1, run_id: run, at: DateTime::UNIX_EPOCH, event, body: None },
+        posted: Vec::new(),
+        context: None,
     }
 }
 

@@ -1,36 +1,33 @@
 //! Claiming a run by itself: under its locks, so that what is decided is still true when it is written.
 
-use houston_domain::claim::{CrashLimit, Decision, Start, decide};
+use houston_domain::claim::{Decision, Start};
 use houston_domain::id::SessionId;
 use houston_domain::unread::MovedMessages;
 use sqlx::PgConnection;
 
-use super::batch::{ClaimRequest, Claims, lowest_slot};
+use super::batch::{Claims, lowest_slot};
 use super::read::Candidate;
 use super::turn::{Session, turn};
 use super::write::ClaimRow;
-use super::{ClaimedRun, CrashPolicy};
+use super::{ClaimRequest, ClaimedRun};
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
 use crate::message::move_messages;
 
 impl RunStore {
     /// Claims a run by itself.
-    pub(super) async fn claim_alone(
-        &self,
-        request: ClaimRequest,
-        crashes: CrashPolicy,
-    ) -> Result<Option<ClaimedRun>> {
+    pub(super) async fn claim_alone(&self, request: ClaimRequest) -> Result<Option<ClaimedRun>> {
+        let (crashes, limit) = (request.crashes, request.crashes.limit());
         let claims = Claims { fairness: self.fairness, archiving: std::sync::Arc::clone(&self.archiving) };
         let mut tx = self.pool.begin().await?;
         // Decided before any lock is taken, so that many hints for a user at the limit cause reads only.
         let candidate = claims.candidate(&mut tx, request).await?;
-        if candidate.is_none_or(|candidate| claims.decide(&candidate, request.crashes) == Decision::Refused) {
+        if candidate.is_none_or(|candidate| claims.decide(&candidate, 0, limit) == Decision::Refused) {
             return Ok(None);
         }
         lock(&mut tx, request).await?;
         let Some(candidate) = claims.candidate(&mut tx, request).await? else { return Ok(None) };
-        let start = match claims.decide(&candidate, request.crashes) {
+        let start = match claims.decide(&candidate, 0, limit) {
             Decision::Refused => return Ok(None),
             Decision::Doubted => {
                 postpone(&mut tx, request, Some(crashes.grace.as_secs_f64())).await?;
@@ -57,11 +54,9 @@ impl Claims {
         connection: &mut PgConnection,
         request: ClaimRequest,
     ) -> Result<Option<Candidate>> {
-        Ok(self.read(connection, &[request]).await?.into_iter().next().flatten())
-    }
-
-    fn decide(&self, candidate: &Candidate, crashes: CrashLimit) -> Decision {
-        decide(&candidate.claimable, candidate.free_slots, self.fairness.read_limits(), crashes)
+        // The context is read when the claim is committed, since the claim may close a session.
+        let request = ClaimRequest { context: None, ..request };
+        Ok(self.read(connection, &[request.into()]).await?.into_iter().next().flatten())
     }
 
     /// Writes the claim with all that belongs to it; `None` if the present holder turns out to be alive.
@@ -73,7 +68,8 @@ impl Claims {
         start: &Start,
     ) -> Result<Option<ClaimedRun>> {
         let slot = lowest_slot(|slot| candidate.slots.contains(&slot));
-        let row = ClaimRow::of(0, &request, &candidate, start, slot)
+        let item = request.into();
+        let row = ClaimRow::of(0, &item, &candidate, start, slot)
             .map_err(|error| Error::Database(sqlx::Error::Encode(error.into())))?;
         let Some(claimed) = self.claim(connection, &[row]).await?.into_iter().next() else { return Ok(None) };
         let first = candidate.claimable.unread.first().filter(|_| start.moves_messages);
@@ -87,7 +83,7 @@ impl Claims {
             id: SessionId(request.next_message.0),
             quiet: self.archiving.settings.quiet().as_secs_f64(),
         };
-        let run = candidate.claimed(start, &claimed);
+        let run = candidate.claimed(start, &claimed, None);
         if !start.turn.is_plain() {
             turn(connection, &run, start.turn, &session).await?;
         }

@@ -4,31 +4,41 @@
 //! writes, for each agentable whose lock row has not changed meanwhile. The row's `xmin` says so: each change of a row,
 //! whatever it changes, gives it another one. Neither statement waits for a lock.
 //!
+//! A claim may post the message that opens its run in the same commit ([`direct_start`](crate::direct_start)).
+//!
 //! A claim that changes more than its own agentable's rows is made by itself ([`alone`](super::alone)): one that closes
 //! a session, takes messages of another run, or concerns a run that kills its workers.
 
 use std::collections::{HashMap, HashSet};
 
 use houston_domain::claim::{CrashLimit, Decision, decide};
-use houston_domain::id::{AgentableId, MessageId, RunToken, UserId, WorkerId};
+use houston_domain::id::UserId;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
-use super::ClaimedRun;
+use super::read::Candidate;
 use super::write::ClaimRow;
+use super::{ClaimRequest, ClaimedRun};
 use crate::batcher::Batch;
+use crate::direct_start::DirectPost;
 use crate::error::Result;
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
+use crate::message::Posted;
 use crate::session::Archiving;
 
-/// A request of a worker for a run.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClaimRequest {
-    pub(crate) agentable: AgentableId,
-    pub(crate) worker: WorkerId,
-    pub(crate) token: RunToken,
-    pub(crate) next_message: MessageId,
-    pub(crate) crashes: CrashLimit,
+/// A claim of a batch.
+#[derive(Debug)]
+pub(crate) struct ClaimItem {
+    pub(crate) request: ClaimRequest,
+    /// A message that is posted in the same commit; it opens the run.
+    pub(crate) post: Option<Box<DirectPost>>,
+}
+
+impl From<ClaimRequest> for ClaimItem {
+    fn from(request: ClaimRequest) -> Self {
+        Self { request, post: None }
+    }
 }
 
 /// The result of a request whose batch did not fail.
@@ -36,6 +46,8 @@ pub(crate) struct ClaimRequest {
 pub(crate) enum Outcome {
     /// The run is claimed.
     Claimed(Box<ClaimedRun>),
+    /// The message is posted, and a worker of this process drives its run.
+    Started(Posted),
     /// There is nothing to claim.
     Refused,
     /// Nothing was written: the run is to be claimed by itself.
@@ -48,7 +60,7 @@ impl RunStore {
         if self.is_unbatched {
             return Some(Outcome::Alone);
         }
-        self.batchers.claims.submit(request).await
+        self.batchers.claims.submit(request.into()).await
     }
 }
 
@@ -60,20 +72,21 @@ pub(crate) struct Claims {
 }
 
 impl Batch for Claims {
-    type Item = ClaimRequest;
+    type Item = ClaimItem;
     type Done = Outcome;
-    type Key = AgentableId;
+    type Key = (Uuid, Option<String>);
     /// One, so that claims of one user do not meet in two batches of the same process.
     const CONNECTIONS: usize = 1;
 
-    fn keys(item: &ClaimRequest) -> impl Iterator<Item = AgentableId> {
-        std::iter::once(item.agentable)
+    fn keys(item: &ClaimItem) -> impl Iterator<Item = Self::Key> {
+        let request = item.post.as_ref().and_then(|post| post.row.request_key());
+        [(item.request.agentable.0, None)].into_iter().chain(request)
     }
 
     async fn write(
         &self,
         connection: &mut PgConnection,
-        items: &mut [ClaimRequest],
+        items: &mut [ClaimItem],
     ) -> Result<Vec<Option<Outcome>>> {
         let mut candidates = self.read(connection, items).await?;
         let mut outcomes: Vec<Outcome> = items.iter().map(|_| Outcome::Refused).collect();
@@ -81,19 +94,18 @@ impl Batch for Claims {
         // The slots that the claims of this batch take, and the requests that were refused because of them.
         let mut taken: HashMap<UserId, HashSet<i32>> = HashMap::new();
         let mut refused = Vec::new();
-        for (n, (request, candidate)) in items.iter().zip(&candidates).enumerate() {
+        for (n, (item, candidate)) in items.iter().zip(&candidates).enumerate() {
             let Some(candidate) = candidate else { continue };
             let taken = taken.entry(candidate.run.user).or_default();
             let in_batch = i32::try_from(taken.len()).unwrap_or(i32::MAX);
-            let free_slots = candidate.free_slots - in_batch;
-            match decide(&candidate.claimable, free_slots, self.fairness.read_limits(), request.crashes) {
+            match self.decide(candidate, in_batch, item.request.crashes.limit()) {
                 Decision::Refused if in_batch > 0 => refused.push(n),
                 Decision::Refused => {}
                 Decision::Started(start) if start.is_plain() => {
                     // Whatever is not written is claimed alone.
                     outcomes[n] = Outcome::Alone;
                     let slot = lowest_slot(|slot| candidate.slots.contains(&slot) || taken.contains(&slot));
-                    if let Ok(row) = ClaimRow::of(n, request, candidate, &start, slot) {
+                    if let Ok(row) = ClaimRow::of(n, item, candidate, &start, slot) {
                         taken.insert(slot);
                         rows.push(row);
                         starts.insert(n, start);
@@ -107,13 +119,36 @@ impl Batch for Claims {
             // A slot that was counted as taken is free.
             refused.into_iter().for_each(|n| outcomes[n] = Outcome::Alone);
         }
+        let entries: HashMap<usize, _> = rows.into_iter().map(ClaimRow::into_entry).collect();
         for claimed in written {
             let candidate = candidates.get_mut(claimed.n).and_then(Option::take);
             if let Some((candidate, start)) = candidate.zip(starts.get(&claimed.n)) {
-                outcomes[claimed.n] = Outcome::Claimed(Box::new(candidate.claimed(start, &claimed)));
+                let entry = entries.get(&claimed.n).and_then(Option::as_deref);
+                let run = candidate.claimed(start, &claimed, entry);
+                outcomes[claimed.n] = match items[claimed.n].post.take() {
+                    Some(post) => Outcome::Started(post.start(run)),
+                    None => Outcome::Claimed(Box::new(run)),
+                };
             }
         }
         Ok(outcomes.into_iter().map(Some).collect())
+    }
+
+    fn failed(items: Vec<ClaimItem>) {
+        for post in items.into_iter().filter_map(|item| item.post) {
+            post.slot.abandon();
+        }
+    }
+}
+
+impl Claims {
+    /// `in_batch`: how many runs of its user are claimed by the same batch.
+    pub(super) fn decide(&self, candidate: &Candidate, in_batch: i32, crashes: CrashLimit) -> Decision {
+        if candidate.target.is_some_and(|target| !target.starts_at_once()) {
+            return Decision::Refused;
+        }
+        let free_slots = candidate.free_slots - in_batch;
+        decide(&candidate.claimable, free_slots, self.fairness.read_limits(), crashes)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reading what the decision about a claim needs.
 
 use chrono::DateTime;
-use houston_domain::claim::{Claimable, Holder, OpenSession};
+use houston_domain::claim::{Claimable, Holder, OpenSession, PostTarget};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
@@ -14,9 +14,11 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::batch::{ClaimRequest, Claims};
+use super::batch::{ClaimItem, Claims};
 use super::{ClaimedRun, Fence};
 use crate::error::Result;
+use crate::run_context::rows::{ContextRow, Reading, query_with_context};
+use crate::run_context::{ContextLimits, RunContext};
 
 /// The agentable of a request as it was read.
 pub(super) struct Candidate {
@@ -31,6 +33,9 @@ pub(super) struct Candidate {
     pub(super) slots: Vec<i32>,
     pub(super) free_slots: i32,
     pub(super) claimable: Claimable,
+    /// What decides whether a message that is posted with the claim may start its run.
+    pub(super) target: Option<PostTarget>,
+    pub(super) context: Option<Box<RunContext>>,
     /// The run; epoch, position, deaths and time are set when the claim is written.
     pub(super) run: ClaimedRun,
 }
@@ -49,8 +54,11 @@ impl Failure {
 }
 
 /// Token counts as stored: input, output, cache read, cache write, reasoning.
-fn usage(tokens: &[i64]) -> Usage {
-    let at = |index: usize| tokens.get(index).and_then(|tokens| u64::try_from(*tokens).ok()).unwrap_or(0);
+fn usage(tokens: &[Option<i64>]) -> Usage {
+    let at = |index: usize| {
+        let tokens = tokens.get(index).copied().flatten();
+        tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(0)
+    };
     Usage {
         input_tokens: at(0),
         output_tokens: at(1),
@@ -62,57 +70,92 @@ fn usage(tokens: &[i64]) -> Usage {
     }
 }
 
+/// The parameters of the statement, one element for each claim.
+#[derive(Default)]
+struct Parameters {
+    agentables: Vec<Uuid>,
+    workers: Vec<Uuid>,
+    /// Whose agentable it must be, and of which kind, if a message is posted.
+    tenants: Vec<Option<Uuid>>,
+    kinds: Vec<Option<String>>,
+    wants_context: Vec<bool>,
+    /// The limits of the first claim with a context. A claim with others gets none.
+    limits: Option<ContextLimits>,
+}
+
+impl Parameters {
+    fn of(items: &[ClaimItem]) -> Self {
+        let limits = items.iter().find_map(|item| item.request.context);
+        let mut all = Self { limits, ..Self::default() };
+        for ClaimItem { request, post } in items {
+            all.agentables.push(request.agentable.0);
+            all.workers.push(request.worker.0);
+            all.tenants.push(post.as_ref().map(|post| post.row.tenant().0));
+            all.kinds.push(post.as_ref().and_then(|post| post.row.kind().map(str::to_owned)));
+            all.wants_context.push(request.context.is_some() && request.context == limits);
+        }
+        all
+    }
+}
+
 impl Claims {
     /// Reads the agentables of the requests; `None` for those that do not exist or never had a run.
     #[expect(clippy::too_many_lines, reason = "one statement: the facts it reads are its length")]
     pub(super) async fn read(
         &self,
         connection: &mut PgConnection,
-        items: &[ClaimRequest],
+        items: &[ClaimItem],
     ) -> Result<Vec<Option<Candidate>>> {
-        let agentables: Vec<Uuid> = items.iter().map(|item| item.agentable.0).collect();
-        let workers: Vec<Uuid> = items.iter().map(|item| item.worker.0).collect();
-        let rows = sqlx::query!(
+        let Parameters { agentables, workers, tenants, kinds, wants_context, limits } = Parameters::of(items);
+        let ContextLimits { notes, prompt } = limits.unwrap_or_default();
+        let rows = query_with_context!(
             r#"-- store::claim::read::candidates
             with i as materialized (
-                select i.n, i.agentable_id,
+                select i.n, i.agentable_id, i.tenant_id, i.kind, i.tenant_id is not null as posts, i.wants_context,
                        exists (select from houston.workers w
                                 where w.id = i.worker_id and w.alive_until > clock_timestamp()) as worker_is_alive
-                  from unnest($1::uuid[], $2::uuid[]) with ordinality as i (agentable_id, worker_id, n))
-            select i.n as "n!", i.worker_is_alive as "worker_is_alive!", k.version as "version!", k.tenant_id, k.user_id,
-                   k.run_id as "run_id!", k.crash_count, k.failed_attempts, k.wake, k.run_open,
+                  from unnest($1::uuid[], $2::uuid[], $17::uuid[], $18::text[], $19::boolean[])
+                       with ordinality as i (agentable_id, worker_id, tenant_id, kind, wants_context, n))
+            select i.n as "n!", i.worker_is_alive as "worker_is_alive!", i.posts as "posts!", k.version as "version!",
+                   k.tenant_id, k.user_id, k.run_id, k.last_seq, k.crash_count, k.failed_attempts, k.wake, k.run_open,
                    coalesce(k.next_attempt_at <= clock_timestamp(), true) as "is_due!", k.holder is not null as "is_held!",
                    k.holder_is_alive as "holder_is_alive!", cardinality(k.died_with) as "deaths!",
-                   r.attempt, r.iterations, r.cancel_seq, r.created_at as requested_at, r.status,
+                   r.attempt as "attempt?", r.iterations as "iterations?", r.cancel_seq as "cancel_seq?",
+                   coalesce(r.created_at, clock_timestamp()) as "requested_at!", r.status as "status?",
                    array[r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens,
-                         r.reasoning_tokens] as "usage!",
+                         r.reasoning_tokens] as "usage?: Vec<Option<i64>>",
                    case when r.attempt > 0 then (
                         select json_build_object('content', e.content, 'metadata', e.metadata) from houston.messages e
                          where e.id = r.id and e.source = 'error' and not e.metadata ? 'resolved')
                         end as "error: Json<Failure>",
-                   a.kind, a.title, a.description, a.parent_id,
+                   a.kind, a.title, a.description, a.parent_id, a.team_id is not null as "has_team!",
                    s.look_at is not null as "is_scheduled!",
-                   coalesce(s.last_number > s.reported_number, false) as "has_unreported!", s.close_reason,
+                   coalesce(s.last_number > s.reported_number, false) as "has_unreported!", s.close_reason as "close_reason?",
                    h.at as "last_entry_at?", h.position as "last_entry?",
-                   u.slots as "slots!", case when u.others < $3 then $3 - u.others
-                                             else houston.free_slots(k.user_id, k.agentable_id, $3) end as "free_slots!",
-                   m.unread as "unread: Json<Vec<Unread>>"
+                   u.slots as "slots!", case when u.others < $13 then $13 - u.others
+                                             else houston.free_slots(k.user_id, k.agentable_id, $13) end as "free_slots!",
+                   i.posts and exists (select from houston.run_locks o where o.user_id = k.user_id and o.wake)
+                        as "user_waits!",
+                   m.unread as "unread: Json<Vec<Unread>>", x.context as "context: Json<Vec<ContextRow>>"
               from i
              cross join lateral (
                    select l.*, l.xmin::text as version,
                           exists (select from houston.workers w
                                    where w.id = l.holder and w.alive_until > clock_timestamp()) as holder_is_alive
-                     from houston.run_locks l where l.agentable_id = i.agentable_id) k
-             cross join lateral (select * from houston.agentables a where a.id = k.agentable_id) a
-             cross join lateral (select * from houston.runs r where r.id = k.run_id) r
+                     from houston.run_locks l
+                    where l.agentable_id = i.agentable_id and (i.tenant_id is null or l.tenant_id = i.tenant_id)) k
+             cross join lateral (
+                   select * from houston.agentables a
+                    where a.id = k.agentable_id and (i.kind is null or a.kind = i.kind)) a
+              left join lateral (select * from houston.runs r where r.id = k.run_id and not i.posts) r on true
               left join lateral (select * from houston.session_states s where s.agentable_id = k.agentable_id) s on true
               left join lateral (
                    select e.position,
                           case when e.epoch = 0 then greatest(e.created_at, a.created_at) else e.created_at end as at
                      from houston.history e
                     where e.agentable_id = k.agentable_id and e.position > k.session_position
-                      and e.position <= k.last_position and e.run_id <> k.run_id and k.run_open and r.attempt = 0
-                      and a.kind = any ($6)
+                      and e.position <= k.last_position and a.kind = any ($16)
+                      and (i.posts or e.run_id <> k.run_id and k.run_open and r.attempt = 0)
                     order by e.position desc limit 1) h on true
              cross join lateral (select coalesce(array_agg(o.slot), '{}') as slots,
                                          count(*) filter (where o.agentable_id <> k.agentable_id)::integer as others
@@ -127,22 +170,46 @@ impl Claims {
                                     where c.agentable_id = k.agentable_id and houston.is_for_agent(c.source)
                                       and c.seq > k.read_seq and k.wake and k.run_open and not k.holder_is_alive
                                       and (r.cancel_seq is null or c.seq <= r.cancel_seq)
-                                    order by c.seq limit $4 + 1) o) n
+                                    order by c.seq limit $14 + 1) o) n
                     -- The second one shows that there are more, however long the first is.
-                    where n.before <= $5 or n.nth = 2) m"#,
+                    where n.before <= $15 or n.nth = 2) m
+              left join lateral (
+                   select json_agg(json_build_object('what', p.what, 'place', p.place, 'text', p.text, 'id', p.id,
+                                                     'content', p.content)
+                                   order by p.what, p.place, p.text) as context
+                     from (select k.agentable_id, r.id as run_id, k.session_position, k.last_position, k.user_id, a.tenant_id,
+                                  a.kind, a.parent_id, a.agent_id, a.team_id, a.tools
+                            -- If the claim may succeed.
+                            where i.wants_context and i.worker_is_alive and not k.holder_is_alive
+                              and case when i.posts then not k.run_open and not k.wake else k.run_open end) i"#,
+            ") x on true",
             &agentables,
             &workers,
+            notes,
+            prompt.learning_chars,
+            prompt.profile_entries,
+            prompt.profile_chars,
+            prompt.custom_instructions,
+            prompt.custom_instruction_chars,
+            prompt.memories,
+            prompt.memory_chars,
+            self.archiving.settings.prompt_summaries,
+            self.archiving.settings.prompt_summary_chars,
             self.fairness.running(),
             self.fairness.messages(),
             i64::from(self.fairness.read_bytes),
-            &self.archiving.kinds
+            &self.archiving.kinds,
+            &tenants as &[Option<Uuid>],
+            &kinds as &[Option<String>],
+            &wants_context
         )
         .fetch_all(connection)
         .await?;
         let mut candidates: Vec<Option<Candidate>> = items.iter().map(|_| None).collect();
         for row in rows {
             let nth = usize::try_from(row.n).ok().and_then(|n| n.checked_sub(1));
-            let Some((nth, request)) = nth.and_then(|nth| Some((nth, items.get(nth)?))) else { continue };
+            let Some((nth, item)) = nth.and_then(|nth| Some((nth, items.get(nth)?))) else { continue };
+            let request = &item.request;
             let holder = match (row.is_held, row.holder_is_alive) {
                 (false, _) => Holder::None,
                 (true, true) => Holder::Alive,
@@ -156,7 +223,30 @@ impl Claims {
                 has_unreported: row.has_unreported,
                 is_scheduled: row.is_scheduled,
             });
-            let run = RunId(row.run_id);
+            let post = item.post.as_ref();
+            let Some(run) = post.map(|post| post.row.run()).or(row.run_id.map(RunId)) else { continue };
+            let target = post.map(|_| PostTarget {
+                run_open: row.run_open,
+                is_held: row.is_held,
+                is_awake: row.wake,
+                user_waits: row.user_waits,
+                has_team: row.has_team,
+            });
+            // What the message changes before the run is claimed.
+            let seq = row.last_seq + 2;
+            let unread = match post {
+                Some(post) => vec![post.row.unread(seq)],
+                None => row.unread.map_or_else(Vec::new, |unread| unread.0),
+            };
+            let (attempts, iterations) = (row.attempt.unwrap_or(0), row.iterations.unwrap_or(0));
+            let (crash_count, failed_attempts) =
+                if post.is_some() { (0, 0) } else { (row.crash_count, row.failed_attempts) };
+            let context = row.context.and_then(|rows| {
+                let mut reading = Reading::new((request.agentable, run), &prompt, &self.archiving.settings);
+                // A context that cannot be decoded is read again by the run, which reports the error.
+                rows.0.into_iter().try_for_each(|row| reading.take(row)).ok()?;
+                Some(Box::new(reading.context()))
+            });
             candidates[nth] = Some(Candidate {
                 version: row.version,
                 close_reason: row.close_reason,
@@ -166,15 +256,17 @@ impl Claims {
                 claimable: Claimable {
                     worker_is_alive: row.worker_is_alive,
                     holder,
-                    run_open: row.run_open,
-                    is_due: row.is_due,
+                    run_open: row.run_open || post.is_some(),
+                    is_due: row.is_due || post.is_some(),
                     deaths: usize::try_from(row.deaths).unwrap_or(0),
-                    attempts: row.attempt,
+                    attempts,
                     cancel_requested: row.cancel_seq.is_some(),
-                    is_awake: row.wake,
-                    unread: row.unread.map_or_else(Vec::new, |unread| unread.0),
+                    is_awake: row.wake || post.is_some(),
+                    unread,
                     session,
                 },
+                target,
+                context,
                 run: ClaimedRun {
                     fence: Fence { agentable: request.agentable, epoch: 0, token: request.token },
                     tenant: TenantId(row.tenant_id),
@@ -184,13 +276,13 @@ impl Claims {
                     description: row.description,
                     parent: row.parent_id.map(AgentableId),
                     run,
-                    attempt: row.attempt + 1,
-                    iterations: row.iterations,
+                    attempt: attempts + 1,
+                    iterations,
                     deaths: 0,
-                    claims: row.crash_count + 1,
-                    failed_attempts: row.failed_attempts,
+                    claims: crash_count + 1,
+                    failed_attempts,
                     cancel_seq: row.cancel_seq,
-                    usage: usage(&row.usage),
+                    usage: usage(row.usage.as_deref().unwrap_or_default()),
                     error: row.error.map(|failure| failure.0.of(run)),
                     next_message: request.next_message,
                     event: Committed {
@@ -198,13 +290,15 @@ impl Claims {
                         run_id: run,
                         at: DateTime::UNIX_EPOCH,
                         event: Event::AttemptStarted {
-                            attempt: row.attempt + 1,
-                            iteration: u32::try_from(row.iterations).unwrap_or(0) + 1,
+                            attempt: attempts + 1,
+                            iteration: u32::try_from(iterations).unwrap_or(0) + 1,
                             next_message_id: request.next_message,
-                            takeover: row.status == RunStatus::Running.as_str(),
+                            takeover: row.status.as_deref() == Some(RunStatus::Running.as_str()),
                         },
                         body: None,
                     },
+                    posted: Vec::new(),
+                    context: None,
                 },
             });
         }

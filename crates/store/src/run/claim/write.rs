@@ -9,14 +9,15 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::ClaimedRun;
-use super::batch::{ClaimRequest, Claims};
+use super::batch::{ClaimItem, Claims};
 use super::read::Candidate;
 use crate::error::Result;
+use crate::message::batch::PostRow;
 use crate::stored_block::NewText;
 
 /// A claim as its rows.
 #[derive(Debug, Serialize)]
-pub(super) struct ClaimRow {
+pub(super) struct ClaimRow<'a> {
     /// Index of the request in its batch.
     n: usize,
     agentable_id: Uuid,
@@ -24,6 +25,8 @@ pub(super) struct ClaimRow {
     worker_id: Uuid,
     token: Uuid,
     slot: i32,
+    /// The message that opens the run, if it is posted with the claim.
+    post: Option<&'a PostRow>,
     /// The entry with the messages that are read.
     content: Option<Box<RawValue>>,
     event: Box<RawValue>,
@@ -34,15 +37,16 @@ pub(super) struct ClaimRow {
     schedules_session: bool,
 }
 
-impl ClaimRow {
+impl<'a> ClaimRow<'a> {
     /// The rows of the claim in slot `slot`; `n` is its index in its batch.
     pub(super) fn of(
         n: usize,
-        request: &ClaimRequest,
+        item: &'a ClaimItem,
         candidate: &Candidate,
         start: &Start,
         slot: i32,
     ) -> serde_json::Result<Self> {
+        let request = &item.request;
         let read = &candidate.claimable.unread[..start.read];
         let blocks: Vec<NewText<'_>> = read
             .iter()
@@ -55,6 +59,7 @@ impl ClaimRow {
             worker_id: request.worker.0,
             token: request.token.0,
             slot,
+            post: item.post.as_ref().map(|post| &post.row),
             content: if blocks.is_empty() { None } else { Some(to_raw_value(&blocks)?) },
             event: to_raw_value(&candidate.run.event.event)?,
             read: start.read,
@@ -63,6 +68,11 @@ impl ClaimRow {
             stays_awake: start.stays_awake,
             schedules_session: start.turn.schedules && start.turn.is_plain(),
         })
+    }
+
+    /// Its index, and the entry that it writes.
+    pub(super) fn into_entry(self) -> (usize, Option<Box<RawValue>>) {
+        (self.n, self.content)
     }
 }
 
@@ -76,9 +86,18 @@ pub(super) struct Claimed {
 }
 
 impl Candidate {
-    /// The run after its claim was written.
-    pub(super) fn claimed(self, start: &Start, claimed: &Claimed) -> ClaimedRun {
+    /// The run after its claim was written. `entry`: the content of the entry that was written; without it the context is
+    /// left out.
+    pub(super) fn claimed(self, start: &Start, claimed: &Claimed, entry: Option<&RawValue>) -> ClaimedRun {
         let mut run = self.run;
+        let mut context = self.context;
+        if let (Some(entry), Some(read)) = (entry, &mut context)
+            && let Err(error) = read.begin(entry)
+        {
+            tracing::warn!(%error, run = %run.run, "cannot decode the entry of a claim");
+            context = None;
+        }
+        run.context = context;
         run.fence.epoch = claimed.epoch;
         run.deaths = i32::try_from(start.deaths).unwrap_or(i32::MAX);
         (run.event.seq, run.event.at) = (claimed.seq, claimed.at);
@@ -89,22 +108,30 @@ impl Candidate {
 impl Claims {
     /// Writes the claims of agentables that have not changed since they were read. The advisory lock
     /// serialises the claims of one user.
+    #[expect(clippy::too_many_lines, reason = "one statement: the rows it writes are its length")]
     pub(super) async fn claim(
         &self,
         connection: &mut PgConnection,
-        claims: &[ClaimRow],
+        claims: &[ClaimRow<'_>],
     ) -> Result<Vec<Claimed>> {
         let rows = sqlx::query!(
             r#"-- store::claim::write::claims
             with i as materialized (
                 select * from jsonb_to_recordset($1) as i (
-                    n integer, agentable_id uuid, version text, worker_id uuid, token uuid, slot integer, content jsonb,
-                    event jsonb, read integer, read_to bigint, has_more boolean, stays_awake boolean,
+                    n integer, agentable_id uuid, version text, worker_id uuid, token uuid, slot integer, post jsonb,
+                    content jsonb, event jsonb, read integer, read_to bigint, has_more boolean, stays_awake boolean,
                     schedules_session boolean)),
-            l as materialized (
-                select i.*, k.tenant_id, k.user_id, k.run_id, k.epoch + 1 as epoch, k.last_seq + 1 as seq,
-                       k.last_position + (i.content is not null)::integer as position
-                  from i cross join lateral (
+            c as materialized (
+                select i.*, k.tenant_id, k.user_id, k.epoch + 1 as epoch, i.post is not null as opens,
+                       case when i.post is null then k.run_id else p.run_id end as run_id,
+                       k.last_seq + case when i.post is null then 1 else 3 end as seq,
+                       k.last_position + (i.content is not null)::integer as position,
+                       p.message_id, p.content as message, p.metadata, p.key, p.request_sha256, p.queued, p.posted
+                  from i
+                  left join lateral jsonb_to_record(i.post) as p (
+                       message_id uuid, run_id uuid, content text, metadata jsonb, key text, request_sha256 bytea,
+                       queued jsonb, posted jsonb) on true
+                 cross join lateral (
                        select k.* from houston.run_locks k
                         where k.agentable_id = i.agentable_id and k.xmin::text = i.version
                           and not exists (select from houston.workers w
@@ -112,14 +139,40 @@ impl Claims {
                           and exists (select from houston.workers w
                                        where w.id = i.worker_id and w.alive_until > clock_timestamp())
                           for no key update skip locked) k
-                 where pg_try_advisory_xact_lock(1, hashtext(k.user_id::text))),
+                 where pg_try_advisory_xact_lock(1, hashtext(k.user_id::text))
+                   and (p.key is null or houston.try_key(k.tenant_id, p.key))),
+            keys as (
+                insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
+                select c.tenant_id, c.key, c.request_sha256, c.message_id from c where c.key is not null order by c.key
+                on conflict do nothing returning tenant_id, key),
+            l as materialized (
+                select c.* from c
+                 where c.key is null or exists (select from keys k where k.tenant_id = c.tenant_id and k.key = c.key)),
             t as materialized (select clock_timestamp() as at),
             history as (
                 insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
                 select l.agentable_id, l.position, l.tenant_id, l.run_id, l.epoch, 'user', l.content from l where l.content is not null),
             events as (
-                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
-                select l.agentable_id, l.seq, l.tenant_id, l.run_id, l.epoch, l.event, t.at from l cross join t),
+                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
+                select l.agentable_id, l.seq, l.tenant_id, l.run_id, l.epoch, null::uuid, l.event, t.at from l cross join t
+                 union all
+                select l.agentable_id, l.seq - 2, l.tenant_id, l.run_id, 0, null, l.queued, t.at
+                  from l cross join t where l.opens
+                 union all
+                select l.agentable_id, l.seq - 1, l.tenant_id, l.run_id, 0, l.message_id, l.posted, t.at
+                  from l cross join t where l.opens),
+            messages as (
+                insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
+                                              run_id, created_at)
+                select l.message_id, l.tenant_id, l.agentable_id, l.seq - 1, 'user', 'text', l.message, l.metadata, l.run_id,
+                       t.at
+                  from l cross join t where l.opens),
+            opened as (
+                insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at, started_at, status, attempt,
+                                          epoch, worker_id, held_for, slot)
+                select l.run_id, l.tenant_id, l.agentable_id, l.seq - 2, t.at, t.at, 'running', 1, l.epoch, l.worker_id,
+                       l.user_id, l.slot
+                  from l cross join t where l.opens),
             sessions as (
                 insert into houston.session_states as s (agentable_id, tenant_id, look_at)
                 select l.agentable_id, l.tenant_id, t.at + make_interval(secs => $2)
@@ -129,19 +182,22 @@ impl Claims {
                 update houston.runs r
                    set status = 'running', attempt = r.attempt + 1, epoch = l.epoch, worker_id = l.worker_id,
                        held_for = l.user_id, slot = l.slot, started_at = coalesce(r.started_at, t.at)
-                  from l cross join t where r.id = l.run_id),
+                  from l cross join t where not l.opens and r.id = l.run_id),
             locks as (
                 update houston.run_locks k
-                   set epoch = l.epoch, run_token = l.token, holder = l.worker_id, crash_count = k.crash_count + 1,
+                   set epoch = l.epoch, run_token = l.token, holder = l.worker_id, run_id = l.run_id, run_open = true,
+                       waiting_since = case when l.opens then t.at else k.waiting_since end,
+                       failed_attempts = case when l.opens then 0 else k.failed_attempts end,
+                       crash_count = case when l.opens then 0 else k.crash_count end + 1,
                        died_with = case when k.holder is null then k.died_with else k.died_with || k.holder end,
                        next_attempt_at = null, last_seq = l.seq, wake = l.stays_awake,
                        read_seq = coalesce(l.read_to, k.read_seq),
                        unread = case when l.read_to is null then k.unread
                                      when l.has_more then k.unread - l.read else 0 end,
                        last_position = l.position
-                  from l where k.agentable_id = l.agentable_id)
+                  from l cross join t where k.agentable_id = l.agentable_id)
             select l.n as "n!", l.epoch as "epoch!", l.seq as "seq!", t.at as "at!" from l cross join t"#,
-            Json(claims) as Json<&[ClaimRow]>,
+            Json(claims) as Json<&[ClaimRow<'_>]>,
             self.archiving.settings.quiet().as_secs_f64()
         )
         .fetch_all(connection)

@@ -6,8 +6,10 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::DoubleTexting;
-use houston_domain::event::Event;
-use houston_domain::id::{AgentableId, RunId, TenantId};
+use houston_domain::event::{Committed, Event};
+use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
+use houston_domain::message::Source;
+use houston_domain::unread::Unread;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use sqlx::PgConnection;
@@ -43,7 +45,7 @@ pub(crate) struct PostRow {
 }
 
 impl PostRow {
-    fn of(
+    pub(crate) fn of(
         tenant: TenantId,
         agentable: AgentableId,
         post: &NewPost<'_>,
@@ -64,6 +66,51 @@ impl PostRow {
             queued: to_raw_value(&Event::RunQueued {}).ok()?,
             posted: to_raw_value(&Event::MessagePosted { message_id: post.id }).ok()?,
         })
+    }
+
+    /// What a request with the same idempotency key shares with it.
+    pub(crate) fn request_key(&self) -> Option<(Uuid, Option<String>)> {
+        self.key.as_ref().map(|key| (self.tenant_id, Some(key.clone())))
+    }
+
+    pub(crate) fn tenant(&self) -> TenantId {
+        TenantId(self.tenant_id)
+    }
+
+    /// The kind that the agentable must have.
+    pub(crate) fn kind(&self) -> Option<&str> {
+        self.kind.as_deref()
+    }
+
+    /// The run that it opens.
+    pub(crate) fn run(&self) -> RunId {
+        RunId(self.run_id)
+    }
+
+    /// The message before a run reads it.
+    pub(crate) fn unread(&self, seq: i64) -> Unread {
+        let content = self.content.clone();
+        Unread { seq, source: Source::User, metadata_type: None, content, is_for_run: true }
+    }
+
+    /// The result of the post that opened a run at `at` and is at `seq`.
+    pub(crate) fn opened(&self, seq: i64, created_at: DateTime<Utc>) -> Posted {
+        Posted {
+            id: MessageId(self.message_id),
+            run: self.run(),
+            seq,
+            run_seq: seq - 1,
+            opened: true,
+            created_at,
+            needs_hint: false,
+            is_started: true,
+        }
+    }
+
+    /// The events of the post; see [`Posted::events`].
+    pub(crate) fn events(&self, posted: &Posted) -> Vec<Committed> {
+        let metadata = serde_json::from_str(self.metadata.get()).unwrap_or_default();
+        posted.events(&self.content, &metadata)
     }
 }
 
@@ -92,7 +139,7 @@ impl Shared {
         }
         let Written { run, seq, run_seq, opened, created_at, needs_hint } =
             self.batchers.posts.submit(PostRow::of(tenant, agentable, post, key)?).await?;
-        Some(Posted { id: post.id, run, seq, run_seq, opened, created_at, needs_hint })
+        Some(Posted { id: post.id, run, seq, run_seq, opened, created_at, needs_hint, is_started: false })
     }
 }
 
@@ -111,8 +158,7 @@ impl Batch for Posts {
     type Key = (Uuid, Option<String>);
 
     fn keys(item: &PostRow) -> impl Iterator<Item = Self::Key> {
-        let request = item.key.as_ref().map(|key| (item.tenant_id, Some(key.clone())));
-        [(item.agentable_id, None)].into_iter().chain(request)
+        [(item.agentable_id, None)].into_iter().chain(item.request_key())
     }
 
     #[expect(clippy::too_many_lines, reason = "one statement: the rows it writes are its length")]

@@ -144,6 +144,8 @@ pub(crate) async fn claim(
             },
             body: None,
         },
+        posted: Vec::new(),
+        context: None,
     }))
 }
 

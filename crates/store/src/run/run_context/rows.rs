@@ -1,0 +1,191 @@
+//! The rows of which a context consists, and their conversion.
+
+use houston_domain::history::Entry;
+use houston_domain::id::{AgentableId, RunId};
+use houston_domain::knowledge::PromptLimits;
+use houston_domain::session::SessionArchive;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::RunContext;
+use crate::error::{Error, Result};
+use crate::history::role;
+use crate::stored_block::StoredBlock;
+
+/// A query with the rows of contexts between two parts of its text. The first part ends with a `from` list in which `i` is a
+/// run: `agentable_id`, `run_id`, `session_position`, `last_position`, `user_id`, `tenant_id`, `kind`, `parent_id`, `agent_id`,
+/// `team_id` and `tools`. The rows are `p (what, place, text, id, content)`; sorted by the first three, [`Reading`] reads them.
+/// Parameters 3 to 12 are those of the context.
+macro_rules! query_with_context {
+    ($before:literal, $after:literal, $($parameter:expr),* $(,)?) => {
+        sqlx::query!($before + r#"
+             left join lateral (
+                   select c.through_position, c.summary, c.run_id,
+                          case when c.run_id = i.run_id then least(c.through_position, c.run_position - 1)
+                               else c.through_position end as after_position
+                     from houston.compressions c
+                    where c.agentable_id = i.agentable_id and c.through_position > i.session_position
+                      -- A summary of what was rolled back is rolled back with it.
+                      and (c.through_position < c.run_position
+                           or not exists (select from houston.history h where h.agentable_id = i.agentable_id
+                                             and h.position = c.run_position and h.rolled_back))
+                    order by c.through_position desc, c.id desc limit 1) c on true
+            -- One row and one character more than is shown are read, so that the prompt can say that there is more.
+            cross join lateral (
+            (select 'history' as what, h.position as place, h.role as text, h.run_id as id, h.content
+               from houston.history h
+              where h.agentable_id = i.agentable_id and not h.rolled_back and h.position > coalesce(c.after_position, i.session_position)
+                -- True of every entry: without it the planner takes the open session for a third of the history, and
+                -- reads all of it.
+                and h.position <= i.last_position)
+            union all
+            (select '#', 0, houston.frame_mark(i.agentable_id, i.session_position), i.agentable_id, null)
+            union all
+            (select 'compression', c.through_position, c.summary, c.run_id, null
+              where c.through_position is not null)
+            union all
+            (select 'result', 0, '', i.agentable_id, null
+              where exists (select from houston.tool_results r where r.agentable_id = i.agentable_id)
+                 or exists (select from houston.tool_results r where r.parent_id = i.agentable_id)
+                 or exists (select from houston.tool_results r where r.agentable_id = i.parent_id))
+            union all
+            (select 'note', row_number() over (order by o.id desc), o.title, o.id, null
+               from houston.notes o where o.agentable_id = i.agentable_id order by o.id desc limit $3)
+            union all
+            (select 'learning', row_number() over (order by o.id), left(o.content, $4 + 1), o.id, null
+               from houston.learnings o where o.agentable_id = i.agentable_id order by o.id limit $3)
+            union all
+            (select v.what, 0, v.text, u.id, null
+               from houston.users u
+              cross join lateral (values ('user', u.name), ('time_zone', u.time_zone)) as v (what, text)
+              where u.id = i.user_id)
+            union all
+            (select v.name, e.place, left(e.entry, $6 + 1), o.user_id, null
+               from houston.profiles o cross join lateral (values ('facts', o.facts), ('preferences', o.preferences),
+                    ('communication_style', o.communication_style), ('interests', o.interests), ('aims', o.aims))
+                    as v (name, entries)
+              cross join lateral unnest(v.entries[:$5 + 1]) with ordinality as e (entry, place)
+              where o.user_id = i.user_id)
+            union all
+            (select 'instruction', row_number() over (order by o.id), left(o.content, $8 + 1), o.id, null
+               from houston.custom_instructions o where o.user_id = i.user_id order by o.id limit $7 + 1)
+            union all
+            (select 'memory', row_number() over (order by o.id desc), left(o.content, $10 + 1), o.id, null
+               from houston.memories o where o.user_id = i.user_id order by o.id desc limit $9 + 1)
+            union all
+            (select 'agent', 0, houston.agent_read(a.name, a.version, a.enabled,
+                                                   a.is_default and not a.changed, a.settings), a.id, null
+               from houston.agents a where i.team_id is null and a.id = i.agent_id)
+            union all
+            (select 'agent', 0, houston.agent_read(a.name, a.version, a.enabled,
+                                                   a.is_default and not a.changed, a.settings), a.id, null
+               from houston.agents a
+              where i.team_id is null and i.agent_id is null and a.tenant_id = i.tenant_id and a.kind = i.kind
+                and a.is_default)
+            union all
+            (select t.what, t.place, t.definition, t.id, null
+               from houston.team_serving(i.team_id, i.agentable_id, i.run_id) t where i.team_id is not null)
+            union all
+            (select 'session', row_number() over (order by o.number desc),
+                    to_char(o.started_at, 'YYYY-MM-DD') || left(o.summary, $12 + 1), o.id, null
+               from houston.sessions o where o.agentable_id = i.agentable_id order by o.number desc limit greatest($11, 1))
+            union all
+            (select 'check_in', extract(epoch from o.wanted_at)::bigint, o.reason, o.id, null
+               from houston.check_ins o where o.agentable_id = i.agentable_id)
+            union all
+            (select 'setting', 0,
+                    jsonb_build_object('mode', r.mode, 'tools', to_jsonb(i.tools), 'parent', case when o.id is not null then
+                        jsonb_build_object('kind', o.kind, 'title', o.title, 'description', o.description) end)::text,
+                    i.agentable_id, null
+               from (values (true)) as v
+               left join lateral (select r.mode from houston.runs r where r.id = i.run_id) r on true
+               left join lateral (select * from houston.agentables o where o.id = i.parent_id) o on true)) p
+            "# + $after, $($parameter),*)
+    };
+}
+pub(crate) use query_with_context;
+
+/// One of the rows.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ContextRow {
+    pub(crate) what: String,
+    pub(crate) place: i64,
+    pub(crate) text: String,
+    pub(crate) id: Uuid,
+    /// Of an entry of the history.
+    pub(crate) content: Option<Box<RawValue>>,
+}
+
+fn undecodable(table: &'static str, column: &'static str, row: Uuid, source: serde_json::Error) -> Error {
+    Error::Inconsistent { table, column, row: row.to_string(), source }
+}
+
+/// A context while its rows are read.
+pub(crate) struct Reading<'a> {
+    context: RunContext,
+    /// The last entry that the compression replaces.
+    through: i64,
+    agentable: AgentableId,
+    run: RunId,
+    limits: &'a PromptLimits,
+    archive: &'a SessionArchive,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(
+        (agentable, run): (AgentableId, RunId),
+        limits: &'a PromptLimits,
+        archive: &'a SessionArchive,
+    ) -> Self {
+        Self { context: RunContext::default(), through: 0, agentable, run, limits, archive }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`] when it cannot be decoded.
+    pub(crate) fn take(&mut self, row: ContextRow) -> Result<()> {
+        let (what, id) = (row.what.as_str(), row.id);
+        if what == "compression" {
+            self.through = row.place;
+        }
+        match row.content {
+            Some(content) => {
+                self.context.summarised_entries += usize::from(row.place <= self.through);
+                self.context.run_entries += usize::from(id == self.run.0);
+                self.context
+                    .take_entry(&row.text, &content)
+                    .map_err(|source| undecodable("history", "content", self.agentable.0, source))
+            }
+            None => self
+                .context
+                .take(self.limits, self.archive, (what, row.place), id, row.text)
+                .map_err(|source| undecodable("runs", "mode", self.run.0, source)),
+        }
+    }
+
+    /// The context. The lists of the profile get their order: their rows are sorted by name.
+    pub(crate) fn context(mut self) -> RunContext {
+        self.context.user.profile.sort_by_key(|(list, _)| *list);
+        self.context
+    }
+}
+
+impl RunContext {
+    /// Adds the entry with which a claim begins the run.
+    ///
+    /// # Errors
+    /// When it cannot be decoded.
+    pub(crate) fn begin(&mut self, content: &RawValue) -> serde_json::Result<()> {
+        self.run_entries += 1;
+        self.take_entry("user", content)
+    }
+
+    fn take_entry(&mut self, role_name: &str, content: &RawValue) -> serde_json::Result<()> {
+        let content: Vec<StoredBlock> = serde_json::from_str(content.get())?;
+        let content = content.into_iter().map(|block| block.signed(&self.mark)).collect();
+        self.history.push(Entry { role: role(role_name), content });
+        Ok(())
+    }
+}
