@@ -12,25 +12,6 @@ create table houston.feeds (
 
 create index feeds_due on houston.feeds (due_at);
 
--- The items that agents write into a user's feed.
-create table houston.feed_items (
-    id uuid primary key,
-    tenant_id uuid not null,
-    user_id uuid not null references houston.users,
-    -- the agentable and the run that wrote it; null: it was written over the API, or the agentable was deleted
-    agentable_id uuid references houston.agentables on delete set null,
-    run_id uuid,
-    title text not null,
-    content text not null,
-    read_at timestamptz,
-    created_at timestamptz not null default clock_timestamp(),
-    updated_at timestamptz not null default clock_timestamp()
-);
-
-create index feed_items_by_user on houston.feed_items (user_id, id);
--- The items of an agentable that is deleted.
-create index feed_items_by_agentable on houston.feed_items (agentable_id) where agentable_id is not null;
-
 -- Check-ins: times at which agents wake themselves, or are woken over the API.
 create table houston.check_ins (
     id uuid primary key,

@@ -1,6 +1,10 @@
 //! What agents know: notes and learnings of one agentable; profile, custom instructions, memories and feed of its
 //! user. Each prompt contains some of them, shortened; tools read the rest.
 //!
+//! # Kinds
+//! Notes, learnings, memories, custom instructions and feed items are [`KnowledgeKind`]s: texts with an owner, with the
+//! same operations. [`KnowledgeKind::rules`] is what differs between them.
+//!
 //! # Bounds
 //! How long one item may be is a constant here, the same for the API and for tools. How many there may be is
 //! [`KnowledgeLimits`], from `jobs/knowledge.toml`; what enters a prompt is [`PromptLimits`], from
@@ -9,6 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{FeedItemId, LearningId, MemoryId, NoteId};
+use crate::profile::{ProfileChange, ProfileList};
 
 /// Maximum length of the title of a note or feed item, in characters: one line.
 pub const MAX_TITLE_CHARS: usize = 200;
@@ -16,10 +21,116 @@ pub const MAX_TITLE_CHARS: usize = 200;
 pub const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 /// Maximum length of a learning, a memory or a custom instruction, in bytes: a paragraph.
 pub const MAX_SENTENCE_BYTES: usize = 2_000;
-/// Maximum length of one entry of a profile, in bytes.
-pub const MAX_PROFILE_ENTRY_BYTES: usize = 500;
 /// Maximum length of a search query, in characters.
 pub const MAX_QUERY_CHARS: usize = 500;
+
+/// A kind of what agents know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KnowledgeKind {
+    /// A document that an agent or a person keeps for an agentable.
+    Note,
+    /// What an agent learnt about its user or its aim: a sentence.
+    Learning,
+    /// A fact about a user that all their agents should remember: a sentence.
+    Memory,
+    /// A rule of a user for all their agents. Only the API writes it.
+    CustomInstruction,
+    /// A document that an agent writes for a user without being asked.
+    FeedItem,
+}
+
+/// Whose an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KnowledgeOwner {
+    /// Of one agentable.
+    Agentable,
+    /// Of a user.
+    User,
+}
+
+/// What an item consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KnowledgeForm {
+    /// A title and a text of at most [`MAX_DOCUMENT_BYTES`].
+    Document,
+    /// A text of at most [`MAX_SENTENCE_BYTES`].
+    Sentence,
+}
+
+/// What differs between the kinds.
+#[derive(Debug, Clone, Copy)]
+pub struct KnowledgeRules {
+    /// The name in the database: `feed_item`.
+    pub stored: &'static str,
+    /// One item: `feed item`.
+    pub name: &'static str,
+    /// Several items: `feed items`.
+    pub plural: &'static str,
+    /// The items that [`max`](Self::max) counts: `feed items of a user`.
+    pub of_owner: &'static str,
+    /// Whose they are.
+    pub owner: KnowledgeOwner,
+    /// What they consist of.
+    pub form: KnowledgeForm,
+    /// Maximum number of items of one owner.
+    pub max: fn(&KnowledgeLimits) -> u32,
+}
+
+impl KnowledgeForm {
+    /// Maximum length of the text, in bytes.
+    #[must_use]
+    pub fn max_bytes(self) -> usize {
+        match self {
+            Self::Document => MAX_DOCUMENT_BYTES,
+            Self::Sentence => MAX_SENTENCE_BYTES,
+        }
+    }
+}
+
+impl KnowledgeKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] =
+        [Self::Note, Self::Learning, Self::Memory, Self::CustomInstruction, Self::FeedItem];
+
+    /// What differs between the kinds.
+    #[must_use]
+    pub fn rules(self) -> KnowledgeRules {
+        use KnowledgeForm::{Document, Sentence};
+        use KnowledgeOwner::{Agentable, User};
+
+        let (names, owner, form, max): ([&'static str; 4], _, _, fn(&KnowledgeLimits) -> u32) = match self {
+            Self::Note => {
+                let names = ["note", "note", "notes", "notes of an agentable"];
+                (names, Agentable, Document, |limits| limits.max_notes)
+            }
+            Self::Learning => {
+                let names = ["learning", "learning", "learnings", "learnings of an agentable"];
+                (names, Agentable, Sentence, |limits| limits.max_learnings)
+            }
+            Self::Memory => {
+                let names = ["memory", "memory", "memories", "memories of a user"];
+                (names, User, Sentence, |limits| limits.max_memories)
+            }
+            Self::CustomInstruction => {
+                let of_owner = "custom instructions of a user";
+                let names = ["custom_instruction", "custom instruction", "custom instructions", of_owner];
+                (names, User, Sentence, |limits| limits.max_custom_instructions)
+            }
+            Self::FeedItem => {
+                let names = ["feed_item", "feed item", "feed items", "feed items of a user"];
+                (names, User, Document, |limits| limits.max_feed_items)
+            }
+        };
+        let [stored, name, plural, of_owner] = names;
+        KnowledgeRules { stored, name, plural, of_owner, owner, form, max }
+    }
+
+    /// The kind with this [`stored`](KnowledgeRules::stored) name.
+    #[must_use]
+    pub fn from_stored(stored: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.rules().stored == stored)
+    }
+}
 
 /// `jobs/knowledge.toml`: how many items agents may store, and how much of each a list contains. All processes
 /// should have the same file.
@@ -112,150 +223,6 @@ impl Default for PromptLimits {
     }
 }
 
-/// A list of a profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProfileList {
-    /// Who the user is.
-    Facts,
-    /// How they like things done.
-    Preferences,
-    /// How they want to be addressed.
-    CommunicationStyle,
-    /// What they care about.
-    Interests,
-    /// What they want to achieve.
-    Aims,
-}
-
-impl ProfileList {
-    /// All lists, in the order of the prompt.
-    pub const ALL: [Self; 5] =
-        [Self::Facts, Self::Preferences, Self::CommunicationStyle, Self::Interests, Self::Aims];
-
-    /// The name in the database, the API and the prompt.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Facts => "facts",
-            Self::Preferences => "preferences",
-            Self::CommunicationStyle => "communication_style",
-            Self::Interests => "interests",
-            Self::Aims => "aims",
-        }
-    }
-}
-
-/// What is known about a user, in short sentences.
-///
-/// ```json
-/// {"facts": ["lives in Graz"], "preferences": ["window seats"], "communication_style": [], "interests": [], "aims": []}
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Profile {
-    /// Who the user is.
-    pub facts: Vec<String>,
-    /// How they like things done.
-    pub preferences: Vec<String>,
-    /// How they want to be addressed.
-    pub communication_style: Vec<String>,
-    /// What they care about.
-    pub interests: Vec<String>,
-    /// What they want to achieve.
-    pub aims: Vec<String>,
-}
-
-impl Profile {
-    /// The given list.
-    #[must_use]
-    pub fn list(&self, list: ProfileList) -> &Vec<String> {
-        match list {
-            ProfileList::Facts => &self.facts,
-            ProfileList::Preferences => &self.preferences,
-            ProfileList::CommunicationStyle => &self.communication_style,
-            ProfileList::Interests => &self.interests,
-            ProfileList::Aims => &self.aims,
-        }
-    }
-
-    /// The given list, mutable.
-    pub fn list_mut(&mut self, list: ProfileList) -> &mut Vec<String> {
-        match list {
-            ProfileList::Facts => &mut self.facts,
-            ProfileList::Preferences => &mut self.preferences,
-            ProfileList::CommunicationStyle => &mut self.communication_style,
-            ProfileList::Interests => &mut self.interests,
-            ProfileList::Aims => &mut self.aims,
-        }
-    }
-
-    /// Changes one list, which may have `max_entries` entries.
-    ///
-    /// # Errors
-    /// [`ProfileChangeError`] when the list is full or has no such entry; the profile is unchanged.
-    pub fn change(
-        &mut self,
-        list: ProfileList,
-        change: &ProfileChange,
-        max_entries: u32,
-    ) -> Result<(), ProfileChangeError> {
-        let max = max_entries as usize;
-        let entries = self.list_mut(list);
-        let position = |entry: &String| entries.iter().position(|existing| existing.trim() == entry.trim());
-        match change {
-            ProfileChange::Add(entry) if position(entry).is_some() => {}
-            ProfileChange::Add(_) if entries.len() >= max => {
-                return Err(ProfileChangeError::Full { list: list.as_str(), max });
-            }
-            ProfileChange::Add(entry) => entries.push(entry.clone()),
-            ProfileChange::Replace { old, new } => {
-                let at = position(old).ok_or(ProfileChangeError::NoSuchEntry { list: list.as_str() })?;
-                entries[at].clone_from(new);
-            }
-            ProfileChange::Remove(old) => {
-                let at = position(old).ok_or(ProfileChangeError::NoSuchEntry { list: list.as_str() })?;
-                entries.remove(at);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A change of one list of a profile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProfileChange {
-    /// Adds an entry, unless it exists already.
-    Add(String),
-    /// Replaces the text of an entry.
-    Replace {
-        /// The current entry.
-        old: String,
-        /// The new entry.
-        new: String,
-    },
-    /// Removes an entry.
-    Remove(String),
-}
-
-/// Why a profile cannot be changed. The model reads the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ProfileChangeError {
-    /// The list has no such entry.
-    #[error("`{list}` has no such entry: `old` must be exactly an entry that read_profile returns")]
-    NoSuchEntry {
-        /// The name of the list.
-        list: &'static str,
-    },
-    /// The list is full.
-    #[error("`{list}` is full: it may have {max} entries; replace or remove one")]
-    Full {
-        /// The name of the list.
-        list: &'static str,
-        /// Maximum number of entries.
-        max: usize,
-    },
-}
-
 /// One page of a list that a tool reads, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListQuery<Id> {
@@ -332,38 +299,6 @@ pub enum KnowledgeAction {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn failed_profile_changes_leave_the_profile_unchanged() {
-        let mut profile = Profile::default();
-        let add = |text: &str| ProfileChange::Add(text.to_owned());
-        for list in ProfileList::ALL {
-            profile.change(list, &add(list.as_str()), 50).unwrap();
-            profile.change(list, &add(list.as_str()), 50).unwrap();
-            assert_eq!(profile.list(list), &[list.as_str().to_owned()], "added once");
-        }
-        let facts = ProfileList::Facts;
-        let replace = |old: &str| ProfileChange::Replace { old: old.into(), new: "lives in Graz".into() };
-        profile.change(facts, &replace(" facts "), 50).unwrap();
-        assert_eq!(profile.facts, ["lives in Graz"]);
-        for wrong in [replace("facts"), ProfileChange::Remove("facts".into())] {
-            assert_eq!(
-                profile.change(facts, &wrong, 50),
-                Err(ProfileChangeError::NoSuchEntry { list: "facts" })
-            );
-        }
-        profile.change(facts, &ProfileChange::Remove("lives in Graz".into()), 50).unwrap();
-        assert!(profile.facts.is_empty());
-        for nth in 0..50 {
-            profile.change(facts, &add(&nth.to_string()), 50).unwrap();
-        }
-        assert_eq!(
-            profile.change(facts, &add("more"), 50),
-            Err(ProfileChangeError::Full { list: "facts", max: 50 })
-        );
-        assert_eq!(profile.facts.len(), 50);
-        assert_eq!(profile.change(facts, &add("more"), 51), Ok(()), "the limit is the caller's");
-    }
 
     #[test]
     fn defaults_equal_the_shipped_knowledge_limits() {

@@ -39,6 +39,7 @@ pub mod local_time;
 pub mod message;
 pub mod mode;
 pub mod model;
+pub mod profile;
 pub mod retry;
 pub mod run;
 pub mod runtime_state;

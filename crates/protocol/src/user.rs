@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chrono::NaiveDate;
 use houston_domain::id::UserId;
-use houston_domain::knowledge::Profile;
+use houston_domain::profile::Profile;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,11 +1,7 @@
-//! What agents know: notes and learnings of an agentable; memories, custom instructions, feed items and the profile of a user.
+//! What agents know: notes and learnings of an agentable; memories, custom instructions, feed items and the profile
+//! of a user.
 //! Requests of a tenant write them, and so do runs, in the fenced transaction of a step.
 
-pub mod custom_instruction;
 pub mod excerpt;
-pub mod feed_item;
 pub mod knowledge_item;
-pub mod learning;
-pub mod memory;
-pub mod note;
 pub(crate) mod profile;

@@ -111,7 +111,7 @@ pub use session::Archiving;
 
 // Callers name the noun, not its wing.
 pub(crate) use knowledge::profile;
-pub use knowledge::{custom_instruction, excerpt, feed_item, knowledge_item, learning, memory, note};
+pub use knowledge::{excerpt, knowledge_item};
 pub use run::{
     cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, record,
     run_context, step, sweep, task, task_result,

@@ -86,17 +86,20 @@ insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch,
 select pg_temp.run_id(n), 'call_1', pg_temp.goal_id(n % :agentables), pg_temp.tenant_id(0), 1, 'fetch', 'read',
        gen_random_uuid(), '{"success": true}'
   from generate_series(0, :all_runs - 1, 5) n;
-insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
-select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.goal_id(n), pg_temp.run_id(n), 'milk', 'buy it'
+insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, run_id, title, content)
+select gen_random_uuid(), pg_temp.tenant_id(0), 'note', pg_temp.goal_id(n), pg_temp.run_id(n), 'milk', 'buy it'
   from generate_series(0, :agentables - 1) n;
-insert into houston.learnings (id, tenant_id, agentable_id, content)
-select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.goal_id(n), 'likes trains' from generate_series(0, :agentables - 1) n;
+insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, content)
+select gen_random_uuid(), pg_temp.tenant_id(0), 'learning', pg_temp.goal_id(n), 'likes trains'
+  from generate_series(0, :agentables - 1) n;
 insert into houston.profiles (user_id, tenant_id, facts, aims)
 select pg_temp.user_id(n), pg_temp.tenant_id(0), '{lives in Graz,has two cats}', '{sail}' from generate_series(0, :users - 1) n;
-insert into houston.custom_instructions (id, tenant_id, user_id, content)
-select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), 'Be brief.' from generate_series(1, 2 * :users) n;
-insert into houston.memories (id, tenant_id, user_id, content)
-select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), 'takes the night train' from generate_series(1, 5 * :users) n;
+insert into houston.knowledge_items (id, tenant_id, kind, user_id, content)
+select gen_random_uuid(), pg_temp.tenant_id(0), 'custom_instruction', pg_temp.user_id(n % :users), 'Be brief.'
+  from generate_series(1, 2 * :users) n;
+insert into houston.knowledge_items (id, tenant_id, kind, user_id, content)
+select gen_random_uuid(), pg_temp.tenant_id(0), 'memory', pg_temp.user_id(n % :users), 'takes the night train'
+  from generate_series(1, 5 * :users) n;
 insert into houston.compressions (id, tenant_id, agentable_id, run_id, run_position, session_position, through_position,
                                   summary, reason, entries_before, entries_after, tokens_before, tokens_after)
 select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.goal_id(n), pg_temp.run_id(n), 1, 0, part, 'They travel.', 'budget',
@@ -153,7 +156,7 @@ select pg_temp.goal_id(n), pg_temp.tenant_id(0), 1, 1,
   from generate_series(0, :agentables - 1) n;
 reset session_replication_role;
 analyze houston.tenants, houston.api_keys, houston.users, houston.agentables, houston.workers, houston.runs,
-        houston.run_locks, houston.messages, houston.events, houston.history, houston.tool_calls, houston.notes,
-        houston.learnings, houston.profiles, houston.custom_instructions, houston.memories, houston.idempotency_keys,
+        houston.run_locks, houston.messages, houston.events, houston.history, houston.tool_calls, houston.knowledge_items,
+        houston.profiles, houston.idempotency_keys,
         houston.compressions, houston.tool_results, houston.title_requests,
         houston.sessions, houston.session_states, houston.feeds, houston.check_ins, houston.agents, houston.teams, houston.team_agents;

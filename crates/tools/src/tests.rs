@@ -1,6 +1,7 @@
 use chrono::DateTime;
 use houston_domain::id::{AgentableId, FeedItemId, MemoryId, NoteId, RunId, SessionId, UserId};
-use houston_domain::knowledge::{KnowledgeAction, ListQuery, ProfileChange, ProfileList};
+use houston_domain::knowledge::{KnowledgeAction, ListQuery};
+use houston_domain::profile::{ProfileChange, ProfileList};
 use houston_domain::session::{HistoryQuery, Timeframe};
 use houston_domain::tool_call::{Record, ToolCall, ToolErrorCode, ToolResponse};
 use serde_json::{Value, json};

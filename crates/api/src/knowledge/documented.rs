@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::routing::{MethodRouter, get};
+use houston_domain::knowledge::KnowledgeRules;
 use houston_protocol::page::Page;
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::path::{
@@ -16,13 +17,14 @@ use utoipa::openapi::{Ref, RefOr, Required};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::UtoipaMethodRouter;
 
-use super::{KnowledgeResource, Owner, change, create, delete, get as get_one, list};
+use super::{KnowledgeResource, Owner, operations};
 use crate::state::App;
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
 /// `GET` and `POST` of a resource's collection.
 pub(crate) fn collection<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
+    let KnowledgeRules { name, plural, .. } = N::KIND.rules();
     let mut schemas = Schemas::new();
     add::<N::Response>(&mut schemas);
     add::<N::New>(&mut schemas);
@@ -30,11 +32,11 @@ pub(crate) fn collection<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>>
     let page = format!("Page_{}", N::Response::name());
     schemas.push((page.clone(), <Page<N::Response>>::schema()));
 
-    let listed = operation::<N>("list", N::PLURAL, &format!("List the {}, newest first.", N::PLURAL))
+    let listed = operation("list", plural, &format!("List the {plural}, newest first."))
         .parameter(query("limit", number(), "Maximum number of items on the page; 20 by default."))
         .parameter(query("cursor", text(), "`next_cursor` of the previous page."));
     let listed = owner::<N>(listed).response("200", json(&page, "A page of items."));
-    let created = operation::<N>("create", N::NAME, &format!("Create a {}.", N::NAME))
+    let created = operation("create", name, &format!("Create a {name}."))
         .parameter(
             ParameterBuilder::new()
                 .name("Idempotency-Key")
@@ -47,12 +49,13 @@ pub(crate) fn collection<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>>
     let created = owner::<N>(created).response("201", json(&N::Response::name(), "The new item."));
     let path = N::Owner::collection(N::COLLECTION);
     let paths = paths(&path, [(HttpMethod::Get, listed), (HttpMethod::Post, created)]);
-    let handlers: MethodRouter<Arc<App>> = get(list::list::<N>).post(create::create::<N>);
+    let handlers: MethodRouter<Arc<App>> = get(operations::list::<N>).post(operations::create::<N>);
     (schemas, paths, handlers)
 }
 
 /// `GET`, `PATCH` and `DELETE` of one item of a resource.
 pub(crate) fn item<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
+    let name = N::KIND.rules().name;
     let mut schemas = Schemas::new();
     add::<N::Response>(&mut schemas);
     add::<N::Change>(&mut schemas);
@@ -64,28 +67,22 @@ pub(crate) fn item<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
             .schema(Some(text()))
     };
     let response = || json(&N::Response::name(), "The item.");
-    let read = operation::<N>("get", N::NAME, &format!("Get a {}.", N::NAME))
+    let read = operation("get", name, &format!("Get a {name}.")).parameter(id()).response("200", response());
+    let changed = operation("update", name, &format!("Change a {name}; fields not given stay as they are."))
         .parameter(id())
+        .request_body(Some(body::<N::Change>()))
         .response("200", response());
-    let changed = operation::<N>(
-        "update",
-        N::NAME,
-        &format!("Change a {}; fields not given stay as they are.", N::NAME),
-    )
-    .parameter(id())
-    .request_body(Some(body::<N::Change>()))
-    .response("200", response());
-    let deleted = operation::<N>("delete", N::NAME, &format!("Delete a {}.", N::NAME))
+    let deleted = operation("delete", name, &format!("Delete a {name}."))
         .parameter(id())
         .response("204", ResponseBuilder::new().description("The item is deleted."));
     let operations = [(HttpMethod::Get, read), (HttpMethod::Patch, changed), (HttpMethod::Delete, deleted)];
     let paths = paths(&format!("/v1/{}/{{id}}", N::PATH), operations);
     let handlers: MethodRouter<Arc<App>> =
-        get(get_one::get::<N>).patch(change::change::<N>).delete(delete::delete::<N>);
+        get(operations::get::<N>).patch(operations::change::<N>).delete(operations::delete::<N>);
     (schemas, paths, handlers)
 }
 
-fn operation<N: KnowledgeResource>(verb: &str, noun: &str, summary: &str) -> OperationBuilder {
+fn operation(verb: &str, noun: &str, summary: &str) -> OperationBuilder {
     OperationBuilder::new()
         .tag("knowledge")
         .operation_id(Some(format!("{verb}_{}", noun.replace(' ', "_"))))

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
-use houston_domain::knowledge::{MAX_PROFILE_ENTRY_BYTES, ProfileList};
+use houston_domain::profile::{MAX_PROFILE_ENTRY_BYTES, ProfileList};
 use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_protocol::user::{ProfileResponse, UpdateProfile};

@@ -80,7 +80,7 @@ async fn task(server: &mut CrashServer, client: &Client, goal: &str) {
         ("houston.messages where metadata ->> 'type' = 'task_ended'", "1"),
         // At most once: not at all when the end of the task was read together with its creation.
         ("(select from houston.messages where content = 'Begun.' offset 1) as again", "0"),
-        ("houston.notes where title = 'Look'", "1"),
+        ("houston.knowledge_items where title = 'Look'", "1"),
         ("houston.run_locks where open_tasks <> 0", "0"),
     ] {
         assert_eq!(server.environment.sql(&format!("select count(*) from {what}")), count, "{what}");
@@ -103,11 +103,11 @@ async fn feed(server: &mut CrashServer, client: &Client, goal: &str) {
     if tried.ok().flatten().is_none() {
         client.post(&path, "the feed", &Value::Null).await;
     }
-    settled(server, "select count(*) from houston.feed_items", "1").await;
+    settled(server, "select count(*) from houston.knowledge_items where kind = 'feed_item'", "1").await;
     if server.case.action == Action::Pause {
         wake(server, &faulty, since).await;
         let _ = tokio::time::timeout(PATIENCE, trying).await;
-        settled(server, "select count(*) from houston.feed_items", "1").await;
+        settled(server, "select count(*) from houston.knowledge_items where kind = 'feed_item'", "1").await;
     }
     assert_eq!(
         server.environment.sql("select count(*) from houston.runs where mode = 'feed_generation'"),

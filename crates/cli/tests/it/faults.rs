@@ -220,13 +220,13 @@ async fn history_matches_what_was_written_after_failed_commits() {
         "create sequence houston.tries;
          create function houston.no_room() returns trigger language plpgsql as
          $$ begin return case when nextval('houston.tries') <> 2 then new end; end $$;
-         create trigger no_room before insert on houston.notes for each row execute function houston.no_room();
+         create trigger no_room before insert on houston.knowledge_items for each row execute function houston.no_room();
          create function houston.breaks() returns trigger language plpgsql as
          $$ begin
              if currval('houston.tries') = 1 then raise 'broken' using errcode = '40001'; end if;
              return null;
          end $$;
-         create constraint trigger breaks after insert on houston.notes deferrable initially deferred
+         create constraint trigger breaks after insert on houston.knowledge_items deferrable initially deferred
          for each row execute function houston.breaks();",
     );
     let _worker = houston.worker();
@@ -235,7 +235,7 @@ async fn history_matches_what_was_written_after_failed_commits() {
     let history = houston.get(&format!("/v1/goals/{goal}/history?limit=100")).await;
     assert_valid(&history);
     assert_eq!(houston.sql_of(&goal, "select last_value from houston.tries"), "3");
-    assert_eq!(houston.sql("select count(*) from houston.notes"), "1");
+    assert_eq!(houston.sql("select count(*) from houston.knowledge_items"), "1");
     assert_eq!(history.to_string().matches("Created note_").count(), 1, "{history}");
     assert_eq!(houston.agent_texts(&goal).await.len(), 1);
 }

@@ -144,7 +144,7 @@ impl Rows {
                         l.session_position
                    from houston.run_locks l left join houston.runs r on r.id = l.run_id",
             )?,
-            notes: rows::<Value>(psql, "select title from houston.notes")?
+            notes: rows::<Value>(psql, "select title from houston.knowledge_items where kind = 'note'")?
                 .into_iter()
                 .filter_map(|note| note["title"].as_str().map(str::to_owned))
                 .collect(),

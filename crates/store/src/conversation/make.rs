@@ -322,8 +322,9 @@ impl Owner {
             let changed: Vec<DateTime<Utc>> = notes.iter().map(|note| note.updated_at).collect();
             sqlx::query!(
                 "-- store::conversation::make::notes
-                insert into houston.notes (id, tenant_id, agentable_id, title, content, created_at, updated_at)
-                select n.id, $2, $1, n.title, n.content, n.made, n.changed
+                insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, title, content, created_at,
+                                                     updated_at)
+                select n.id, $2, 'note', $1, n.title, n.content, n.made, n.changed
                   from unnest($3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
                        as n (id, title, content, made, changed)",
                 self.agentable.0,
@@ -353,8 +354,8 @@ impl Owner {
         let changed: Vec<DateTime<Utc>> = learnings.iter().map(|learning| learning.updated_at).collect();
         sqlx::query!(
             "-- store::conversation::make::learnings
-            insert into houston.learnings (id, tenant_id, agentable_id, content, created_at, updated_at)
-            select l.id, $2, $1, l.content, l.made, l.changed
+            insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, content, created_at, updated_at)
+            select l.id, $2, 'learning', $1, l.content, l.made, l.changed
               from unnest($3::uuid[], $4::text[], $5::timestamptz[], $6::timestamptz[])
                    as l (id, content, made, changed)",
             self.agentable.0,

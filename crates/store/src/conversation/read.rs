@@ -241,11 +241,11 @@ impl Reader<'_> {
         let mut after = Uuid::nil();
         loop {
             let rows = sqlx::query!(
-                "-- store::conversation::read::notes
-                select id, title, content, created_at, updated_at from houston.notes
-                 where tenant_id = $1 and agentable_id = $2 and id > $3
+                r#"-- store::conversation::read::notes
+                select id, title as "title!", content, created_at, updated_at from houston.knowledge_items
+                 where tenant_id = $1 and owner_id = $2 and kind = 'note' and id > $3
                    and ($4::timestamptz is null or created_at <= $4)
-                 order by id limit $5",
+                 order by id limit $5"#,
                 self.tenant.0,
                 self.agentable.id.0,
                 after,
@@ -271,8 +271,8 @@ impl Reader<'_> {
     async fn learnings(&mut self, end: End) -> Result<Vec<ExportedLearning>> {
         let rows = sqlx::query!(
             "-- store::conversation::read::learnings
-            select content, created_at, updated_at from houston.learnings
-             where tenant_id = $1 and agentable_id = $2 and ($3::timestamptz is null or created_at <= $3)
+            select content, created_at, updated_at from houston.knowledge_items
+             where tenant_id = $1 and owner_id = $2 and kind = 'learning' and ($3::timestamptz is null or created_at <= $3)
              order by id",
             self.tenant.0,
             self.agentable.id.0,

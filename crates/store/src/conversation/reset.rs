@@ -55,7 +55,7 @@ impl TenantStore<'_> {
         if knowledge {
             notes = sqlx::query!(
                 "-- store::conversation::reset::notes
-                delete from houston.notes where tenant_id = $1 and agentable_id = $2",
+                delete from houston.knowledge_items where tenant_id = $1 and owner_id = $2 and kind = 'note'",
                 self.tenant.0,
                 agentable.0
             )
@@ -64,7 +64,7 @@ impl TenantStore<'_> {
             .rows_affected();
             learnings = sqlx::query!(
                 "-- store::conversation::reset::learnings
-                delete from houston.learnings where tenant_id = $1 and agentable_id = $2",
+                delete from houston.knowledge_items where tenant_id = $1 and owner_id = $2 and kind = 'learning'",
                 self.tenant.0,
                 agentable.0
             )

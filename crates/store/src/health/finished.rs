@@ -44,10 +44,8 @@ impl RunStore {
                 select a.id, coalesce(a.parent_id, (select u.id from houston.agentables u
                                                      where u.user_id = a.user_id and u.made_with_user
                                                      order by u.id limit 1)) as heir
-                  from houston.agentables a where a.id = any ($1)),
-            notes as (
-                update houston.notes n set agentable_id = h.heir from heirs h where n.agentable_id = h.id)
-            update houston.learnings n set agentable_id = h.heir from heirs h where n.agentable_id = h.id",
+                  from houston.agentables a where a.id = any ($1))
+            update houston.knowledge_items n set agentable_id = h.heir from heirs h where n.agentable_id = h.id",
             &ids
         )
         .execute(&mut *tx)

@@ -1,10 +1,12 @@
 //! Excerpts: the beginnings of texts, for prompts and for the lists that tools return.
 
+use uuid::Uuid;
+
 /// A row of a list that a tool returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Excerpt {
-    /// The row's id as the API writes it.
-    pub(crate) id: String,
+    /// The row's id.
+    pub(crate) id: Uuid,
     /// Its title, if rows of this sort have one.
     pub(crate) title: Option<String>,
     /// The beginning of its text.

@@ -1,154 +1,389 @@
-//! Operations shared by the knowledge resources: notes, learnings, memories, custom instructions, feed items. Each
-//! has a file of its own with its queries, and implements [`KnowledgeItem`].
+//! Knowledge items: notes, learnings, memories, custom instructions and feed items, in one table. What differs between
+//! the kinds is [`KnowledgeKind::rules`].
 
-use houston_domain::id::TenantId;
-use houston_domain::knowledge::KnowledgeLimits;
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, RunId, TenantId};
+use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner, ListQuery};
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::bound;
 use crate::error::{Error, Result};
+use crate::excerpt::Excerpt;
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 
-/// A row of one knowledge resource.
-pub trait KnowledgeItem: Sized + Send + 'static {
-    /// The id of a row.
-    type Id: Copy + Send + Into<Uuid>;
-    /// The id of the owner: an agentable or a user.
-    type Owner: Copy + Send + Into<Uuid>;
-    /// A row to insert.
-    type New<'a>: Send + Sync;
-    /// A partial change of a row.
-    type Change<'a>: Send;
+/// One item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnowledgeItem {
+    /// The item's id: a `NoteId`, a `LearningId`, …
+    pub id: Uuid,
+    /// What it is.
+    pub kind: KnowledgeKind,
+    /// The agentable or the user it belongs to.
+    pub owner: Uuid,
+    /// The kind of that agentable; `None`: a user.
+    pub owner_kind: Option<String>,
+    /// The run that wrote it; `None`: the API did.
+    pub run: Option<RunId>,
+    /// Its title, one line, if items of its kind have one.
+    pub title: Option<String>,
+    /// Its text: Markdown, or a sentence.
+    pub content: String,
+    /// When the user read a feed item.
+    pub read_at: Option<DateTime<Utc>>,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed; reading it is not a change.
+    pub updated_at: DateTime<Utc>,
+}
 
-    /// The resource's name in errors: `note`, `learning`, …
-    const NAME: &'static str;
+/// An item to be created.
+#[derive(Debug, Clone, Copy)]
+pub struct NewKnowledgeItem<'a> {
+    /// The item's id.
+    pub id: Uuid,
+    /// What it is.
+    pub kind: KnowledgeKind,
+    /// The agentable or the user it belongs to.
+    pub owner: Uuid,
+    /// The agentable and the run that create it; `None`: the API does.
+    pub author: Option<(AgentableId, RunId)>,
+    /// Its title, one line, if items of its kind have one.
+    pub title: Option<&'a str>,
+    /// Its text.
+    pub content: &'a str,
+    /// When it is created; `None`: now, by the database's clock.
+    pub created_at: Option<DateTime<Utc>>,
+}
 
-    /// The id of a new row.
-    fn id(new: &Self::New<'_>) -> Self::Id;
+/// A change of an item; `None` leaves the value as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KnowledgeChange<'a> {
+    /// The new title.
+    pub title: Option<&'a str>,
+    /// The new text.
+    pub content: Option<&'a str>,
+    /// Whether the user has read it.
+    pub read: Option<bool>,
+}
 
-    /// The id of the new row's owner.
-    fn owner(new: &Self::New<'_>) -> Uuid;
+macro_rules! item {
+    ($kind:expr, $row:expr) => {{
+        let row = $row;
+        KnowledgeItem {
+            id: row.id,
+            kind: $kind,
+            owner: row.owner_id,
+            owner_kind: row.owner_kind,
+            run: row.run_id.map(RunId),
+            title: row.title,
+            content: row.content,
+            read_at: row.read_at,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }};
+}
 
-    /// Inserts a row.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when the owner has the maximum number
-    /// of rows, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    fn insert(
-        connection: &mut PgConnection,
-        tenant: TenantId,
-        new: &Self::New<'_>,
-        limits: &KnowledgeLimits,
-    ) -> impl Future<Output = Result<()>> + Send;
+/// # Errors
+/// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when the owner has the maximum number of items.
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    item: &NewKnowledgeItem<'_>,
+    limits: &KnowledgeLimits,
+) -> Result<()> {
+    let rules = item.kind.rules();
+    let (max, is_of_user) = ((rules.max)(limits), rules.owner == KnowledgeOwner::User);
+    let done = sqlx::query!(
+        r#"-- store::knowledge_item::insert
+        with owner as (
+            select tenant_id, id as agentable_id, null::uuid as user_id, null::uuid as author_id
+              from houston.agentables where tenant_id = $2 and id = $4 and not $11
+             union all
+            select tenant_id, null, id, $5 from houston.users where tenant_id = $2 and id = $4 and $11),
+        made as (
+            insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, user_id, author_id, run_id, title,
+                                                 content, created_at, updated_at)
+            select $1, tenant_id, $3, agentable_id, user_id, author_id, $6, $7, $8,
+                   coalesce($9, clock_timestamp()), coalesce($9, clock_timestamp())
+              from owner
+             where (select count(*) from houston.knowledge_items where owner_id = $4 and kind = $3) < $10
+            returning id)
+        select exists (select from owner) as "found!", exists (select from made) as "made!""#,
+        item.id,
+        tenant.0,
+        rules.stored,
+        item.owner,
+        item.author.map(|(agentable, _)| agentable.0),
+        item.author.map(|(_, run)| run.0),
+        item.title,
+        item.content,
+        item.created_at,
+        i64::from(max),
+        is_of_user
+    )
+    .fetch_one(connection)
+    .await?;
+    let owner = if is_of_user { "user" } else { "agentable" };
+    Error::check_inserted(owner, rules.of_owner, max, done.found, done.made)
+}
 
-    /// Rows of an owner of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    fn list(
-        connection: &mut PgConnection,
-        tenant: TenantId,
-        owner: Self::Owner,
-        before: Option<Self::Id>,
-        limit: i64,
-    ) -> impl Future<Output = Result<Vec<Self>>> + Send;
+/// Items of an owner of the tenant, newest first, older than `before` if given.
+async fn list(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    (kind, owner): (KnowledgeKind, Uuid),
+    before: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<KnowledgeItem>> {
+    let rows = sqlx::query!(
+        r#"-- store::knowledge_item::list
+        select k.id, k.owner_id as "owner_id!", a.kind as "owner_kind?", k.run_id, k.title, k.content, k.read_at,
+               k.created_at, k.updated_at
+          from houston.knowledge_items k left join houston.agentables a on a.id = k.agentable_id
+         where k.tenant_id = $1 and k.owner_id = $2 and k.kind = $3 and ($4::uuid is null or k.id < $4)
+         order by k.id desc limit $5"#,
+        tenant.0,
+        owner,
+        kind.rules().stored,
+        before,
+        limit
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| item!(kind, row)).collect())
+}
 
-    /// The row with this id, if the tenant has it.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    fn find(
-        connection: &mut PgConnection,
-        tenant: TenantId,
-        id: Self::Id,
-    ) -> impl Future<Output = Result<Option<Self>>> + Send;
+/// Beginnings of items of an owner, newest first: one more than `listing` asks for, if there are more. A query finds
+/// words and similar ones: in the titles and texts of documents, of feed items in the titles only.
+pub(crate) async fn excerpts<Id: Copy + Into<Uuid>>(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    (kind, owner): (KnowledgeKind, Uuid),
+    listing: &ListQuery<Id>,
+    chars: i32,
+) -> Result<Vec<Excerpt>> {
+    let rows = sqlx::query_as!(
+        Excerpt,
+        r#"-- store::knowledge_item::excerpts
+        select id, title, left(content, $7) as "text!", char_length(content) as "chars!"
+          from houston.knowledge_items
+         where tenant_id = $1 and owner_id = $2 and kind = $3 and ($4::uuid is null or id < $4)
+           and ($5::text is null or search @@ houston.any_word($5)
+                or houston.likeness($5, coalesce(title, content)) > 0)
+         order by id desc limit $6"#,
+        tenant.0,
+        owner,
+        kind.rules().stored,
+        listing.before.map(Into::into),
+        listing.query,
+        i64::from(listing.limit) + 1,
+        chars
+    );
+    Ok(rows.fetch_all(connection).await?)
+}
 
-    /// Applies a partial change and returns the changed row; `None` when the tenant has no such row.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    fn change(
-        connection: &mut PgConnection,
-        tenant: TenantId,
-        id: Self::Id,
-        change: Self::Change<'_>,
-    ) -> impl Future<Output = Result<Option<Self>>> + Send;
+/// Beginnings of the items that match `query` best: those with some of its words, or similar words.
+pub(crate) async fn best_matches(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    (kind, owner): (KnowledgeKind, Uuid),
+    query: &str,
+    limit: u32,
+    chars: i32,
+) -> Result<Vec<Excerpt>> {
+    let rows = sqlx::query_as!(
+        Excerpt,
+        r#"-- store::knowledge_item::best_matches
+        select id, title, left(content, $6) as "text!", char_length(content) as "chars!"
+          from houston.knowledge_items
+         where tenant_id = $1 and owner_id = $2 and kind = $3
+           and (search @@ houston.any_word($4) or houston.likeness($4, coalesce(title, content)) > 0)
+         order by ts_rank(search, houston.any_word($4)) + houston.likeness($4, coalesce(title, content)) desc, id desc
+         limit $5"#,
+        tenant.0,
+        owner,
+        kind.rules().stored,
+        query,
+        i64::from(limit),
+        chars
+    );
+    Ok(rows.fetch_all(connection).await?)
+}
 
-    /// Deletes a row of the tenant. Returns whether it existed.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    fn delete(
-        connection: &mut PgConnection,
-        tenant: TenantId,
-        id: Self::Id,
-    ) -> impl Future<Output = Result<bool>> + Send;
+/// The texts of an owner's items, oldest first.
+pub(crate) async fn texts(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    (kind, owner): (KnowledgeKind, Uuid),
+    limits: &KnowledgeLimits,
+) -> Result<Vec<String>> {
+    let rules = kind.rules();
+    let texts = sqlx::query_scalar!(
+        "-- store::knowledge_item::texts
+        select content from houston.knowledge_items
+         where tenant_id = $1 and owner_id = $2 and kind = $3 order by id limit $4",
+        tenant.0,
+        owner,
+        rules.stored,
+        i64::from((rules.max)(limits))
+    );
+    Ok(texts.fetch_all(connection).await?)
+}
+
+/// An item of the tenant; with `within`, only if it belongs to that owner.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<Uuid>,
+    (kind, id): (KnowledgeKind, Uuid),
+) -> Result<Option<KnowledgeItem>> {
+    let row = sqlx::query!(
+        r#"-- store::knowledge_item::find
+        select k.id, k.owner_id as "owner_id!", a.kind as "owner_kind?", k.run_id, k.title, k.content, k.read_at,
+               k.created_at, k.updated_at
+          from houston.knowledge_items k
+          left join houston.agentables a on a.id = k.agentable_id
+          left join houston.users u on u.id = k.user_id
+         where k.tenant_id = $1 and k.kind = $2 and k.id = $3 and ($4::uuid is null or k.owner_id = $4)
+           -- An owner that is being erased has no tenant any more.
+           and coalesce(a.tenant_id, u.tenant_id) = $1"#,
+        tenant.0,
+        kind.rules().stored,
+        id,
+        within
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| item!(kind, row)))
+}
+
+/// Changes an item of the tenant; with `within`, only if it belongs to that owner.
+pub(crate) async fn change(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<Uuid>,
+    (kind, id): (KnowledgeKind, Uuid),
+    change: KnowledgeChange<'_>,
+) -> Result<Option<KnowledgeItem>> {
+    let row = sqlx::query!(
+        r#"-- store::knowledge_item::change
+        with t as materialized (select clock_timestamp() as at)
+        update houston.knowledge_items k
+           set title = coalesce($5, k.title), content = coalesce($6, k.content),
+               read_at = case $7::boolean when true then coalesce(k.read_at, t.at)
+                                          when false then null else k.read_at end,
+               updated_at = case when $5::text is null and $6::text is null then k.updated_at else t.at end
+          from t
+         where k.tenant_id = $1 and k.kind = $2 and k.id = $3 and ($4::uuid is null or k.owner_id = $4)
+           and (exists (select from houston.agentables o where o.id = k.agentable_id and o.tenant_id = $1)
+                or exists (select from houston.users o where o.id = k.user_id and o.tenant_id = $1))
+        returning k.id, k.owner_id as "owner_id!",
+                  (select a.kind from houston.agentables a where a.id = k.agentable_id) as owner_kind, k.run_id,
+                  k.title, k.content, k.read_at, k.created_at, k.updated_at"#,
+        tenant.0,
+        kind.rules().stored,
+        id,
+        within,
+        change.title,
+        change.content,
+        change.read
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| item!(kind, row)))
+}
+
+/// Deletes an item of the tenant; with `within`, only if it belongs to that owner. Returns whether it existed.
+pub(crate) async fn delete(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<Uuid>,
+    (kind, id): (KnowledgeKind, Uuid),
+) -> Result<bool> {
+    let done = sqlx::query!(
+        "-- store::knowledge_item::delete
+        delete from houston.knowledge_items k
+         where k.tenant_id = $1 and k.kind = $2 and k.id = $3 and ($4::uuid is null or k.owner_id = $4)
+           and (exists (select from houston.agentables o where o.id = k.agentable_id and o.tenant_id = $1)
+                or exists (select from houston.users o where o.id = k.user_id and o.tenant_id = $1))",
+        tenant.0,
+        kind.rules().stored,
+        id,
+        within
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
 }
 
 impl TenantStore<'_> {
-    /// Inserts a row. `response` is what the client is answered, stored under the idempotency key.
+    /// Creates an item. `response` is what the client is answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// As [`KnowledgeItem::insert`].
-    pub async fn create_item<K: KnowledgeItem>(
+    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when the owner has the maximum number of
+    /// items, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn create_item(
         self,
-        new: &K::New<'_>,
+        new: &NewKnowledgeItem<'_>,
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, self.tenant, key, K::id(new).into(), response).await? {
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, new.id, response).await? {
             return Ok(earlier);
         }
-        bound::lock(&mut tx, K::NAME, K::owner(new)).await?;
-        K::insert(&mut tx, self.tenant, new, &self.knowledge_limits).await?;
+        bound::lock(&mut tx, new.kind.rules().name, new.owner).await?;
+        insert(&mut tx, self.tenant, new, &self.knowledge_limits).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
 
-    /// Rows of an owner of the tenant, newest first, older than `before` if given.
+    /// Items of an owner of the tenant, newest first, older than `before` if given.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn list_items<K: KnowledgeItem>(
+    pub async fn list_items(
         self,
-        owner: K::Owner,
-        before: Option<K::Id>,
+        (kind, owner): (KnowledgeKind, Uuid),
+        before: Option<Uuid>,
         limit: i64,
-    ) -> Result<Vec<K>> {
-        K::list(&mut *self.pool.acquire().await?, self.tenant, owner, before, limit).await
+    ) -> Result<Vec<KnowledgeItem>> {
+        list(&mut *self.pool.acquire().await?, self.tenant, (kind, owner), before, limit).await
     }
 
-    /// A row of the tenant.
-    ///
-    /// Reads a row of the tenant.
-    /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
-    pub async fn item<K: KnowledgeItem>(self, id: K::Id) -> Result<K> {
-        let found = K::find(&mut *self.pool.acquire().await?, self.tenant, id).await?;
-        found.ok_or(Error::NotFound { what: K::NAME })
-    }
-
-    /// Applies a partial change to a row of the tenant, and returns the changed row.
+    /// An item of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
+    /// [`Error::NotFound`] when the tenant has no such item, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
-    pub async fn change_item<K: KnowledgeItem>(self, id: K::Id, change: K::Change<'_>) -> Result<K> {
-        let changed = K::change(&mut *self.pool.acquire().await?, self.tenant, id, change).await?;
-        changed.ok_or(Error::NotFound { what: K::NAME })
+    pub async fn item(self, (kind, id): (KnowledgeKind, Uuid)) -> Result<KnowledgeItem> {
+        let found = find(&mut *self.pool.acquire().await?, self.tenant, None, (kind, id)).await?;
+        found.ok_or(Error::NotFound { what: kind.rules().name })
     }
 
-    /// Deletes a row of the tenant.
+    /// Changes an item of the tenant, and returns the changed item.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
-    pub async fn delete_item<K: KnowledgeItem>(self, id: K::Id) -> Result<()> {
-        let done = K::delete(&mut *self.pool.acquire().await?, self.tenant, id).await?;
-        if done { Ok(()) } else { Err(Error::NotFound { what: K::NAME }) }
+    /// As [`Self::item`].
+    pub async fn change_item(
+        self,
+        (kind, id): (KnowledgeKind, Uuid),
+        to: KnowledgeChange<'_>,
+    ) -> Result<KnowledgeItem> {
+        let changed = change(&mut *self.pool.acquire().await?, self.tenant, None, (kind, id), to).await?;
+        changed.ok_or(Error::NotFound { what: kind.rules().name })
+    }
+
+    /// Deletes an item of the tenant.
+    ///
+    /// # Errors
+    /// As [`Self::item`].
+    pub async fn delete_item(self, (kind, id): (KnowledgeKind, Uuid)) -> Result<()> {
+        let done = delete(&mut *self.pool.acquire().await?, self.tenant, None, (kind, id)).await?;
+        if done { Ok(()) } else { Err(Error::NotFound { what: kind.rules().name }) }
     }
 }

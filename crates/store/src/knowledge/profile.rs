@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{TenantId, UserId};
-use houston_domain::knowledge::{Profile, ProfileList};
+use houston_domain::profile::{Profile, ProfileList};
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};

@@ -1,18 +1,18 @@
 //! Rows that a tool writes into Houston's own tables, in the fenced transaction of its step.
 
 use houston_domain::id::{AgentableId, LearningId, NoteId, RunId, RunToken, TenantId, UserId};
-use houston_domain::knowledge::KnowledgeLimits;
+use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits};
 use houston_domain::session::SessionArchive;
 use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use sqlx::{PgConnection, Postgres, Transaction};
+use uuid::Uuid;
 
 use crate::check_in;
 use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
-use crate::learning::{self, NewLearning};
-use crate::note::{self, NewNote};
+use crate::knowledge_item::{self, KnowledgeChange, NewKnowledgeItem};
 use crate::session_search;
 use crate::step::{Commit, alone};
 use crate::tool_result;
@@ -156,8 +156,10 @@ impl FencedTx {
                 add_learning(&mut self.tx, owner, LearningId(id), content, &self.knowledge_limits).await
             }
             Record::UpdateLearning { id, content } => {
-                let within = Some(owner.agentable);
-                let changed = learning::change(&mut self.tx, owner.tenant, within, *id, content).await?;
+                let within = Some(owner.agentable.0);
+                let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
+                let changed =
+                    knowledge_item::change(&mut self.tx, owner.tenant, within, learning(*id), change).await?;
                 Ok(if changed.is_some() {
                     ToolResponse::success(format!("Corrected {id}."))
                 } else {
@@ -165,7 +167,8 @@ impl FencedTx {
                 })
             }
             Record::RemoveLearning { id } => {
-                let gone = learning::delete(&mut self.tx, owner.tenant, Some(owner.agentable), *id).await?;
+                let within = Some(owner.agentable.0);
+                let gone = knowledge_item::delete(&mut self.tx, owner.tenant, within, learning(*id)).await?;
                 Ok(if gone { ToolResponse::success(format!("Forgot {id}.")) } else { no_learning(*id) })
             }
             Record::SessionHistory(query) => {
@@ -200,6 +203,21 @@ impl FencedTx {
     }
 }
 
+fn learning(id: LearningId) -> (KnowledgeKind, Uuid) {
+    (KnowledgeKind::Learning, id.0)
+}
+
+/// A note or learning of the agentable.
+fn new_item<'a>(
+    owner: Owner,
+    (kind, id): (KnowledgeKind, Uuid),
+    title: Option<&'a str>,
+    content: &'a str,
+) -> NewKnowledgeItem<'a> {
+    let author = Some((owner.agentable, owner.run));
+    NewKnowledgeItem { id, kind, owner: owner.agentable.0, author, title, content, created_at: None }
+}
+
 async fn create_note(
     connection: &mut PgConnection,
     owner: Owner,
@@ -207,9 +225,10 @@ async fn create_note(
     (title, content): (&str, &str),
     limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
-    let (agentable, run) = (owner.agentable, Some(owner.run));
-    let note = NewNote { id, agentable, run, title, content, created_at: None };
-    inserted(note::insert(connection, owner.tenant, &note, limits).await, || format!("Created {id}: {title}"))
+    let note = new_item(owner, (KnowledgeKind::Note, id.0), Some(title), content);
+    inserted(knowledge_item::insert(connection, owner.tenant, &note, limits).await, || {
+        format!("Created {id}: {title}")
+    })
 }
 
 async fn add_learning(
@@ -219,8 +238,8 @@ async fn add_learning(
     content: &str,
     limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
-    let learning = NewLearning { id, agentable: owner.agentable, content, created_at: None };
-    inserted(learning::insert(connection, owner.tenant, &learning, limits).await, || {
+    let learning = new_item(owner, (KnowledgeKind::Learning, id.0), None, content);
+    inserted(knowledge_item::insert(connection, owner.tenant, &learning, limits).await, || {
         format!("Remembered as {id}.")
     })
 }

@@ -4,8 +4,9 @@ use chrono::{DateTime, Utc};
 use houston_domain::frame::FrameMark;
 use houston_domain::history::Entry;
 use houston_domain::id::{AgentableId, CustomInstructionId, LearningId, MemoryId, NoteId, RunId, SessionId};
-use houston_domain::knowledge::{ProfileList, PromptLimits};
+use houston_domain::knowledge::PromptLimits;
 use houston_domain::mode::Mode;
+use houston_domain::profile::ProfileList;
 use houston_domain::session::SessionArchive;
 use serde::Deserialize;
 

@@ -102,7 +102,7 @@ impl FencedTx {
             r#"-- store::task::above
             select a.depth, l.open_tasks as open, r.tasks_started as of_this_run,
                    r.cancel_seq is not null as "is_cancelled!",
-                   (select count(*) from houston.notes where agentable_id = a.id) as "notes!"
+                   (select count(*) from houston.knowledge_items where owner_id = a.id and kind = 'note') as "notes!"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
               join houston.runs r on r.id = $2
              where a.id = $1"#,

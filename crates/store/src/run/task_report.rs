@@ -108,7 +108,7 @@ async fn release(connection: &mut PgConnection, task: &EndedTask) -> Result<()> 
         "-- store::task_report::release
         with parent as (
             update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $2)
-        update houston.notes set agentable_id = $2 where agentable_id = $1",
+        update houston.knowledge_items set agentable_id = $2 where owner_id = $1 and kind = 'note'",
         task.id.0,
         task.parent.0
     )
@@ -143,8 +143,8 @@ async fn output(connection: &mut PgConnection, task: &EndedTask, limits: &Limits
                    and btrim(said.text) <> ''
                  order by h.position desc limit 1) as text,
                (select json_agg(json_build_array(n.id, n.title) order by n.id)
-                  from (select o.id, o.title from houston.notes o
-                         where o.agentable_id = $2 and o.run_id = $3 order by o.id limit greatest($5::integer, 1)) n)
+                  from (select o.id, o.title from houston.knowledge_items o
+                         where o.owner_id = $2 and o.kind = 'note' and o.run_id = $3 order by o.id limit greatest($5::integer, 1)) n)
                    as "notes: Json<Vec<(Uuid, String)>>""#,
         task.id.0,
         task.parent.0,
@@ -160,8 +160,8 @@ async fn output(connection: &mut PgConnection, task: &EndedTask, limits: &Limits
         let content: String = text.chars().take(usize::try_from(limits.note_chars).unwrap_or(0)).collect();
         let id = sqlx::query_scalar!(
             "-- store::task_report::note_result
-            insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
-            values (houston.id_beside($2), $1, $2, $3, $4, $5) returning id",
+            insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, run_id, title, content)
+            values (houston.id_beside($2), $1, 'note', $2, $3, $4, $5) returning id",
             task.tenant.0,
             task.parent.0,
             task.end.run.0,

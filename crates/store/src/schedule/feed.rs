@@ -338,7 +338,8 @@ async fn happenings(
               left join houston.runs r on r.id = l.run_id
              cross join lateral (
                    (select 'note' as what, n.created_at as at, n.title || ': ' || left(n.content, $6) as text
-                      from (select * from houston.notes where agentable_id = a.id order by id desc limit $7) n
+                      from (select * from houston.knowledge_items
+                             where owner_id = a.id and kind = 'note' order by id desc limit $7) n
                      where n.created_at > $3 and n.created_at <= $4)
                     union all
                    (select m.source, m.created_at, left(m.content, $6)

@@ -70,8 +70,9 @@ impl TenantStore<'_> {
         let row = sqlx::query!(
             r#"-- store::stats::totals
             select a.cost, a.unpriced_calls, l.last_position, l.session_position,
-                   (select count(*) from houston.notes n where n.agentable_id = a.id) as "notes!",
-                   (select count(*) from houston.learnings n where n.agentable_id = a.id) as "learnings!"
+                   (select count(*) from houston.knowledge_items n where n.owner_id = a.id and n.kind = 'note') as "notes!",
+                   (select count(*) from houston.knowledge_items n
+                     where n.owner_id = a.id and n.kind = 'learning') as "learnings!"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
              where a.tenant_id = $1 and a.id = $2"#,
             self.tenant.0,

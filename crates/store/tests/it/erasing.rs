@@ -150,8 +150,9 @@ async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
     fill(&test, test.goal, "canary");
     let ours = needles(&test, test.goal, "canary", false);
     test.sql("update houston.users set name = 'Ann', external_id = null");
-    test.sql("update houston.profiles set facts = '{}'; update houston.custom_instructions set content = ''");
-    test.sql("update houston.memories set content = 'Ann likes trains'");
+    test.sql("update houston.profiles set facts = '{}'");
+    test.sql("update houston.knowledge_items set content = '' where kind = 'custom_instruction'");
+    test.sql("update houston.knowledge_items set content = 'Ann likes trains' where kind = 'memory'");
     test.sql("update houston.idempotency_keys set response = response - 'name' where key like 'user %'");
     let user = user_of(&test, test.goal);
     let own = test
@@ -168,7 +169,7 @@ async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
     assert_eq!(left.remove("erasures"), Some(1));
     assert_eq!(left, BTreeMap::new());
     let counts = test.sql(
-        "select (select count(*) from houston.memories) || '|' || (select count(*) from houston.profiles)
+        "select (select count(*) from houston.knowledge_items where kind = 'memory') || '|' || (select count(*) from houston.profiles)
                           || '|' || (select count(*) from houston.spending)",
     );
     assert_eq!(counts.trim(), "1|1|1");

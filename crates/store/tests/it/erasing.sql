@@ -26,17 +26,20 @@ begin
     values (g, 0, t, r, 0, 'user', jsonb_build_array(jsonb_build_object('type', 'text', 'text', w)));
     insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id, response)
     values (r, 'call', g, t, 0, 'x', 'x', m, to_jsonb(w));
-    insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
-    values (gen_random_uuid(), t, g, r, w, w), (gen_random_uuid(), t, task, r, w, w);
-    insert into houston.learnings (id, tenant_id, agentable_id, content) values (gen_random_uuid(), t, g, w);
+    insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, run_id, title, content)
+    values (gen_random_uuid(), t, 'note', g, r, w, w), (gen_random_uuid(), t, 'note', task, r, w, w);
+    insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, content)
+    values (gen_random_uuid(), t, 'learning', g, w);
     insert into houston.model_calls
     select x.id, gen_random_uuid(), t, g, 1, 'p', w, 1, 1, 0, 0, 0, 0.5, true, now() from (values (r), (s)) as x (id);
     insert into houston.spending values (u, '2026-11-22', t, 1.0, 2, 0);
     insert into houston.profiles (user_id, tenant_id, facts) values (u, t, array[w]);
-    insert into houston.custom_instructions (id, tenant_id, user_id, content) values (gen_random_uuid(), t, u, w);
-    insert into houston.memories (id, tenant_id, user_id, run_id, content) values (gen_random_uuid(), t, u, r, ':memory');
-    insert into houston.feed_items (id, tenant_id, user_id, agentable_id, run_id, title, content)
-    values (gen_random_uuid(), t, u, g, r, w, w);
+    insert into houston.knowledge_items (id, tenant_id, kind, user_id, content)
+    values (gen_random_uuid(), t, 'custom_instruction', u, w);
+    insert into houston.knowledge_items (id, tenant_id, kind, user_id, run_id, content)
+    values (gen_random_uuid(), t, 'memory', u, r, ':memory');
+    insert into houston.knowledge_items (id, tenant_id, kind, user_id, author_id, run_id, title, content)
+    values (gen_random_uuid(), t, 'feed_item', u, g, r, w, w);
     update houston.feeds set run_id = r where user_id = u;
     insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at,
                                   completed_at, completion_reason, summary, search)

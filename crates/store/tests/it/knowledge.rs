@@ -1,9 +1,8 @@
 //! The knowledge tools, and what of their data a run starts from.
 
 use houston_domain::id::{FeedItemId, LearningId, MemoryId, NoteId};
-use houston_domain::knowledge::{
-    KnowledgeAction, KnowledgeLimits, ListQuery, ProfileChange, ProfileList, PromptLimits,
-};
+use houston_domain::knowledge::{KnowledgeAction, KnowledgeLimits, ListQuery, PromptLimits};
+use houston_domain::profile::{ProfileChange, ProfileList};
 use houston_domain::step::RunTransition;
 use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use houston_store::claim::ClaimedRun;
@@ -200,8 +199,8 @@ async fn full_list_is_reported_and_the_step_continues() {
     let tools = Tools::start().await;
     let (tenant, agentable) = (tools.test.tenant.0, tools.test.goal.0);
     tools.test.sql(&format!(
-        "insert into houston.learnings (id, tenant_id, agentable_id, content)
-         select gen_random_uuid(), '{tenant}', '{agentable}', 'x' from generate_series(1, {})",
+        "insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, content)
+         select gen_random_uuid(), '{tenant}', 'learning', '{agentable}', 'x' from generate_series(1, {})",
         KnowledgeLimits::default().max_learnings
     ));
     let note = Record::CreateNote { title: "milk".into(), content: "buy it".into() };
@@ -253,11 +252,11 @@ async fn run_context_is_shortened_and_says_there_is_more() {
     }
     let (tenant, user) = (tools.claimed.tenant.0, tools.claimed.user.0);
     tools.test.sql(&format!(
-        "insert into houston.custom_instructions (id, tenant_id, user_id, content)
-         select ('00000000-0000-7000-8000-00000000000' || n)::uuid, '{tenant}', '{user}', 'rule ' || n
+        "insert into houston.knowledge_items (id, tenant_id, kind, user_id, content)
+         select ('00000000-0000-7000-8000-00000000000' || n)::uuid, '{tenant}', 'custom_instruction', '{user}', 'rule ' || n
            from generate_series(1, 2) n;
-         insert into houston.learnings (id, tenant_id, agentable_id, content)
-         values (gen_random_uuid(), '{tenant}', '{}', 'learnt something')",
+         insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, content)
+         values (gen_random_uuid(), '{tenant}', 'learning', '{}', 'learnt something')",
         tools.test.goal.0
     ));
     let limits = PromptLimits {

@@ -22,7 +22,8 @@ const LOCAL: [&str; 8] = [
 ];
 
 /// Columns with the id of a user or an agentable: all rows that name each other by them have one shard.
-const OWNERS: [&str; 5] = ["agentable_id", "user_id", "parent_id", "parent_depth", "forked_from"];
+const OWNERS: [&str; 6] =
+    ["agentable_id", "user_id", "author_id", "parent_id", "parent_depth", "forked_from"];
 
 /// Unique indexes whose columns contain no id of a user's thing, and why they are unique over all servers nevertheless.
 const UNIQUE: [(&str, &str); 3] = [

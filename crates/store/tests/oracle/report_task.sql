@@ -25,7 +25,7 @@ begin
            last_seq = l.last_seq + (l.run_open and p_run.cancelled_with_parent)::int
      where l.agentable_id = p_task.parent_id
     returning l.* into v_parent;
-    update houston.notes n set agentable_id = p_task.parent_id where n.agentable_id = p_task.id;
+    update houston.knowledge_items n set agentable_id = p_task.parent_id where n.owner_id = p_task.id and n.kind = 'note';
     if p_run.cancelled_with_parent then
         -- The parent knows, because its cancel caused this one. The event is for the clients of its stream.
         if v_parent.run_open then
@@ -36,16 +36,17 @@ begin
     end if;
     v_result := houston.last_text(p_task.id, p_run.id, case when v_status = 'completed' then p_position else 0 end);
     if v_status = 'completed' and v_result is not null
-       and not exists (select from houston.notes n where n.agentable_id = p_task.parent_id and n.run_id = p_run.id) then
+       and not exists (select from houston.knowledge_items n
+                        where n.owner_id = p_task.parent_id and n.kind = 'note' and n.run_id = p_run.id) then
         -- Without notes by the task, its result becomes one.
-        insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
-        values (houston.id_beside(p_task.parent_id), p_task.tenant_id, p_task.parent_id, p_run.id, p_task.title,
+        insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, run_id, title, content)
+        values (houston.id_beside(p_task.parent_id), p_task.tenant_id, 'note', p_task.parent_id, p_run.id, p_task.title,
                 left(v_result, houston.setting('tasks.note_chars')));
     end if;
     select string_agg(format('<item id="%s">%s</item>', houston.shown('note', n.id), houston.escaped(n.title)), E'\n')
       into v_notes
-      from (select o.id, o.title from houston.notes o
-             where o.agentable_id = p_task.parent_id and o.run_id = p_run.id order by o.id
+      from (select o.id, o.title from houston.knowledge_items o
+             where o.owner_id = p_task.parent_id and o.kind = 'note' and o.run_id = p_run.id order by o.id
              limit houston.setting('tasks.report_notes')) as n;
     perform houston.tell(
         p_task.parent_id, houston.id_beside(p_task.parent_id), houston.id_beside(p_task.parent_id),

@@ -152,7 +152,7 @@ fn looked_for() -> Vec<Case> {
     let day = ["now() - interval '1 day'", "now() + interval '1 day'"];
     let happened = [user.as_str(), run.as_str(), day[0], day[1], "20", "500", "10", tenant.as_str()];
     vec![
-        case("store::task::above", "", &[&idle, &run], &["agentables_pkey", "notes_by_agentable"], [20, 40]),
+        case("store::task::above", "", &[&idle, &run], &["agentables_pkey", "knowledge_by_owner"], [20, 40]),
         case("store::task::insert", "", &task, &["run_locks_pkey", "runs_pkey"], [20, 200]),
         case(
             "store::task::list",
@@ -171,7 +171,7 @@ fn looked_for() -> Vec<Case> {
             "store::feed::happenings",
             "of a user with ten goals",
             &happened,
-            &["notes_by_agentable"],
+            &["knowledge_by_owner"],
             [800, 1_500],
         ),
     ]

@@ -184,12 +184,9 @@ fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]
         "run_locks_pkey",
         "agentables_pkey",
         "history_pkey",
-        "notes_by_agentable",
-        "learnings_by_agentable",
+        "knowledge_by_owner",
         "users_pkey",
         "profiles_pkey",
-        "custom_instructions_by_user",
-        "memories_by_user",
         "sessions_agentable_id_number_key",
         "check_ins_by_agentable",
         "compressions_by_position",
@@ -261,7 +258,8 @@ fn followed() -> Vec<Case> {
 fn asked() -> Vec<Case> {
     let (tenant, idle, user) = (id("tenant", 0), id("goal", IDLE), id("user", IDLE % USERS));
     let (run, message) = (id("run", LAST_RUNS + IDLE), id("message", IDLE));
-    let thread = &["messages_agentable_id_seq_key"];
+    let (thread, items) = (&["messages_agentable_id_seq_key"], &["knowledge_by_owner"]);
+    let list = |what, args: &[&str], reads| case("store::knowledge_item::list", what, args, items, reads);
     vec![
         case("store::history::list", "", &[&tenant, &idle, "0", "100"], &["history_pkey"], [20, 50]),
         case("store::message::get", "", &[&tenant, &message], &["messages_pkey"], [10, 30]),
@@ -293,13 +291,13 @@ fn asked() -> Vec<Case> {
             &[],
             [60, 120],
         ),
-        case("store::note::list", "", &[&tenant, &idle, "null", "21"], &["notes_by_agentable"], [10, 20]),
-        case("store::memory::list", "", &[&tenant, &user, "null", "21"], &["memories_by_user"], [50, 60]),
+        list("notes", &[&tenant, &idle, "'note'", "null", "21"], [10, 20]),
+        list("memories", &[&tenant, &user, "'memory'", "null", "21"], [50, 60]),
         case(
-            "store::memory::recall",
+            "store::knowledge_item::best_matches",
             "",
-            &[&tenant, &user, "'which trains'", "5", "200"],
-            &["memories_by_user"],
+            &[&tenant, &user, "'memory'", "'which trains'", "5", "200"],
+            items,
             [60, 60],
         ),
         case(

@@ -47,7 +47,7 @@ fn state_and_statistics() -> Vec<Case> {
             "store::stats::totals",
             "",
             &[&tenant, &idle],
-            &["agentables_pkey", "notes_by_agentable", "learnings_by_agentable"],
+            &["agentables_pkey", "knowledge_by_owner"],
             [10, 30],
         ),
         case("store::stats::runs", "of few", &[&idle, "1001", &tenant], &["runs_by_agentable"], [10, 30]),
@@ -103,14 +103,14 @@ fn export_and_reset() -> Vec<Case> {
             "store::conversation::read::notes",
             "",
             &[&tenant, &idle, "'00000000-0000-0000-0000-000000000000'", none, "100"],
-            &["notes_by_agentable"],
+            &["knowledge_by_owner"],
             [5, 10],
         ),
         case(
             "store::conversation::read::learnings",
             "",
             &[&tenant, &idle, none],
-            &["learnings_by_agentable"],
+            &["knowledge_by_owner"],
             [5, 10],
         ),
         case("store::conversation::reset::lock", "", &[&tenant, &idle], &["run_locks_pkey"], [5, 10]),
@@ -121,7 +121,7 @@ fn export_and_reset() -> Vec<Case> {
             &["run_locks_pkey"],
             [40, 150],
         ),
-        case("store::conversation::reset::notes", "", &[&tenant, &idle], &["notes_by_agentable"], [5, 20]),
+        case("store::conversation::reset::notes", "", &[&tenant, &idle], &["knowledge_by_owner"], [5, 20]),
     ]
 }
 

@@ -87,9 +87,9 @@ const OLD: &str = "
     insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, ended_at)
     select gen_random_uuid(), r.tenant_id, r.agentable_id, 'completed', -n, now()
       from houston.runs r, generate_series(0, 12000) n where r.agentable_id = {goal} and r.first_seq = 1;
-    insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
-    select gen_random_uuid(), o.tenant_id, o.agentable_id, o.run_id, o.title, o.content
-      from houston.notes o, generate_series(1, 999) n where o.agentable_id = {goal};
+    insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, run_id, title, content)
+    select gen_random_uuid(), o.tenant_id, o.kind, o.agentable_id, o.run_id, o.title, o.content
+      from houston.knowledge_items o, generate_series(1, 999) n where o.owner_id = {goal} and o.kind = 'note';
     insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at,
                                   completed_at, completion_reason, summary)
     select gen_random_uuid(), k.tenant_id, k.agentable_id, 1000 + n, 100 * n - 60000, 100 * n - 59901, now(), now(),

@@ -1,7 +1,8 @@
 //! `update_profile`: adds, changes or removes an entry of the user's profile.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::{KnowledgeAction, MAX_PROFILE_ENTRY_BYTES, ProfileChange, ProfileList};
+use houston_domain::knowledge::KnowledgeAction;
+use houston_domain::profile::{MAX_PROFILE_ENTRY_BYTES, ProfileChange, ProfileList};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};

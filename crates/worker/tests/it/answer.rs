@@ -152,7 +152,8 @@ async fn calls_beyond_max_tool_calls_are_refused() {
         (1..=3).map(|n| format!(r#" tool=create_note args={{"title":"n{n}","content":"c"}}"#)).collect();
     let posted = cluster.post(cluster.goal, &format!("/sim{calls}")).await;
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
-    let titles = "select string_agg(title, ' ' order by title) from houston.notes";
+    let titles =
+        "select string_agg(title, ' ' order by title) from houston.knowledge_items where kind = 'note'";
     assert_eq!(cluster.servers.sql(titles).unwrap(), "n1 n2");
     let refused: Vec<bool> = cluster
         .events(cluster.goal)

@@ -311,7 +311,7 @@ async fn old_tasks_are_deleted_with_all_rows_but_their_notes() {
         let query = format!("select count(*) from houston.{table} where agentable_id = '{}'", agentable.0);
         cluster.servers.sql(&query).unwrap().parse::<u32>().unwrap()
     };
-    for table in ["runs", "run_locks", "messages", "events", "history", "tool_calls", "notes"] {
+    for table in ["runs", "run_locks", "messages", "events", "history", "tool_calls", "knowledge_items"] {
         assert_eq!(left(table, old), 0, "{table}");
     }
     for table in ["runs", "run_locks", "messages", "events", "history"] {
@@ -321,7 +321,7 @@ async fn old_tasks_are_deleted_with_all_rows_but_their_notes() {
     assert_eq!(cluster.servers.sql(kinds).unwrap(), "goal task user_agent");
     for run in &runs[..2] {
         let query = format!(
-            "select count(*) from houston.notes where agentable_id = '{}' and run_id = '{}'",
+            "select count(*) from houston.knowledge_items where agentable_id = '{}' and run_id = '{}'",
             cluster.goal.0, run.0
         );
         assert_eq!(cluster.servers.sql(&query).unwrap(), "1", "what they wrote is their goal's");

@@ -173,7 +173,6 @@ fn calls(body: &str) -> Vec<(String, String)> {
 /// recognised by its name alone.
 fn reachable(all: &[Function]) -> Vec<&Function> {
     let closed = ["RunStore", "ApiStore", "OperatorStore", "Store", "FencedTx"];
-    let knowledge = ["note", "learning", "memory", "custom_instruction", "feed_item"];
     let ends = |module: &str, word: &str| module.rsplit("::").next() == Some(word);
     let is_called = |one: &Function, caller: &Function, path: &str, name: &str| {
         let is_free = one.of.is_empty();
@@ -186,8 +185,6 @@ fn reachable(all: &[Function]) -> Vec<&Function> {
                         && (is_near || one.of == "TenantStore" || one.of == "Shared")
                 }
                 "Self" => one.of == caller.of && one.module == caller.module,
-                // The trait of the knowledge nouns.
-                "K" => knowledge.iter().any(|noun| ends(&one.module, noun)),
                 "" | "self" if one.module == caller.module => is_free,
                 "" => is_free && caller.imports.get(name).is_some_and(|from| ends(&one.module, from)),
                 path => one.of == path || (is_free && ends(&one.module, path)),

@@ -1,6 +1,6 @@
 use houston_domain::autonomy::Autonomy;
 use houston_domain::id::*;
-use houston_domain::knowledge::ProfileList;
+use houston_domain::profile::ProfileList;
 use houston_store::excerpt::Shortened;
 use houston_store::run_context::PromptSession;
 use houston_tools::{Registry, builtin};

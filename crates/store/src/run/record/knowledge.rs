@@ -1,8 +1,9 @@
 //! The knowledge tools' work on notes, learnings, memories, profiles and feed items, and their responses for the
 //! model. Lists show the beginning of each text, newest first, and name the tool that reads the rest.
 
-use houston_domain::id::MemoryId;
-use houston_domain::knowledge::{KnowledgeAction, KnowledgeLimits, ListQuery, ProfileChange, ProfileList};
+use houston_domain::id::{FeedItemId, LearningId, MemoryId, NoteId};
+use houston_domain::knowledge::{KnowledgeAction, KnowledgeKind, KnowledgeLimits, ListQuery};
+use houston_domain::profile::{ProfileChange, ProfileList};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -10,7 +11,8 @@ use uuid::Uuid;
 use super::{Owner, full};
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
-use crate::{custom_instruction, feed_item, learning, memory, note, profile};
+use crate::knowledge_item::{self, KnowledgeChange, NewKnowledgeItem};
+use crate::profile;
 
 /// Executes the call in the step's transaction. `id` is for a row that is created.
 pub(super) async fn work(
@@ -26,8 +28,10 @@ pub(super) async fn work(
         | KnowledgeAction::UpdateNote { .. }
         | KnowledgeAction::DeleteNote(_) => notes(connection, owner, knowledge, limits).await,
         KnowledgeAction::ListLearnings(listing) => {
-            let found = learning::listed(connection, owner.tenant, owner.agentable, listing).await?;
-            let found = found.into_iter().map(|(id, text)| format!("{id}: {text}")).collect();
+            let within = (KnowledgeKind::Learning, owner.agentable.0);
+            let found = knowledge_item::excerpts(connection, owner.tenant, within, listing, i32::MAX).await?;
+            let found =
+                found.into_iter().map(|found| format!("{}: {}", LearningId(found.id), found.text)).collect();
             Ok(page(found, listing, "learnings"))
         }
         KnowledgeAction::ReadProfile => {
@@ -39,8 +43,8 @@ pub(super) async fn work(
             update_profile(connection, owner, *list, change, limits).await
         }
         KnowledgeAction::ReadCustomInstructions => {
-            let all = custom_instruction::all(connection, owner.tenant, owner.user, limits).await?;
-            let all: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
+            let of = (KnowledgeKind::CustomInstruction, owner.user.0);
+            let all = knowledge_item::texts(connection, owner.tenant, of, limits).await?;
             let none = "There are no custom instructions.";
             Ok(ToolResponse::success(if all.is_empty() { none.to_owned() } else { all.join("\n\n") }))
         }
@@ -65,30 +69,48 @@ async fn notes(
     knowledge: &KnowledgeAction,
     limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
-    let within = Some(owner.agentable);
+    let within = Some(owner.agentable.0);
     let missing = |id| not_found(id, "list_notes");
+    let note = |id: &NoteId| (KnowledgeKind::Note, id.0);
     Ok(match knowledge {
-        KnowledgeAction::ReadNote(id) => match note::find(connection, owner.tenant, within, *id).await? {
-            Some(note) => ToolResponse::success(format!("{id}: {}\n{}", note.title, note.content)),
-            None => missing(id),
-        },
-        KnowledgeAction::UpdateNote { id, title, content } => {
-            let (title, content) = (title.as_deref(), content.as_deref());
-            match note::change(connection, owner.tenant, within, *id, title, content).await? {
-                Some(note) => ToolResponse::success(format!("Changed {id}: {}", note.title)),
+        KnowledgeAction::ReadNote(id) => {
+            match knowledge_item::find(connection, owner.tenant, within, note(id)).await? {
+                Some(note) => {
+                    ToolResponse::success(format!("{id}: {}\n{}", title(&note.title), note.content))
+                }
                 None => missing(id),
             }
         }
-        KnowledgeAction::DeleteNote(id) => match note::delete(connection, owner.tenant, within, *id).await? {
-            true => ToolResponse::success(format!("Deleted {id}.")),
-            false => missing(id),
-        },
+        KnowledgeAction::UpdateNote { id, title, content } => {
+            let (title, content) = (title.as_deref(), content.as_deref());
+            let change = KnowledgeChange { title, content, read: None };
+            match knowledge_item::change(connection, owner.tenant, within, note(id), change).await? {
+                Some(note) => {
+                    ToolResponse::success(format!("Changed {id}: {}", note.title.unwrap_or_default()))
+                }
+                None => missing(id),
+            }
+        }
+        KnowledgeAction::DeleteNote(id) => {
+            match knowledge_item::delete(connection, owner.tenant, within, note(id)).await? {
+                true => ToolResponse::success(format!("Deleted {id}.")),
+                false => missing(id),
+            }
+        }
         KnowledgeAction::ListNotes(listing) => {
-            let found =
-                note::excerpts(connection, owner.tenant, owner.agentable, listing, limits.excerpt_chars)
-                    .await?;
+            let found = knowledge_item::excerpts(
+                connection,
+                owner.tenant,
+                (KnowledgeKind::Note, owner.agentable.0),
+                listing,
+                limits.excerpt_chars,
+            )
+            .await?;
             page(
-                found.into_iter().map(|found| list_line(found, "read_note", limits)).collect(),
+                found
+                    .into_iter()
+                    .map(|found| list_line(NoteId(found.id), found, "read_note", limits))
+                    .collect(),
                 listing,
                 "notes",
             )
@@ -104,39 +126,58 @@ async fn memories(
     knowledge: &KnowledgeAction,
     limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
-    let within = Some(owner.user);
+    let (within, of) = (Some(owner.user.0), (KnowledgeKind::Memory, owner.user.0));
+    let memory = |id: &MemoryId| (KnowledgeKind::Memory, id.0);
     let missing = |id| not_found(id, "manage_memory with `recall`");
     Ok(match knowledge {
         KnowledgeAction::SaveMemory { content, instead_of: Some(id) } => {
-            match memory::change(connection, owner.tenant, within, *id, content).await? {
+            let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
+            match knowledge_item::change(connection, owner.tenant, within, memory(id), change).await? {
                 Some(_) => ToolResponse::success(format!("Corrected {id}.")),
                 None => missing(id),
             }
         }
         KnowledgeAction::SaveMemory { content, instead_of: None } => {
             let id = MemoryId(new);
-            let run = Some(owner.run);
-            let memory = memory::NewMemory { id, user: owner.user, run, content, created_at: None };
-            memory::insert(connection, owner.tenant, &memory, limits).await?;
+            let author = Some((owner.agentable, owner.run));
+            let (kind, owner_id) = of;
+            let new = NewKnowledgeItem {
+                id: new,
+                kind,
+                owner: owner_id,
+                author,
+                title: None,
+                content,
+                created_at: None,
+            };
+            knowledge_item::insert(connection, owner.tenant, &new, limits).await?;
             ToolResponse::success(format!("Saved {id}."))
         }
         KnowledgeAction::RecallMemories { query, limit } => {
-            let found =
-                memory::recall(connection, owner.tenant, owner.user, query, *limit, limits.excerpt_chars)
-                    .await?;
+            let found = knowledge_item::best_matches(
+                connection,
+                owner.tenant,
+                of,
+                query,
+                *limit,
+                limits.excerpt_chars,
+            )
+            .await?;
             let found: Vec<_> = found
                 .into_iter()
-                .map(|found| list_line(found, "manage_memory with `read`", limits))
+                .map(|found| list_line(MemoryId(found.id), found, "manage_memory with `read`", limits))
                 .collect();
             let none = "Nothing like it is in memory: try other words.".to_owned();
             ToolResponse::success(if found.is_empty() { none } else { found.join("\n\n") })
         }
-        KnowledgeAction::ReadMemory(id) => match memory::find(connection, owner.tenant, within, *id).await? {
-            Some(memory) => ToolResponse::success(memory.content),
-            None => missing(id),
-        },
+        KnowledgeAction::ReadMemory(id) => {
+            match knowledge_item::find(connection, owner.tenant, within, memory(id)).await? {
+                Some(memory) => ToolResponse::success(memory.content),
+                None => missing(id),
+            }
+        }
         KnowledgeAction::ForgetMemory(id) => {
-            match memory::delete(connection, owner.tenant, within, *id).await? {
+            match knowledge_item::delete(connection, owner.tenant, within, memory(id)).await? {
                 true => ToolResponse::success(format!("Forgot {id}.")),
                 false => missing(id),
             }
@@ -154,25 +195,44 @@ async fn feed(
 ) -> Result<ToolResponse> {
     Ok(match knowledge {
         KnowledgeAction::CreateFeedItem { title, content } => {
-            let (id, author) = (new.into(), Some((owner.agentable, owner.run)));
-            let item =
-                feed_item::NewFeedItem { id, user: owner.user, author, title, content, created_at: None };
-            feed_item::insert(connection, owner.tenant, &item, limits).await?;
-            ToolResponse::success(format!("Created {id}: {title}"))
+            let author = Some((owner.agentable, owner.run));
+            let (kind, owner_id, title) = (KnowledgeKind::FeedItem, owner.user.0, title.as_str());
+            let item = NewKnowledgeItem {
+                id: new,
+                kind,
+                owner: owner_id,
+                author,
+                title: Some(title),
+                content,
+                created_at: None,
+            };
+            knowledge_item::insert(connection, owner.tenant, &item, limits).await?;
+            ToolResponse::success(format!("Created {}: {title}", FeedItemId(new)))
         }
         KnowledgeAction::ListFeedItems(listing) => {
-            let found =
-                feed_item::excerpts(connection, owner.tenant, owner.user, listing, limits.excerpt_chars)
-                    .await?;
+            let found = knowledge_item::excerpts(
+                connection,
+                owner.tenant,
+                (KnowledgeKind::FeedItem, owner.user.0),
+                listing,
+                limits.excerpt_chars,
+            )
+            .await?;
             page(
-                found.into_iter().map(|found| list_line(found, "read_feed_item", limits)).collect(),
+                found
+                    .into_iter()
+                    .map(|found| list_line(FeedItemId(found.id), found, "read_feed_item", limits))
+                    .collect(),
                 listing,
                 "feed items",
             )
         }
         KnowledgeAction::ReadFeedItem(id) => {
-            match feed_item::find(connection, owner.tenant, Some(owner.user), *id).await? {
-                Some(item) => ToolResponse::success(format!("{id}: {}\n{}", item.title, item.content)),
+            let item = (KnowledgeKind::FeedItem, id.0);
+            match knowledge_item::find(connection, owner.tenant, Some(owner.user.0), item).await? {
+                Some(item) => {
+                    ToolResponse::success(format!("{id}: {}\n{}", title(&item.title), item.content))
+                }
                 None => not_found(id, "list_feed_items"),
             }
         }
@@ -204,9 +264,13 @@ fn profile_text(lists: &[(ProfileList, &Vec<String>)]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+fn title(title: &Option<String>) -> &str {
+    title.as_deref().unwrap_or_default()
+}
+
 /// One row of a list; a shortened text gives its length and the tool that reads it whole.
-fn list_line(excerpt: Excerpt, reads: &str, limits: &KnowledgeLimits) -> String {
-    let Excerpt { id, title, text, chars } = excerpt;
+fn list_line(id: impl std::fmt::Display, excerpt: Excerpt, reads: &str, limits: &KnowledgeLimits) -> String {
+    let Excerpt { title, text, chars, .. } = excerpt;
     let title = title.map(|title| format!(" {title}\n")).unwrap_or_else(|| " ".to_owned());
     let rest = if chars > limits.excerpt_chars {
         format!("… [{chars} characters: {reads}]")

@@ -51,10 +51,12 @@ macro_rules! query_with_context {
                  or exists (select from houston.tool_results r where r.agentable_id = i.parent_id))
             union all
             (select 'note', row_number() over (order by o.id desc), o.title, o.id, null
-               from houston.notes o where o.agentable_id = i.agentable_id order by o.id desc limit $3)
+               from houston.knowledge_items o where o.owner_id = i.agentable_id and o.kind = 'note'
+              order by o.id desc limit $3)
             union all
             (select 'learning', row_number() over (order by o.id), left(o.content, $4 + 1), o.id, null
-               from houston.learnings o where o.agentable_id = i.agentable_id order by o.id limit $3)
+               from houston.knowledge_items o where o.owner_id = i.agentable_id and o.kind = 'learning'
+              order by o.id limit $3)
             union all
             (select v.what, 0, v.text, u.id, null
                from houston.users u
@@ -69,10 +71,12 @@ macro_rules! query_with_context {
               where o.user_id = i.user_id)
             union all
             (select 'instruction', row_number() over (order by o.id), left(o.content, $8 + 1), o.id, null
-               from houston.custom_instructions o where o.user_id = i.user_id order by o.id limit $7 + 1)
+               from houston.knowledge_items o where o.owner_id = i.user_id and o.kind = 'custom_instruction'
+              order by o.id limit $7 + 1)
             union all
             (select 'memory', row_number() over (order by o.id desc), left(o.content, $10 + 1), o.id, null
-               from houston.memories o where o.user_id = i.user_id order by o.id desc limit $9 + 1)
+               from houston.knowledge_items o where o.owner_id = i.user_id and o.kind = 'memory'
+              order by o.id desc limit $9 + 1)
             union all
             (select 'agent', 0, houston.agent_read(a.name, a.version, a.enabled,
                                                    a.is_default and not a.changed, a.settings), a.id, null

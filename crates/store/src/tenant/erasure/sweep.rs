@@ -1,7 +1,10 @@
 //! Deleting what was requested to be erased. Each call is one transaction over a bounded number of rows; if it
 //! fails, the next call repeats it.
 
+use std::collections::BTreeMap;
+
 use houston_domain::id::ErasureId;
+use houston_domain::knowledge::KnowledgeKind;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
@@ -197,11 +200,9 @@ async fn runs(
         with batch as materialized (
             select r.id, a.user_id from houston.runs r join houston.agentables a on a.id = r.agentable_id
              where r.agentable_id = any ($1) limit $2),
-        memories as (
-            update houston.memories m set run_id = null from batch b where m.user_id = b.user_id and m.run_id = b.id),
-        items as (
-            update houston.feed_items f set run_id = null from batch b
-             where f.user_id = b.user_id and f.run_id = b.id and not coalesce(f.agentable_id = any ($1), false)),
+        knowledge as (
+            update houston.knowledge_items k set run_id = null from batch b
+             where k.user_id = b.user_id and k.run_id = b.id and not coalesce(k.author_id = any ($1), false)),
         feeds as (
             update houston.feeds f set run_id = null from batch b where f.user_id = b.user_id and f.run_id = b.id),
         tool_calls as (delete from houston.tool_calls t using batch b where t.run_id = b.id returning 1),
@@ -249,7 +250,7 @@ async fn threads(
         + open.count("history", gone.history))
 }
 
-/// Deletes notes, learnings, compressions, large results, and feed items written by the agentables.
+/// Deletes knowledge items of the agentables and feed items written by them, compressions and large results.
 async fn knowledge(
     connection: &mut PgConnection,
     open: &mut OpenRequest,
@@ -258,34 +259,37 @@ async fn knowledge(
 ) -> Result<i64> {
     let gone = sqlx::query!(
         r#"-- store::erasure::sweep::knowledge
-        with notes as (
-            delete from houston.notes where ctid = any (array(
-                select ctid from houston.notes where agentable_id = any ($1) limit $2)) returning 1),
-        learnings as (
-            delete from houston.learnings where ctid = any (array(
-                select ctid from houston.learnings where agentable_id = any ($1) limit $2)) returning 1),
+        with items as (
+            delete from houston.knowledge_items where ctid = any (array(
+                select ctid from houston.knowledge_items where agentable_id = any ($1) limit $2)
+                || array(select ctid from houston.knowledge_items where author_id = any ($1) limit $2)) returning kind),
         compressions as (
             delete from houston.compressions where ctid = any (array(
                 select ctid from houston.compressions where agentable_id = any ($1) limit $2)) returning 1),
         results as (
             delete from houston.tool_results where ctid = any (array(
-                select ctid from houston.tool_results where agentable_id = any ($1) limit $2)) returning 1),
-        items as (
-            delete from houston.feed_items where ctid = any (array(
-                select ctid from houston.feed_items where agentable_id = any ($1) limit $2)) returning 1)
-        select (select count(*) from notes) as "notes!", (select count(*) from learnings) as "learnings!",
-               (select count(*) from compressions) as "compressions!", (select count(*) from results) as "results!",
-               (select count(*) from items) as "items!""#,
+                select ctid from houston.tool_results where agentable_id = any ($1) limit $2)) returning 1)
+        select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
+                   as "items: Json<BTreeMap<String, i64>>",
+               (select count(*) from compressions) as "compressions!", (select count(*) from results) as "results!""#,
         group,
         rows
     )
     .fetch_one(connection)
     .await?;
-    Ok(open.count("notes", gone.notes)
-        + open.count("learnings", gone.learnings)
+    Ok(count_items(open, gone.items)
         + open.count("compressions", gone.compressions)
-        + open.count("tool_results", gone.results)
-        + open.count("feed_items", gone.items))
+        + open.count("tool_results", gone.results))
+}
+
+/// Counts deleted knowledge items by kind: `feed_item` under `feed_items`.
+fn count_items(open: &mut OpenRequest, gone: Option<Json<BTreeMap<String, i64>>>) -> i64 {
+    let gone = gone.map(|Json(gone)| gone).unwrap_or_default();
+    let count = |(kind, rows): (String, i64)| {
+        let table = KnowledgeKind::from_stored(&kind).map(|kind| kind.rules().plural.replace(' ', "_"));
+        open.count(&table.unwrap_or(kind), rows)
+    };
+    gone.into_iter().map(count).sum()
 }
 
 /// Deletes the agentables' own rows, once nothing else of them is left. A note that was being written at the time
@@ -303,9 +307,8 @@ async fn agentables(connection: &mut PgConnection, open: &mut OpenRequest, group
         delete from houston.agentables a
          where a.id = any ($1)
            and not exists (select from houston.agentables c where c.parent_id = a.id and c.id <> all ($1))
-           and not exists (select from houston.notes n where n.agentable_id = a.id)
-           and not exists (select from houston.learnings n where n.agentable_id = a.id)
-           and not exists (select from houston.feed_items n where n.agentable_id = a.id)",
+           and not exists (select from houston.knowledge_items k where k.agentable_id = a.id)
+           and not exists (select from houston.knowledge_items k where k.author_id = a.id)",
         group
     )
     .execute(connection)
@@ -331,26 +334,18 @@ async fn delete_user(
     let gone = sqlx::query!(
         r#"-- store::erasure::sweep::of_user
         with items as (
-            delete from houston.feed_items where ctid = any (array(
-                select ctid from houston.feed_items where user_id = $1 limit $2)) returning 1),
-        memories as (
-            delete from houston.memories where ctid = any (array(
-                select ctid from houston.memories where user_id = $1 limit $2)) returning 1),
-        instructions as (
-            delete from houston.custom_instructions where ctid = any (array(
-                select ctid from houston.custom_instructions where user_id = $1 limit $2)) returning 1),
+            delete from houston.knowledge_items where ctid = any (array(
+                select ctid from houston.knowledge_items where user_id = $1 limit $2)) returning kind),
         profiles as (delete from houston.profiles where user_id = $1 returning 1)
-        select (select count(*) from items) as "items!", (select count(*) from memories) as "memories!",
-               (select count(*) from instructions) as "instructions!", (select count(*) from profiles) as "profiles!""#,
+        select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
+                   as "items: Json<BTreeMap<String, i64>>",
+               (select count(*) from profiles) as "profiles!""#,
         user,
         rows
     )
     .fetch_one(&mut *connection)
     .await?;
-    let some = open.count("feed_items", gone.items)
-        + open.count("memories", gone.memories)
-        + open.count("custom_instructions", gone.instructions)
-        + open.count("profiles", gone.profiles);
+    let some = count_items(open, gone.items) + open.count("profiles", gone.profiles);
     if some > 0 {
         return Ok(true);
     }

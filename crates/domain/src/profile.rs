@@ -1,0 +1,187 @@
+//! Profiles: facts about a user in five lists of short sentences, which all their agents read and change.
+
+use serde::{Deserialize, Serialize};
+
+/// Maximum length of one entry of a profile, in bytes.
+pub const MAX_PROFILE_ENTRY_BYTES: usize = 500;
+
+/// A list of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProfileList {
+    /// Who the user is.
+    Facts,
+    /// How they like things done.
+    Preferences,
+    /// How they want to be addressed.
+    CommunicationStyle,
+    /// What they care about.
+    Interests,
+    /// What they want to achieve.
+    Aims,
+}
+
+impl ProfileList {
+    /// All lists, in the order of the prompt.
+    pub const ALL: [Self; 5] =
+        [Self::Facts, Self::Preferences, Self::CommunicationStyle, Self::Interests, Self::Aims];
+
+    /// The name in the database, the API and the prompt.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Facts => "facts",
+            Self::Preferences => "preferences",
+            Self::CommunicationStyle => "communication_style",
+            Self::Interests => "interests",
+            Self::Aims => "aims",
+        }
+    }
+}
+
+/// What is known about a user, in short sentences.
+///
+/// ```json
+/// {"facts": ["lives in Graz"], "preferences": ["window seats"], "communication_style": [], "interests": [], "aims": []}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Profile {
+    /// Who the user is.
+    pub facts: Vec<String>,
+    /// How they like things done.
+    pub preferences: Vec<String>,
+    /// How they want to be addressed.
+    pub communication_style: Vec<String>,
+    /// What they care about.
+    pub interests: Vec<String>,
+    /// What they want to achieve.
+    pub aims: Vec<String>,
+}
+
+impl Profile {
+    /// The given list.
+    #[must_use]
+    pub fn list(&self, list: ProfileList) -> &Vec<String> {
+        match list {
+            ProfileList::Facts => &self.facts,
+            ProfileList::Preferences => &self.preferences,
+            ProfileList::CommunicationStyle => &self.communication_style,
+            ProfileList::Interests => &self.interests,
+            ProfileList::Aims => &self.aims,
+        }
+    }
+
+    /// The given list, mutable.
+    pub fn list_mut(&mut self, list: ProfileList) -> &mut Vec<String> {
+        match list {
+            ProfileList::Facts => &mut self.facts,
+            ProfileList::Preferences => &mut self.preferences,
+            ProfileList::CommunicationStyle => &mut self.communication_style,
+            ProfileList::Interests => &mut self.interests,
+            ProfileList::Aims => &mut self.aims,
+        }
+    }
+
+    /// Changes one list, which may have `max_entries` entries.
+    ///
+    /// # Errors
+    /// [`ProfileChangeError`] when the list is full or has no such entry; the profile is unchanged.
+    pub fn change(
+        &mut self,
+        list: ProfileList,
+        change: &ProfileChange,
+        max_entries: u32,
+    ) -> Result<(), ProfileChangeError> {
+        let max = max_entries as usize;
+        let entries = self.list_mut(list);
+        let position = |entry: &String| entries.iter().position(|existing| existing.trim() == entry.trim());
+        match change {
+            ProfileChange::Add(entry) if position(entry).is_some() => {}
+            ProfileChange::Add(_) if entries.len() >= max => {
+                return Err(ProfileChangeError::Full { list: list.as_str(), max });
+            }
+            ProfileChange::Add(entry) => entries.push(entry.clone()),
+            ProfileChange::Replace { old, new } => {
+                let at = position(old).ok_or(ProfileChangeError::NoSuchEntry { list: list.as_str() })?;
+                entries[at].clone_from(new);
+            }
+            ProfileChange::Remove(old) => {
+                let at = position(old).ok_or(ProfileChangeError::NoSuchEntry { list: list.as_str() })?;
+                entries.remove(at);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A change of one list of a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProfileChange {
+    /// Adds an entry, unless it exists already.
+    Add(String),
+    /// Replaces the text of an entry.
+    Replace {
+        /// The current entry.
+        old: String,
+        /// The new entry.
+        new: String,
+    },
+    /// Removes an entry.
+    Remove(String),
+}
+
+/// Why a profile cannot be changed. The model reads the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileChangeError {
+    /// The list has no such entry.
+    #[error("`{list}` has no such entry: `old` must be exactly an entry that read_profile returns")]
+    NoSuchEntry {
+        /// The name of the list.
+        list: &'static str,
+    },
+    /// The list is full.
+    #[error("`{list}` is full: it may have {max} entries; replace or remove one")]
+    Full {
+        /// The name of the list.
+        list: &'static str,
+        /// Maximum number of entries.
+        max: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_profile_changes_leave_the_profile_unchanged() {
+        let mut profile = Profile::default();
+        let add = |text: &str| ProfileChange::Add(text.to_owned());
+        for list in ProfileList::ALL {
+            profile.change(list, &add(list.as_str()), 50).unwrap();
+            profile.change(list, &add(list.as_str()), 50).unwrap();
+            assert_eq!(profile.list(list), &[list.as_str().to_owned()], "added once");
+        }
+        let facts = ProfileList::Facts;
+        let replace = |old: &str| ProfileChange::Replace { old: old.into(), new: "lives in Graz".into() };
+        profile.change(facts, &replace(" facts "), 50).unwrap();
+        assert_eq!(profile.facts, ["lives in Graz"]);
+        for wrong in [replace("facts"), ProfileChange::Remove("facts".into())] {
+            assert_eq!(
+                profile.change(facts, &wrong, 50),
+                Err(ProfileChangeError::NoSuchEntry { list: "facts" })
+            );
+        }
+        profile.change(facts, &ProfileChange::Remove("lives in Graz".into()), 50).unwrap();
+        assert!(profile.facts.is_empty());
+        for nth in 0..50 {
+            profile.change(facts, &add(&nth.to_string()), 50).unwrap();
+        }
+        assert_eq!(
+            profile.change(facts, &add("more"), 50),
+            Err(ProfileChangeError::Full { list: "facts", max: 50 })
+        );
+        assert_eq!(profile.facts.len(), 50);
+        assert_eq!(profile.change(facts, &add("more"), 51), Ok(()), "the limit is the caller's");
+    }
+}
