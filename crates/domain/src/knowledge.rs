@@ -12,9 +12,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{FeedItemId, LearningId, MemoryId, NoteId};
-use crate::profile::{ProfileChange, ProfileList};
-
 /// Maximum length of the title of a note or feed item, in characters: one line.
 pub const MAX_TITLE_CHARS: usize = 200;
 /// Maximum length of a note or a feed item, in bytes: some twenty pages.
@@ -232,68 +229,6 @@ pub struct ListQuery<Id> {
     pub limit: u32,
     /// Only items older than this one.
     pub before: Option<Id>,
-}
-
-/// What a tool reads or changes of what agents know; executed in the fenced transaction of its step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KnowledgeAction {
-    /// Lists titles and beginnings of notes.
-    ListNotes(ListQuery<NoteId>),
-    /// Reads a complete note.
-    ReadNote(NoteId),
-    /// Changes the given fields of a note.
-    UpdateNote {
-        /// The note.
-        id: NoteId,
-        /// The new title: one line.
-        title: Option<String>,
-        /// The new content, Markdown.
-        content: Option<String>,
-    },
-    /// Deletes a note.
-    DeleteNote(NoteId),
-    /// Lists complete learnings, which are short.
-    ListLearnings(ListQuery<LearningId>),
-    /// Reads the whole profile.
-    ReadProfile,
-    /// Changes one list of the profile.
-    UpdateProfile {
-        /// The list.
-        list: ProfileList,
-        /// The change.
-        change: ProfileChange,
-    },
-    /// Reads all custom instructions completely.
-    ReadCustomInstructions,
-    /// Stores a memory about the user.
-    SaveMemory {
-        /// One sentence.
-        content: String,
-        /// The memory it replaces.
-        instead_of: Option<MemoryId>,
-    },
-    /// Searches memories and lists the beginnings of the best matches.
-    RecallMemories {
-        /// The words to search for.
-        query: String,
-        /// Maximum number of memories.
-        limit: u32,
-    },
-    /// Reads a complete memory.
-    ReadMemory(MemoryId),
-    /// Deletes a memory.
-    ForgetMemory(MemoryId),
-    /// Adds an item to the user's feed.
-    CreateFeedItem {
-        /// The title: one line.
-        title: String,
-        /// Markdown.
-        content: String,
-    },
-    /// Lists titles and beginnings of feed items.
-    ListFeedItems(ListQuery<FeedItemId>),
-    /// Reads a complete feed item.
-    ReadFeedItem(FeedItemId),
 }
 
 #[cfg(test)]

@@ -130,17 +130,17 @@ pub enum ProfileChange {
     Remove(String),
 }
 
-/// Why a profile cannot be changed. The model reads the text.
+/// Why a profile cannot be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileChangeError {
     /// The list has no such entry.
-    #[error("`{list}` has no such entry: `old` must be exactly an entry that read_profile returns")]
+    #[error("`{list}` has no such entry")]
     NoSuchEntry {
         /// The name of the list.
         list: &'static str,
     },
     /// The list is full.
-    #[error("`{list}` is full: it may have {max} entries; replace or remove one")]
+    #[error("`{list}` is full: it may have {max} entries")]
     Full {
         /// The name of the list.
         list: &'static str,

@@ -9,8 +9,6 @@ use std::time::Duration;
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
-use crate::id::SessionId;
-
 pub use self::search_text::SearchText;
 
 /// `jobs/session_archive.toml`: when sessions are closed, and how they are summarised. All processes should have
@@ -54,9 +52,9 @@ pub struct SessionArchive {
     pub prompt_summaries: i32,
     /// Characters of each summary in a prompt.
     pub prompt_summary_chars: i32,
-    /// Sessions that one search with the tool `search_agent_history` finds.
+    /// Sessions that one search of an agent finds.
     pub search_sessions: i32,
-    /// Entries of a session that one call of that tool reads.
+    /// Entries of a session that an agent reads at once.
     pub read_entries: u32,
     /// Characters of each text in those entries.
     pub read_chars: usize,
@@ -159,27 +157,17 @@ impl Timeframe {
     }
 }
 
-/// A query of an agent in its closed sessions.
+/// A search in the closed sessions of an agentable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HistoryQuery {
-    /// Finds the best matching sessions, with their summaries.
-    Search {
-        /// The words to search for.
-        query: String,
-        /// Only sessions in this period.
-        timeframe: Option<Timeframe>,
-        /// Only from this day on, in the user's time zone.
-        from: Option<NaiveDate>,
-        /// Only up to this day, in the user's time zone.
-        to: Option<NaiveDate>,
-    },
-    /// Reads one page of the entries of a session.
-    Read {
-        /// The session.
-        session: SessionId,
-        /// Only entries after this position.
-        after: i64,
-    },
+pub struct SessionSearch {
+    /// The words to search for.
+    pub query: String,
+    /// Only sessions in this period.
+    pub timeframe: Option<Timeframe>,
+    /// Only from this day on, in the user's time zone.
+    pub from: Option<NaiveDate>,
+    /// Only up to this day, in the user's time zone.
+    pub to: Option<NaiveDate>,
 }
 
 #[cfg(test)]

@@ -5,23 +5,6 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of the instructions of a task, in bytes: they are the first message it reads.
 pub const MAX_INSTRUCTIONS_BYTES: usize = 32 * 1024;
 
-/// A task that a model asks for, with the arguments of `create_task`:
-///
-/// ```json
-/// {"title": "Find hotels", "instructions": "Three hotels in Rome …", "kind": "task", "tools": ["create_note"]}
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskRequest {
-    /// The title: one line.
-    pub title: String,
-    /// Everything the task needs to know: it reads nothing else of the conversation.
-    pub instructions: String,
-    /// The kind of the task; `None`: the first kind that the agent may create.
-    pub kind: Option<String>,
-    /// The tools the task may call, out of those of its kind; `None`: all of them.
-    pub tools: Option<Vec<String>>,
-}
-
 /// `[tasks]` of `jobs/orchestrator.toml`: how many tasks are allowed.
 ///
 /// ```toml

@@ -108,7 +108,7 @@ impl ToolCall {
 pub enum ToolErrorCode {
     /// The arguments are invalid: the model can correct them.
     ValidationError,
-    /// ResultQuery or writing failed.
+    /// Reading or writing failed.
     IoError,
     /// The tool is not configured.
     ConfigError,
@@ -219,65 +219,6 @@ impl ToolResponse {
             Self::Failure { error, .. } => error,
         }
     }
-}
-
-/// A tool call that reads or writes Houston's own tables. The store executes it in the fenced transaction of the step,
-/// together with its result and events: exactly once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Record {
-    /// Sends a message to the user.
-    SendMessage {
-        /// Markdown; not empty.
-        content: String,
-    },
-    /// Creates a note of the agentable.
-    CreateNote {
-        /// The title: one line.
-        title: String,
-        /// Markdown.
-        content: String,
-    },
-    /// Stores a learning.
-    AddLearning {
-        /// One sentence.
-        content: String,
-    },
-    /// Changes a learning.
-    UpdateLearning {
-        /// The learning.
-        id: crate::id::LearningId,
-        /// The new sentence.
-        content: String,
-    },
-    /// Deletes a learning.
-    RemoveLearning {
-        /// The learning.
-        id: crate::id::LearningId,
-    },
-    /// Reads or changes notes, profile, custom instructions, memories or the feed.
-    Knowledge(crate::knowledge::KnowledgeAction),
-    /// Searches or reads closed sessions.
-    SessionHistory(crate::session::HistoryQuery),
-    /// Reads a part of a large result.
-    ReadResult {
-        /// The large result.
-        id: crate::id::ResultId,
-        /// Which part.
-        query: crate::tool_result::ResultQuery,
-        /// Approximate maximum length of the part, in bytes.
-        max_bytes: usize,
-    },
-    /// Creates a task, which starts at once.
-    CreateTask(crate::task::TaskRequest),
-    /// Creates a check-in.
-    ScheduleCheckIn(crate::check_in::CheckInRequest),
-    /// Lists the pending check-ins.
-    ListCheckIns,
-    /// Cancels a check-in.
-    CancelCheckIn {
-        /// The check-in.
-        id: crate::id::CheckInId,
-    },
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | `run` | claims, steps, tools' rows, leases, sweeps; messages, events, history, tasks, costs | engine, worker; api reads and posts, and asks for cancels |
 //! | `session` | closed sessions, their summaries and search; titles | engine, worker; api reads |
-//! | `knowledge` | notes, learnings, memories, custom instructions, feed items, profiles | api; runs through [`record::FencedTx`] |
+//! | `knowledge` | knowledge items (notes, learnings, memories, custom instructions, feed items), profiles | api; runs through [`record::RecordTx`] |
 //! | `tenant` | keys, users, agents, teams, agentables; creating and erasing them | api, cli; worker erases |
 //! | `conversation` | documents: export, import, reset | api, cli |
 //! | `schedule` | check-ins and feeds | worker starts them; api and runs set them |
@@ -80,6 +80,11 @@
 //! 3. A `tenant_id` column, in the `where` of every query of a [`TenantStore`].
 //! 4. `cargo xtask prepare` refreshes `.sqlx`.
 //!
+//! # Let a tool use rows
+//! A method of [`record::RecordTx`] with the tenant and owner of its run. It returns rows or a typed refusal; what the model
+//! reads is the tool's. A further kind of knowledge needs none: it is a row of `knowledge_items`, and its names, owner and
+//! limit are in `houston_domain::knowledge`.
+//!
 //! # Change a function
 //! Edit its file `migrations/functions/<name>.sql`, which begins with a comment that says what the function does. The
 //! file is compiled into the binary, and [`Store::migrate`] applies it if it differs from what the database has, after
@@ -112,14 +117,14 @@ pub use session::Archiving;
 // Callers name the noun, not its wing.
 pub(crate) use knowledge::profile;
 pub use knowledge::{excerpt, knowledge_item};
+pub use run::tool_result;
 pub use run::{
     cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, record,
     run_context, step, sweep, task, task_result,
 };
-pub(crate) use run::{system_message, task_report, tool_result};
+pub(crate) use run::{system_message, task_report};
 pub use schedule::{check_in, feed};
-pub(crate) use session::session_search;
-pub use session::{session_summary, title};
+pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
     agent, agentable, api_key, copies, creation, directory, erasure, idempotency, serving, stats, team, user,

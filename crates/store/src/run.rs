@@ -19,7 +19,7 @@ pub mod task;
 pub(crate) mod task_report;
 pub mod task_result;
 pub(crate) mod thread;
-pub(crate) mod tool_result;
+pub mod tool_result;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, WorkerId};

@@ -6,7 +6,7 @@
 //! whichever comes second finds nothing to close. The event is emitted by the next claim, because an AG-UI stream
 //! may send nothing between two runs.
 
-pub(crate) mod session_search;
+pub mod session_search;
 pub mod session_summary;
 pub mod title;
 

@@ -2,22 +2,27 @@
 //!
 //! ```text
 //! Registry::offer(names) → Offer::definitions() → sent to the model
-//! the model's ToolCall   → Offer::plan(call)    → Plan::{Answer, Record, Execute} → carried out by the engine
+//! the model's ToolCall   → Offer::plan(call)    → Plan::{Answer, Message, Record, Execute} → carried out by the engine
+//! Plan::Record(record)   → Record::apply(tx)    → what the model reads, committed with the rows
 //! ```
 //!
 //! # Invariants
+//! - One tool is one file: its definition, its effect class, its effect and what the model reads of it. Its name is
+//!   written nowhere else; other code uses the constant.
 //! - [`tool::Tool::plan`] is pure. Its plan says what a call does: write Houston's own tables (committed with
 //!   the result in one fenced transaction) or act outside (executed after its intent is committed).
+//! - A [`Record`] decides and words; the store offers it typed rows ([`RecordTx`](houston_store::record::RecordTx)) inside
+//!   the transaction of the step, and nothing else.
 //! - Every call gets a response; nothing a model sends makes a tool panic.
 //! - A tool without a declared effect class is `effect`: executed at most once.
 //!
 //! # Deliberately absent
-//! SQL (a tool returns a `Record`, which the store writes), permissions, the order of execution (decided by the
-//! engine).
+//! SQL (a [`Record`] calls methods of the store), permissions, the order of execution (decided by the engine).
 //!
 //! # Add a tool
 //! 1. A file `builtin/<tool>.rs` with a struct that implements [`tool::Tool`]: its definition (name, description
-//!    for the model, JSON Schema, effect class, time-out) and its `plan`. `builtin/create_note.rs` is a good example.
+//!    for the model, JSON Schema, effect class, time-out) and its `plan`. If it reads or writes Houston's own tables, its
+//!    arguments implement [`Record`]. `builtin/create_note.rs` is a good example.
 //! 2. A line in [`builtin::all`], or `houston_cli::App::with_tool` from a binary of your own
 //!    (`crates/cli/examples/custom_tool.rs`).
 //! 3. Its name under `tools` in the agent types that may call it (`jobs/agents/*.toml`).
@@ -25,11 +30,13 @@
 pub mod builtin;
 pub mod input;
 mod listing;
+pub mod record;
 pub mod registry;
 pub mod tool;
 
+pub use record::{NewTaskInfo, Record, RecordFuture};
 pub use registry::{Offer, Registry};
-pub use tool::{CallContext, CheckOutcome, InvalidInput, Plan, SharedTool, Situation, Tool};
+pub use tool::{CallContext, CheckOutcome, InvalidInput, Plan, SharedTool, Situation, TaskKind, Tool};
 
 #[cfg(test)]
 mod tests;

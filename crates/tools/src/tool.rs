@@ -8,9 +8,11 @@ use chrono_tz::Tz;
 use futures_util::future::BoxFuture;
 use houston_domain::capability::Capability;
 use houston_domain::id::{AgentableId, RunId, UserId};
-use houston_domain::tool_call::{Record, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+
+use crate::record::Record;
 
 /// The circumstances of a tool call.
 #[derive(Debug, Clone)]
@@ -27,25 +29,54 @@ pub struct CallContext {
     pub now: DateTime<Utc>,
     /// The user's time zone.
     pub zone: Tz,
+    /// The kinds of task that the agent may create.
+    pub tasks: Arc<[TaskKind]>,
     /// Cancelled together with the run: a tool that stops gracefully must begin to do so, see
     /// [`Tool::stop_within`].
     pub stop: CancellationToken,
+}
+
+/// A kind of task that an agent may create.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskKind {
+    /// Its name.
+    pub kind: String,
+    /// The first stored status of such a task.
+    pub status: Option<String>,
+    /// The names of the tools it may call: those of its kind that its creator may call as well.
+    pub tools: Vec<String>,
 }
 
 /// What executing a call means, once its arguments are parsed.
 pub enum Plan {
     /// The response, without any effect.
     Answer(ToolResponse),
+    /// A message to the user, and the response: committed with the step.
+    Message {
+        /// Markdown; not empty.
+        content: String,
+        /// What the model reads.
+        response: ToolResponse,
+    },
     /// An access to Houston's own tables: committed with its result in one fenced transaction, exactly once.
-    Record(Record),
+    Record(Arc<dyn Record>),
     /// An action outside Houston. Its intent is committed before this future is polled; dropping it must stop it.
     Execute(BoxFuture<'static, ToolResponse>),
+}
+
+impl Plan {
+    /// An access to Houston's own tables.
+    #[must_use]
+    pub fn record(record: impl Record + 'static) -> Self {
+        Self::Record(Arc::new(record))
+    }
 }
 
 impl std::fmt::Debug for Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Answer(response) => f.debug_tuple("Answer").field(response).finish(),
+            Self::Message { content, .. } => f.debug_tuple("Message").field(content).finish(),
             Self::Record(record) => f.debug_tuple("Record").field(record).finish(),
             Self::Execute(_) => f.write_str("Execute"),
         }

@@ -7,14 +7,12 @@ use std::path::{Path, PathBuf};
 use houston_domain::agentable::{AgentType, check_kind};
 use houston_domain::mode::Mode;
 use houston_store::Archiving;
+use houston_tools::builtin::CREATE_TASK;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::explain::nearest;
 use super::{ConfigError, Loaded, ModelSelection, USE_CASES};
-
-/// The tool that creates tasks.
-const CREATES: &str = "create_task";
 
 /// The built-in agent types: kind and TOML.
 pub(super) const BUILT_IN: &[(&str, &str)] = &[
@@ -144,10 +142,10 @@ impl File<'_> {
                 return Err(self.refuse(kind.span().start, reason));
             }
         }
-        let creates = named.tools.iter().find(|tool| tool.get_ref() == CREATES);
+        let creates = named.tools.iter().find(|tool| tool.get_ref() == CREATE_TASK);
         if let Some(tool) = creates.filter(|_| agent_type.creates.is_empty()) {
             let reason =
-                format!("{CREATES} needs `creates = [\"…\"]`; allowed kinds are: {}", allowed.join(", "));
+                format!("{CREATE_TASK} needs `creates = [\"…\"]`; allowed kinds are: {}", allowed.join(", "));
             return Err(self.refuse(tool.span().start, reason));
         }
         let writes_feeds = agent_type.modes.contains(&Mode::FeedGeneration);

@@ -82,7 +82,7 @@ pub struct List {
     /// Whether there are more items than these.
     pub more: bool,
     /// Text after the items if there are more: which tool reads them.
-    pub others: &'static str,
+    pub others: String,
 }
 
 impl List {
@@ -95,7 +95,7 @@ impl List {
         let mut lines: Vec<&str> = Vec::with_capacity(self.items.len() + 2);
         lines.extend(Some(self.head.trim()).filter(|head| !head.is_empty()));
         lines.extend(self.items.iter().map(String::as_str));
-        lines.extend(Some(self.others).filter(|others| self.more && !others.is_empty()));
+        lines.extend(Some(self.others.as_str()).filter(|others| self.more && !others.is_empty()));
         let text = lines.join("\n");
         match self.element {
             Some(name) => element(name, &text),

@@ -5,23 +5,20 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use houston_domain::agent::budget::Spent;
-use houston_domain::check_in::{CheckInLimits, CheckInRequest};
-use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, WriteId};
+use houston_domain::id::{AgentableId, MessageId, RunId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::step::Step;
-use houston_domain::task::TaskLimits;
-use houston_domain::tool_call::{Record, ToolResponse};
+use houston_domain::tool_call::ToolResponse;
 use houston_store::claim::Fence;
 use houston_store::compression::NewCompression;
 use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
-use houston_store::record::{FencedTx, Owner};
+use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits};
 use houston_store::run_context::RunContext;
 use houston_store::step::Commit;
-use houston_store::task::NewTask;
 use houston_store::{Result, RunStore};
-use uuid::Uuid;
+use houston_tools::Record;
 
 /// A question to the storage; resolves to its answer.
 pub(crate) trait Query<T>: Future<Output = Result<T>> + Send {}
@@ -59,14 +56,13 @@ pub(crate) trait RunStorage: Sync {
 
 /// A transaction behind the fence: rows, and the step that they belong to.
 pub(crate) trait RunTransaction: Send {
-    fn record(&mut self, owner: Owner, id: Uuid, record: &Record) -> impl Query<ToolResponse>;
-    fn create_task(&mut self, owner: Owner, task: &NewTask, limits: &TaskLimits) -> impl Query<ToolResponse>;
-    fn schedule_check_in(
+    /// Executes a tool call that reads or writes rows.
+    fn record(
         &mut self,
         owner: Owner,
-        id: CheckInId,
-        wanted: &CheckInRequest,
-        limits: &CheckInLimits,
+        ids: RecordIds,
+        limits: RecordLimits,
+        record: &dyn Record,
     ) -> impl Query<ToolResponse>;
     fn compress(&mut self, owner: Owner, compression: &NewCompression) -> impl Query<()>;
     fn commit(self, step: &Step) -> impl Query<Commit>;
@@ -132,22 +128,14 @@ impl RunStorage for RunStore {
 }
 
 impl RunTransaction for FencedTx {
-    fn record(&mut self, owner: Owner, id: Uuid, record: &Record) -> impl Query<ToolResponse> {
-        FencedTx::record(self, owner, id, record)
-    }
-
-    fn create_task(&mut self, owner: Owner, task: &NewTask, limits: &TaskLimits) -> impl Query<ToolResponse> {
-        FencedTx::create_task(self, owner, task, limits)
-    }
-
-    fn schedule_check_in(
+    async fn record(
         &mut self,
         owner: Owner,
-        id: CheckInId,
-        wanted: &CheckInRequest,
-        limits: &CheckInLimits,
-    ) -> impl Query<ToolResponse> {
-        FencedTx::schedule_check_in(self, owner, id, wanted, limits)
+        ids: RecordIds,
+        limits: RecordLimits,
+        record: &dyn Record,
+    ) -> Result<ToolResponse> {
+        record.apply(self.rows(owner, ids, limits)).await
     }
 
     fn compress(&mut self, owner: Owner, compression: &NewCompression) -> impl Query<()> {

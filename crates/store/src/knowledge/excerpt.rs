@@ -2,17 +2,17 @@
 
 use uuid::Uuid;
 
-/// A row of a list that a tool returns.
+/// The beginning of a knowledge item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Excerpt {
-    /// The row's id.
-    pub(crate) id: Uuid,
-    /// Its title, if rows of this sort have one.
-    pub(crate) title: Option<String>,
+pub struct Excerpt {
+    /// The item's id.
+    pub id: Uuid,
+    /// Its title, if items of its kind have one.
+    pub title: Option<String>,
     /// The beginning of its text.
-    pub(crate) text: String,
+    pub text: String,
     /// Number of characters of the whole text.
-    pub(crate) chars: i32,
+    pub chars: i32,
 }
 
 /// The first rows of a user's data of one sort, shortened for a prompt.

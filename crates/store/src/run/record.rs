@@ -1,24 +1,20 @@
-//! Rows that a tool writes into Houston's own tables, in the fenced transaction of its step.
+//! The transaction of a step in which tools read and write Houston's own tables. What they may do there is in [`RecordTx`].
 
-use houston_domain::id::{AgentableId, LearningId, NoteId, RunId, RunToken, TenantId, UserId};
-use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits};
+use houston_domain::id::{AgentableId, RunId, RunToken, TenantId, UserId};
+use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::session::SessionArchive;
-use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use sqlx::{PgConnection, Postgres, Transaction};
-use uuid::Uuid;
 
-use crate::check_in;
 use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
-use crate::knowledge_item::{self, KnowledgeChange, NewKnowledgeItem};
-use crate::session_search;
 use crate::step::{Commit, alone};
-use crate::tool_result;
 use houston_domain::step::Step;
 
-mod knowledge;
+mod rows;
+
+pub use self::rows::{RecordIds, RecordLimits, RecordTx};
 
 /// A transaction that holds the agentable's lock row. What is written in it is committed with the step, or not at
 /// all.
@@ -28,7 +24,7 @@ pub struct FencedTx {
     fence: Fence,
     fairness: Fairness,
     pub(crate) knowledge_limits: KnowledgeLimits,
-    session_settings: SessionArchive,
+    pub(crate) session_settings: SessionArchive,
 }
 
 /// The ids that rows written by a run carry.
@@ -140,53 +136,9 @@ impl FencedTx {
         &mut self.tx
     }
 
-    /// Writes or reads the rows of one tool call. Returns the tool's response for the model.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement. A missing row or a full list
-    /// is a [`ToolResponse::Failure`] for the model, not an error.
-    pub async fn record(&mut self, owner: Owner, id: uuid::Uuid, record: &Record) -> Result<ToolResponse> {
-        match record {
-            // The row is a thread message, committed with the step.
-            Record::SendMessage { .. } => Ok(ToolResponse::success("Message sent.")),
-            Record::CreateNote { title, content } => {
-                create_note(&mut self.tx, owner, NoteId(id), (title, content), &self.knowledge_limits).await
-            }
-            Record::AddLearning { content } => {
-                add_learning(&mut self.tx, owner, LearningId(id), content, &self.knowledge_limits).await
-            }
-            Record::UpdateLearning { id, content } => {
-                let within = Some(owner.agentable.0);
-                let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
-                let changed =
-                    knowledge_item::change(&mut self.tx, owner.tenant, within, learning(*id), change).await?;
-                Ok(if changed.is_some() {
-                    ToolResponse::success(format!("Corrected {id}."))
-                } else {
-                    no_learning(*id)
-                })
-            }
-            Record::RemoveLearning { id } => {
-                let within = Some(owner.agentable.0);
-                let gone = knowledge_item::delete(&mut self.tx, owner.tenant, within, learning(*id)).await?;
-                Ok(if gone { ToolResponse::success(format!("Forgot {id}.")) } else { no_learning(*id) })
-            }
-            Record::SessionHistory(query) => {
-                session_search::answer(&mut self.tx, owner, query, &self.session_settings).await
-            }
-            Record::ReadResult { id, query, max_bytes } => {
-                tool_result::read(&mut self.tx, owner, *id, query, *max_bytes).await
-            }
-            Record::Knowledge(knowledge) => {
-                knowledge::work(&mut self.tx, owner, id, knowledge, &self.knowledge_limits).await
-            }
-            Record::ListCheckIns => check_in::list_for_model(&mut self.tx, owner).await,
-            Record::CancelCheckIn { id } => check_in::cancel(&mut self.tx, owner, *id).await,
-            // Created by the engine, which knows the limits: see `create_task` and `schedule_check_in`.
-            Record::CreateTask(_) | Record::ScheduleCheckIn(_) => {
-                Ok(ToolResponse::failure(ToolErrorCode::Unknown, "this tool cannot be used here"))
-            }
-        }
+    /// The tables of one tool call of `owner`'s run, whose new rows have `ids`.
+    pub fn rows(&mut self, owner: Owner, ids: RecordIds, limits: RecordLimits) -> RecordTx<'_> {
+        RecordTx { tx: self, owner, ids, limits }
     }
 
     /// Commits the step together with the rows written in this transaction.
@@ -201,65 +153,4 @@ impl FencedTx {
         }
         Ok(done)
     }
-}
-
-fn learning(id: LearningId) -> (KnowledgeKind, Uuid) {
-    (KnowledgeKind::Learning, id.0)
-}
-
-/// A note or learning of the agentable.
-fn new_item<'a>(
-    owner: Owner,
-    (kind, id): (KnowledgeKind, Uuid),
-    title: Option<&'a str>,
-    content: &'a str,
-) -> NewKnowledgeItem<'a> {
-    let author = Some((owner.agentable, owner.run));
-    NewKnowledgeItem { id, kind, owner: owner.agentable.0, author, title, content, created_at: None }
-}
-
-async fn create_note(
-    connection: &mut PgConnection,
-    owner: Owner,
-    id: NoteId,
-    (title, content): (&str, &str),
-    limits: &KnowledgeLimits,
-) -> Result<ToolResponse> {
-    let note = new_item(owner, (KnowledgeKind::Note, id.0), Some(title), content);
-    inserted(knowledge_item::insert(connection, owner.tenant, &note, limits).await, || {
-        format!("Created {id}: {title}")
-    })
-}
-
-async fn add_learning(
-    connection: &mut PgConnection,
-    owner: Owner,
-    id: LearningId,
-    content: &str,
-    limits: &KnowledgeLimits,
-) -> Result<ToolResponse> {
-    let learning = new_item(owner, (KnowledgeKind::Learning, id.0), None, content);
-    inserted(knowledge_item::insert(connection, owner.tenant, &learning, limits).await, || {
-        format!("Remembered as {id}.")
-    })
-}
-
-/// The tool's response for an insert. When the owner's list is full, nothing was written.
-fn inserted(done: Result<()>, text: impl FnOnce() -> String) -> Result<ToolResponse> {
-    match done {
-        Ok(()) => Ok(ToolResponse::success(text())),
-        Err(error @ Error::Full { .. }) => Ok(full(&error)),
-        Err(error) => Err(error),
-    }
-}
-
-fn full(error: &Error) -> ToolResponse {
-    ToolResponse::failure(ToolErrorCode::RateLimited, error.to_string())
-}
-
-fn no_learning(id: LearningId) -> ToolResponse {
-    ToolResponse::failure(
-        ToolErrorCode::NotFound,
-        format!("there is no {id}: use an id from <learnings> or list_learnings, or add a new one"),
-    )
 }

@@ -4,8 +4,6 @@
 
 use houston_domain::id::{AgentId, AgentableId, MessageId, RunId, TeamId, TenantId};
 use houston_domain::run::RunStatus;
-use houston_domain::task::TaskLimits;
-use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use serde_json::json;
 
 use crate::agentable::Agentable;
@@ -16,8 +14,8 @@ use crate::record::{FencedTx, Owner};
 use crate::serving::ServedBy;
 
 /// A task to be created.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewTask {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewTask<'a> {
     /// The task's id.
     pub id: AgentableId,
     /// The id of its first run.
@@ -25,80 +23,38 @@ pub struct NewTask {
     /// The id of its first message.
     pub message: MessageId,
     /// Its kind, as in `task`.
-    pub kind: String,
+    pub kind: &'a str,
     /// Its first stored status.
-    pub status: Option<String>,
+    pub status: Option<&'a str>,
     /// Its title, one line.
-    pub title: String,
+    pub title: &'a str,
     /// The text of its first message.
-    pub instructions: String,
+    pub instructions: &'a str,
     /// The tools it may call.
-    pub tools: Vec<String>,
+    pub tools: &'a [String],
 }
 
-/// The counts that are compared with the limits.
-struct Above {
-    depth: i32,
-    open: i32,
-    of_this_run: i32,
-    notes: i64,
-    is_cancelled: bool,
-}
-
-impl Above {
-    /// The response when a limit is reached, with what the model can do instead.
-    fn refusal(&self, limits: &TaskLimits, max_notes: u32) -> Option<ToolResponse> {
-        let TaskLimits { max_depth, max_open, max_per_run, .. } = *limits;
-        let full = |text: String| Some(ToolResponse::failure(ToolErrorCode::RateLimited, text));
-        if self.is_cancelled {
-            let text = "this run is being cancelled: no task was created";
-            return Some(ToolResponse::failure(ToolErrorCode::PermissionDenied, text));
-        }
-        if self.depth >= max_depth {
-            let text = format!(
-                "tasks may go {max_depth} deep, and you are {} deep: do it yourself, with your own tools",
-                self.depth
-            );
-            return Some(ToolResponse::failure(ToolErrorCode::PermissionDenied, text));
-        }
-        if self.open >= max_open {
-            return full(format!(
-                "{} of your tasks are open, and at most {max_open} may be: wait until one has ended \
-                 (you will be told), then create this one",
-                self.open
-            ));
-        }
-        if self.of_this_run >= max_per_run {
-            return full(format!(
-                "you have created {} tasks in this run, and at most {max_per_run} are allowed: put what is left \
-                 into one task later, or do it yourself",
-                self.of_this_run
-            ));
-        }
-        if self.notes >= i64::from(max_notes) {
-            return full(format!(
-                "you have {max_notes} notes, the maximum, so a task could not hand over its own. Delete some first"
-            ));
-        }
-        None
-    }
+/// What limits the tasks of an agentable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskCounts {
+    /// Levels of tasks above the agentable; 0: it is not a task.
+    pub depth: i32,
+    /// Its open tasks.
+    pub open: i32,
+    /// Tasks that this run has created.
+    pub of_this_run: i32,
+    /// Its notes.
+    pub notes: i64,
+    /// Whether the run is being cancelled.
+    pub is_cancelled: bool,
 }
 
 impl FencedTx {
-    /// Creates a task of `owner`'s agentable, open and awake, within `limits`. Returns the tool's response for the
-    /// model.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn create_task(
-        &mut self,
-        owner: Owner,
-        task: &NewTask,
-        limits: &TaskLimits,
-    ) -> Result<ToolResponse> {
+    /// The counts for a task of `owner`'s agentable.
+    pub(super) async fn task_counts(&mut self, owner: Owner) -> Result<TaskCounts> {
         // The lock row of the agentable is held, so no other transaction creates a task of it.
-        let above = sqlx::query_as!(
-            Above,
+        let counts = sqlx::query_as!(
+            TaskCounts,
             r#"-- store::task::above
             select a.depth, l.open_tasks as open, r.tasks_started as of_this_run,
                    r.cancel_seq is not null as "is_cancelled!",
@@ -108,21 +64,12 @@ impl FencedTx {
              where a.id = $1"#,
             owner.agentable.0,
             owner.run.0
-        )
-        .fetch_one(self.connection())
-        .await?;
-        if let Some(refusal) = above.refusal(limits, self.knowledge_limits.max_notes) {
-            return Ok(refusal);
-        }
-        self.insert_task(owner, task, above.depth + 1).await?;
-        let id = task.id.public_id(&task.kind);
-        Ok(ToolResponse::success(format!(
-            "Created {id}: {}. It works on its own; you will be told when it has ended. Do not wait for it.",
-            task.title
-        )))
+        );
+        Ok(counts.fetch_one(self.connection()).await?)
     }
 
-    async fn insert_task(&mut self, owner: Owner, task: &NewTask, depth: i32) -> Result<()> {
+    /// Creates a task of `owner`'s agentable, open and awake.
+    pub(super) async fn insert_task(&mut self, owner: Owner, task: &NewTask<'_>, depth: i32) -> Result<()> {
         let metadata = json!({"type": "task_started"});
         sqlx::query!(
             "-- store::task::insert
@@ -160,7 +107,7 @@ impl FencedTx {
             task.kind,
             task.title,
             task.status,
-            &task.tools,
+            task.tools,
             task.run.0,
             task.message.0,
             task.instructions,
@@ -222,27 +169,5 @@ impl Shared {
                 cost: Cost::of(a.cost, a.unpriced_calls),
             })
             .collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refusals_say_what_to_do_instead() {
-        let limits = TaskLimits { max_depth: 1, max_open: 2, max_per_run: 3, ..TaskLimits::default() };
-        let fine = || Above { depth: 0, open: 1, of_this_run: 2, notes: 0, is_cancelled: false };
-        assert_eq!(fine().refusal(&limits, 4), None);
-        for (above, expected) in [
-            (Above { depth: 1, ..fine() }, "1 deep"),
-            (Above { open: 2, ..fine() }, "at most 2 may be: wait until one has ended"),
-            (Above { of_this_run: 3, ..fine() }, "at most 3 are allowed: put what is left"),
-            (Above { notes: 4, ..fine() }, "Delete some"),
-            (Above { is_cancelled: true, ..fine() }, "being cancelled"),
-        ] {
-            let refusal = above.refusal(&limits, 4).unwrap();
-            assert!(!refusal.is_success() && refusal.text().contains(expected), "{}", refusal.text());
-        }
     }
 }

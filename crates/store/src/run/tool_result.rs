@@ -1,15 +1,12 @@
-//! Large tool results, stored beside the history: written with the step that returns them, read by `read_result`.
+//! Large tool results, stored beside the history: written with the step that returns them, read page by page.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ResultId, RunId, TenantId};
 use houston_domain::step::LargeResult;
-use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
-use houston_domain::tool_result::{self, ResultQuery};
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::record::Owner;
 
 /// Inserts the results, under the fence of the step.
 pub(crate) async fn insert(
@@ -55,7 +52,7 @@ pub struct StoredResult {
 }
 
 impl TenantStore<'_> {
-    /// Reads a large result of the tenant that `agentable` may read with `read_result`.
+    /// Reads a large result of the tenant that `agentable` may read.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such result, or `agentable` may not read it, [`Error::Database`]
@@ -68,7 +65,7 @@ impl TenantStore<'_> {
 
 /// A result of the tenant that `agentable` may read: its own, those of its tasks, and those of the agentable that
 /// created it. The fork of one of them has results under the same ids; its own come first.
-async fn find(
+pub(crate) async fn find(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,
@@ -96,21 +93,4 @@ async fn find(
     .fetch_optional(connection)
     .await?;
     Ok(found)
-}
-
-/// The answer of the tool `read_result`.
-pub(crate) async fn read(
-    connection: &mut PgConnection,
-    owner: Owner,
-    id: ResultId,
-    reading: &ResultQuery,
-    most: usize,
-) -> Result<ToolResponse> {
-    Ok(match find(connection, owner.tenant, owner.agentable, id).await? {
-        Some(result) => ToolResponse::success(tool_result::read(&result.content, reading, most)),
-        None => ToolResponse::failure(
-            ToolErrorCode::NotFound,
-            format!("there is no {id}: use an id that a result in this conversation names"),
-        ),
-    })
 }

@@ -8,7 +8,6 @@ use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, TenantId, Use
 use houston_domain::local_time::parse_zone;
 use houston_domain::mode::Mode;
 use houston_domain::schedule::{CheckInConfig, check_in_message};
-use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -16,7 +15,7 @@ use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
 use crate::idempotency::{self, Created, IdempotencyKey, earlier};
-use crate::record::{FencedTx, Owner};
+use crate::record::Owner;
 use crate::system_message::{NewSystemMessage, post_system_message};
 
 /// A pending check-in.
@@ -47,77 +46,70 @@ pub enum CheckInOutcome {
     Gone,
 }
 
-impl FencedTx {
-    /// Sets a check-in of `owner`'s agentable within `limits`. Returns the tool's response for the model; a
-    /// violated limit is a failure in it, not an error.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn schedule_check_in(
-        &mut self,
-        owner: Owner,
-        id: CheckInId,
-        wanted: &CheckInRequest,
-        limits: &CheckInLimits,
-    ) -> Result<ToolResponse> {
-        let state = sqlx::query!(
-            r#"-- store::check_in::is_cancelled
-            select r.cancel_seq is not null as "cancelled!", a.status is not distinct from $2 as "archived!"
-              from houston.runs r join houston.agentables a on a.id = r.agentable_id where r.id = $1"#,
-            owner.run.0,
-            ARCHIVED
-        )
-        .fetch_one(self.connection())
-        .await?;
-        if state.cancelled {
-            // Archiving deletes check-ins and cancels the run: no check-in may be set after that.
-            let text = "this run is being cancelled: no check-in was set";
-            return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, text));
-        }
-        if state.archived {
-            // A run of an archived agentable exists only because its user wrote to it; nothing else may wake it.
-            let text = "this conversation is archived, only its user's messages wake it: no check-in was set";
-            return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, text));
-        }
-        let set = set(
-            self.connection(),
-            owner.tenant,
-            (owner.user, owner.agentable),
-            Some(owner.run),
-            id,
-            wanted,
-            limits,
-        );
-        Ok(match set.await? {
-            Ok(set) => ToolResponse::success(format!("Set {id} for {}.", set.local)),
-            Err(Refusal::Full { pending, most }) => ToolResponse::failure(
-                ToolErrorCode::RateLimited,
-                format!(
-                    "{pending} check-ins are set, and at most {most} are allowed: cancel one with \
-                     manage_check_ins first"
-                ),
-            ),
-            Err(Refusal::Invalid(invalid)) => {
-                ToolResponse::failure(ToolErrorCode::ValidationError, invalid.to_string())
-            }
-        })
+/// Sets a check-in of the agentable of a run, within `limits`.
+pub(crate) async fn set_by_run(
+    connection: &mut PgConnection,
+    owner: Owner,
+    id: CheckInId,
+    wanted: &CheckInRequest,
+    limits: &CheckInLimits,
+) -> Result<std::result::Result<SetCheckIn, CheckInRefusal>> {
+    let state = sqlx::query!(
+        r#"-- store::check_in::is_cancelled
+        select r.cancel_seq is not null as "cancelled!", a.status is not distinct from $2 as "archived!"
+          from houston.runs r join houston.agentables a on a.id = r.agentable_id where r.id = $1"#,
+        owner.run.0,
+        ARCHIVED
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if state.cancelled {
+        return Ok(Err(CheckInRefusal::Cancelled));
     }
+    if state.archived {
+        return Ok(Err(CheckInRefusal::Archived));
+    }
+    set(connection, owner.tenant, (owner.user, owner.agentable), Some(owner.run), id, wanted, limits).await
 }
 
 /// A check-in that was set.
-struct SetCheckIn {
-    due_at: DateTime<Utc>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetCheckIn {
+    /// When it is due.
+    pub due_at: DateTime<Utc>,
     /// The same instant in the user's time zone, RFC 3339.
-    local: String,
-    created_at: DateTime<Utc>,
+    pub local: String,
+    /// When it was set.
+    pub created_at: DateTime<Utc>,
 }
 
 /// Why a check-in was not set.
-enum Refusal {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CheckInRefusal {
+    /// The run is being cancelled. Archiving deletes check-ins and cancels the run: none may be set after that.
+    Cancelled,
+    /// The agentable is archived. A run of it exists only because its user wrote to it; nothing else may wake it.
+    Archived,
     /// The agentable has the maximum number of check-ins.
-    Full { pending: i64, most: i64 },
+    Full {
+        /// Its pending check-ins.
+        pending: i64,
+        /// The maximum.
+        most: i64,
+    },
     /// The time is not allowed.
     Invalid(InvalidMoment),
+}
+
+/// A pending check-in as its agent sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingCheckIn {
+    /// The check-in's id.
+    pub id: CheckInId,
+    /// Why, in the agent's or the client's words.
+    pub reason: String,
+    /// When it is due, in the user's time zone, RFC 3339.
+    pub local: String,
 }
 
 /// Sets a check-in within `limits`. The caller holds the agentable's lock row, so the count cannot change.
@@ -129,7 +121,7 @@ async fn set(
     id: CheckInId,
     wanted: &CheckInRequest,
     limits: &CheckInLimits,
-) -> Result<std::result::Result<SetCheckIn, Refusal>> {
+) -> Result<std::result::Result<SetCheckIn, CheckInRefusal>> {
     let now = sqlx::query!(
         r#"-- store::check_in::before
         select u.time_zone, clock_timestamp() as "now!: DateTime<Utc>",
@@ -143,12 +135,12 @@ async fn set(
     .await?;
     let most = limits.max_pending;
     if now.pending >= most {
-        return Ok(Err(Refusal::Full { pending: now.pending, most }));
+        return Ok(Err(CheckInRefusal::Full { pending: now.pending, most }));
     }
     let zone = parse_zone(&now.time_zone);
     let due_at = match wanted.when.resolve(limits, zone, now.now) {
         Ok(due_at) => due_at,
-        Err(invalid) => return Ok(Err(Refusal::Invalid(invalid))),
+        Err(invalid) => return Ok(Err(CheckInRefusal::Invalid(invalid))),
     };
     let created_at = sqlx::query_scalar!(
         "-- store::check_in::insert
@@ -167,10 +159,10 @@ async fn set(
     Ok(Ok(SetCheckIn { due_at, local: due_at.with_timezone(&zone).to_rfc3339(), created_at }))
 }
 
-/// The agentable's pending check-ins as text for the model, one a line.
-pub(crate) async fn list_for_model(connection: &mut PgConnection, owner: Owner) -> Result<ToolResponse> {
+/// The pending check-ins of the agentable of a run, oldest first.
+pub(crate) async fn pending(connection: &mut PgConnection, owner: Owner) -> Result<Vec<PendingCheckIn>> {
     let rows = sqlx::query!(
-        "-- store::check_in::told
+        "-- store::check_in::pending
         select c.id, c.reason, c.due_at, u.time_zone from houston.check_ins c
           join houston.users u on u.id = c.user_id
          where c.agentable_id = $1 order by c.id limit 100",
@@ -178,35 +170,17 @@ pub(crate) async fn list_for_model(connection: &mut PgConnection, owner: Owner) 
     )
     .fetch_all(connection)
     .await?;
-    let lines: Vec<String> = rows
-        .iter()
-        .map(|row| {
-            let at = row.due_at.with_timezone(&parse_zone(&row.time_zone)).to_rfc3339();
-            format!("{} at {at}: {}", CheckInId(row.id), row.reason)
-        })
-        .collect();
-    let none = "No check-in is set.".to_owned();
-    Ok(ToolResponse::success(if lines.is_empty() { none } else { lines.join("\n") }))
+    let pending = rows.into_iter().map(|row| PendingCheckIn {
+        id: CheckInId(row.id),
+        reason: row.reason,
+        local: row.due_at.with_timezone(&parse_zone(&row.time_zone)).to_rfc3339(),
+    });
+    Ok(pending.collect())
 }
 
-/// Cancels a pending check-in of the agentable. Returns the tool's response for the model.
-pub(crate) async fn cancel(
-    connection: &mut PgConnection,
-    owner: Owner,
-    id: CheckInId,
-) -> Result<ToolResponse> {
-    let gone = delete(connection, owner.tenant, Some(owner.agentable), id).await?;
-    Ok(if gone {
-        ToolResponse::success(format!("Cancelled {id}."))
-    } else {
-        ToolResponse::failure(
-            ToolErrorCode::NotFound,
-            format!("there is no {id}: manage_check_ins with `list` lists those that are set"),
-        )
-    })
-}
-
-async fn delete(
+/// Deletes a pending check-in of the tenant; with `within`, only if it belongs to that agentable. Returns whether it
+/// existed.
+pub(crate) async fn delete(
     connection: &mut PgConnection,
     tenant: TenantId,
     within: Option<AgentableId>,
@@ -265,10 +239,11 @@ impl TenantStore<'_> {
         let owner = (UserId(owner.user_id), agentable);
         let set = match set(&mut tx, self.tenant, owner, None, id, wanted, limits).await? {
             Ok(set) => set,
-            Err(Refusal::Full { most, .. }) => {
+            Err(CheckInRefusal::Full { most, .. }) => {
                 return Err(Error::Full { what: "check-ins of an agentable", limit: most });
             }
-            Err(Refusal::Invalid(invalid)) => return Err(Error::InvalidMoment(invalid)),
+            Err(CheckInRefusal::Invalid(invalid)) => return Err(Error::InvalidMoment(invalid)),
+            Err(CheckInRefusal::Cancelled | CheckInRefusal::Archived) => return Err(Error::Archived),
         };
         let response = answer(&CheckIn {
             id,

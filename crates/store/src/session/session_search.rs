@@ -1,37 +1,48 @@
-//! Searching closed sessions and reading one of them, for the tool `search_agent_history`.
+//! Searching closed sessions and reading one of them.
 
+use chrono::{DateTime, Utc};
 use houston_domain::history::{Block, Role};
 use houston_domain::id::SessionId;
-use houston_domain::session::{HistoryQuery, SessionArchive};
-use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_domain::session::{SessionSearch, Timeframe};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use crate::error::Result;
 use crate::record::Owner;
 
-/// The tool's response to a query.
-pub(crate) async fn answer(
-    connection: &mut PgConnection,
-    owner: Owner,
-    query: &HistoryQuery,
-    settings: &SessionArchive,
-) -> Result<ToolResponse> {
-    match query {
-        HistoryQuery::Search { .. } => search(connection, owner, query, settings).await,
-        HistoryQuery::Read { session, after } => read(connection, owner, *session, *after, settings).await,
-    }
+/// A closed session that a search found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundSession {
+    /// The session's id.
+    pub id: SessionId,
+    /// When its first entry was written.
+    pub started_at: DateTime<Utc>,
+    /// When it was closed.
+    pub completed_at: DateTime<Utc>,
+    /// Its summary.
+    pub summary: String,
+    /// Its messages, if they were counted.
+    pub message_count: Option<i32>,
 }
 
-async fn search(
+/// An entry of a closed session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionEntry {
+    /// Its position in the history.
+    pub position: i64,
+    /// Whose turn it is.
+    pub role: Role,
+    /// What it consists of.
+    pub content: Vec<Block>,
+}
+
+/// Sessions of the agentable, the best match first.
+pub(crate) async fn find(
     connection: &mut PgConnection,
     owner: Owner,
-    query: &HistoryQuery,
-    settings: &SessionArchive,
-) -> Result<ToolResponse> {
-    let HistoryQuery::Search { query, timeframe, from, to } = query else {
-        return Ok(ToolResponse::failure(ToolErrorCode::Unknown, "this cannot be done here"));
-    };
+    search: &SessionSearch,
+    limit: i32,
+) -> Result<Vec<FoundSession>> {
     let rows = sqlx::query!(
         r#"-- store::session_search::find
         with u as (select houston.known_zone(time_zone) as time_zone from houston.users where id = $2),
@@ -46,37 +57,33 @@ async fn search(
          order by found.place"#,
         owner.agentable.0,
         owner.user.0,
-        query,
-        timeframe.map(|timeframe| timeframe.as_str()),
-        *from,
-        *to,
-        settings.search_sessions,
+        search.query,
+        search.timeframe.map(Timeframe::as_str),
+        search.from,
+        search.to,
+        limit,
         owner.tenant.0
     )
     .fetch_all(connection)
     .await?;
-    if rows.is_empty() {
-        return Ok(ToolResponse::success(
-            "No earlier session is about that: try other words, or another timeframe.",
-        ));
-    }
-    let found = rows.into_iter().map(|row| {
-        let messages = row.message_count.map(|count| format!(", {count} messages")).unwrap_or_default();
-        let (began, ended) =
-            (row.started_at.format("%Y-%m-%d %H:%M"), row.completed_at.format("%Y-%m-%d %H:%M"));
-        format!("{}: {began} to {ended} UTC{messages}\n{}", SessionId(row.id), row.summary)
+    let found = rows.into_iter().map(|row| FoundSession {
+        id: SessionId(row.id),
+        started_at: row.started_at,
+        completed_at: row.completed_at,
+        summary: row.summary,
+        message_count: row.message_count,
     });
-    Ok(ToolResponse::success(found.collect::<Vec<_>>().join("\n\n")))
+    Ok(found.collect())
 }
 
-async fn read(
+/// Entries of a session of the agentable after a position. Those that were rolled back are left out.
+pub(crate) async fn entries(
     connection: &mut PgConnection,
     owner: Owner,
-    session: SessionId,
-    after: i64,
-    settings: &SessionArchive,
-) -> Result<ToolResponse> {
-    let mut rows = sqlx::query!(
+    (session, after): (SessionId, i64),
+    limit: i64,
+) -> Result<Vec<SessionEntry>> {
+    let rows = sqlx::query!(
         r#"-- store::session_search::read
         select h.position, h.role, h.content as "content: Json<Vec<Block>>"
           from houston.sessions s
@@ -87,47 +94,14 @@ async fn read(
         owner.agentable.0,
         session.0,
         after,
-        // One more than is returned, to find out whether there are more; rolled-back entries are left out.
-        i64::from(settings.read_entries) + 1
+        limit
     )
     .fetch_all(connection)
     .await?;
-    let page = settings.read_entries as usize;
-    let is_more = rows.len() > page;
-    rows.truncate(page);
-    let Some(last) = rows.last().map(|row| row.position) else {
-        return Ok(ToolResponse::failure(
-            ToolErrorCode::NotFound,
-            format!("there is nothing in {session} after position {after}: search for the ids there are"),
-        ));
-    };
-    let mut lines = Vec::new();
-    for row in rows {
-        let role = if row.role == "assistant" { Role::Assistant } else { Role::User };
-        lines.extend(row.content.0.iter().filter_map(|block| line(role, block, settings.read_chars)));
-    }
-    if is_more {
-        lines.push(format!("There is more: ask again with `after` set to {last}."));
-    }
-    Ok(ToolResponse::success(lines.join("\n")))
-}
-
-/// One line for a block; `None` for thinking and opaque blocks.
-fn line(role: Role, block: &Block, most_chars: usize) -> Option<String> {
-    let who = if role == Role::User { "user" } else { "you" };
-    match block {
-        Block::Text { text, .. } => Some(format!("{who}: {}", shortened(text, most_chars))),
-        Block::ToolUse { name, input, .. } => {
-            Some(format!("{who} called {name}: {}", shortened(&input.to_string(), most_chars)))
-        }
-        Block::ToolResult { content, .. } => Some(format!("it answered: {}", shortened(content, most_chars))),
-        Block::Thinking { .. } | Block::Opaque { .. } => None,
-    }
-}
-
-fn shortened(text: &str, most_chars: usize) -> String {
-    match text.char_indices().nth(most_chars) {
-        Some((end, _)) => format!("{}… [{} characters]", &text[..end], text.chars().count()),
-        None => text.to_owned(),
-    }
+    let entries = rows.into_iter().map(|row| SessionEntry {
+        position: row.position,
+        role: if row.role == "assistant" { Role::Assistant } else { Role::User },
+        content: row.content.0,
+    });
+    Ok(entries.collect())
 }

@@ -9,8 +9,6 @@ use houston_domain::knowledge::PromptLimits;
 use houston_domain::run::RunStatus;
 use houston_domain::step::LargeResult;
 use houston_domain::step::RunTransition;
-use houston_domain::tool_call::{Record, ToolResponse};
-use houston_domain::tool_result::ResultQuery;
 use houston_store::claim::ClaimedRun;
 use houston_store::compression::{Metrics, NewCompression};
 use houston_store::record::Owner;
@@ -161,15 +159,12 @@ async fn large_result_is_stored_once_and_read_by_permitted_agents() {
     test.post("again").await;
     let claimed = test.claim().await.unwrap();
     let read = async |owner: Owner| {
-        let record = Record::ReadResult { id: large.id, query: ResultQuery::Line(2), max_bytes: 600 };
         let mut tx = test.runs().begin_fenced(&claimed.fence).await.unwrap();
-        tx.record(owner, uuid::Uuid::nil(), &record).await.unwrap()
+        test.rows(&mut tx, owner).large_result(large.id).await.unwrap()
     };
     let own = owner(&test, &claimed);
-    let ToolResponse::Success { observation } = read(own).await else {
-        panic!("the agentable may read its own result")
-    };
-    assert!(observation.starts_with("seen\nseen\n") && observation.contains("[bytes 5 to"), "{observation}");
+    let seen = read(own).await.expect("the agentable may read its own result");
+    assert_eq!((seen.content, seen.tool.as_str()), (large.content.clone(), "look"));
     // A task may read the results of the agentable that created it, and the reverse; no other agentable may.
     let insert = "insert into houston.agentables (id, tenant_id, user_id, kind, title, parent_id, depth)
                 select gen_random_uuid(), tenant_id, user_id, 'task', 'x', PARENT from houston.agentables
@@ -178,16 +173,16 @@ async fn large_result_is_stored_once_and_read_by_permitted_agents() {
     let stranger =
         test.sql(&insert.replace("PARENT", "null, 0").replace("kind = 'goal' ", "kind = 'goal' limit 1 "));
     let as_of = |id: &str| Owner { agentable: uuid::Uuid::parse_str(id.trim()).unwrap().into(), ..own };
-    assert!(read(as_of(&child)).await.is_success());
-    assert!(!read(as_of(&stranger)).await.is_success());
+    assert!(read(as_of(&child)).await.is_some());
+    assert!(read(as_of(&stranger)).await.is_none());
     let other_tenant = Owner { tenant: test.ids.next(), ..own };
-    assert!(!read(other_tenant).await.is_success());
+    assert!(read(other_tenant).await.is_none());
     test.sql(&format!(
         "update houston.tool_results set agentable_id = '{c}', parent_id = '{g}'",
         c = child.trim(),
         g = test.goal.0
     ));
-    assert!(read(own).await.is_success(), "the result of a task");
+    assert!(read(own).await.is_some(), "the result of a task");
     assert!(context(&test, claimed.run).await.has_results);
 }
 

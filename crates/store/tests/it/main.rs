@@ -22,7 +22,6 @@ mod erasing;
 #[cfg(test)]
 mod fairness;
 #[cfg(test)]
-mod knowledge;
 #[cfg(test)]
 mod lease;
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! Searching and reading closed sessions.
 
 use chrono::NaiveDate;
+use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::SessionId;
-use houston_domain::session::{CompletionReason, HistoryQuery, Timeframe};
+use houston_domain::session::{CompletionReason, SessionSearch, Timeframe};
 use houston_domain::step::RunTransition;
-use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use houston_store::claim::ClaimedRun;
-use houston_store::record::Owner;
+use houston_store::record::{FencedTx, Owner};
 use houston_store::session::CloseOutcome;
+use houston_store::session_search::FoundSession;
 use houston_store::session_summary::NewSummary;
 
 use crate::sessions::{archiving, exchange, two_hours_pass};
@@ -25,24 +26,39 @@ async fn session(test: &TestStore, summary: &str, conversation: &str) -> Session
     id
 }
 
-async fn ask(test: &TestStore, claimed: &ClaimedRun, query: HistoryQuery) -> ToolResponse {
+async fn begin(test: &TestStore, claimed: &ClaimedRun) -> (FencedTx, Owner) {
     let ClaimedRun { tenant, user, run, fence, .. } = claimed;
     let owner = Owner { tenant: *tenant, user: *user, agentable: fence.agentable, run: *run };
-    let mut tx = test.runs().begin_fenced(fence).await.unwrap();
-    let answer = tx.record(owner, test.ids.next(), &Record::SessionHistory(query)).await.unwrap();
-    tx.commit(&test.step(claimed, RunTransition::Continue { read: false, event: None })).await.unwrap();
-    answer
+    (test.runs().begin_fenced(fence).await.unwrap(), owner)
 }
 
-fn search(query: &str) -> HistoryQuery {
-    HistoryQuery::Search { query: query.into(), timeframe: None, from: None, to: None }
+async fn find(test: &TestStore, claimed: &ClaimedRun, search: SessionSearch) -> Vec<FoundSession> {
+    let (mut tx, owner) = begin(test, claimed).await;
+    let found = test.rows(&mut tx, owner).find_sessions(&search).await.unwrap();
+    tx.commit(&test.step(claimed, RunTransition::Continue { read: false, event: None })).await.unwrap();
+    found
+}
+
+/// The texts of entries of a session, with those who said them.
+async fn entries(
+    test: &TestStore,
+    claimed: &ClaimedRun,
+    session: SessionId,
+    after: i64,
+) -> Vec<(i64, Role, String)> {
+    let (mut tx, owner) = begin(test, claimed).await;
+    let entries = test.rows(&mut tx, owner).session_entries(session, after).await.unwrap();
+    let text = |content: Vec<Block>| Entry { role: Role::User, content }.text();
+    entries.into_iter().map(|entry| (entry.position, entry.role, text(entry.content))).collect()
+}
+
+fn search(query: &str) -> SessionSearch {
+    SessionSearch { query: query.into(), timeframe: None, from: None, to: None }
 }
 
 /// The sessions found, best first.
-async fn found(test: &TestStore, claimed: &ClaimedRun, query: HistoryQuery) -> Vec<SessionId> {
-    let answer = ask(test, claimed, query).await;
-    assert!(answer.is_success(), "{answer:?}");
-    answer.text().lines().filter_map(|line| line.split_once(':')?.0.parse().ok()).collect()
+async fn found(test: &TestStore, claimed: &ClaimedRun, search: SessionSearch) -> Vec<SessionId> {
+    find(test, claimed, search).await.into_iter().map(|session| session.id).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,8 +97,8 @@ async fn search_finds_sessions_despite_inflections_and_typos() {
         }
         assert_eq!(got, expected, "{query}");
     }
-    let response = ask(&test, &claimed, search("ryokan")).await;
-    assert!(response.text().contains("2 messages\nA journey to Kyoto was booked."), "{}", response.text());
+    let found = find(&test, &claimed, search("ryokan")).await.remove(0);
+    assert_eq!((found.message_count, found.summary.as_str()), (Some(2), "A journey to Kyoto was booked."));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,12 +141,7 @@ async fn timeframe_uses_the_users_time_zone() {
                     set started_at = ({at}) at time zone 'Pacific/Auckland' + interval '{shift}',
                         completed_at = ({at}) at time zone 'Pacific/Auckland' + interval '{shift}'"
             ));
-            let query = HistoryQuery::Search {
-                query: "boats".into(),
-                timeframe: Some(timeframe),
-                from: None,
-                to: None,
-            };
+            let query = SessionSearch { timeframe: Some(timeframe), ..search("boats") };
             !found(&test, &claimed, query).await.is_empty()
         };
         assert!(look(&since, "0 s").await, "{timeframe:?}");
@@ -140,20 +151,15 @@ async fn timeframe_uses_the_users_time_zone() {
         }
     }
     test.sql("update houston.users set time_zone = 'Atlantis/Capital'");
-    let lost = HistoryQuery::Search {
-        query: "boats".into(),
-        timeframe: Some(Timeframe::LastYear),
-        from: None,
-        to: None,
-    };
-    assert!(ask(&test, &claimed, lost).await.is_success(), "an unrecognised time zone counts as UTC");
+    let lost = SessionSearch { timeframe: Some(Timeframe::LastYear), ..search("boats") };
+    // An unrecognised time zone counts as UTC.
+    find(&test, &claimed, lost).await;
     test.sql("update houston.users set time_zone = 'Pacific/Auckland'");
     // The 3rd in Auckland begins on the 2nd in UTC.
     test.sql("update houston.sessions set started_at = '2026-03-02 12:00+00', completed_at = '2026-03-02 12:00+00'");
     for (from, to, is_found) in [(3, 3, true), (1, 2, false), (4, 9, false), (1, 9, true)] {
         let date = |day| NaiveDate::from_ymd_opt(2026, 3, day);
-        let query =
-            HistoryQuery::Search { query: "boats".into(), timeframe: None, from: date(from), to: date(to) };
+        let query = SessionSearch { from: date(from), to: date(to), ..search("boats") };
         let expected = if is_found { vec![session] } else { vec![] };
         assert_eq!(found(&test, &claimed, query).await, expected, "{from} to {to}");
     }
@@ -170,18 +176,18 @@ async fn session_is_read_in_pages_only_by_its_agentable() {
     assert!(test.runs().close_quiet(test.goal, id).await.unwrap());
     test.post("what did I ask?").await;
     let claimed = test.claim().await.unwrap();
-    let first = ask(&test, &claimed, HistoryQuery::Read { session: id, after: 0 }).await;
-    assert!(first.text().starts_with("user: question 0\nyou: about question 0\n"), "{}", first.text());
-    assert!(first.text().ends_with("`after` set to 20."), "{}", first.text());
-    let rest = ask(&test, &claimed, HistoryQuery::Read { session: id, after: 20 }).await;
-    assert!(rest.text().starts_with("user: question 10\n"), "{}", rest.text());
-    assert!(rest.text().ends_with("you: about question 11"), "and no further: {}", rest.text());
+    let first = entries(&test, &claimed, id, 0).await;
+    assert_eq!(first[0], (1, Role::User, "question 0".to_owned()));
+    assert_eq!(first[1], (2, Role::Assistant, "about question 0".to_owned()));
+    assert_eq!(first.len(), 21, "a page of 20, and one that says there are more");
+    let rest = entries(&test, &claimed, id, 20).await;
+    let texts: Vec<&str> = rest.iter().map(|(_, _, text)| text.as_str()).collect();
+    assert_eq!(texts, ["question 10", "about question 10", "question 11", "about question 11"]);
     test.sql("update houston.history set rolled_back = true where position between 21 and 24");
-    let only = ask(&test, &claimed, HistoryQuery::Read { session: id, after: 0 }).await;
-    assert!(only.text().ends_with("you: about question 9"), "there is no next page: {}", only.text());
+    let only = entries(&test, &claimed, id, 0).await;
+    assert_eq!((only.len(), only[19].2.as_str()), (20, "about question 9"), "there is no next page");
     test.goal = crate::test_store::goal(&test.store, &test.ids, test.tenant).await;
     test.post("let me see").await;
     let claimed = test.claim().await.unwrap();
-    let refused = ask(&test, &claimed, HistoryQuery::Read { session: id, after: 0 }).await;
-    assert!(matches!(refused, ToolResponse::Failure { code: ToolErrorCode::NotFound, .. }), "{refused:?}");
+    assert_eq!(entries(&test, &claimed, id, 0).await, [], "it belongs to another agentable");
 }

@@ -1,15 +1,14 @@
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{MessageId, RunId};
-use houston_domain::knowledge::PromptLimits;
+use houston_domain::knowledge::{KnowledgeKind, PromptLimits};
 use houston_domain::message::{MessageStatus, MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, NewMessage, RunTransition, Step};
-use houston_domain::tool_call::Record;
 use houston_store::Error;
 use houston_store::claim::ClaimedRun;
-use houston_store::record::Owner;
+use houston_store::record::{FencedTx, Owner};
 use houston_store::step::{Commit, CommittedStep};
 use serde_json::json;
 
@@ -196,12 +195,14 @@ async fn records_are_committed_with_their_step_or_not_at_all() {
     test.post("note this").await;
     let claimed = test.claim().await.unwrap();
     let owner = Owner { tenant: test.tenant, user: claimed.user, agentable: test.goal, run: claimed.run };
-    let note = Record::CreateNote { title: "milk".into(), content: "buy it".into() };
+    let note = async |tx: &mut FencedTx| {
+        test.rows(tx, owner).create_item(KnowledgeKind::Note, Some("milk"), "buy it").await.unwrap();
+    };
     let mut abandoned = test.runs().begin_fenced(&claimed.fence).await.unwrap();
-    abandoned.record(owner, test.ids.next(), &note).await.unwrap();
+    note(&mut abandoned).await;
     drop(abandoned);
     let mut tx = test.runs().begin_fenced(&claimed.fence).await.unwrap();
-    assert!(tx.record(owner, test.ids.next(), &note).await.unwrap().is_success());
+    note(&mut tx).await;
     let step = test.step(&claimed, RunTransition::Continue { read: true, event: None });
     done(tx.commit(&step).await.unwrap());
     let context =

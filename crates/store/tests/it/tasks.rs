@@ -1,8 +1,9 @@
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use houston_domain::agentable::DoubleTexting::Interrupt;
-use houston_domain::check_in::{CheckInLimits, CheckInRequest, Moment};
+use houston_domain::check_in::{CheckInRequest, Moment};
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, MessageId, RunId};
@@ -11,7 +12,7 @@ use houston_domain::mode::Mode;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, ModelCall, RunTransition, Step};
-use houston_domain::task::TaskLimits;
+use houston_store::check_in::CheckInRefusal;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::erasure::Target;
 use houston_store::record::Owner;
@@ -21,36 +22,33 @@ use serde_json::json;
 use crate::step::{ending, finished};
 use crate::test_store::TestStore;
 
-const MANY: TaskLimits = TaskLimits {
-    max_depth: 1,
-    max_open: 1000,
-    max_per_run: 1000,
-    note_chars: 16_000,
-    report_chars: 4_000,
-    report_notes: 20,
-};
+static TOOLS: LazyLock<Vec<String>> = LazyLock::new(|| vec!["create_note".to_owned()]);
 
 fn owner(claimed: &ClaimedRun) -> Owner {
     let ClaimedRun { tenant, user, run, .. } = *claimed;
     Owner { tenant, user, agentable: claimed.fence.agentable, run }
 }
 
-/// Creates a task of the goal in a step of its own; `None` when a limit forbids it.
-async fn create(test: &TestStore, claimed: &ClaimedRun) -> houston_store::Result<Option<NewTask>> {
+/// Creates a task of the goal in a step of its own; `None` when the run is being cancelled.
+async fn create(test: &TestStore, claimed: &ClaimedRun) -> houston_store::Result<Option<NewTask<'static>>> {
     let task = NewTask {
         id: test.ids.next(),
         run: test.ids.next(),
         message: test.ids.next::<MessageId>(),
-        kind: "task".into(),
+        kind: "task",
         status: None,
-        title: "Find <hotels>".into(),
-        instructions: "Find hotels.".into(),
-        tools: vec!["create_note".into()],
+        title: "Find <hotels>",
+        instructions: "Find hotels.",
+        tools: &TOOLS,
     };
     let mut tx = test.runs().begin_fenced(&claimed.fence).await?;
-    let response = tx.create_task(owner(claimed), &task, &MANY).await?;
+    let mut rows = test.rows(&mut tx, owner(claimed));
+    let counts = rows.task_counts().await?;
+    if !counts.is_cancelled {
+        rows.create_task(&task, counts.depth + 1).await?;
+    }
     tx.commit(&test.step(claimed, RunTransition::Continue { read: false, event: None })).await?;
-    Ok(response.is_success().then_some(task))
+    Ok((!counts.is_cancelled).then_some(task))
 }
 
 async fn claim(test: &TestStore, agentable: AgentableId) -> Option<ClaimedRun> {
@@ -245,23 +243,15 @@ async fn archived_agentable_sets_no_check_in() {
     test.post("go").await;
     let claimed = test.claim().await.unwrap();
     let wanted = CheckInRequest { when: Moment::InMinutes(10), reason: "Ask about Rome".into() };
-    let (earliest, latest) = ("00:00".parse().unwrap(), "23:59".parse().unwrap());
-    let limits = CheckInLimits { max_pending: 3, min_delay_s: 1, max_delay_s: 86_400 * 7, earliest, latest };
     let set = async || {
         let mut tx = test.runs().begin_fenced(&claimed.fence).await.unwrap();
-        let response =
-            tx.schedule_check_in(owner(&claimed), test.ids.next(), &wanted, &limits).await.unwrap();
+        let set = test.rows(&mut tx, owner(&claimed)).set_check_in(&wanted).await.unwrap();
         tx.commit(&test.step(&claimed, RunTransition::Continue { read: false, event: None })).await.unwrap();
-        response
+        set
     };
-    assert!(set().await.is_success());
+    assert!(set().await.is_ok());
     test.requests().cancel_agentable("goal", test.goal, true).await.unwrap();
-    let response = set().await;
-    assert!(
-        !response.is_success() && response.text().contains("being cancelled: no check-in"),
-        "{}",
-        response.text()
-    );
+    assert_eq!(set().await, Err(CheckInRefusal::Cancelled));
     assert_eq!(test.sql("select count(*) from houston.check_ins").trim(), "0");
 }
 

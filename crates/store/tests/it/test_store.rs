@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::agentable::DoubleTexting;
+use houston_domain::check_in::CheckInLimits;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, TenantId, WorkerId};
 use houston_domain::model::Usage;
 use houston_domain::step::{RunTransition, Step};
+use houston_domain::task::TaskLimits;
 use houston_store::agentable::NewAgentable;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::lease::LeaseConnection;
 use houston_store::message::{NewPost, Posted};
+use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits, RecordTx};
 use houston_store::user::User;
 use houston_store::{Config, Result, RunStore, Store, TenantStore};
 use houston_testkit::database::TestDatabase;
@@ -124,6 +127,19 @@ impl TestStore {
             .claim_run(goal, self.worker, self.ids.next(), self.ids.next(), CrashPolicy::default())
             .await
             .unwrap()
+    }
+
+    /// The tables of one tool call of the run in `tx`.
+    pub(crate) fn rows<'t>(&self, tx: &'t mut FencedTx, owner: Owner) -> RecordTx<'t> {
+        let ids = RecordIds { row: self.ids.next(), run: self.ids.next(), message: self.ids.next() };
+        let check_ins = CheckInLimits {
+            max_pending: 3,
+            min_delay_s: 1,
+            max_delay_s: 86_400 * 7,
+            earliest: "00:00".parse().unwrap(),
+            latest: "23:59".parse().unwrap(),
+        };
+        tx.rows(owner, ids, RecordLimits { tasks: TaskLimits::default(), check_ins, page_bytes: 600 })
     }
 
     pub(crate) fn step(&self, claimed: &ClaimedRun, transition: RunTransition) -> Step {

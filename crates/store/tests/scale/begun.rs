@@ -190,7 +190,7 @@ fn check_ins() -> Vec<Case> {
             &["check_ins_by_agentable"],
             [10, 30],
         ),
-        case("store::check_in::told", "", &[&idle], &["check_ins_by_agentable"], [10, 30]),
+        case("store::check_in::pending", "", &[&idle], &["check_ins_by_agentable"], [10, 30]),
         case("store::check_in::before", "", &[&user, &idle, &tenant], &["check_ins_by_agentable"], [10, 20]),
         case(
             "store::check_in::is_cancelled",

@@ -1,12 +1,15 @@
 //! `create_feed_item`: adds an item to the user's feed.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::{KnowledgeAction, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::id::FeedItemId;
+use houston_domain::knowledge::{KnowledgeKind, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
+use houston_domain::tool_call::{EffectClass, ToolDefinition};
+use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::input;
+use crate::record::{Record, RecordFuture, created};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "create_feed_item";
@@ -15,7 +18,7 @@ const NAME: &str = "create_feed_item";
 #[derive(Debug)]
 pub(super) struct CreateFeedItem(ToolDefinition);
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Input {
     title: String,
@@ -57,6 +60,15 @@ impl Tool for CreateFeedItem {
         let Input { title, content } = input::read(NAME, input)?;
         let title = input::line(NAME, "title", title, MAX_TITLE_CHARS)?;
         let content = input::text(NAME, "content", content, MAX_DOCUMENT_BYTES)?;
-        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::CreateFeedItem { title, content })))
+        Ok(Plan::record(Input { title, content }))
+    }
+}
+
+impl Record for Input {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(async move {
+            let done = tx.create_item(KnowledgeKind::FeedItem, Some(&self.title), &self.content).await;
+            created(done, || format!("Created {}: {}", FeedItemId(tx.ids().row), self.title))
+        })
     }
 }

@@ -1,17 +1,21 @@
 //! `create_task`: creates a task that runs on its own.
 
+use houston_domain::id::AgentableId;
 use houston_domain::knowledge::MAX_TITLE_CHARS;
-use houston_domain::task::{MAX_INSTRUCTIONS_BYTES, TaskRequest};
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::task::{MAX_INSTRUCTIONS_BYTES, TaskLimits};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_store::record::{RecordIds, RecordTx};
+use houston_store::task::{NewTask, TaskCounts};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::input;
-use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::record::{NewTaskInfo, Record, RecordFuture};
+use crate::tool::{CallContext, InvalidInput, Plan, TaskKind, Tool};
 
-const NAME: &str = "create_task";
+pub const NAME: &str = "create_task";
 
-/// Creates a task. Written with the step: exactly once. The engine checks the kind and the number of tasks.
+/// Creates a task. Written with the step: exactly once. How many there may be is checked when it is written.
 #[derive(Debug)]
 pub(super) struct CreateTask(ToolDefinition);
 
@@ -57,13 +61,156 @@ impl Tool for CreateTask {
         &self.0
     }
 
-    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { title, instructions, kind, tools } = input::read(NAME, input)?;
-        Ok(Plan::Record(Record::CreateTask(TaskRequest {
-            title: input::line(NAME, "title", title, MAX_TITLE_CHARS)?,
-            instructions: input::text(NAME, "instructions", instructions, MAX_INSTRUCTIONS_BYTES)?,
-            kind,
-            tools,
-        })))
+        let title = input::line(NAME, "title", title, MAX_TITLE_CHARS)?;
+        let instructions = input::text(NAME, "instructions", instructions, MAX_INSTRUCTIONS_BYTES)?;
+        let kind = match kind_of(&context.tasks, kind.as_deref()) {
+            Ok(kind) => kind.clone(),
+            Err(reason) => {
+                return Ok(Plan::Answer(ToolResponse::failure(ToolErrorCode::PermissionDenied, reason)));
+            }
+        };
+        let tools = tools_of_task(&kind.tools, tools)?;
+        Ok(Plan::record(Call { title, instructions, kind: TaskKind { tools, ..kind } }))
+    }
+}
+
+/// A task to be created; `kind` has the tools it gets.
+#[derive(Debug)]
+struct Call {
+    title: String,
+    instructions: String,
+    kind: TaskKind,
+}
+
+impl Record for Call {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(async move {
+            let (counts, limits) = (tx.task_counts().await?, tx.limits().tasks);
+            if let Some(refusal) = refusal(&counts, &limits, tx.knowledge_limits().max_notes) {
+                return Ok(refusal);
+            }
+            let (RecordIds { row, run, message }, Self { title, instructions, kind }) = (tx.ids(), self);
+            let (id, status, tools) = (AgentableId(row), kind.status.as_deref(), &kind.tools);
+            let kind = kind.kind.as_str();
+            let task = NewTask { id, run, message, kind, status, title, instructions, tools };
+            tx.create_task(&task, counts.depth + 1).await?;
+            Ok(ToolResponse::success(format!(
+                "Created {}: {title}. It works on its own; you will be told when it has ended. Do not wait for it.",
+                id.public_id(kind)
+            )))
+        })
+    }
+
+    fn task(&self) -> Option<NewTaskInfo<'_>> {
+        Some(NewTaskInfo { kind: &self.kind.kind, title: &self.title })
+    }
+}
+
+/// The kind with this name, or the first one.
+fn kind_of<'k>(kinds: &'k [TaskKind], wanted: Option<&str>) -> Result<&'k TaskKind, String> {
+    let found = match wanted {
+        Some(wanted) => kinds.iter().find(|kind| kind.kind == wanted),
+        None => kinds.first(),
+    };
+    found.ok_or_else(|| match wanted {
+        Some(wanted) => {
+            let names: Vec<&str> = kinds.iter().map(|kind| kind.kind.as_str()).collect();
+            format!("you cannot create a `{wanted}`; there are: {}", names.join(", "))
+        }
+        None => "you cannot create tasks: do it yourself, with your own tools".to_owned(),
+    })
+}
+
+/// Of the allowed tools only the `wanted` ones, if given.
+fn tools_of_task(allowed: &[String], wanted: Option<Vec<String>>) -> Result<Vec<String>, InvalidInput> {
+    let Some(wanted) = wanted else { return Ok(allowed.to_vec()) };
+    match wanted.iter().find(|name| !allowed.contains(name)) {
+        None => Ok(wanted),
+        Some(name) => {
+            let allowed = allowed.join(", ");
+            Err(InvalidInput(format!("{NAME}: a task cannot have `{name}`; there are: {allowed}")))
+        }
+    }
+}
+
+/// The response when a limit is reached, with what the model can do instead.
+fn refusal(counts: &TaskCounts, limits: &TaskLimits, max_notes: u32) -> Option<ToolResponse> {
+    let TaskLimits { max_depth, max_open, max_per_run, .. } = *limits;
+    let TaskCounts { depth, open, of_this_run, notes, is_cancelled } = *counts;
+    let (code, text) = if is_cancelled {
+        let text = "this run is being cancelled: no task was created".to_owned();
+        (ToolErrorCode::PermissionDenied, text)
+    } else if depth >= max_depth {
+        let text = format!(
+            "tasks may go {max_depth} deep, and you are {depth} deep: do it yourself, with your own tools"
+        );
+        (ToolErrorCode::PermissionDenied, text)
+    } else if open >= max_open {
+        let text = format!(
+            "{open} of your tasks are open, and at most {max_open} may be: wait until one has ended (you will be \
+             told), then create this one"
+        );
+        (ToolErrorCode::RateLimited, text)
+    } else if of_this_run >= max_per_run {
+        let text = format!(
+            "you have created {of_this_run} tasks in this run, and at most {max_per_run} are allowed: put what is \
+             left into one task later, or do it yourself"
+        );
+        (ToolErrorCode::RateLimited, text)
+    } else if notes >= i64::from(max_notes) {
+        let text = format!(
+            "you have {max_notes} notes, the maximum, so a task could not hand over its own. Delete some first"
+        );
+        (ToolErrorCode::RateLimited, text)
+    } else {
+        return None;
+    };
+    Some(ToolResponse::failure(code, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_say_what_to_do_instead() {
+        let limits = TaskLimits { max_depth: 1, max_open: 2, max_per_run: 3, ..TaskLimits::default() };
+        let fine = || TaskCounts { depth: 0, open: 1, of_this_run: 2, notes: 0, is_cancelled: false };
+        assert_eq!(refusal(&fine(), &limits, 4), None);
+        for (counts, expected) in [
+            (TaskCounts { depth: 1, ..fine() }, "1 deep"),
+            (TaskCounts { open: 2, ..fine() }, "at most 2 may be: wait until one has ended"),
+            (TaskCounts { of_this_run: 3, ..fine() }, "at most 3 are allowed: put what is left"),
+            (TaskCounts { notes: 4, ..fine() }, "Delete some"),
+            (TaskCounts { is_cancelled: true, ..fine() }, "being cancelled"),
+        ] {
+            let refusal = refusal(&counts, &limits, 4).unwrap();
+            assert!(!refusal.is_success() && refusal.text().contains(expected), "{}", refusal.text());
+        }
+    }
+
+    #[test]
+    fn task_gets_wanted_tools_out_of_the_allowed_ones() {
+        let names = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+        let allowed = names(&["create_note", "list_notes"]);
+        assert_eq!(tools_of_task(&allowed, None).unwrap(), allowed);
+        assert_eq!(tools_of_task(&allowed, Some(names(&["list_notes"]))).unwrap(), ["list_notes"]);
+        assert_eq!(tools_of_task(&allowed, Some(names(&[]))).unwrap(), [""; 0]);
+        for refused in ["read_note", "send_message", "create_task", "fly"] {
+            let error = tools_of_task(&allowed, Some(names(&["create_note", refused]))).unwrap_err().0;
+            assert!(error.contains(refused) && error.contains("create_note, list_notes"), "{error}");
+        }
+    }
+
+    #[test]
+    fn task_is_of_a_kind_that_the_agent_may_create() {
+        let kind = |kind: &str| TaskKind { kind: kind.to_owned(), status: None, tools: Vec::new() };
+        let kinds = [kind("task"), kind("study")];
+        assert_eq!(kind_of(&kinds, None).unwrap().kind, "task");
+        assert_eq!(kind_of(&kinds, Some("study")).unwrap().kind, "study");
+        assert!(kind_of(&kinds, Some("goal")).unwrap_err().contains("there are: task, study"));
+        assert!(kind_of(&[], None).unwrap_err().contains("you cannot create tasks"));
     }
 }

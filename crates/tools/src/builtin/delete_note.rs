@@ -2,12 +2,15 @@
 
 use houston_domain::capability::Capability;
 use houston_domain::id::NoteId;
-use houston_domain::knowledge::KnowledgeAction;
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::knowledge::KnowledgeKind;
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
+use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::list_notes;
 use crate::input;
+use crate::record::{Record, RecordFuture, not_found};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "delete_note";
@@ -16,7 +19,7 @@ const NAME: &str = "delete_note";
 #[derive(Debug)]
 pub(super) struct DeleteNote(ToolDefinition);
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Input {
     note_id: NoteId,
@@ -30,7 +33,8 @@ impl Default for DeleteNote {
                 .to_owned(),
             input_schema: json!({
                 "type": "object",
-                "properties": {"note_id": {"type": "string", "description": "An id from <notes> or list_notes."}},
+                "properties": {"note_id": {"type": "string", "description":
+                        format!("An id from <notes> or {}.", list_notes::NAME)}},
                 "required": ["note_id"],
                 "additionalProperties": false,
             }),
@@ -51,6 +55,19 @@ impl Tool for DeleteNote {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { note_id } = input::read(NAME, input)?;
-        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::DeleteNote(note_id))))
+        Ok(Plan::record(Input { note_id }))
+    }
+}
+
+impl Record for Input {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(async move {
+            let id = self.note_id;
+            Ok(if tx.delete_item(KnowledgeKind::Note, id).await? {
+                ToolResponse::success(format!("Deleted {id}."))
+            } else {
+                not_found(id, list_notes::NAME)
+            })
+        })
     }
 }

@@ -1,14 +1,17 @@
 //! `list_learnings`: lists learnings, also those that the prompt does not contain.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::KnowledgeAction;
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::id::LearningId;
+use houston_domain::knowledge::{KnowledgeKind, ListQuery};
+use houston_domain::tool_call::{EffectClass, ToolDefinition};
+use houston_store::record::RecordTx;
 use serde_json::Value;
 
 use crate::listing;
+use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
-const NAME: &str = "list_learnings";
+pub const NAME: &str = "list_learnings";
 /// Learnings are listed in full: a page has at most 40 KB.
 const MAX_ITEMS: u32 = 20;
 
@@ -41,6 +44,19 @@ impl Tool for ListLearnings {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let listing = listing::read(NAME, input, MAX_ITEMS)?;
-        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::ListLearnings(listing))))
+        Ok(Plan::record(List(listing)))
+    }
+}
+
+#[derive(Debug)]
+struct List(ListQuery<LearningId>);
+
+impl Record for List {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(async move {
+            let found = tx.excerpts(KnowledgeKind::Learning, &self.0, i32::MAX).await?;
+            let lines = found.into_iter().map(|found| format!("{}: {}", LearningId(found.id), found.text));
+            Ok(listing::page(lines.collect(), &self.0, KnowledgeKind::Learning))
+        })
     }
 }

@@ -1,14 +1,18 @@
 //! `list_notes`: lists titles and beginnings of the agentable's notes.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::KnowledgeAction;
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::id::NoteId;
+use houston_domain::knowledge::{KnowledgeKind, ListQuery};
+use houston_domain::tool_call::{EffectClass, ToolDefinition};
+use houston_store::record::RecordTx;
 use serde_json::Value;
 
+use super::read_note;
 use crate::listing;
+use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
-const NAME: &str = "list_notes";
+pub const NAME: &str = "list_notes";
 /// A page of titles and beginnings has about 20 KB.
 const MAX_ITEMS: u32 = 50;
 
@@ -20,8 +24,10 @@ impl Default for ListNotes {
     fn default() -> Self {
         Self(ToolDefinition {
             name: NAME.to_owned(),
-            description: "Find notes of this goal, newest first: id, title and the beginning of each. read_note reads one in full."
-                .to_owned(),
+            description: format!(
+                "Find notes of this goal, newest first: id, title and the beginning of each. {} reads one in full.",
+                read_note::NAME
+            ),
             input_schema: listing::schema(MAX_ITEMS),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
@@ -40,6 +46,15 @@ impl Tool for ListNotes {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let listing = listing::read(NAME, input, MAX_ITEMS)?;
-        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::ListNotes(listing))))
+        Ok(Plan::record(List(listing)))
+    }
+}
+
+#[derive(Debug)]
+struct List(ListQuery<NoteId>);
+
+impl Record for List {
+    fn apply<'t>(&'t self, tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(listing::documents(tx, KnowledgeKind::Note, &self.0, read_note::NAME))
     }
 }

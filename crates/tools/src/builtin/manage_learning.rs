@@ -2,12 +2,16 @@
 
 use houston_domain::capability::Capability;
 use houston_domain::id::LearningId;
-use houston_domain::knowledge::MAX_SENTENCE_BYTES;
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::knowledge::{KnowledgeKind, MAX_SENTENCE_BYTES};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_store::knowledge_item::KnowledgeChange;
+use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::list_learnings;
 use crate::input;
+use crate::record::{Record, RecordFuture, created};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "manage_learning";
@@ -76,10 +80,44 @@ impl Tool for ManageLearning {
                 InvalidInput(format!("{NAME}: this action needs `learning_id`, an id from <learnings>"))
             })
         };
-        Ok(Plan::Record(match action {
-            Action::Add => Record::AddLearning { content: content()? },
-            Action::Update => Record::UpdateLearning { id: id()?, content: content()? },
-            Action::Remove => Record::RemoveLearning { id: id()? },
+        Ok(Plan::record(match action {
+            Action::Add => Call::Add { content: content()? },
+            Action::Update => Call::Update { id: id()?, content: content()? },
+            Action::Remove => Call::Remove { id: id()? },
         }))
     }
+}
+
+#[derive(Debug)]
+enum Call {
+    Add { content: String },
+    Update { id: LearningId, content: String },
+    Remove { id: LearningId },
+}
+
+impl Record for Call {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        let kind = KnowledgeKind::Learning;
+        Box::pin(async move {
+            let (id, done, text) = match self {
+                Self::Add { content } => {
+                    let done = tx.create_item(kind, None, content).await;
+                    return created(done, || format!("Remembered as {}.", LearningId(tx.ids().row)));
+                }
+                Self::Update { id, content } => {
+                    let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
+                    (id, tx.change_item(kind, *id, change).await?.is_some(), "Corrected")
+                }
+                Self::Remove { id } => (id, tx.delete_item(kind, *id).await?, "Forgot"),
+            };
+            Ok(if done { ToolResponse::success(format!("{text} {id}.")) } else { unknown(*id) })
+        })
+    }
+}
+
+fn unknown(id: LearningId) -> ToolResponse {
+    ToolResponse::failure(
+        ToolErrorCode::NotFound,
+        format!("there is no {id}: use an id from <learnings> or {}, or add a new one", list_learnings::NAME),
+    )
 }

@@ -2,15 +2,19 @@
 
 use houston_domain::capability::Capability;
 use houston_domain::id::MemoryId;
-use houston_domain::knowledge::{KnowledgeAction, MAX_QUERY_CHARS, MAX_SENTENCE_BYTES};
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::knowledge::{KnowledgeKind, MAX_QUERY_CHARS, MAX_SENTENCE_BYTES};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
+use houston_store::knowledge_item::KnowledgeChange;
+use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::input;
+use crate::listing;
+use crate::record::{Record, RecordFuture, created, not_found};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
-const NAME: &str = "manage_memory";
+pub const NAME: &str = "manage_memory";
 /// Memories are listed shortened: a page has about 5 KB.
 const MAX_ITEMS: u32 = 20;
 
@@ -78,19 +82,65 @@ impl Tool for ManageMemory {
         let Input { action, content, memory_id, query, limit } = input::read(NAME, input)?;
         let needs = |field: &str| InvalidInput(format!("{NAME}: this action needs `{field}`"));
         let id = || memory_id.ok_or_else(|| needs("memory_id"));
-        Ok(Plan::Record(Record::Knowledge(match action {
+        Ok(Plan::record(match action {
             Action::Save => {
                 let content = content.ok_or_else(|| needs("content"))?;
                 let content = input::text(NAME, "content", content, MAX_SENTENCE_BYTES)?;
-                KnowledgeAction::SaveMemory { content, instead_of: memory_id }
+                Call::Save { content, instead_of: memory_id }
             }
             Action::Recall => {
                 let query = query.ok_or_else(|| needs("query"))?;
                 let query = input::line(NAME, "query", query, MAX_QUERY_CHARS)?;
-                KnowledgeAction::RecallMemories { query, limit: input::limit(NAME, limit, 5, MAX_ITEMS)? }
+                Call::Recall { query, limit: input::limit(NAME, limit, 5, MAX_ITEMS)? }
             }
-            Action::Read => KnowledgeAction::ReadMemory(id()?),
-            Action::Forget => KnowledgeAction::ForgetMemory(id()?),
-        })))
+            Action::Read => Call::Read(id()?),
+            Action::Forget => Call::Forget(id()?),
+        }))
+    }
+}
+
+#[derive(Debug)]
+enum Call {
+    Save { content: String, instead_of: Option<MemoryId> },
+    Recall { query: String, limit: u32 },
+    Read(MemoryId),
+    Forget(MemoryId),
+}
+
+impl Record for Call {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        let kind = KnowledgeKind::Memory;
+        let answer = |id: &MemoryId, text: Option<String>| match text {
+            Some(text) => ToolResponse::success(text),
+            None => not_found(id, &format!("{NAME} with `recall`")),
+        };
+        Box::pin(async move {
+            Ok(match self {
+                Self::Save { content, instead_of: None } => {
+                    let done = tx.create_item(kind, None, content).await;
+                    return created(done, || format!("Saved {}.", MemoryId(tx.ids().row)));
+                }
+                Self::Save { content, instead_of: Some(id) } => {
+                    let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
+                    let changed = tx.change_item(kind, *id, change).await?;
+                    answer(id, changed.map(|_| format!("Corrected {id}.")))
+                }
+                Self::Recall { query, limit } => {
+                    let chars = tx.knowledge_limits().excerpt_chars;
+                    let (found, reads) =
+                        (tx.best_matches(kind, query, *limit, chars).await?, format!("{NAME} with `read`"));
+                    let lines =
+                        found.into_iter().map(|found| listing::line::<MemoryId>(found, &reads, chars));
+                    let lines: Vec<_> = lines.collect();
+                    let none = "Nothing like it is in memory: try other words.".to_owned();
+                    ToolResponse::success(if lines.is_empty() { none } else { lines.join("\n\n") })
+                }
+                Self::Read(id) => answer(id, tx.item(kind, *id).await?.map(|memory| memory.content)),
+                Self::Forget(id) => {
+                    let is_gone = tx.delete_item(kind, *id).await?;
+                    answer(id, is_gone.then(|| format!("Forgot {id}.")))
+                }
+            })
+        })
     }
 }

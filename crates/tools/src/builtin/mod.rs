@@ -24,7 +24,14 @@ mod update_profile;
 
 use std::sync::Arc;
 
-pub use read_result::NAME as READ_RESULT;
+pub use create_task::NAME as CREATE_TASK;
+pub use list_learnings::NAME as LIST_LEARNINGS;
+pub use list_notes::NAME as LIST_NOTES;
+pub use manage_memory::NAME as MANAGE_MEMORY;
+pub use read_custom_instructions::NAME as READ_CUSTOM_INSTRUCTIONS;
+pub use read_profile::NAME as READ_PROFILE;
+pub use read_result::{NAME as READ_RESULT, preview};
+pub use search_agent_history::NAME as SEARCH_AGENT_HISTORY;
 
 use crate::tool::SharedTool;
 

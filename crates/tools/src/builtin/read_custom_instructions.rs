@@ -1,21 +1,23 @@
 //! `read_custom_instructions`: reads all custom instructions of the user.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::KnowledgeAction;
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::knowledge::KnowledgeKind;
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
+use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::input;
+use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
-const NAME: &str = "read_custom_instructions";
+pub const NAME: &str = "read_custom_instructions";
 
 /// Reads the custom instructions. No tool writes them: text that an agent reads must not become a rule for all agents.
 #[derive(Debug)]
 pub(super) struct ReadCustomInstructions(ToolDefinition);
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Input {}
 
@@ -43,6 +45,16 @@ impl Tool for ReadCustomInstructions {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input {} = input::read(NAME, input)?;
-        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::ReadCustomInstructions)))
+        Ok(Plan::record(Input {}))
+    }
+}
+
+impl Record for Input {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(async move {
+            let all = tx.texts(KnowledgeKind::CustomInstruction).await?;
+            let none = "There are no custom instructions.".to_owned();
+            Ok(ToolResponse::success(if all.is_empty() { none } else { all.join("\n\n") }))
+        })
     }
 }

@@ -2,21 +2,24 @@
 
 use houston_domain::capability::Capability;
 use houston_domain::id::FeedItemId;
-use houston_domain::knowledge::KnowledgeAction;
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::knowledge::KnowledgeKind;
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
+use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::list_feed_items;
 use crate::input;
+use crate::record::{Record, RecordFuture, not_found};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
-const NAME: &str = "read_feed_item";
+pub(super) const NAME: &str = "read_feed_item";
 
 /// Reads a feed item.
 #[derive(Debug)]
 pub(super) struct ReadFeedItem(ToolDefinition);
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Input {
     feed_item_id: FeedItemId,
@@ -29,7 +32,8 @@ impl Default for ReadFeedItem {
             description: "Read one item of the user's feed in full.".to_owned(),
             input_schema: json!({
                 "type": "object",
-                "properties": {"feed_item_id": {"type": "string", "description": "An id from list_feed_items."}},
+                "properties": {"feed_item_id": {"type": "string", "description":
+                    format!("An id from {}.", list_feed_items::NAME)}},
                 "required": ["feed_item_id"],
                 "additionalProperties": false,
             }),
@@ -50,6 +54,21 @@ impl Tool for ReadFeedItem {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { feed_item_id } = input::read(NAME, input)?;
-        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::ReadFeedItem(feed_item_id))))
+        Ok(Plan::record(Input { feed_item_id }))
+    }
+}
+
+impl Record for Input {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(async move {
+            let id = self.feed_item_id;
+            Ok(match tx.item(KnowledgeKind::FeedItem, id).await? {
+                Some(item) => {
+                    let title = item.title.unwrap_or_default();
+                    ToolResponse::success(format!("{id}: {title}\n{}", item.content))
+                }
+                None => not_found(id, list_feed_items::NAME),
+            })
+        })
     }
 }

@@ -1,21 +1,23 @@
 //! `read_profile`: reads the whole profile of the user.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::KnowledgeAction;
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::profile::{Profile, ProfileList};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
+use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::input;
+use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
-const NAME: &str = "read_profile";
+pub const NAME: &str = "read_profile";
 
 /// Reads the profile.
 #[derive(Debug)]
 pub(super) struct ReadProfile(ToolDefinition);
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Input {}
 
@@ -43,6 +45,23 @@ impl Tool for ReadProfile {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input {} = input::read(NAME, input)?;
-        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::ReadProfile)))
+        Ok(Plan::record(Input {}))
     }
+}
+
+impl Record for Input {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(async move {
+            let profile = tx.profile().await?;
+            let lists = ProfileList::ALL.map(|list| list_text(&profile, list));
+            Ok(ToolResponse::success(lists.join("\n")))
+        })
+    }
+}
+
+/// A list with its name, one entry a line.
+pub(super) fn list_text(profile: &Profile, list: ProfileList) -> String {
+    let entries: String = profile.list(list).iter().map(|entry| format!("\n- {entry}")).collect();
+    let entries = if entries.is_empty() { " nothing".to_owned() } else { entries };
+    format!("{}:{entries}", list.as_str())
 }

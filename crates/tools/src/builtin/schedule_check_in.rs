@@ -1,16 +1,21 @@
 //! `schedule_check_in`: the agent wakes itself at a time it chooses.
 
 use houston_domain::check_in::{CheckInRequest, MAX_REASON_BYTES, Moment};
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::id::CheckInId;
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_store::check_in::CheckInRefusal;
+use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::manage_check_ins;
 use crate::input;
+use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "schedule_check_in";
 
-/// Creates a check-in. Written with the step: exactly once. The store checks the time against its limits.
+/// Creates a check-in. Written with the step: exactly once. The time is checked against the limits when it is written.
 #[derive(Debug)]
 pub(super) struct ScheduleCheckIn(ToolDefinition);
 
@@ -57,6 +62,44 @@ impl Tool for ScheduleCheckIn {
         let invalid = |error| InvalidInput(format!("{NAME}: {error}"));
         let when = Moment::parse(at.as_deref(), in_minutes).map_err(invalid)?;
         let reason = input::text(NAME, "reason", reason, MAX_REASON_BYTES)?;
-        Ok(Plan::Record(Record::ScheduleCheckIn(CheckInRequest { when, reason })))
+        Ok(Plan::record(Call(CheckInRequest { when, reason })))
     }
+}
+
+#[derive(Debug)]
+struct Call(CheckInRequest);
+
+impl Record for Call {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(async move {
+            Ok(match tx.set_check_in(&self.0).await? {
+                Ok(set) => {
+                    let id = CheckInId(tx.ids().row);
+                    ToolResponse::success(format!("Set {id} for {}.", set.local))
+                }
+                Err(refusal) => refused(&refusal),
+            })
+        })
+    }
+}
+
+fn refused(refusal: &CheckInRefusal) -> ToolResponse {
+    let (code, text) = match refusal {
+        CheckInRefusal::Cancelled => {
+            (ToolErrorCode::PermissionDenied, "this run is being cancelled: no check-in was set".to_owned())
+        }
+        CheckInRefusal::Archived => (
+            ToolErrorCode::PermissionDenied,
+            "this conversation is archived, only its user's messages wake it: no check-in was set".to_owned(),
+        ),
+        CheckInRefusal::Full { pending, most } => (
+            ToolErrorCode::RateLimited,
+            format!(
+                "{pending} check-ins are set, and at most {most} are allowed: cancel one with {} first",
+                manage_check_ins::NAME
+            ),
+        ),
+        CheckInRefusal::Invalid(invalid) => (ToolErrorCode::ValidationError, invalid.to_string()),
+    };
+    ToolResponse::failure(code, text)
 }

@@ -2,7 +2,7 @@
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::capability::Capability;
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -51,6 +51,6 @@ impl Tool for SendMessage {
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { content } = input::read(SEND_MESSAGE, input)?;
         let content = input::text(SEND_MESSAGE, "content", content, 256 * 1024)?;
-        Ok(Plan::Record(Record::SendMessage { content }))
+        Ok(Plan::Message { content, response: ToolResponse::success("Message sent.") })
     }
 }

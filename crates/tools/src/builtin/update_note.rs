@@ -2,12 +2,16 @@
 
 use houston_domain::capability::Capability;
 use houston_domain::id::NoteId;
-use houston_domain::knowledge::{KnowledgeAction, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::knowledge::{KnowledgeKind, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
+use houston_store::knowledge_item::KnowledgeChange;
+use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::list_notes;
 use crate::input;
+use crate::record::{Record, RecordFuture, not_found};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "update_note";
@@ -16,7 +20,7 @@ const NAME: &str = "update_note";
 #[derive(Debug)]
 pub(super) struct UpdateNote(ToolDefinition);
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Input {
     note_id: NoteId,
@@ -34,7 +38,8 @@ impl Default for UpdateNote {
             input_schema: json!({
                 "type": "object",
                 "properties": {
-                    "note_id": {"type": "string", "description": "An id from <notes> or list_notes."},
+                    "note_id": {"type": "string", "description":
+                        format!("An id from <notes> or {}.", list_notes::NAME)},
                     "title": {"type": "string", "description": "One line that says what the note is about."},
                     "content": {"type": "string", "description": "The whole note, in Markdown."},
                 },
@@ -57,12 +62,28 @@ impl Tool for UpdateNote {
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { note_id: id, title, content } = input::read(NAME, input)?;
+        let Input { note_id, title, content } = input::read(NAME, input)?;
         if title.is_none() && content.is_none() {
             return Err(InvalidInput(format!("{NAME}: give `title`, `content` or both")));
         }
         let title = title.map(|title| input::line(NAME, "title", title, MAX_TITLE_CHARS)).transpose()?;
         let content = input::optional_text(NAME, "content", content, MAX_DOCUMENT_BYTES)?;
-        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::UpdateNote { id, title, content })))
+        Ok(Plan::record(Input { note_id, title, content }))
+    }
+}
+
+impl Record for Input {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(async move {
+            let id = self.note_id;
+            let (title, content) = (self.title.as_deref(), self.content.as_deref());
+            let change = KnowledgeChange { title, content, read: None };
+            Ok(match tx.change_item(KnowledgeKind::Note, id, change).await? {
+                Some(note) => {
+                    ToolResponse::success(format!("Changed {id}: {}", note.title.unwrap_or_default()))
+                }
+                None => not_found(id, list_notes::NAME),
+            })
+        })
     }
 }

@@ -1,13 +1,15 @@
 //! `update_profile`: adds, changes or removes an entry of the user's profile.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::KnowledgeAction;
-use houston_domain::profile::{MAX_PROFILE_ENTRY_BYTES, ProfileChange, ProfileList};
-use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::profile::{MAX_PROFILE_ENTRY_BYTES, ProfileChange, ProfileChangeError, ProfileList};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::read_profile;
 use crate::input;
+use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "update_profile";
@@ -39,7 +41,8 @@ impl Default for UpdateProfile {
                              "description": "facts: who they are; preferences: how they like things; \
                                              communication_style: how to talk with them; interests; aims: what they \
                                              want to reach."},
-                    "old": {"type": "string", "description": "An entry, exactly as read_profile returns it."},
+                    "old": {"type": "string", "description":
+                        format!("An entry, exactly as {} returns it.", read_profile::NAME)},
                     "new": {"type": "string", "description": "The entry as it should be."},
                 },
                 "required": ["list"],
@@ -71,6 +74,33 @@ impl Tool for UpdateProfile {
                 return Err(InvalidInput(format!("{NAME}: give `old`, `new` or both")));
             }
         };
-        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::UpdateProfile { list, change })))
+        Ok(Plan::record(Call { list, change }))
+    }
+}
+
+#[derive(Debug)]
+struct Call {
+    list: ProfileList,
+    change: ProfileChange,
+}
+
+impl Record for Call {
+    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+        let list = self.list;
+        Box::pin(async move {
+            let mut profile = tx.lock_profile().await?;
+            if let Err(error) = profile.change(list, &self.change, tx.knowledge_limits().max_profile_entries)
+            {
+                let text = match error {
+                    ProfileChangeError::Full { .. } => format!("{error}; replace or remove one"),
+                    ProfileChangeError::NoSuchEntry { .. } => {
+                        format!("{error}: `old` must be exactly an entry that {} returns", read_profile::NAME)
+                    }
+                };
+                return Ok(ToolResponse::failure(ToolErrorCode::NotFound, text));
+            }
+            tx.write_profile(&profile).await?;
+            Ok(ToolResponse::success(read_profile::list_text(&profile, list)))
+        })
     }
 }

@@ -32,6 +32,8 @@ mod tenants;
 #[cfg(test)]
 mod terminal;
 #[cfg(test)]
+mod tools;
+#[cfg(test)]
 mod words;
 #[cfg(test)]
 mod workspace;

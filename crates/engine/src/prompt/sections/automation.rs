@@ -16,7 +16,7 @@ pub fn automation(check_ins: &[(DateTime<Utc>, String)], zone: Tz) -> Section {
     let list = List {
         head: "What you set to happen without a message:".to_owned(),
         items: check_ins.iter().map(line).collect(),
-        others: "- …",
+        others: "- …".to_owned(),
         ..List::default()
     };
     let lists = if list.items.is_empty() { Vec::new() } else { vec![list] };

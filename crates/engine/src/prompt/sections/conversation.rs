@@ -1,6 +1,7 @@
 //! Section 10: earlier sessions and stored knowledge. Items that tools find most easily are left out first.
 
 use houston_store::run_context::{PromptSession, RunContext};
+use houston_tools::builtin::{LIST_LEARNINGS, LIST_NOTES, MANAGE_MEMORY, SEARCH_AGENT_HISTORY};
 
 use crate::prompt::section::{List, Section, Stability};
 use houston_domain::frame::escape;
@@ -14,8 +15,13 @@ pub fn earlier(context: &RunContext, archives: bool) -> Section {
     });
     let learnings = context.learnings.iter().map(|(id, text)| item(id, text));
     let lists = [
-        list("sessions", sessions, archives, "Earlier ones, and what was said: search_agent_history."),
-        list("learnings", learnings, false, "There are more: list_learnings shows them."),
+        list(
+            "sessions",
+            sessions,
+            archives,
+            format!("Earlier ones, and what was said: {SEARCH_AGENT_HISTORY}."),
+        ),
+        list("learnings", learnings, false, format!("There are more: {LIST_LEARNINGS} shows them.")),
     ];
     section(Stability::Session, lists)
 }
@@ -29,13 +35,13 @@ pub fn knowledge(context: &RunContext, about_user: bool) -> Section {
             "memories",
             memories.into_iter().flat_map(|memories| &memories.items).map(|(id, text)| item(id, text)),
             memories.is_some_and(|memories| memories.more),
-            "There are older ones: manage_memory recalls them.",
+            format!("There are older ones: {MANAGE_MEMORY} recalls them."),
         ),
         list(
             "notes",
             context.notes.iter().map(|(id, title)| item(id, title)),
             false,
-            "There are more: list_notes shows them.",
+            format!("There are more: {LIST_NOTES} shows them."),
         ),
     ];
     section(Stability::Changing, lists)
@@ -53,7 +59,7 @@ fn list(
     element: &'static str,
     items: impl Iterator<Item = String>,
     more: bool,
-    others: &'static str,
+    others: String,
 ) -> Option<List> {
     let items: Vec<String> = items.collect();
     (!items.is_empty()).then_some(List { element: Some(element), items, more, others, ..List::default() })

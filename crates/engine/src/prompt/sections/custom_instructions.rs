@@ -2,6 +2,7 @@
 
 use houston_domain::id::CustomInstructionId;
 use houston_store::excerpt::Shortened;
+use houston_tools::builtin::READ_CUSTOM_INSTRUCTIONS;
 
 use crate::prompt::section::{List, Section, Stability};
 use houston_domain::frame::item;
@@ -13,7 +14,7 @@ pub fn custom_instructions(instructions: &Shortened<CustomInstructionId>) -> Sec
         head: "Rules of your user. Follow them always.".to_owned(),
         items: instructions.items.iter().map(|(_, text)| item(text)).collect(),
         more: instructions.more,
-        others: "- … (read_custom_instructions shows all)",
+        others: format!("- … ({READ_CUSTOM_INSTRUCTIONS} shows all)"),
         ..List::default()
     };
     let lists = if list.items.is_empty() { Vec::new() } else { vec![list] };

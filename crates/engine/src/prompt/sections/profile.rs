@@ -1,6 +1,7 @@
 //! Section 2: who the user is.
 
 use houston_store::run_context::PromptUser;
+use houston_tools::builtin::READ_PROFILE;
 
 use crate::prompt::section::{List, Section, Stability};
 use houston_domain::frame::{escape, item};
@@ -16,7 +17,7 @@ pub fn profile(user: &PromptUser) -> Section {
         element: Some(list.as_str()),
         items: entries.items.iter().map(|((), text)| item(text)).collect(),
         more: entries.more,
-        others: "- … (read_profile shows all)",
+        others: format!("- … ({READ_PROFILE} shows all)"),
         ..List::default()
     }));
     Section::new("profile", Stability::Agentable, "user", lists)

@@ -1,7 +1,9 @@
 use std::sync::atomic::Ordering;
 
 use houston_domain::run::RunStatus;
-use houston_domain::tool_call::{Record, ToolResponse};
+use houston_domain::tool_call::ToolResponse;
+use houston_store::record::{RecordIds, RecordLimits, RecordTx};
+use houston_tools::{Record, RecordFuture};
 
 use super::*;
 use crate::run::tests::fixture::{Process, ScriptedModel};
@@ -16,10 +18,21 @@ struct Note {
     still_matches: bool,
 }
 
+#[derive(Debug)]
+struct NoteRecord;
+
+impl Record for NoteRecord {
+    fn apply<'t>(&'t self, _: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(async { unreachable!("the storage in memory only keeps the record") })
+    }
+}
+
 async fn written(journal: &Journal<'_, MemoryStorage>) -> MemoryTransaction {
     let mut rows = journal.begin().await.unwrap();
-    let note = Record::CreateNote { title: "Hotels".into(), content: "Park".into() };
-    let written = rows.record(journal.owner, uuid::Uuid::nil(), &note).await.unwrap();
+    let ids = RecordIds { row: journal.new_id(), run: journal.new_id(), message: journal.new_id() };
+    let config = &journal.services.config;
+    let limits = RecordLimits { tasks: config.tasks, check_ins: config.check_ins, page_bytes: 1 };
+    let written = rows.record(journal.owner, ids, limits, &NoteRecord).await.unwrap();
     assert_eq!(written, ToolResponse::success("Written."));
     rows
 }

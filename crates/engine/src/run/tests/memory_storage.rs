@@ -5,27 +5,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use houston_domain::agent::budget::Spent;
-use houston_domain::check_in::{CheckInLimits, CheckInRequest};
 use houston_domain::frame::FrameMark;
 use houston_domain::history::Entry;
-use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, WriteId};
+use houston_domain::id::{AgentableId, MessageId, RunId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::run::RunStatus;
 use houston_domain::step::{RunTransition, Step};
-use houston_domain::task::TaskLimits;
-use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_faults::ConnectionBroken;
 use houston_store::claim::Fence;
 use houston_store::compression::NewCompression;
 use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
-use houston_store::record::Owner;
+use houston_store::record::{Owner, RecordIds, RecordLimits};
 use houston_store::run_context::RunContext;
 use houston_store::step::{Commit, CommittedStep};
-use houston_store::task::NewTask;
 use houston_store::{Error, Result};
-use uuid::Uuid;
+use houston_tools::Record;
 
 use crate::run::journal::ending_status;
 use crate::run::storage::{RunStorage, RunTransaction};
@@ -56,7 +53,7 @@ struct Rows {
     earlier: usize,
     committed: Vec<Step>,
     intents: HashMap<String, CommittedIntent>,
-    records: Vec<Record>,
+    records: Vec<String>,
     /// What happens to the next commits of steps that were not committed yet. If none is left, they succeed.
     faults: VecDeque<Fault>,
     /// The steps that arrived or were lost on the way.
@@ -107,7 +104,7 @@ impl MemoryStorage {
     }
 
     /// The committed records.
-    pub(crate) fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<String> {
         self.rows().records.clone()
     }
 
@@ -121,7 +118,7 @@ impl MemoryStorage {
         self.rows().committed.last().and_then(|step| ending_status(&step.transition))
     }
 
-    fn try_commit(&self, step: &Step, records: &[Record]) -> Result<Commit> {
+    fn try_commit(&self, step: &Step, records: &[String]) -> Result<Commit> {
         let mut rows = self.rows();
         rows.sent.push(step.write);
         if rows.committed.last().is_some_and(|last| last.write == step.write) {
@@ -153,7 +150,7 @@ impl MemoryStorage {
 }
 
 impl Rows {
-    fn apply(&mut self, step: &Step, records: &[Record]) {
+    fn apply(&mut self, step: &Step, records: &[String]) {
         self.history.extend(step.entries.iter().cloned());
         for intent in &step.intents {
             self.intents.insert(intent.call.clone(), CommittedIntent { cell: intent.cell, response: None });
@@ -172,7 +169,7 @@ impl Rows {
 /// A transaction of [`MemoryStorage`].
 pub(crate) struct MemoryTransaction {
     storage: MemoryStorage,
-    records: Vec<Record>,
+    records: Vec<String>,
 }
 
 impl RunStorage for MemoryStorage {
@@ -233,26 +230,18 @@ impl RunStorage for MemoryStorage {
 }
 
 impl RunTransaction for MemoryTransaction {
-    async fn record(&mut self, _: Owner, _: Uuid, record: &Record) -> Result<ToolResponse> {
+    async fn record(
+        &mut self,
+        _: Owner,
+        _: RecordIds,
+        _: RecordLimits,
+        record: &dyn Record,
+    ) -> Result<ToolResponse> {
         if self.storage.rows().refusals.pop_front().unwrap_or(false) {
             return Ok(ToolResponse::failure(ToolErrorCode::RateLimited, "too many"));
         }
-        self.records.push(record.clone());
+        self.records.push(format!("{record:?}"));
         Ok(ToolResponse::success("Written."))
-    }
-
-    async fn create_task(&mut self, _: Owner, _: &NewTask, _: &TaskLimits) -> Result<ToolResponse> {
-        Ok(ToolResponse::success("Created."))
-    }
-
-    async fn schedule_check_in(
-        &mut self,
-        _: Owner,
-        _: CheckInId,
-        _: &CheckInRequest,
-        _: &CheckInLimits,
-    ) -> Result<ToolResponse> {
-        Ok(ToolResponse::success("Scheduled."))
     }
 
     async fn compress(&mut self, _: Owner, _: &NewCompression) -> Result<()> {

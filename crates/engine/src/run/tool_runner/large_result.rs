@@ -3,8 +3,7 @@
 
 use houston_domain::step::{LargeResult, Step};
 use houston_domain::tool_call::ToolResponse;
-use houston_domain::tool_result::preview;
-use houston_tools::builtin::READ_RESULT;
+use houston_tools::builtin::{READ_RESULT, preview};
 
 use super::{ToolRunner, cut};
 use crate::run::journal::Journal;

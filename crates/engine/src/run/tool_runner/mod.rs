@@ -10,7 +10,7 @@ mod task;
 mod tests;
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use chrono_tz::Tz;
 use houston_domain::agent::SEND_MESSAGE;
@@ -18,9 +18,9 @@ use houston_domain::event::Event;
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::step::{Intent, NewMessage, Step};
-use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
-use houston_tools::{CallContext, Offer, Plan};
+use houston_tools::{CallContext, Offer, Plan, TaskKind};
 use serde_json::json;
 
 use self::call::{ExternalCall, Work};
@@ -51,6 +51,8 @@ pub(crate) struct ToolRunner {
     has_results: bool,
     /// The user's time zone.
     zone: Tz,
+    /// The kinds of task the agent may create, once a call has asked.
+    task_kinds: OnceLock<Arc<[TaskKind]>>,
 }
 
 /// The calls of one turn, grouped by how they are executed.
@@ -84,7 +86,7 @@ impl ToolRunner {
         has_results: bool,
         zone: Tz,
     ) -> Self {
-        Self { setup, offer, offer_with_results, has_results, zone }
+        Self { setup, offer, offer_with_results, has_results, zone, task_kinds: OnceLock::new() }
     }
 
     /// The tools the model is offered now.
@@ -106,14 +108,11 @@ impl ToolRunner {
             let context = self.call_context(journal, call);
             match self.offer().plan(call, &context) {
                 Plan::Answer(response) => plans.answered.push((call.id.clone(), cut(journal, response))),
-                Plan::Record(Record::SendMessage { content }) => {
-                    plans.answered.push((call.id.clone(), ToolResponse::success("Message sent.")));
+                Plan::Message { content, response } => {
+                    plans.answered.push((call.id.clone(), response));
                     plans.messages.push(content);
                 }
-                Plan::Record(record) => match self.pending_record(journal, call, record) {
-                    Ok(recorded) => plans.recorded.push(recorded),
-                    Err(refused) => plans.answered.push((call.id.clone(), refused)),
-                },
+                Plan::Record(record) => plans.recorded.push(PendingRecord::new(journal, call, record)),
                 Plan::Execute(work) => plans.external.push(ExternalCall {
                     call: call.clone(),
                     context,
@@ -135,6 +134,7 @@ impl ToolRunner {
             idempotency_key: call.idempotency_key(agentable, run),
             now: journal.now(),
             zone: self.zone,
+            tasks: self.task_kinds(journal),
             // A child token: a tool that cancels it does not cancel the run.
             stop: journal.signals.cancel().child_token(),
         }

@@ -1,13 +1,15 @@
 //! Tool calls that write rows of Houston's own tables: the rows and the step with their results are one commit.
 
+use std::sync::Arc;
+
 use houston_domain::event::Event;
-use houston_domain::id::{AgentableId, CheckInId};
+use houston_domain::id::AgentableId;
 use houston_domain::step::Step;
-use houston_domain::tool_call::{Record, ToolCall, ToolResponse};
+use houston_domain::tool_call::ToolCall;
 use houston_queue::Hint;
+use houston_store::record::{RecordIds, RecordLimits};
 use houston_store::step::CommittedStep;
-use houston_store::task::NewTask;
-use uuid::Uuid;
+use houston_tools::{NewTaskInfo, Record};
 
 use super::{Cells, Responses, ToolRunner, cell_of, cut};
 use crate::error::Interrupted;
@@ -19,11 +21,9 @@ use crate::run::storage::{RunStorage, RunTransaction};
 pub(super) struct PendingRecord {
     /// The id of the tool call.
     call: String,
-    /// The id the row will have.
-    id: Uuid,
-    record: Record,
-    /// The task that `record` asks for, if it asks for one.
-    task: Option<NewTask>,
+    /// The ids of what it creates.
+    ids: RecordIds,
+    record: Arc<dyn Record>,
 }
 
 /// Rows written in an open transaction, whose step is not committed yet.
@@ -38,32 +38,18 @@ struct Records {
     succeeded: Vec<bool>,
 }
 
-impl ToolRunner {
-    /// The row that a tool call will write.
-    ///
-    /// # Errors
-    /// A failed [`ToolResponse`] when the agent may not write it.
-    pub(super) fn pending_record<S: RunStorage>(
-        &self,
+impl PendingRecord {
+    pub(super) fn new<S: RunStorage>(
         journal: &Journal<'_, S>,
         call: &ToolCall,
-        record: Record,
-    ) -> Result<PendingRecord, ToolResponse> {
-        let record = match record {
-            // Only the settings know the size of a page.
-            Record::ReadResult { id, query, .. } => {
-                let max_bytes = journal.services.config.context.results.page_bytes;
-                Record::ReadResult { id, query, max_bytes }
-            }
-            record => record,
-        };
-        let task = match &record {
-            Record::CreateTask(wanted) => Some(self.new_task(journal, wanted)?),
-            _ => None,
-        };
-        Ok(PendingRecord { call: call.id.clone(), id: journal.new_id(), record, task })
+        record: Arc<dyn Record>,
+    ) -> Self {
+        let ids = RecordIds { row: journal.new_id(), run: journal.new_id(), message: journal.new_id() };
+        Self { call: call.id.clone(), ids, record }
     }
+}
 
+impl ToolRunner {
     /// Writes the records in a transaction behind the fence. Returns them with the open transaction, and the response to each
     /// call.
     pub(super) async fn write_records<S: RunStorage>(
@@ -88,17 +74,13 @@ async fn try_write<S: RunStorage>(
     journal: &Journal<'_, S>,
     records: &[PendingRecord],
 ) -> houston_store::Result<(S::Transaction, Responses)> {
-    let (owner, config) = (journal.owner, &journal.services.config);
+    let config = &journal.services.config;
+    let page_bytes = config.context.results.page_bytes;
+    let limits = RecordLimits { tasks: config.tasks, check_ins: config.check_ins, page_bytes };
     let mut rows = journal.begin().await?;
     let mut responses = Responses::with_capacity(records.len());
-    for PendingRecord { call, id, record, task } in records {
-        let response = match (record, task) {
-            (_, Some(task)) => rows.create_task(owner, task, &config.tasks).await?,
-            (Record::ScheduleCheckIn(wanted), _) => {
-                rows.schedule_check_in(owner, CheckInId(*id), wanted, &config.check_ins).await?
-            }
-            (record, None) => rows.record(owner, *id, record).await?,
-        };
+    for PendingRecord { call, ids, record } in records {
+        let response = rows.record(journal.owner, *ids, limits, &**record).await?;
         responses.push((call.clone(), cut(journal, response)));
     }
     Ok((rows, responses))
@@ -110,13 +92,10 @@ fn succeeded(responses: &Responses) -> Vec<bool> {
 }
 
 impl Records {
-    /// The records whose call succeeded, with a task or without.
-    fn written(&self) -> impl Iterator<Item = &PendingRecord> {
-        self.pending
-            .iter()
-            .zip(&self.succeeded)
-            .filter(|(_, succeeded)| **succeeded)
-            .map(|(pending, _)| pending)
+    /// The tasks that were created.
+    fn tasks(&self) -> impl Iterator<Item = (&PendingRecord, NewTaskInfo<'_>)> {
+        let written = self.pending.iter().zip(&self.succeeded).filter(|(_, succeeded)| **succeeded);
+        written.filter_map(|(pending, _)| Some((pending, pending.record.task()?)))
     }
 }
 
@@ -130,13 +109,12 @@ impl<S: RunStorage> Rows<S> for Records {
 impl<T> WrittenRecords<T> {
     /// Adds an event for each task that was created.
     pub(super) fn add_task_events(&self, step: &mut Step, cells: &Cells) {
-        for pending in self.records.written() {
-            let Some(task) = &pending.task else { continue };
-            if let Some(message_id) = cell_of(cells, &pending.call) {
+        for (PendingRecord { call, ids, .. }, task) in self.records.tasks() {
+            if let Some(message_id) = cell_of(cells, call) {
                 step.events.push(Event::TaskStarted {
-                    task_id: AgentableId::public_id(task.id, &task.kind),
-                    task_run_id: task.run,
-                    title: task.title.clone(),
+                    task_id: AgentableId(ids.row).public_id(task.kind),
+                    task_run_id: ids.run,
+                    title: task.title.to_owned(),
                     message_id,
                 });
             }
@@ -154,8 +132,9 @@ impl<T> WrittenRecords<T> {
     ) -> Result<CommittedStep, Interrupted> {
         let Self { rows, records } = self;
         let done = journal.commit_with_rows(rows, step, &records).await?;
-        for task in records.written().filter_map(|pending| pending.task.as_ref()) {
-            journal.services.hints.send(journal.services.lane(&task.kind), Hint::run(task.id));
+        for (pending, task) in records.tasks() {
+            let hint = Hint::run(AgentableId(pending.ids.row));
+            journal.services.hints.send(journal.services.lane(task.kind), hint);
         }
         Ok(done)
     }

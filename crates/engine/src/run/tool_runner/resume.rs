@@ -80,7 +80,7 @@ impl ToolRunner {
             EffectClass::Read | EffectClass::Idempotent => match self.offer().plan(&call, &context) {
                 Plan::Execute(work) => Work::Execute(work),
                 Plan::Answer(response) => Work::answered(response),
-                Plan::Record(_) => Work::unknown(),
+                Plan::Record(_) | Plan::Message { .. } => Work::unknown(),
             },
         };
         ExternalCall { call, context, cell: Some(cell), work }
@@ -93,7 +93,7 @@ impl ToolRunner {
             Plan::Execute(work) => {
                 Some(ExternalCall { call, context, cell: None, work: Work::Execute(work) })
             }
-            Plan::Answer(_) | Plan::Record(_) => None,
+            Plan::Answer(_) | Plan::Record(_) | Plan::Message { .. } => None,
         }
     }
 }

@@ -1,0 +1,51 @@
+//! [`Record`]: a call that reads or writes Houston's own tables.
+
+use std::fmt::{Debug, Display};
+
+use futures_util::future::BoxFuture;
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_store::record::RecordTx;
+use houston_store::{Error, Result};
+
+/// What the model reads of a call; an error ends the attempt at its step.
+pub type RecordFuture<'t> = BoxFuture<'t, Result<ToolResponse>>;
+
+/// A call that reads or writes Houston's own tables, with its arguments: exactly once, together with its result.
+pub trait Record: Debug + Send + Sync {
+    /// Executes the call in the transaction of its step. If that has to be repeated, it is called again, with the same
+    /// ids. A missing row or a full list is a [`ToolResponse::Failure`] for the model, not an error.
+    fn apply<'t>(&'t self, tx: RecordTx<'t>) -> RecordFuture<'t>;
+
+    /// The task that a successful call creates, if it creates one. Its id is that of the row.
+    fn task(&self) -> Option<NewTaskInfo<'_>> {
+        None
+    }
+}
+
+/// A task, as streams and hints name it.
+#[derive(Debug, Clone, Copy)]
+pub struct NewTaskInfo<'r> {
+    /// Its kind.
+    pub kind: &'r str,
+    /// Its title, one line.
+    pub title: &'r str,
+}
+
+/// The response for a row that was created. When there is the maximum number, the model may delete one and try again.
+pub(crate) fn created(done: Result<()>, text: impl FnOnce() -> String) -> Result<ToolResponse> {
+    match done {
+        Ok(()) => Ok(ToolResponse::success(text())),
+        Err(error @ Error::Full { .. }) => {
+            Ok(ToolResponse::failure(ToolErrorCode::RateLimited, error.to_string()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The response for `id`, which does not exist: `lists` shows the ids that do.
+pub(crate) fn not_found(id: impl Display, lists: &str) -> ToolResponse {
+    ToolResponse::failure(
+        ToolErrorCode::NotFound,
+        format!("there is no {id}: {lists} shows the ids there are"),
+    )
+}

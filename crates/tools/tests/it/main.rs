@@ -1,0 +1,9 @@
+//! Tools that read and write Houston's own tables, on a real Postgres.
+
+houston_testkit::shared_postgres!();
+
+// `cfg` so that clippy knows these modules for tests.
+#[cfg(test)]
+mod knowledge;
+#[cfg(test)]
+mod test_run;

@@ -1,0 +1,181 @@
+//! A run that calls tools, on a database of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::agentable::DoubleTexting;
+use houston_domain::check_in::CheckInLimits;
+use houston_domain::clock::SystemClock;
+use houston_domain::id::{AgentableId, Ids, TenantId};
+use houston_domain::model::Usage;
+use houston_domain::step::{RunTransition, Step};
+use houston_domain::task::TaskLimits;
+use houston_domain::tool_call::{ToolCall, ToolResponse};
+use houston_store::agentable::NewAgentable;
+use houston_store::claim::{ClaimedRun, CrashPolicy};
+use houston_store::cost::Cost;
+use houston_store::lease::LeaseConnection;
+use houston_store::message::NewPost;
+use houston_store::record::{Owner, RecordIds, RecordLimits};
+use houston_store::user::User;
+use houston_store::{Config, RunStore, Store};
+use houston_testkit::database::TestDatabase;
+use houston_tools::{CallContext, Offer, Plan, Registry, builtin};
+use serde_json::{Value, json};
+
+/// A claimed run of a goal, to whose agent all tools are offered.
+pub(crate) struct TestRun {
+    pub(crate) database: TestDatabase,
+    pub(crate) store: Store,
+    pub(crate) ids: Ids,
+    pub(crate) tenant: TenantId,
+    pub(crate) goal: AgentableId,
+    pub(crate) claimed: ClaimedRun,
+    offer: Offer,
+    _lease: LeaseConnection,
+}
+
+impl TestRun {
+    pub(crate) async fn start() -> Self {
+        let database = TestDatabase::shared(migrate).unwrap();
+        let (store, ids) = (open(database.url()), Ids::new(Arc::new(SystemClock)));
+        let tenant = store.operator().ensure_tenant(ids.next(), "test").await.unwrap();
+        let goal = goal(&store, &ids, tenant).await;
+        let worker = ids.next();
+        let mut lease = LeaseConnection::open(database.url(), worker, Duration::from_secs(60)).await.unwrap();
+        lease.register("test").await.unwrap();
+        let (id, run, double_texting) = (ids.next(), ids.next(), DoubleTexting::Enqueue);
+        let post = NewPost { kind: None, id, run, content: "hello", metadata: &json!({}), double_texting };
+        store.tenant(tenant).post_message(goal, &post, None).await.unwrap();
+        let policy = CrashPolicy::default();
+        let claimed = store.runs().claim_run(goal, worker, ids.next(), ids.next(), policy).await.unwrap();
+        let (claimed, offer) = (claimed.unwrap(), all_tools());
+        Self { database, store, ids, tenant, goal, claimed, offer, _lease: lease }
+    }
+
+    pub(crate) fn runs(&self) -> &RunStore {
+        self.store.runs()
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        let ClaimedRun { tenant, user, run, fence, .. } = &self.claimed;
+        Owner { tenant: *tenant, user: *user, agentable: fence.agentable, run: *run }
+    }
+
+    /// Executes the calls of one step and commits it. Calls with invalid arguments fail the test.
+    pub(crate) async fn call_as(&self, owner: Owner, calls: &[(&str, Value)]) -> Vec<ToolResponse> {
+        let mut tx = self.runs().begin_fenced(&self.claimed.fence).await.unwrap();
+        let mut answers = Vec::new();
+        for (name, input) in calls {
+            let call =
+                ToolCall { id: "c".into(), name: (*name).to_owned(), input: input.clone(), malformed: None };
+            let Plan::Record(record) = self.offer.plan(&call, &self.context(owner)) else {
+                panic!("{name} {input}")
+            };
+            let ids = RecordIds { row: self.ids.next(), run: self.ids.next(), message: self.ids.next() };
+            answers.push(record.apply(tx.rows(owner, ids, limits())).await.unwrap());
+        }
+        tx.commit(&self.step()).await.unwrap();
+        answers
+    }
+
+    pub(crate) async fn call(&self, name: &str, input: Value) -> ToolResponse {
+        self.call_as(self.owner(), &[(name, input)]).await.remove(0)
+    }
+
+    /// What the model reads of a call that succeeds.
+    pub(crate) async fn says(&self, name: &str, input: Value) -> String {
+        let answer = self.call(name, input).await;
+        assert!(answer.is_success(), "{answer:?}");
+        answer.text().to_owned()
+    }
+
+    pub(crate) fn sql(&self, text: &str) -> String {
+        self.database.sql(text).unwrap()
+    }
+
+    fn context(&self, owner: Owner) -> CallContext {
+        CallContext {
+            agentable: owner.agentable,
+            user: owner.user,
+            run: owner.run,
+            idempotency_key: String::new(),
+            now: self.ids.clock().now(),
+            zone: chrono_tz::UTC,
+            tasks: Arc::new([]),
+            stop: tokio_util::sync::CancellationToken::new(),
+        }
+    }
+
+    fn step(&self) -> Step {
+        Step {
+            write: self.ids.next(),
+            run: self.claimed.run,
+            entries: vec![],
+            events: vec![],
+            messages: vec![],
+            intents: vec![],
+            responses: vec![],
+            cells: vec![],
+            large_results: vec![],
+            iterations: 1,
+            usage: Usage::default(),
+            model: None,
+            call: None,
+            transition: RunTransition::Continue { read: false, event: None },
+        }
+    }
+}
+
+fn all_tools() -> Offer {
+    let mut registry = Registry::default();
+    for tool in builtin::all() {
+        registry.add(tool).unwrap();
+    }
+    registry.offer(&registry.names()).unwrap()
+}
+
+fn limits() -> RecordLimits {
+    let check_ins = CheckInLimits {
+        max_pending: 3,
+        min_delay_s: 1,
+        max_delay_s: 86_400 * 7,
+        earliest: "00:00".parse().unwrap(),
+        latest: "23:59".parse().unwrap(),
+    };
+    RecordLimits { tasks: TaskLimits::default(), check_ins, page_bytes: 600 }
+}
+
+fn open(url: &str) -> Store {
+    let config =
+        Config { url: url.to_owned(), max_connections: 10, acquire_timeout: Duration::from_secs(30) };
+    Store::open(&config).unwrap()
+}
+
+async fn migrate(url: String) {
+    let store = open(&url);
+    store.migrate().await.unwrap();
+    store.close().await;
+}
+
+/// A goal of a new user.
+pub(crate) async fn goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {
+    let created_at = ids.clock().now();
+    let (name, time_zone) = ("Ann".to_owned(), "UTC".to_owned());
+    let user = User { id: ids.next(), external_id: None, name, time_zone, created_at, cost: Cost::NOTHING };
+    let new = |id, kind| NewAgentable {
+        id,
+        user: user.id,
+        kind,
+        title: "Tokyo",
+        description: "",
+        status: None,
+        tools: None,
+        created_at,
+    };
+    let own = [new(ids.next(), "user_agent")];
+    store.tenant(tenant).create_user(&user, &own, None, &Value::Null).await.unwrap();
+    let goal = new(ids.next(), "goal");
+    store.tenant(tenant).create_agentable(&goal, None, &Value::Null).await.unwrap();
+    goal.id
+}
