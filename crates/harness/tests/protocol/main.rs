@@ -25,13 +25,15 @@
 //!   messages given up after too many deaths, where deaths of workers that turn out to live do not count; hand-over; a
 //!   crash or breakdown at every point.
 //!
+//! * Batches of several agentables' steps and claims: a model of their own, in `batches.rs`.
+//!
 //! # What is not modelled
 //!
-//! * More than one agentable (they share no rows except a worker's), sessions, and event positions.
+//! * More than one agentable in the model of a run (they share no rows except a worker's), sessions, and event positions.
 //! * The random token beside the epoch, which is for a failover that loses a committed epoch. Time: a lease may expire at
 //!   any moment, and a worker's own deadline (`trusted`) is not relied on to stop it.
 //! * A process that restarts before its old row was reaped: to the others it is one more worker.
-//! * Suspected runs being driven one at a time before they are given up; their wait for a worker that may live; the
+//! * Which run is given up (property tests in `domain/src/death` show that); its wait for a worker that may live; the
 //!   limit on the number of claims.
 //! * Tools that write Houston's own rows: effect and results are one commit, like an answer. A `read` is repeated like an
 //!   `idempotent` call. For a `checkable` call, check and execution are one action: the model does not exclude that a
@@ -50,6 +52,8 @@
 
 #[cfg(test)]
 mod action;
+#[cfg(test)]
+mod batches;
 #[cfg(test)]
 mod database;
 #[cfg(test)]
