@@ -45,7 +45,15 @@ impl TestRun {
         let mut lease = LeaseConnection::open(database.url(), worker, Duration::from_secs(60)).await.unwrap();
         lease.register("test").await.unwrap();
         let (id, run, double_texting) = (ids.next(), ids.next(), DoubleTexting::Enqueue);
-        let post = NewPost { kind: None, id, run, content: "hello", metadata: &json!({}), double_texting };
+        let post = NewPost {
+            kind: None,
+            id,
+            run,
+            content: "hello",
+            metadata: &json!({}),
+            double_texting,
+            starts: false,
+        };
         store.tenant(tenant).post_message(goal, &post, None).await.unwrap();
         let policy = CrashPolicy::default();
         let claimed = store.runs().claim_run(goal, worker, ids.next(), ids.next(), policy).await.unwrap();

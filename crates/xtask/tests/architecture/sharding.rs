@@ -38,7 +38,10 @@ const CALLS: &[(&str, &str)] = &[
     ),
     ("store::session::close", "close_session of one agentable"),
     ("store::session_search::find", "search_sessions of one agentable, beside the time zone of its user"),
-    ("store::step::statement::write", "free_slots of the users whose slots a batch frees, for the hints only"),
+    (
+        "store::step::statement::write",
+        "free_slots of the users whose slots a batch frees, for the hints only",
+    ),
     ("store::step::statement::write_with_tools", "as store::step::statement::write"),
     ("store::system_message::post", "free_slots of the user, for the hint only"),
 ];
