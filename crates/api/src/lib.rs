@@ -108,6 +108,7 @@ mod peers;
 mod problem;
 mod profile;
 mod query;
+mod reads;
 mod router;
 mod runs;
 mod serve;

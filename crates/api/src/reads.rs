@@ -1,0 +1,67 @@
+//! Endpoints that only read: one thing by its id, and a page of what belongs to an agentable. They are macros because
+//! `#[utoipa::path]` cannot describe generic handlers. Each expands to the handler of its file, which uses the file's
+//! `response` for a row of the store.
+
+/// `GET /v1/{things}/{id}`: `method` of the store reads the thing.
+macro_rules! get_by_id {
+    (
+        path: $path:literal, tag: $tag:literal, operation: $operation:literal, summary: $summary:literal,
+        id: $id:ident, $id_description:literal,
+        method: $method:ident, body: $body:ident, $description:literal,
+    ) => {
+        #[utoipa::path(
+                    get,
+                    path = $path,
+                    tag = $tag,
+                    operation_id = $operation,
+                    summary = $summary,
+                    params(("id" = houston_protocol::schema::$id, Path, description = $id_description)),
+                    responses((status = 200, description = $description, body = $body)),
+                )]
+        pub(crate) async fn get(
+            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
+            caller: crate::auth::Caller,
+            crate::agentable_path::Id(id): crate::agentable_path::Id<houston_domain::id::$id>,
+        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
+            Ok(axum::Json(response(app.store(caller).$method(id).await?)))
+        }
+    };
+}
+
+/// `GET /v1/{kinds}/{id}/{things}`: `method` of the store reads rows of the agentable from the cursor on.
+macro_rules! list_of_agentable {
+    (
+        path: $path:literal, tag: $tag:literal, operation: $operation:literal, summary: $summary:literal,
+        list: $list:ident, from: $query:ident => $from:expr, position: $position:expr,
+        method: $method:ident, body: $body:ident, $description:literal,
+    ) => {
+        #[utoipa::path(
+            get,
+            path = $path,
+            tag = $tag,
+            operation_id = $operation,
+            summary = $summary,
+            params(
+                ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+                ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+                ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+                ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+            ),
+            responses((status = 200, description = $description, body = houston_protocol::page::Page<$body>)),
+        )]
+        pub(crate) async fn list(
+            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
+            caller: crate::auth::Caller,
+            path: crate::agentable_path::AgentablePath,
+            crate::query::Query($query): crate::query::Query<crate::page::PageQuery>,
+        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
+            let (limit, from) = ($query.limit()?, $from);
+            app.confirm(caller, &path).await?;
+            let rows = app.store(caller).$method(path.id, from, crate::page::rows(limit)).await?;
+            let list = crate::page::List::$list;
+            Ok(axum::Json(crate::page::Page::of(list, limit, rows, $position, response)))
+        }
+    };
+}
+
+pub(crate) use {get_by_id, list_of_agentable};
