@@ -1,22 +1,33 @@
--- Runs: one execution for an agentable, from the first unread message to an outcome.
+-- Runs: one execution for an agentable, from the first unread message to an outcome. Runs of one agentable never overlap:
+-- an event belongs to the run with the greatest first_seq up to its position.
+--
+-- Three events of a run follow from its row and are not stored in houston.events, see there: that it was queued, its
+-- first attempt, and its end. What they state does not change once their position is set.
+--
+-- Columns that change together stand together, and those of a claim last: Postgres logs of an updated row what lies
+-- between its first and its last change.
 create table houston.runs (
     id uuid primary key,
     tenant_id uuid not null,
-    agentable_id uuid not null references houston.agentables,
+    -- No foreign key: a run is opened under the lock of the row of houston.run_locks, which refers to the agentable. A
+    -- second check would lock the agentable's row, and log that, at every message that opens a run.
+    agentable_id uuid not null,
+    -- the position of its first event
+    first_seq bigint not null,
+    created_at timestamptz not null default clock_timestamp(),
     -- why it was opened, unless a user's message opened it
     mode text check (mode in ('feed_generation', 'agent_check_in')),
     -- of a task's run: the mode of the run that created the task; for information only
     origin_type text,
-    status text not null default 'queued',
-    attempt integer not null default 0,
-    epoch bigint not null default 0,
-    worker_id uuid,
-    -- the user, while a worker holds the run
-    held_for uuid,
-    -- the number of the slot that the run holds, among the slots of its user
-    slot integer,
-    -- the position of its first event
-    first_seq bigint not null,
+    -- the last event when the cancel was requested; null: none was
+    cancel_seq bigint,
+    -- who or what requested the cancel; null: the user
+    cancel_reason text,
+    -- it is cancelled because the agentable it works for is, so its end starts no run there
+    cancelled_with_parent boolean not null default false,
+    -- titles of the tasks that were cancelled together with it
+    cancelled_tasks text[],
+    tasks_started integer not null default 0,
     iterations integer not null default 0,
     input_tokens bigint not null default 0,
     output_tokens bigint not null default 0,
@@ -30,19 +41,24 @@ create table houston.runs (
     model text,
     error_code text,
     error_message text,
-    -- the last event when the cancel was requested; null: none was
-    cancel_seq bigint,
-    -- who or what requested the cancel; null: the user
-    cancel_reason text,
-    -- it is cancelled because the agentable it works for is, so its end starts no run there
-    cancelled_with_parent boolean not null default false,
-    -- titles of the tasks that were cancelled together with it
-    cancelled_tasks text[],
-    tasks_started integer not null default 0,
-    created_at timestamptz not null default clock_timestamp(),
+    -- the position of the event that ended it; null: it is open
+    last_seq bigint,
+    -- the cost that this event states, in US dollars: calls that are counted later change `cost`
+    last_cost numeric,
+    ended_at timestamptz,
+    status text not null default 'queued',
+    -- the user, while a worker holds the run
+    held_for uuid,
+    epoch bigint not null default 0,
     started_at timestamptz,
-    ended_at timestamptz
-) with (fillfactor = 70);
+    -- the position of the event that began its first attempt, and the id reserved for a message then
+    started_seq bigint,
+    started_message_id uuid,
+    worker_id uuid,
+    attempt integer not null default 0,
+    -- the number of the slot that the run holds, among the slots of its user
+    slot integer
+) with (fillfactor = 50);
 
 -- The runs of a dead worker, and those that a worker must cancel.
 create index runs_in_flight on houston.runs (worker_id) where status = 'running';

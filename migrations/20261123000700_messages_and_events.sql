@@ -4,18 +4,26 @@ create table houston.messages (
     id uuid primary key,
     tenant_id uuid not null,
     agentable_id uuid not null,
+    -- the position of its event
     seq bigint not null,
     -- 'system': posted by Houston, and read by the agent like a message of the user
     source text not null check (source in ('user', 'agent', 'error', 'system')),
     message_type text not null check (message_type in ('text', 'tool')),
     content text not null,
     metadata jsonb not null default '{}',
+    -- the run it belongs to: another one than when it was posted, if that one ended without having read it
     run_id uuid not null,
     created_at timestamptz not null default clock_timestamp(),
     unique (agentable_id, seq)
 );
 
--- Durable events: the event stream of each agentable. Positions have no gap; they are handed out under the lock of its
+-- Durable events that do not follow from other rows. The event stream of an agentable consists of these and of
+--   message_posted, message_sent   a row of houston.messages, at its seq
+--   run_queued                     a row of houston.runs, at first_seq
+--   attempt_started, the first     the same, at started_seq
+--   run_finished                   the same, at last_seq
+-- A row here takes precedence: whoever writes an event stores it unless exactly this event follows from what is written
+-- with it (`houston_domain::event::derived`). Positions have no gap; they are handed out under the lock of the agentable's
 -- row in houston.run_locks.
 create table houston.events (
     agentable_id uuid not null,

@@ -6,13 +6,26 @@ create table houston.history (
     run_id uuid not null,
     -- 0: the entry was imported or copied from another conversation
     epoch bigint not null,
+    -- the position of the message whose text is the entry's only block; so that a text is stored once
+    message_seq bigint,
+    created_at timestamptz not null default clock_timestamp(),
     role text not null check (role in ('user', 'assistant')),
-    content jsonb not null,
     -- its run was rolled back; the row stays so that its position is not handed out again
     rolled_back boolean not null default false,
-    created_at timestamptz not null default clock_timestamp(),
-    primary key (agentable_id, position)
+    -- the blocks, unless they are in a message
+    content jsonb,
+    primary key (agentable_id, position),
+    constraint history_content check ((content is null) = (message_seq is not null))
 );
+
+-- The history with the texts of messages. The text of a message never changes, except that of an error message, which no
+-- entry refers to.
+create view houston.entries as
+select h.agentable_id, h.position, h.tenant_id, h.run_id, h.epoch, h.role, h.rolled_back, h.created_at,
+       coalesce(h.content,
+                (select jsonb_build_array(jsonb_build_object('type', 'text', 'text', m.content))
+                   from houston.messages m where m.agentable_id = h.agentable_id and m.seq = h.message_seq)) as content
+  from houston.history h;
 
 -- Compressions: summaries of the beginning of a long session. A run reads the newest one and the entries after it. The
 -- summarised entries are kept for people.

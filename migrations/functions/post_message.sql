@@ -1,5 +1,5 @@
--- Stores a user's message with its event, opens a run when none is open, and sets `wake`, by which the sweep finds it.
--- Runs in the caller's transaction.
+-- Stores a user's message, opens a run when none is open, and sets `wake`, by which the sweep finds it. The message and
+-- the run take positions of the event stream; their events follow from their rows. Runs in the caller's transaction.
 --
 -- p_policy: what happens to an open run
 --   'enqueue'    it reads the message at its next step
@@ -98,13 +98,6 @@ begin
                                   run_id, created_at)
     values (p_message, p_tenant, p_agentable, seq, 'user', 'text', p_content, coalesce(p_metadata, '{}'),
             run_id, created_at);
-    insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
-    select p_agentable, e.seq, p_tenant, run_id, 0, e.message_id, e.data, created_at
-      from (values (seq - 1, null::uuid, '{"type": "run_queued"}'::jsonb),
-                   (seq, p_message, jsonb_build_object('type', 'message_posted', 'message_id',
-                                                       houston.shown('msg', p_message)))
-           ) as e (seq, message_id, data)
-     where opened or e.message_id is not null;
     if p_policy in ('interrupt', 'rollback') and not opened then
         -- The reason of the first request stays, unless this one rolls the run back.
         update houston.runs r

@@ -6,7 +6,7 @@ language sql stable as $$
                     'The user wrote nothing.')
       from (select h.position, b.n, left(btrim(regexp_replace(b.block->>'text', '\s+', ' ', 'g')),
                                          houston.setting('session.extract_chars')) as text
-              from (select e.position, e.role, e.content from houston.history e
+              from (select e.position, e.role, e.content from houston.entries e
                      where e.agentable_id = p_agentable and e.position > p_after and e.position <= p_last
                        and not e.rolled_back
                      order by e.position limit houston.setting('session.extract_entries')) h

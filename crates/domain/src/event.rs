@@ -1,7 +1,8 @@
 //! Durable events (what happened to an agentable, each at its position `seq`) and the live deltas between them.
 //!
 //! An event refers to messages by id and carries only what is stored nowhere else, so a message's text is stored once.
-//! `api` renders AG-UI frames from events.
+//! Events that say no more than a message or a run are not stored at all ([`derived`]). `api` renders AG-UI frames from
+//! events.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,9 @@ use crate::run::RunStatus;
 use crate::session::CompletionReason;
 use crate::team::RoutedBy;
 
-/// What happened. Stored as JSON, tagged by `type`:
+pub mod derived;
+
+/// What happened. As JSON, tagged by `type`; stored so unless it is [`derived`]:
 ///
 /// ```json
 /// {"type": "message_posted", "message_id": "msg_0192a3b4c5d67e8f9a0b1c2d3e4f5061"}

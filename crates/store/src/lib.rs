@@ -56,6 +56,9 @@
 //!   as well. Each kind of batch has connections of its own, which are not in the pool.
 //! - Positions (`seq`, `position`) are handed out under that row's lock, so they have no gaps and no reader can
 //!   overtake a slow writer.
+//! - What follows from another row is not stored again: events from messages and runs
+//!   ([`houston_domain::event::derived`]), the text of an entry from a message. Read the history through the view
+//!   `entries`, and streams through [`TenantStore::events_after`].
 //! - A transaction that gives an agentable a reason to run also sets `wake`; the sweep reads nothing else. A lost
 //!   hint costs seconds.
 //! - Leases are compared with the database's clock only.

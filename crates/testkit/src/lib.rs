@@ -5,6 +5,7 @@
 //! - [`model_server`]: a scripted model with a journal, over OpenAI's and Anthropic's wire.
 //! - [`fault_proxy`]: a TCP proxy that injects latency, stalls, resets, lost bytes and cuts.
 //! - [`database`]: a migrated database for a test, cloned on a Postgres that all tests of a run share.
+//! - [`event_stream`]: the event streams of a database as rows.
 //! - [`installation`]: a migrated database and a Redis.
 //! - [`servers`]: a Postgres and a Redis of one test, which it may kill and stall.
 //! - [`process`]: a child process, usually `houston`: signals, output, readiness.
@@ -40,6 +41,7 @@
 
 pub mod database;
 pub mod documentation;
+pub mod event_stream;
 pub mod fault_proxy;
 pub mod history;
 pub mod installation;

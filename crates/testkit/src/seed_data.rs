@@ -4,7 +4,8 @@
 //! row ([`SeedData::id`]). Ids increase with time as real ones do, and the rows of one agentable are scattered among the
 //! rows of the others, as after a year of use.
 
-/// Numbers of rows. Every agentable has `runs` completed runs, each with a message, an answer and five events.
+/// Numbers of rows. Every agentable has `runs` completed runs, each with a message, an answer and five events. One of
+/// these is stored in every other run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeedData {
     /// Number of agentables, all goals.

@@ -33,9 +33,11 @@ insert into houston.workers (id, name, alive_until)
 select pg_temp.worker_id(n), 'seed', clock_timestamp() + interval '1 hour'
   from generate_series(0, :workers - 1) n;
 insert into houston.runs (id, tenant_id, agentable_id, status, attempt, epoch, worker_id, first_seq,
-                          iterations, model, started_at, ended_at)
+                          iterations, model, started_at, ended_at, last_seq, started_seq, started_message_id)
 select pg_temp.run_id(n), pg_temp.tenant_id(0), pg_temp.goal_id(n % :agentables), 'completed', 1,
-       1 + n / :agentables, gen_random_uuid(), 1 + 5 * (n / :agentables), 1, 'fake/model', now(), now()
+       1 + n / :agentables, gen_random_uuid(), 1 + 5 * (n / :agentables), 1, 'fake/model', now(), now(),
+       5 * (n / :agentables) + 5, case when n / :agentables % 2 = 1 then 5 * (n / :agentables) + 3 end,
+       case when n / :agentables % 2 = 1 then pg_temp.message_id(2 * n + 1) end
   from generate_series(0, :all_runs - 1) n;
 insert into houston.runs (id, tenant_id, held_for, slot, agentable_id, status, attempt, epoch, worker_id, first_seq)
 select pg_temp.run_id(:all_runs + n), pg_temp.tenant_id(0),
@@ -64,19 +66,13 @@ select pg_temp.message_id(2 * :all_runs + n), pg_temp.tenant_id(0), pg_temp.goal
        'And in Kyoto?', pg_temp.run_id(:all_runs + n)
   from generate_series(0, :open - 1) n;
 insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data)
-select pg_temp.goal_id(n % :agentables), 5 * (n / :agentables) + part, pg_temp.tenant_id(0), pg_temp.run_id(n),
-       1 + n / :agentables,
-       case part when 2 then pg_temp.message_id(2 * n) when 4 then pg_temp.message_id(2 * n + 1) end,
-       (array['{"type": "run_queued"}',
-              '{"type": "message_posted", "message_id": "msg_01900000000070008000000000000000"}',
-              '{"type": "attempt_started", "attempt": 1, "iteration": 1, "takeover": false, "next_message_id": "msg_01900000000070008000000000000000"}',
-              '{"type": "message_sent", "message_id": "msg_01900000000070008000000000000000"}',
-              '{"type": "run_finished", "status": "completed", "iteration": 1, "usage": {}}'])[part]::jsonb
-  from generate_series(0, :all_runs - 1) n, generate_series(1, 5) part;
-insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
+select pg_temp.goal_id(n % :agentables), 5 * (n / :agentables) + 3, pg_temp.tenant_id(0), pg_temp.run_id(n),
+       1 + n / :agentables, null,
+       '{"type": "attempt_started", "attempt": 2, "iteration": 1, "takeover": false, "next_message_id": "msg_01900000000070008000000000000000"}'
+  from generate_series(0, :all_runs - 1) n where n / :agentables % 2 = 0;
+insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, message_seq)
 select pg_temp.goal_id(n % :agentables), 2 * (n / :agentables) + part, pg_temp.tenant_id(0), pg_temp.run_id(n),
-       1 + n / :agentables, (array['user', 'assistant'])[part],
-       '[{"type": "text", "text": "Where shall we go in Tokyo?"}]'
+       1 + n / :agentables, (array['user', 'assistant'])[part], 5 * (n / :agentables) + 2 * part
   from generate_series(0, :all_runs - 1) n, generate_series(1, 2) part;
 insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
 select pg_temp.goal_id(n), 2 * :runs + 1, pg_temp.tenant_id(0), pg_temp.run_id(:all_runs + n), :runs + 1, 'user',

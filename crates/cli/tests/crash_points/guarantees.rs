@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use houston_domain::history::{Block, Entry, Role, validate};
+use houston_testkit::event_stream::EVENTS;
 use houston_testkit::tool_ledger::ToolLedger;
 use serde_json::Value;
 
@@ -169,21 +170,26 @@ pub(crate) fn rows(server: &CrashServer) {
     is_empty("calls without response", "select * from houston.tool_calls where response is null");
     is_empty(
         "positions of events",
-        "select agentable_id from houston.events group by agentable_id
-         having min(seq) <> 1 or max(seq) <> count(*)",
+        &format!(
+            "select agentable_id from ({EVENTS}) e group by agentable_id having min(seq) <> 1 or max(seq) <> count(*)"
+        ),
     );
     is_empty(
         "events after the last position",
-        "select * from houston.run_locks l
-          where last_seq <> (select count(*) from houston.events e where e.agentable_id = l.agentable_id)",
+        &format!(
+            "select * from houston.run_locks l
+              where last_seq <> (select count(*) from ({EVENTS}) e where e.agentable_id = l.agentable_id)"
+        ),
     );
     is_empty(
         "rows of an older epoch after those of a newer one",
-        "select * from (select seq, epoch, max(epoch) over (partition by agentable_id order by seq) as newest
-                          from houston.events where epoch > 0) e where epoch < newest
-         union all
-         select * from (select position, epoch, max(epoch) over (partition by agentable_id order by position)
-                          from houston.history) h (position, epoch, newest) where epoch < newest",
+        &format!(
+            "select * from (select seq, epoch, max(epoch) over (partition by agentable_id order by seq) as newest
+                              from ({EVENTS}) e where epoch > 0) e where epoch < newest
+             union all
+             select * from (select position, epoch, max(epoch) over (partition by agentable_id order by position)
+                              from houston.history) h (position, epoch, newest) where epoch < newest"
+        ),
     );
     is_empty(
         "answers twice",

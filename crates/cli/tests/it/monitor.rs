@@ -114,7 +114,8 @@ async fn killed_monitors_leave_nothing_half_done() {
         .sql(
             "update houston.runs set created_at = created_at - interval '31 minutes',
                     started_at = started_at - interval '31 minutes';
-             update houston.events set created_at = created_at - interval '31 minutes'",
+             update houston.events set created_at = created_at - interval '31 minutes';
+             update houston.messages set created_at = created_at - interval '31 minutes'",
         )
         .unwrap();
     for nth in 0..12 {

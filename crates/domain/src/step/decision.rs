@@ -6,8 +6,10 @@ use chrono::{DateTime, Utc};
 
 use super::{Ending, RunTransition, Step};
 use crate::event::Event;
+use crate::event::derived::RunEnd;
 use crate::frame::MessageBlock;
 use crate::id::RunId;
+use crate::model::Usage;
 use crate::run::RunStatus;
 use crate::unread::{MovedMessages, ReadLimits, Unread};
 
@@ -307,6 +309,23 @@ impl Changes<'_> {
             Outcome::Ended(ending) | Outcome::Postponed { ending, .. } => Some(ending.status),
             Outcome::HandedOver => Some(RunStatus::Queued),
         }
+    }
+
+    /// Whether the step ends the run with the event that follows from the run's row, if the row then has the tokens that
+    /// the event states.
+    #[must_use]
+    pub fn end_follows(&self, step: &Step) -> bool {
+        let (Some(event), true) = (self.last.as_deref(), self.ends()) else { return false };
+        let Event::RunFinished { usage, .. } = event else { return false };
+        let (code, message) = self.error();
+        let end = self.status().map(|status| RunEnd {
+            status,
+            iterations: step.iterations,
+            usage: Usage { billed: None, ..*usage },
+            error_code: code.map(str::to_owned),
+            error_message: message.map(str::to_owned),
+        });
+        end.is_some_and(|end| end.event() == *event)
     }
 
     /// Error code and text of the run after a step that releases its lock.

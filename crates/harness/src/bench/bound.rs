@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use houston_testkit::servers::TestServers;
 use serde::Serialize;
 
-use super::database::{Sample, query};
+use super::database::query;
 use super::spread::round;
 use super::statement::{fill, quote, statements};
 use super::{Size, workload};
@@ -31,8 +31,8 @@ pub(crate) struct Bound {
 /// Threads inserted per second of the loop: more than any machine can use up.
 const MOST_PER_SECOND: usize = 2_000;
 
-/// Measures the bound; `sample` is what a run of the service wrote. `None` without `pgbench`.
-pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) -> Result<Option<Bound>> {
+/// Measures the bound; `tenant`: of a run of the service. `None` without `pgbench`.
+pub(crate) async fn measure(servers: &TestServers, size: Size, tenant: &str) -> Result<Option<Bound>> {
     let Ok(pgbench) = psql::program(servers, "pgbench") else {
         print_status("bound: skipped, `pgbench` is not installed beside this Postgres");
         return Ok(None);
@@ -40,10 +40,10 @@ pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) 
     let clients = size.concurrency;
     print_status(&format!("bound: the same statements in a bare loop, {clients} concurrently"));
     let each = usize::try_from(size.saturated.as_secs())? * MOST_PER_SECOND / clients;
-    query(servers, &set_up(sample, clients * (each + 1)))?;
+    query(servers, &set_up(tenant, clients * (each + 1)))?;
     let folder = tempfile::tempdir()?;
     let script = folder.path().join("run.sql");
-    std::fs::write(&script, loop_script(&statements()?, sample)?)?;
+    std::fs::write(&script, loop_script(&statements()?, tenant)?)?;
     let seconds = size.saturated.as_secs().max(2).to_string();
     let mut command = Command::new(pgbench);
     command.args(["--no-vacuum", "--protocol=prepared", "--jobs=1", "--time", &seconds]);
@@ -72,8 +72,7 @@ pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) 
 }
 
 /// Inserts threads for the loop and a worker with a lease of an hour.
-fn set_up(sample: &Sample, threads: usize) -> String {
-    let tenant = &sample.tenant;
+fn set_up(tenant: &str, threads: usize) -> String {
     format!(
         "create schema bound;
          create table bound.threads (n integer primary key, id uuid not null);
@@ -109,14 +108,14 @@ const CONTEXT: [&str; 12] = [
 
 /// The statements of one run: post, claim, context, step. The selects between them make the parameters that the service
 /// makes in Rust.
-fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result<String> {
+fn loop_script(statements: &BTreeMap<String, String>, tenant: &str) -> Result<String> {
     let statement = |name: &str, values: &[&str]| -> Result<String> {
         let text =
             statements.get(name).with_context(|| format!("`{name}` is not among the prepared queries"))?;
         fill(text, values)
             .with_context(|| format!("`{name}` has other parameters now: change `bench/bound.rs`"))
     };
-    let (content, tenant) = (quote(&workload::content()), quote(&sample.tenant));
+    let (content, tenant) = (quote(&workload::content()), quote(tenant));
     let post = ["t.id", "gen_random_uuid()", "gen_random_uuid()", &content, "'{}'::jsonb", "null", "null"];
     let post = [&[tenant.as_str()][..], &post, &["'enqueue'", "10", "10000"]].concat();
     let post = statement("store::message::post", &post)?;
@@ -132,48 +131,38 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
            from bound.threads t cross join bound.worker w cross join lateral ({post}) p where t.n = :n \\gset\n\
          {read};\n{claim_row} \\gset\n{claim};\n{step_row} \\gset\n{context};\n{step};\n",
         claim_row = claim_row(),
-        step_row = step_row(sample)
+        step_row = step_row()
     )?;
     Ok(script)
 }
 
 /// Makes the parameter of `store::claim::write::claims`.
-fn claim_row() -> String {
-    let content = quote(&workload::content());
-    format!(
-        "select jsonb_build_array(jsonb_build_object(
+fn claim_row() -> &'static str {
+    "select jsonb_build_array(jsonb_build_object(
                 'n', 0, 'agentable_id', l.agentable_id, 'version', l.xmin::text, 'worker_id', :worker::uuid,
-                'token', :token::uuid, 'slot', 1,
-                'content', jsonb_build_array(jsonb_build_object('type', 'text', 'text', {content}::text)),
-                'event', '{{\"type\": \"attempt_started\", \"attempt\": 1}}'::jsonb, 'read', 1, 'read_to', l.last_seq,
-                'has_more', false, 'stays_awake', false, 'schedules_session', true)) as claim
-           from houston.run_locks l where l.agentable_id = :agentable::uuid"
-    )
+                'token', :token::uuid, 'slot', 1, 'message_seq', l.last_seq, 'message_id', gen_random_uuid(),
+                'read', 1, 'read_to', l.last_seq, 'has_more', false, 'stays_awake', false,
+                'schedules_session', true)) as claim
+       from houston.run_locks l where l.agentable_id = :agentable::uuid"
 }
 
 /// Makes the parameter of `store::step::statement::write`, as in the service's last step. `run` is the claimed run.
-fn step_row(sample: &Sample) -> String {
-    let events = sample.events.iter().chain([&sample.last_event]);
-    let events: Vec<String> = events
-        .map(|event| format!("jsonb_build_object('message_id', null, 'data', {}::jsonb)", quote(event)))
-        .collect();
+fn step_row() -> String {
     format!(
         "select l.run_id as run, jsonb_build_array(jsonb_build_object(
                 'n', 0, 'agentable_id', l.agentable_id, 'epoch', l.epoch, 'fence', l.epoch, 'token', :token::uuid,
                 'write_id', gen_random_uuid(), 'run_id', l.run_id,
-                'entries', jsonb_build_array(jsonb_build_object('role', 'assistant', 'content', {entry}::jsonb)),
-                'events', jsonb_build_array({events}),
+                'entries', jsonb_build_array(jsonb_build_object('role', 'assistant', 'event', 1)),
+                'events', jsonb_build_array('{{}}'::jsonb, jsonb_build_object('data', '{{}}'::jsonb)),
                 'messages', jsonb_build_array(jsonb_build_object(
                     'event', 1, 'id', gen_random_uuid(), 'source', 'agent', 'message_type', 'text',
                     'content', {answer}::text, 'metadata', '{{}}'::jsonb)),
                 'is_progress', true, 'forgives_deaths', true, 'releases', true, 'ends', true, 'wakes', false,
                 'frees_a_slot', true, 'status', 'completed', 'iterations', 1, 'model', 'bound',
-                'used', array[10, 5, 0, 0, 0],
+                'used', array[10, 5, 0, 0, 0], 'total', array[10, 5, 0, 0, 0],
                 'call', jsonb_build_object('provider', 'bound', 'model', 'bound', 'iteration', 1,
                     'tokens', array[10, 5, 0, 0, 0], 'reported', false))) as step
            from houston.run_locks l where l.agentable_id = :agentable::uuid",
-        entry = quote(&sample.entry),
-        events = events.join(", "),
         answer = quote(&workload::answer())
     )
 }
@@ -184,13 +173,7 @@ mod tests {
 
     #[test]
     fn statements_of_the_service_fit_the_loop() {
-        let sample = Sample {
-            tenant: "t".into(),
-            entry: "[]".into(),
-            events: vec!["{}".into()],
-            last_event: "{}".into(),
-        };
-        let script = loop_script(&statements().unwrap(), &sample).unwrap();
+        let script = loop_script(&statements().unwrap(), "t").unwrap();
         assert!(script.contains("jsonb_to_recordset(:step::jsonb)"), "{script}");
     }
 }

@@ -100,10 +100,10 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     print_status(&format!("at rest: {:.1} MB", report::megabytes(rest.rss)));
     let idle = idle::measure(&installation, size.idle_runs).await?;
     let saturated = saturated::measure(&installation, size, &rest, Journey::FromMessage).await?;
-    let sample = database::sample(installation.servers)?;
+    let tenant = database::tenant(installation.servers)?;
     installation.stop_and_check()?;
 
-    let bound = bound::measure(servers, size, &sample).await?;
+    let bound = bound::measure(servers, size, &tenant).await?;
 
     let mut held = Vec::new();
     for streamed in [true, false] {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use houston_testkit::event_stream::EVENTS;
 use houston_testkit::model_server::Ending;
 use houston_testkit::tool_ledger::{Execution, ToolLedger};
 use serde::Deserialize;
@@ -109,10 +110,12 @@ impl Rows {
         Ok(Self {
             events: rows(
                 psql,
-                "select replace(agentable_id::text, '-', '') as goal, seq, epoch, run_id as run, data->>'type' as kind,
-                        message_id as message,
-                        case when data->>'type' = 'session_archived' then (data->>'number')::bigint end as session, extract(epoch from created_at) as at
-                   from houston.events order by agentable_id, seq",
+                &format!(
+                    "select replace(agentable_id::text, '-', '') as goal, seq, epoch, run_id as run, data->>'type' as kind,
+                            message_id as message,
+                            case when data->>'type' = 'session_archived' then (data->>'number')::bigint end as session, extract(epoch from created_at) as at
+                       from ({EVENTS}) as events order by agentable_id, seq"
+                ),
             )?,
             messages: rows(
                 psql,
@@ -123,7 +126,7 @@ impl Rows {
             history: rows(
                 psql,
                 "select replace(agentable_id::text, '-', '') as goal, position, run_id as run, epoch, role, content
-                   from houston.history order by agentable_id, position",
+                   from houston.entries order by agentable_id, position",
             )?,
             sessions: rows(
                 psql,

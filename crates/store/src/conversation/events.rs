@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use houston_domain::conversation::{Conversation, ThreadMessage};
 use houston_domain::event::Event;
+use houston_domain::event::derived::{RunEnd, of_message};
 use houston_domain::history::Block;
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
@@ -18,12 +19,20 @@ struct Call<'c> {
     result: Option<(&'c str, bool)>,
 }
 
-/// The events of a conversation, each with the message it names. The first event of a message is the one it is
-/// stored with.
+/// An event of an imported thread.
+pub(super) struct Imported {
+    pub(super) event: Event,
+    /// The message it names.
+    pub(super) message: Option<MessageId>,
+    /// Whether it follows from the run or from a message, so that it is not stored.
+    pub(super) follows: bool,
+}
+
+/// The events of a conversation. The first event of a message is the one it is stored with.
 pub(super) fn of<'c>(
     conversation: &'c Conversation,
     ids: &'c [MessageId],
-) -> impl Iterator<Item = (Event, Option<MessageId>)> + use<'c> {
+) -> impl Iterator<Item = Imported> + use<'c> {
     let mut calls = calls(conversation);
     let messages = conversation.messages.iter().zip(ids).flat_map(move |(message, id)| {
         let (own, returned) = match (message.source, message.message_type) {
@@ -39,16 +48,19 @@ pub(super) fn of<'c>(
                 (called, Some(returned))
             }
         };
-        [Some(own), returned].into_iter().flatten().map(|event| (event, Some(*id)))
+        let follows = of_message(message.source, message.message_type, *id).as_ref() == Some(&own);
+        let named = |event, follows| Imported { event, message: Some(*id), follows };
+        std::iter::once(named(own, follows)).chain(returned.map(|event| named(event, false)))
     });
-    let ended = Event::RunFinished {
+    let end = RunEnd {
         status: RunStatus::Completed,
-        iteration: None,
+        iterations: 0,
         usage: Usage::default(),
-        message: None,
-        code: None,
+        error_code: None,
+        error_message: None,
     };
-    std::iter::once((Event::RunQueued {}, None)).chain(messages).chain([(ended, None)])
+    let of_run = |event| Imported { event, message: None, follows: true };
+    std::iter::once(of_run(Event::RunQueued {})).chain(messages).chain([of_run(end.event())])
 }
 
 /// How many events a message has.

@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::events;
+use super::events::{self, Imported};
 use crate::agentable::{NewAgentable, insert};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
@@ -146,8 +146,8 @@ impl Owner {
                 insert into houston.session_states (agentable_id, tenant_id, last_number, reported_number)
                 select $1, $3, $9, $9 where $9 > 0),
             run as (
-                insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, created_at, ended_at)
-                values ($2, $3, $1, 'completed', 1, $4, $4))
+                insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, last_seq, created_at, ended_at)
+                values ($2, $3, $1, 'completed', 1, $5, $4, $4))
             update houston.run_locks
                set last_seq = $5, read_seq = $5, last_position = $6, session_position = $7, run_id = $2
              where tenant_id = $3 and agentable_id = $1",
@@ -191,7 +191,7 @@ impl Owner {
     }
 
     /// Marks the copied frames as Houston's. A document says nothing of them, since its author could mark any text; the
-    /// original's rows do.
+    /// original's rows do. The text of a message is no frame of a history.
     async fn frames(&self, connection: &mut PgConnection, original: AgentableId) -> Result<()> {
         sqlx::query!(
             r#"-- store::conversation::make::frames
@@ -272,32 +272,35 @@ impl Owner {
         Ok(())
     }
 
-    /// Inserts the events. Returns the position of the last one.
+    /// Inserts the events that are stored. Returns the position of the last event.
     async fn events(
         &self,
         connection: &mut PgConnection,
-        mut events: impl Iterator<Item = (Event, Option<MessageId>)>,
+        mut events: impl Iterator<Item = Imported>,
         at: DateTime<Utc>,
     ) -> Result<i64> {
         let mut first = 0;
         loop {
-            // In chunks, because events repeat the content of messages and history.
-            let events: Vec<_> = events.by_ref().take(ROWS).collect();
+            // In chunks, because events repeat the content of the history.
+            let events: Vec<Imported> = events.by_ref().take(ROWS).collect();
             if events.is_empty() {
                 return Ok(first);
             }
-            let named: Vec<Option<Uuid>> = events.iter().map(|(_, id)| id.map(|id| id.0)).collect();
-            let data: Vec<Json<&Event>> = events.iter().map(|(event, _)| Json(event)).collect();
+            let stored = || (first + 1..).zip(&events).filter(|(_, imported)| !imported.follows);
+            let seqs: Vec<i64> = stored().map(|(seq, _)| seq).collect();
+            let named: Vec<Option<Uuid>> =
+                stored().map(|(_, imported)| imported.message.map(|id| id.0)).collect();
+            let data: Vec<Json<&Event>> = stored().map(|(_, imported)| Json(&imported.event)).collect();
             sqlx::query!(
                 "-- store::conversation::make::events
                 insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
-                select $1, $4 + e.n, $2, $3, 0, e.message_id, e.data, coalesce(m.created_at, $7)
-                  from unnest($5::uuid[], $6::jsonb[]) with ordinality as e (message_id, data, n)
+                select $1, e.seq, $2, $3, 0, e.message_id, e.data, coalesce(m.created_at, $7)
+                  from unnest($4::bigint[], $5::uuid[], $6::jsonb[]) as e (seq, message_id, data)
                   left join houston.messages m on m.id = e.message_id",
                 self.agentable.0,
                 self.tenant.0,
                 self.run.0,
-                first,
+                &seqs,
                 &named as &[Option<Uuid>],
                 &data as &[Json<&Event>],
                 at

@@ -169,12 +169,14 @@ impl Reader<'_> {
             let after = entries.last().map_or(0, |entry| entry.position);
             let rows = sqlx::query!(
                 r#"-- store::conversation::read::history
-                select h.position, h.role, h.content as "content: Json<Vec<Block>>", h.created_at,
-                       octet_length(h.content::text) as "bytes!", coalesce(r.first_seq, 0) as "first_seq!"
-                  from houston.history h left join houston.runs r on r.id = h.run_id
-                 where h.tenant_id = $1 and h.agentable_id = $2 and h.position > $3 and h.position <= $4
-                   and not h.rolled_back
-                 order by h.position limit $5"#,
+                select h.position as "position!", h.role as "role!", h.content as "content!: Json<Vec<Block>>",
+                       h.created_at as "created_at!", octet_length(h.content::text) as "bytes!", coalesce(r.first_seq, 0) as "first_seq!"
+                  from (select * from houston.entries e
+                         where e.tenant_id = $1 and e.agentable_id = $2 and e.position > $3 and e.position <= $4
+                           and not e.rolled_back
+                         order by e.position limit $5) h
+                  left join houston.runs r on r.id = h.run_id
+                 order by h.position"#,
                 self.tenant.0,
                 self.agentable.id.0,
                 after,

@@ -25,9 +25,14 @@ impl RunStore {
                   join houston.agentables a on a.id = r.agentable_id
                   join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
                  cross join lateral (
-                       select created_at from houston.events
-                        where agentable_id = l.agentable_id and seq <= l.last_seq
-                        order by seq desc limit 1) as e
+                       -- When it had its latest event: a stored one, or a message.
+                       select greatest(r.created_at, r.started_at,
+                                       (select s.created_at from houston.events s
+                                         where s.agentable_id = l.agentable_id and s.seq <= l.last_seq
+                                         order by s.seq desc limit 1),
+                                       (select m.created_at from houston.messages m
+                                         where m.agentable_id = l.agentable_id and m.seq <= l.last_seq
+                                         order by m.seq desc limit 1)) as created_at) as e
                  where r.status = 'retrying' and r.created_at < now() - make_interval(secs => $1)
                    and r.cancel_seq is null and a.kind = any ($2) and l.run_open and l.holder is null
                    and e.created_at < now() - make_interval(secs => $1)
@@ -72,19 +77,24 @@ impl RunStore {
                 select min(w.started_at) as since from houston.workers w where w.alive_until > clock_timestamp()),
             stale as (
                 select l.agentable_id, l.run_id, l.last_seq, a.kind
-                  from ((select id, agentable_id, created_at, cancel_seq from houston.runs
+                  from ((select id, agentable_id, created_at, started_at, cancel_seq from houston.runs
                           where status in ('queued', 'retrying')
                             and created_at < now() - make_interval(secs => $1))
                         union all
-                        select id, agentable_id, created_at, cancel_seq from houston.runs
+                        select id, agentable_id, created_at, started_at, cancel_seq from houston.runs
                          where status = 'running'
                            and created_at < now() - make_interval(secs => $1)) as r
                   join houston.agentables a on a.id = r.agentable_id
                   join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
                  cross join lateral (
-                       select created_at from houston.events
-                        where agentable_id = l.agentable_id and seq <= l.last_seq
-                        order by seq desc limit 1) as e
+                       -- When it had its latest event: a stored one, or a message.
+                       select greatest(r.created_at, r.started_at,
+                                       (select s.created_at from houston.events s
+                                         where s.agentable_id = l.agentable_id and s.seq <= l.last_seq
+                                         order by s.seq desc limit 1),
+                                       (select m.created_at from houston.messages m
+                                         where m.agentable_id = l.agentable_id and m.seq <= l.last_seq
+                                         order by m.seq desc limit 1)) as created_at) as e
                  cross join served
                  where r.cancel_seq is null and (a.kind = any ($2)) <> $3 and l.run_open and l.holder is null
                    and served.since is not null

@@ -36,9 +36,12 @@ impl RunStore {
                   join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
                   join houston.workers w on w.id = l.holder and w.alive_until > clock_timestamp()
                  cross join lateral (
-                       select e.created_at from houston.events e
-                        where e.agentable_id = r.agentable_id and e.seq >= r.first_seq and e.epoch = l.epoch
-                        order by e.seq limit 1) as began
+                       -- The first attempt has no event of its own.
+                       select case when r.attempt = 1 then r.started_at
+                                   else (select e.created_at from houston.events e
+                                          where e.agentable_id = r.agentable_id and e.seq >= r.first_seq
+                                            and e.epoch = l.epoch
+                                          order by e.seq limit 1) end as created_at) as began
                  where r.status = 'running' and l.run_open
                    and r.started_at < now() - make_interval(secs => $1)
                    and began.created_at < now() - make_interval(secs => $1)

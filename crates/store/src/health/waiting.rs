@@ -53,19 +53,24 @@ impl RunStore {
             r#"-- store::health::waiting::late
             select l.agentable_id, a.kind,
                    extract(epoch from clock_timestamp() - w.since)::bigint as "waited_s!"
-              from ((select id, agentable_id, created_at, attempt from houston.runs
+              from ((select id, agentable_id, created_at, started_at, attempt from houston.runs
                       where status in ('queued', 'retrying') order by created_at limit $3)
                     union all
-                    select id, agentable_id, created_at, attempt from houston.runs
+                    select id, agentable_id, created_at, started_at, attempt from houston.runs
                      where status = 'running') as r
               join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
               join houston.agentables a on a.id = l.agentable_id
              cross join lateral (
-                   select greatest(case when r.attempt = 0 then r.created_at else e.created_at end,
-                                   l.next_attempt_at, l.woken_at) as since
-                     from (select created_at from houston.events
-                            where agentable_id = l.agentable_id and seq <= l.last_seq
-                            order by seq desc limit 1) as e) as w
+                   -- Since its latest event: a stored one, or a message.
+                   select greatest(r.created_at, l.next_attempt_at, l.woken_at,
+                                   case when r.attempt > 0 then greatest(
+                                        r.started_at,
+                                        (select e.created_at from houston.events e
+                                          where e.agentable_id = l.agentable_id and e.seq <= l.last_seq
+                                          order by e.seq desc limit 1),
+                                        (select m.created_at from houston.messages m
+                                          where m.agentable_id = l.agentable_id and m.seq <= l.last_seq
+                                          order by m.seq desc limit 1)) end) as since) as w
              where l.wake and l.run_open and l.holder is null
                and (l.next_attempt_at is null or l.next_attempt_at <= clock_timestamp())
                and w.since < now() - make_interval(secs => $1)

@@ -1,7 +1,7 @@
 //! Reading the durable event stream.
 
-use chrono::{DateTime, Utc};
-use houston_domain::event::{Committed, Event, MessageBody};
+use houston_domain::event::derived::of_first_attempt;
+use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, MessageId, RunId};
 use serde_json::Value;
 use sqlx::types::Json;
@@ -9,10 +9,11 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::event::batch::{Page, StreamRead};
+use crate::event::derived::{StreamMessage, next_message};
 use crate::handle::{ApiStore, RunStore, TenantStore};
-use crate::message::{message_type, source};
 
 pub(crate) mod batch;
+mod derived;
 
 /// The end of an agentable's event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,39 +42,6 @@ pub struct OpenIteration {
 /// Metadata as streams send it: `null` instead of an empty object.
 pub(crate) fn stream_metadata(metadata: Value) -> Value {
     if metadata.as_object().is_some_and(serde_json::Map::is_empty) { Value::Null } else { metadata }
-}
-
-/// The message of an event, if it has one.
-fn body(
-    from: Option<String>,
-    kind: Option<String>,
-    content: Option<String>,
-    metadata: Option<Value>,
-) -> Option<MessageBody> {
-    Some(MessageBody {
-        source: source(&from?),
-        message_type: message_type(&kind?),
-        content: content?,
-        metadata: stream_metadata(metadata.unwrap_or_default()),
-    })
-}
-
-struct EventRow {
-    seq: i64,
-    run_id: Uuid,
-    created_at: DateTime<Utc>,
-    data: Json<Event>,
-    source: Option<String>,
-    message_type: Option<String>,
-    content: Option<String>,
-    metadata: Option<Value>,
-}
-
-impl From<EventRow> for Committed {
-    fn from(row: EventRow) -> Self {
-        let body = body(row.source, row.message_type, row.content, row.metadata);
-        Self { seq: row.seq, run_id: RunId(row.run_id), at: row.created_at, event: row.data.0, body }
-    }
 }
 
 impl TenantStore<'_> {
@@ -131,14 +99,23 @@ impl TenantStore<'_> {
         before: i64,
         limit: i64,
     ) -> Result<Vec<Committed>> {
-        let rows = sqlx::query_as!(
-            EventRow,
+        let rows = sqlx::query!(
             r#"-- store::event::thread_before
-            select e.seq, e.run_id, e.created_at, e.data as "data: Json<Event>", m.source as "source?",
-                   m.message_type as "message_type?", m.content as "content?", m.metadata as "metadata?"
-              from houston.events e join houston.messages m on m.id = e.message_id
-             where e.tenant_id = $4 and e.agentable_id = $1 and e.seq < $2
-             order by e.seq desc limit $3"#,
+            select t.seq as "seq!", t.at as "at!", t.data as "data: Json<Event>", t.id as "id!", t.source as "source!",
+                   t.message_type as "message_type!", t.content as "content!", t.metadata as "metadata!",
+                   (select r.id from houston.runs r where r.agentable_id = $1 and r.first_seq <= t.seq
+                     order by r.first_seq desc limit 1) as "run_id!"
+              from ((select e.seq, e.created_at as at, e.data, m.id, m.source, m.message_type, m.content, m.metadata
+                       from houston.events e join houston.messages m on m.id = e.message_id
+                      where e.tenant_id = $4 and e.agentable_id = $1 and e.seq < $2
+                      order by e.seq desc limit $3)
+                    union all
+                    (select m.seq, m.created_at, null, m.id, m.source, m.message_type, m.content, m.metadata
+                       from houston.messages m
+                      where m.tenant_id = $4 and m.agentable_id = $1 and m.seq < $2
+                        and not exists (select from houston.events e where e.agentable_id = $1 and e.seq = m.seq)
+                      order by m.seq desc limit $3)) as t
+             order by t.seq desc limit $3"#,
             agentable.0,
             before,
             limit,
@@ -146,7 +123,22 @@ impl TenantStore<'_> {
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(rows.into_iter().map(Committed::from).collect())
+        let committed = rows.into_iter().filter_map(|row| {
+            let message = StreamMessage {
+                id: MessageId(row.id),
+                seq: row.seq,
+                at: row.at,
+                source: row.source,
+                message_type: row.message_type,
+                content: row.content,
+                metadata: row.metadata,
+            };
+            match row.data {
+                Some(event) => Some(message.named_by(event.0, RunId(row.run_id))),
+                None => message.committed(RunId(row.run_id)),
+            }
+        });
+        Ok(committed.collect())
     }
 }
 
@@ -175,21 +167,24 @@ impl RunStore {
     pub async fn open_message_at(&self, agentable: AgentableId, seq: i64) -> Result<Option<MessageId>> {
         let row = sqlx::query!(
             r#"-- store::event::open_message_at
-            select data as "data: Json<Event>" from houston.events
-             where agentable_id = $1 and seq <= $2
-               and data ->> 'type' in ('attempt_started', 'step_finished', 'run_finished', 'retry_scheduled',
-                                       'handed_over')
-             order by seq desc limit 1"#,
+            select e.data as "data?: Json<Event>",
+                   case when r.started_seq <= $2 then r.started_message_id end as started_message_id
+              from (select * from houston.runs where agentable_id = $1 and first_seq <= $2
+                     order by first_seq desc limit 1) r
+              left join lateral (
+                   select data from houston.events
+                    where agentable_id = $1 and seq >= r.first_seq and seq <= $2
+                      and data ->> 'type' in ('attempt_started', 'step_finished', 'retry_scheduled', 'handed_over')
+                    order by seq desc limit 1) e on true
+             where r.last_seq is null or r.last_seq > $2"#,
             agentable.0,
             seq
         )
         .fetch_optional(&self.pool)
         .await?;
-        Ok(row.and_then(|row| match row.data.0 {
-            Event::AttemptStarted { next_message_id, .. } | Event::StepFinished { next_message_id, .. } => {
-                Some(next_message_id)
-            }
-            _ => None,
+        Ok(row.and_then(|row| match row.data {
+            Some(event) => next_message(&event.0).map(|(message, _)| message),
+            None => row.started_message_id.map(MessageId),
         }))
     }
 }
@@ -202,21 +197,27 @@ impl TenantStore<'_> {
     pub async fn open_iteration_at(self, agentable: AgentableId, seq: i64) -> Result<Option<OpenIteration>> {
         let row = sqlx::query!(
             r#"-- store::event::open_iteration_at
-            with begun as (
-                select seq, data from houston.events
-                 where tenant_id = $3 and agentable_id = $1 and seq <= $2
-                   and data ->> 'type' in ('attempt_started', 'step_finished', 'run_finished', 'retry_scheduled',
-                                           'handed_over')
-                 order by seq desc limit 1)
-            select b.data as "data!: Json<Event>",
-                   exists (select from houston.events e
-                            where e.agentable_id = $1 and e.seq > b.seq and e.seq <= $2
-                              and e.data ->> 'type' in ('thought', 'tool_called', 'message_sent')) as "thought!",
-                   exists (select from houston.events e
-                            where e.agentable_id = $1 and e.seq > b.seq and e.seq <= $2
-                              and e.data ->> 'type' = 'message_sent'
-                              and e.data ->> 'message_id' = b.data ->> 'next_message_id') as "said!"
-              from begun b"#,
+            with run as (
+                select * from houston.runs where tenant_id = $3 and agentable_id = $1 and first_seq <= $2
+                 order by first_seq desc limit 1),
+            begun as (
+                (select e.seq, e.data, replace(e.data ->> 'next_message_id', 'msg_', '')::uuid as next_message
+                   from run r join houston.events e on e.agentable_id = $1 and e.seq >= r.first_seq and e.seq <= $2
+                  where e.data ->> 'type' in ('attempt_started', 'step_finished', 'retry_scheduled', 'handed_over')
+                  order by e.seq desc limit 1)
+                union all
+                (select r.started_seq, null, r.started_message_id from run r where r.started_seq <= $2)
+                order by seq desc limit 1),
+            sent as (
+                select m.id from begun b join houston.messages m on m.agentable_id = $1 and m.seq > b.seq and m.seq <= $2
+                 where m.source = 'agent' and m.message_type = 'text')
+            select b.data as "data?: Json<Event>", b.next_message as "next_message?",
+                   exists (select from sent) or exists (
+                       select from houston.events e
+                        where e.agentable_id = $1 and e.seq > b.seq and e.seq <= $2
+                          and e.data ->> 'type' in ('thought', 'tool_called', 'message_sent')) as "thought!",
+                   exists (select from sent s where s.id = b.next_message) as "said!"
+              from begun b join run r on r.last_seq is null or r.last_seq > $2"#,
             agentable.0,
             seq,
             self.tenant.0
@@ -224,11 +225,11 @@ impl TenantStore<'_> {
         .fetch_optional(&self.pool)
         .await?;
         Ok(row.and_then(|row| {
-            let (message, number) = match row.data.0 {
-                Event::AttemptStarted { next_message_id, iteration, .. } => (next_message_id, iteration),
-                Event::StepFinished { next_message_id, iteration } => (next_message_id, iteration + 1),
-                _ => return None,
+            let begun = match row.data {
+                Some(event) => event.0,
+                None => of_first_attempt(MessageId(row.next_message?)),
             };
+            let (message, number) = next_message(&begun)?;
             Some(OpenIteration {
                 message,
                 number,

@@ -72,8 +72,9 @@ impl TenantStore<'_> {
     pub async fn history(self, agentable: AgentableId, after: i64, limit: i64) -> Result<Vec<StoredEntry>> {
         let rows = sqlx::query!(
             r#"-- store::history::list
-            select position, run_id, epoch, role, content as "content: Json<Vec<Block>>", created_at
-              from houston.history
+            select position as "position!", run_id as "run_id!", epoch as "epoch!", role as "role!",
+                   content as "content!: Json<Vec<Block>>", created_at as "created_at!"
+              from houston.entries
              where tenant_id = $1 and agentable_id = $2 and position > $3 and not rolled_back
              order by position limit $4"#,
             self.tenant.0,

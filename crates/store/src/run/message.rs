@@ -269,8 +269,8 @@ impl Shared {
     async fn posted_into(&self, agentable: AgentableId, seq: i64) -> Result<(RunId, i64)> {
         let run = sqlx::query!(
             "-- store::message::posted_into
-            select r.id, r.first_seq from houston.events e join houston.runs r on r.id = e.run_id
-             where e.agentable_id = $1 and e.seq = $2",
+            select id, first_seq from houston.runs
+             where agentable_id = $1 and first_seq <= $2 order by first_seq desc limit 1",
             agentable.0,
             seq
         )

@@ -142,11 +142,8 @@ impl LockedRow {
         fairness: Fairness,
     ) -> Result<()> {
         let opens = !self.run_open;
-        let queued = Event::RunQueued {};
-        let posted = Event::MessagePosted { message_id: message.message };
-        let events: Vec<&Event> =
-            opens.then_some(&queued).into_iter().chain(message.event).chain([&posted]).collect();
-        let seq = self.last_seq + i64::try_from(events.len()).unwrap_or(i64::MAX);
+        // The run that it opens, the event before it, and the message itself take one position each.
+        let seq = self.last_seq + i64::from(opens) + i64::from(message.event.is_some()) + 1;
         let run = self.run_id.filter(|_| self.run_open).unwrap_or(message.run.0);
         sqlx::query!(
             r#"-- store::system_message::post
@@ -165,10 +162,9 @@ impl LockedRow {
                 insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                               run_id, created_at)
                 select $2, $6, $1, $4, 'system', 'text', $9, $10, $3, t.at from t),
-            events as (
-                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
-                select $1, $7 - 1 + e.nth, $6, $3, 0, case when $7 - 1 + e.nth = $4 then $2 end, e.data, t.at
-                  from unnest($11::jsonb[]) with ordinality as e (data, nth) cross join t)
+            event as (
+                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
+                select $1, $4::bigint - 1, $6, $3, 0, $11, t.at from t where $11::jsonb is not null)
             select case when $12 and houston.free_slots($13, $1, $14) > 0
                         then pg_notify('houston', format('1 post %s', $1::uuid))::text end as notified"#,
             self.agentable.0,
@@ -181,7 +177,7 @@ impl LockedRow {
             message.mode.map(Mode::as_str),
             message.content,
             message.metadata,
-            &events.iter().map(|event| Json(*event)).collect::<Vec<_>>() as &[Json<&Event>],
+            message.event.map(Json) as Option<Json<&Event>>,
             !self.is_held,
             self.user_id,
             fairness.running()

@@ -73,7 +73,8 @@ impl FencedTx {
         let metadata = json!({"type": "task_started"});
         sqlx::query!(
             "-- store::task::insert
-            with above as (
+            with t as (select clock_timestamp() as at),
+            above as (
                 update houston.runs set tasks_started = tasks_started + 1 where id = $5
                 returning coalesce(mode, origin_type) as origin),
             counted as (update houston.run_locks set open_tasks = open_tasks + 1 where agentable_id = $4),
@@ -84,20 +85,13 @@ impl FencedTx {
                 insert into houston.run_locks (agentable_id, tenant_id, user_id, last_seq, wake, unread, run_id, run_open)
                 values ($1, $2, $3, 2, true, 1, $11, true)),
             run as (
-                insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type)
-                select $11, $2, $1, 1, origin from above),
-            message as (
-                insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
-                                              run_id)
-                select $12, $2, $1, 2, 'system', 'text', $13,
-                       $14::jsonb || jsonb_strip_nulls(jsonb_build_object('origin_type', origin)), $11
-                  from above)
-            insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data)
-            select $1, e.seq, $2, $11, 0, e.message_id, e.data
-              from (values (1, null::uuid, '{\"type\": \"run_queued\"}'::jsonb),
-                           (2, $12::uuid, jsonb_build_object('type', 'message_posted',
-                                                             'message_id', houston.shown('msg', $12::uuid)))
-                   ) as e (seq, message_id, data)",
+                insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at)
+                select $11, $2, $1, 1, origin, t.at from above cross join t)
+            insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
+                                          run_id, created_at)
+            select $12, $2, $1, 2, 'system', 'text', $13,
+                   $14::jsonb || jsonb_strip_nulls(jsonb_build_object('origin_type', origin)), $11, t.at
+              from above cross join t",
             task.id.0,
             owner.tenant.0,
             owner.user.0,

@@ -134,7 +134,7 @@ async fn output(connection: &mut PgConnection, task: &EndedTask, limits: &Limits
     let row = sqlx::query!(
         r#"-- store::task_report::output
         select (select said.text
-                  from houston.history h
+                  from houston.entries h
                  cross join lateral (
                        select string_agg(b.block ->> 'text', E'\n' order by b.n) as text
                          from jsonb_array_elements(h.content) with ordinality as b (block, n)

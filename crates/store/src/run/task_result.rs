@@ -45,7 +45,7 @@ impl Shared {
               join houston.runs r on r.id = l.run_id and r.ended_at is not null
               left join lateral (
                     select string_agg(b.block ->> 'text', E'\n' order by b.n) as text
-                      from houston.history h
+                      from houston.entries h
                      cross join lateral jsonb_array_elements(h.content) with ordinality as b (block, n)
                      where h.agentable_id = a.id and h.run_id = r.id and h.role = 'assistant' and not h.rolled_back
                        and b.block ->> 'type' = 'text' and btrim(b.block ->> 'text') <> ''

@@ -85,9 +85,9 @@ pub(crate) async fn entries(
 ) -> Result<Vec<SessionEntry>> {
     let rows = sqlx::query!(
         r#"-- store::session_search::read
-        select h.position, h.role, h.content as "content: Json<Vec<Block>>"
+        select h.position as "position!", h.role as "role!", h.content as "content!: Json<Vec<Block>>"
           from houston.sessions s
-          join houston.history h on h.agentable_id = s.agentable_id and h.position between s.first_position and s.last_position
+          join houston.entries h on h.agentable_id = s.agentable_id and h.position between s.first_position and s.last_position
          where s.tenant_id = $1 and s.agentable_id = $2 and s.id = $3 and h.position > $4 and not h.rolled_back
          order by h.position limit $5"#,
         owner.tenant.0,

@@ -113,8 +113,12 @@ impl TenantStore<'_> {
                    w.name as "worker_name?", w.alive_until as "alive_until?", r.status as "status?",
                    r.attempt as "attempt?", r.iterations as "iterations?", r.created_at as "queued_at?",
                    r.started_at as "started_at?", r.ended_at as "ended_at?", r.cancel_seq as "cancel_seq?",
-                   (select max(e.created_at) from houston.events e
-                     where e.agentable_id = l.agentable_id and e.seq = l.last_seq) as last_event_at,
+                   coalesce((select e.created_at from houston.events e
+                              where e.agentable_id = l.agentable_id and e.seq = l.last_seq),
+                            (select m.created_at from houston.messages m
+                              where m.agentable_id = l.agentable_id and m.seq = l.last_seq),
+                            case l.last_seq when r.last_seq then r.ended_at when r.started_seq then r.started_at
+                                            when r.first_seq then r.created_at end) as last_event_at,
                    exists (select from houston.workers x where x.alive_until > clock_timestamp()) as "workers!",
                    f.id as "failed_run?", f.error_code as "error_code?", f.error_message as "error_message?",
                    f.ended_at as "failed_at?"

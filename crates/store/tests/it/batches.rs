@@ -161,7 +161,7 @@ async fn claims_submitted_together_share_commits() {
     assert_eq!(claim_all(&test, &goals, &test.store).await.len(), 64);
     assert!(transactions(&test, "runs") <= 16, "{}", transactions(&test, "runs"));
     let read =
-        "select count(*) from houston.history where content = '[{\"type\": \"text\", \"text\": \"hi\"}]'";
+        "select count(*) from houston.entries where content = '[{\"type\": \"text\", \"text\": \"hi\"}]'";
     assert_eq!(test.sql(read).trim(), "64");
 }
 
@@ -207,7 +207,7 @@ async fn claim_of_a_row_that_changed_is_decided_anew() {
         let run = claimed.unwrap().run;
         let state = test.sql(&format!(
             "select jsonb_array_length(h.content), k.unread, k.wake from houston.run_locks k
-               join houston.history h using (agentable_id) where k.agentable_id = '{}' and k.run_id = '{}'",
+               join houston.entries h using (agentable_id) where k.agentable_id = '{}' and k.run_id = '{}'",
             goal.0, run.0
         ));
         assert!(["2|0|f", "1|1|t"].contains(&state.trim()), "round {round}: {state}");

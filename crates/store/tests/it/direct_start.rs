@@ -13,6 +13,7 @@ use houston_store::direct_start::{DirectSlot, DirectWorker};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::message::{NewPost, Posted};
 use houston_store::run_context::ContextLimits;
+use houston_testkit::event_stream::EVENTS;
 use serde_json::json;
 
 use crate::fairness::goals_of;
@@ -124,10 +125,10 @@ fn rows(test: &TestStore, goal: AgentableId) -> String {
                 (select array_agg(to_jsonb(e) - '{{agentable_id,run_id,message_id,created_at,data}}'::text[]
                                   || jsonb_build_object('data', e.data - 'message_id' - 'next_message_id',
                                                         'message', m.seq) order by e.seq)
-                   from houston.events e left join houston.messages m on m.id = e.message_id
+                   from ({EVENTS}) e left join houston.messages m on m.id = e.message_id
                   where e.agentable_id = k.agentable_id and e.run_id = r.id),
                 (select array_agg(to_jsonb(h) - '{{agentable_id,run_id,created_at}}'::text[] order by h.position)
-                   from houston.history h where h.agentable_id = k.agentable_id and h.run_id = r.id),
+                   from houston.entries h where h.agentable_id = k.agentable_id and h.run_id = r.id),
                 (select s.look_at > r.created_at from houston.session_states s where s.agentable_id = k.agentable_id)
            from houston.run_locks k join houston.runs r on r.id = k.run_id where k.agentable_id = '{goal}'"
     ))

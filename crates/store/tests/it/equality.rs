@@ -14,8 +14,6 @@ use houston_domain::run::RunStatus;
 use houston_domain::step::{Intent, ModelCall, NewMessage, RunTransition, Step};
 use houston_domain::tool_call::{EffectClass, ToolResponse};
 use houston_store::claim::{ClaimedRun, CrashPolicy};
-use houston_store::idempotency::Created;
-use houston_store::message::{NewPost, Posted};
 use houston_store::session::Archiving;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Fairness, Store};
@@ -33,9 +31,13 @@ use crate::test_store::{TestStore, goal};
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]
+mod post;
+#[cfg(test)]
 mod rows;
 #[cfg(test)]
 mod sequence;
+#[cfg(test)]
+mod stream;
 
 /// A goal of one of two users to whom the same happens.
 struct Twin {
@@ -219,6 +221,9 @@ impl TestStore {
             (claimed.failed_attempts, claimed.cancel_seq, claimed.usage, claimed.error.is_some()),
             claimed.event.seq
         );
+        if let Writer::Rust(store) = writer {
+            self.assert_read(store, twin.goal, std::slice::from_ref(&claimed.event)).await;
+        }
         let limits = PromptLimits::default();
         let context = store.runs().run_context(twin.goal, claimed.run, 10, &limits).await.unwrap();
         (twin.claimed, twin.open_call) = (Some(claimed), None);
@@ -229,27 +234,7 @@ impl TestStore {
     async fn act(&self, pool: &PgPool, writer: Writer<'_>, twin: &mut Twin, act: &Act) -> String {
         let store = writer.store();
         match act {
-            Act::Post(double_texting) => {
-                let (id, run, metadata) = (self.ids.next(), self.ids.next(), json!({}));
-                let double_texting = *double_texting;
-                let post = NewPost {
-                    kind: Some("goal"),
-                    id,
-                    run,
-                    content: "hi",
-                    metadata: &metadata,
-                    double_texting,
-                    starts: false,
-                };
-                match store.tenant(self.tenant).post_message(twin.goal, &post, None).await {
-                    Ok(Created::New(Posted { seq, run_seq, opened, needs_hint, .. })) => {
-                        format!("{seq} {run_seq} {opened} {needs_hint}")
-                    }
-                    Ok(other) => panic!("{other:?}"),
-                    Err(Error::RunInProgress { .. }) => "a run is in progress".into(),
-                    Err(error) => panic!("{error}"),
-                }
-            }
+            Act::Post(double_texting) => self.post_twin(pool, writer, twin, *double_texting).await,
             Act::Claim => self.claim_twin(pool, writer, twin).await,
             Act::Cancel => {
                 let open = "select run_id from houston.run_locks where run_open and agentable_id = $1";
@@ -273,7 +258,13 @@ impl TestStore {
                 let fence = run.fence;
                 let step = step(self, run, &mut twin.open_call, shape);
                 match writer {
-                    Writer::Rust(store) => learned(store.runs().commit(&fence, &step).await),
+                    Writer::Rust(store) => {
+                        let result = store.runs().commit(&fence, &step).await;
+                        if let Ok(Commit::Done(done)) = &result {
+                            self.assert_read(store, twin.goal, &done.events).await;
+                        }
+                        learned(result)
+                    }
                     Writer::Functions(store) => {
                         learned(oracle::commit(pool, &fence, &step, store.fairness()).await)
                     }
@@ -330,6 +321,16 @@ async fn same_rows(test: &TestStore, pool: &PgPool, store: &Store, sequence: &Se
             together.iter().map(comparable).eq(one_by_one.iter().map(comparable)),
             "{group:?} {together:#?} {one_by_one:#?}"
         );
+    }
+    // The functions did not know this column.
+    let ended = "update houston.runs r set last_seq = e.seq from houston.events e
+                  where r.agentable_id = any ($1) and r.last_seq is null and e.run_id = r.id
+                    and e.agentable_id = r.agentable_id and e.data ->> 'type' = 'run_finished'";
+    let goals: Vec<_> = single.iter().map(|twin| twin.goal.0).collect();
+    sqlx::query(ended).bind(goals).execute(pool).await.unwrap();
+    for (batched, single) in batched.iter().zip(&single) {
+        let (batched, single) = (test.stream(store, batched).await, test.stream(&alone, single).await);
+        assert_eq!(batched, single);
     }
     let (batched, single) = (rows(pool, &batched).await, rows(pool, &single).await);
     for (batched, single) in batched.iter().zip(&single) {

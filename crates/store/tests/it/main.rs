@@ -6,6 +6,8 @@ houston_testkit::shared_postgres!();
 #[cfg(test)]
 mod batches;
 #[cfg(test)]
+mod bytes;
+#[cfg(test)]
 mod compression;
 #[cfg(test)]
 mod conversation;

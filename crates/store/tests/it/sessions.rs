@@ -334,8 +334,9 @@ async fn walk(test: &TestStore, actions: &[Action]) {
                 driven = claimed.map(|claimed| (claimed, positions(test).0));
             }
             Action::Finish => {
-                if let Some((claimed, _)) = driven.take() {
+                if let Some((mut claimed, _)) = driven.take() {
                     let step = answer(test, &claimed, "yes");
+                    claimed.next_message = test.ids.next();
                     let done = crate::step::done(test.runs().commit(&claimed.fence, &step).await.unwrap());
                     driven = done.continued.then(|| (claimed, positions(test).0));
                 }

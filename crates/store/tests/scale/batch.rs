@@ -27,7 +27,7 @@ fn claims() -> [Case; 2] {
     let claims = format!(
         "{SETTINGS}select jsonb_agg(jsonb_build_object(
                 'n', nth, 'agentable_id', l.agentable_id, 'version', l.xmin::text, 'worker_id', {}, 'token', gen_random_uuid(),
-                'slot', 100 + nth, 'content', '[]'::jsonb, 'event', '{{\"type\": \"attempt_started\"}}'::jsonb,
+                'slot', 100 + nth, 'message_seq', l.last_seq, 'message_id', gen_random_uuid(),
                 'read', 1, 'read_to', l.last_seq, 'has_more', false, 'stays_awake', false, 'schedules_session', true)) as batch
            from unnest(array[{}]::uuid[]) with ordinality as g (id, nth)
            join houston.run_locks l on l.agentable_id = g.id \\gset\n",
@@ -67,8 +67,7 @@ pub(crate) fn batches() -> Vec<Case> {
         "{SETTINGS}select jsonb_agg(jsonb_build_object(
                 'n', nth, 'tenant_id', l.tenant_id, 'agentable_id', l.agentable_id, 'kind', 'goal', 'message_id', gen_random_uuid(),
                 'run_id', gen_random_uuid(), 'content', 'hi', 'metadata', '{{}}'::jsonb, 'key', 'batch ' || nth,
-                'request_sha256', '\\x00', 'joins', true, 'queued', '{{\"type\": \"run_queued\"}}'::jsonb,
-                'posted', '{{\"type\": \"message_posted\"}}'::jsonb)) as batch
+                'request_sha256', '\\x00', 'joins', true)) as batch
            from unnest(array[{}]::uuid[]) with ordinality as g (id, nth)
            join houston.run_locks l on l.agentable_id = g.id \\gset\n",
         goals.join(", ")

@@ -103,7 +103,6 @@ fn system_message() -> Vec<Case> {
     let (tenant, user, idle) = (id("tenant", 0), id("user", IDLE % USERS), id("goal", IDLE));
     let new = "gen_random_uuid()";
     let seqs = ["1000000", "999999"];
-    let events = r#"array['{"type": "run_queued"}', '{"type": "message_posted"}']::jsonb[]"#;
     let arguments = [
         &idle,
         new,
@@ -115,7 +114,7 @@ fn system_message() -> Vec<Case> {
         "'agent_check_in'",
         "'<agent_check_in/>'",
         "'{}'",
-        events,
+        "null",
         "true",
         &user,
         "10",

@@ -109,7 +109,6 @@ fn disturbed_step() -> Vec<Case> {
     let (seq, call) = (SEQ.to_string(), "gen_random_uuid()");
     let locks = &["run_locks_pkey"];
     let messages = &["messages_agentable_id_seq_key"];
-    let queued = r#"'{"type": "run_queued"}'"#;
     vec![
         case("store::step::alone::lock", "", &[&waiting], locks, [5, 10]),
         case("store::step::alone::read", "", &[&waiting], &["run_locks_pkey", "runs_pkey"], [10, 30]),
@@ -121,13 +120,7 @@ fn disturbed_step() -> Vec<Case> {
             [20, 40],
         ),
         case("store::message::move_messages", "", &[&waiting, &seq, "1000000", &run], messages, [10, 60]),
-        case(
-            "store::step::alone::open_next_run",
-            "",
-            &[&waiting, call, "1000000", "now()", "1", queued],
-            locks,
-            [10, 80],
-        ),
+        case("store::step::alone::open_next_run", "", &[&waiting, call, "1000000", "now()"], locks, [10, 80]),
         case(
             "store::step::end::discarded_reports",
             "",
@@ -243,10 +236,10 @@ fn agents() -> Vec<Case> {
 fn followed() -> Vec<Case> {
     let (driven, run) = (id("goal", DRIVEN), id("run", LAST_RUNS + IDLE));
     vec![
-        context("by the default agent", DRIVEN, &["agents_default"], [45, 100]),
-        context("by an agent", OF_AGENT, &["agents_pkey"], [45, 100]),
-        context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [75, 165]),
-        context("a team has picked", OF_TEAM, &["agents_pkey", "events_pkey"], [50, 115])
+        context("by the default agent", DRIVEN, &["agents_default"], [45, 120]),
+        context("by an agent", OF_AGENT, &["agents_pkey"], [45, 120]),
+        context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [75, 180]),
+        context("a team has picked", OF_TEAM, &["agents_pkey", "events_pkey"], [50, 140])
             .after(format!("{SETTINGS}{}", picked(OF_TEAM))),
         case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
@@ -261,7 +254,7 @@ fn asked() -> Vec<Case> {
     let (thread, items) = (&["messages_agentable_id_seq_key"], &["knowledge_by_owner"]);
     let list = |what, args: &[&str], reads| case("store::knowledge_item::list", what, args, items, reads);
     vec![
-        case("store::history::list", "", &[&tenant, &idle, "0", "100"], &["history_pkey"], [20, 50]),
+        case("store::history::list", "", &[&tenant, &idle, "0", "100"], &["history_pkey"], [20, 60]),
         case("store::message::get", "", &[&tenant, &message], &["messages_pkey"], [10, 30]),
         case("store::message::list", "", &[&tenant, &idle, "1000", "100"], thread, [60, 150]),
         case("store::run::get", "", &[&tenant, &run], &["runs_pkey"], [10, 30]),

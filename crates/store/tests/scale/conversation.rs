@@ -90,7 +90,7 @@ fn export_and_reset() -> Vec<Case> {
             "",
             &[&tenant, &idle, "0", &last, "1000"],
             &["history_pkey"],
-            [40, 80],
+            [40, 120],
         ),
         case(
             "store::conversation::read::messages",
@@ -119,7 +119,7 @@ fn export_and_reset() -> Vec<Case> {
             "",
             &[&idle, "'reset'", "gen_random_uuid()", &tenant],
             &["run_locks_pkey"],
-            [40, 150],
+            [40, 180],
         ),
         case("store::conversation::reset::notes", "", &[&tenant, &idle], &["knowledge_by_owner"], [5, 20]),
     ]
@@ -204,7 +204,7 @@ fn imported() -> Vec<Case> {
     let result = [&idle, &tenant, &run, new, "array['call_1']", "array['fetch']", "array['long']", days[1]];
     let begun = [&idle, "gen_random_uuid()", &tenant, "now()", "100", "10", "4", "null", "0"];
     vec![
-        case("store::conversation::make::past::sessions", "", &session, &["history_pkey"], [50, 400]),
+        case("store::conversation::make::past::sessions", "", &session, &["history_pkey"], [60, 400]),
         case("store::conversation::make::past::compressions", "", &compression, &[], [10, 60]),
         case("store::conversation::make::past::results", "", &result, &[], [10, 60]),
         case(

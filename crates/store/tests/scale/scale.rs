@@ -77,13 +77,13 @@ fn cost_of_hot_queries_does_not_grow_with_the_data() {
 const OLD: &str = "
     insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
     select h.agentable_id, -n, h.tenant_id, h.run_id, 1, h.role, h.content
-      from houston.history h, generate_series(0, 60000) n where h.agentable_id = {goal} and h.position = 1;
+      from houston.entries h, generate_series(0, 60000) n where h.agentable_id = {goal} and h.position = 1;
     insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, run_id)
     select gen_random_uuid(), m.tenant_id, m.agentable_id, -n, m.source, 'text', m.content, m.run_id
       from houston.messages m, generate_series(0, 60000) n where m.agentable_id = {goal} and m.seq = 2;
     insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data)
     select e.agentable_id, -n, e.tenant_id, e.run_id, 1, e.data
-      from houston.events e, generate_series(0, 60000) n where e.agentable_id = {goal} and e.seq = 1;
+      from houston.events e, generate_series(0, 60000) n where e.agentable_id = {goal} and e.seq = 3;
     insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, ended_at)
     select gen_random_uuid(), r.tenant_id, r.agentable_id, 'completed', -n, now()
       from houston.runs r, generate_series(0, 12000) n where r.agentable_id = {goal} and r.first_seq = 1;

@@ -23,7 +23,7 @@ async fn workers_delete_erased_data_and_continue_with_the_rest() {
     .await;
     let left = format!(
         "select (select count(*) from houston.runs where id = '{}')
-              + (select count(*) from houston.events where agentable_id = '{}')",
+              + (select count(*) from houston.messages where agentable_id = '{}')",
         posted.run.0, cluster.goal.0
     );
     assert_eq!(cluster.servers.sql(&left).unwrap(), "0");

@@ -9,6 +9,7 @@ use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
 use houston_llm::model::{Description, EventStream, Request};
 use houston_llm::{Model, Simulated};
+use houston_testkit::event_stream::EVENTS;
 
 use crate::cluster::{TestCluster, assert_status, eventually};
 
@@ -44,7 +45,7 @@ async fn message_is_given_up_after_three_panics_of_its_run() {
 /// Waits until a model call of the goal's run streams text.
 async fn writing(cluster: &TestCluster, attempt: i32) {
     let begun = format!(
-        "select count(*) from houston.events e where agentable_id = '{}' and e.data ->> 'type' = 'attempt_started'
+        "select count(*) from ({EVENTS}) e where agentable_id = '{}' and e.data ->> 'type' = 'attempt_started'
             and (e.data ->> 'attempt')::int >= {attempt}",
         cluster.goal.0
     );

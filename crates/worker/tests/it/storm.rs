@@ -109,7 +109,7 @@ struct Stored {
 
 fn stored(cluster: &TestCluster, goal: AgentableId) -> Vec<Stored> {
     let sql = format!(
-        "select coalesce(json_agg(h order by position), '[]') from houston.history h where agentable_id = '{}'",
+        "select coalesce(json_agg(h order by position), '[]') from houston.entries h where agentable_id = '{}'",
         goal.0
     );
     serde_json::from_str(&cluster.servers.sql(&sql).unwrap()).unwrap()

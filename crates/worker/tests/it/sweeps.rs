@@ -22,6 +22,7 @@ fn age(cluster: &TestCluster, agentable: AgentableId, by: &str) {
                 started_at = started_at - interval '{by}', ended_at = ended_at - interval '{by}'
           where agentable_id = '{id}';
          update houston.events set created_at = created_at - interval '{by}' where agentable_id = '{id}';
+         update houston.messages set created_at = created_at - interval '{by}' where agentable_id = '{id}';
          update houston.run_locks set woken_at = woken_at - interval '{by}' where agentable_id = '{id}';
          update houston.agentables set created_at = created_at - interval '{by}' where id = '{id}';"
     );

@@ -17,7 +17,7 @@ const MAX_BODY: usize = 60;
 const LONGER: [(&str, usize, &str); 1] = [(
     "post_message",
     98,
-    "the key, the limits, the message and its events, in the transaction of an application",
+    "the key, the limits, the message and its run, in the transaction of an application",
 )];
 
 /// The function whose statement is built at run time, because it contains the schema of an extension.

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::claim::Start;
+use houston_domain::event::derived::of_first_attempt;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use sqlx::PgConnection;
@@ -27,9 +28,13 @@ pub(super) struct ClaimRow<'a> {
     slot: i32,
     /// The message that opens the run, if it is posted with the claim.
     post: Option<&'a PostRow>,
-    /// The entry with the messages that are read.
+    /// The entry with the messages that are read, unless it is the text of one message.
     content: Option<Box<RawValue>>,
-    event: Box<RawValue>,
+    /// The position of that message.
+    message_seq: Option<i64>,
+    /// The event, unless it follows from the run.
+    event: Option<Box<RawValue>>,
+    started_message_id: Uuid,
     read: usize,
     read_to: Option<i64>,
     has_more: bool,
@@ -48,10 +53,16 @@ impl<'a> ClaimRow<'a> {
     ) -> serde_json::Result<Self> {
         let request = &item.request;
         let read = &candidate.claimable.unread[..start.read];
+        let message = match read {
+            [only] if !only.is_frame() => Some(only.seq),
+            _ => None,
+        };
         let blocks: Vec<NewText<'_>> = read
             .iter()
             .map(|unread| NewText { r#type: "text", text: &unread.content, frame: unread.is_frame() })
             .collect();
+        let event = &candidate.run.event.event;
+        let follows = *event == of_first_attempt(request.next_message);
         Ok(Self {
             n,
             agentable_id: request.agentable.0,
@@ -60,8 +71,10 @@ impl<'a> ClaimRow<'a> {
             token: request.token.0,
             slot,
             post: item.post.as_ref().map(|post| &post.row),
-            content: if blocks.is_empty() { None } else { Some(to_raw_value(&blocks)?) },
-            event: to_raw_value(&candidate.run.event.event)?,
+            content: if blocks.is_empty() || message.is_some() { None } else { Some(to_raw_value(&blocks)?) },
+            message_seq: message,
+            event: if follows { None } else { Some(to_raw_value(event)?) },
+            started_message_id: request.next_message.0,
             read: start.read,
             read_to: start.read_to,
             has_more: start.has_more,
@@ -119,18 +132,17 @@ impl Claims {
             with i as materialized (
                 select * from jsonb_to_recordset($1) as i (
                     n integer, agentable_id uuid, version text, worker_id uuid, token uuid, slot integer, post jsonb,
-                    content jsonb, event jsonb, read integer, read_to bigint, has_more boolean, stays_awake boolean,
-                    schedules_session boolean)),
+                    content jsonb, message_seq bigint, event jsonb, started_message_id uuid, read integer, read_to bigint,
+                    has_more boolean, stays_awake boolean, schedules_session boolean)),
             c as materialized (
                 select i.*, k.tenant_id, k.user_id, k.epoch + 1 as epoch, i.post is not null as opens,
                        case when i.post is null then k.run_id else p.run_id end as run_id,
                        k.last_seq + case when i.post is null then 1 else 3 end as seq,
-                       k.last_position + (i.content is not null)::integer as position,
-                       p.message_id, p.content as message, p.metadata, p.key, p.request_sha256, p.queued, p.posted
+                       k.last_position + (i.read > 0)::integer as position,
+                       p.message_id, p.content as message, p.metadata, p.key, p.request_sha256
                   from i
                   left join lateral jsonb_to_record(i.post) as p (
-                       message_id uuid, run_id uuid, content text, metadata jsonb, key text, request_sha256 bytea,
-                       queued jsonb, posted jsonb) on true
+                       message_id uuid, run_id uuid, content text, metadata jsonb, key text, request_sha256 bytea) on true
                  cross join lateral (
                        select k.* from houston.run_locks k
                         where k.agentable_id = i.agentable_id and k.xmin::text = i.version
@@ -150,17 +162,13 @@ impl Claims {
                  where c.key is null or exists (select from keys k where k.tenant_id = c.tenant_id and k.key = c.key)),
             t as materialized (select clock_timestamp() as at),
             history as (
-                insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
-                select l.agentable_id, l.position, l.tenant_id, l.run_id, l.epoch, 'user', l.content from l where l.content is not null),
+                insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content, message_seq)
+                select l.agentable_id, l.position, l.tenant_id, l.run_id, l.epoch, 'user', l.content, l.message_seq
+                  from l where l.read > 0),
             events as (
-                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
-                select l.agentable_id, l.seq, l.tenant_id, l.run_id, l.epoch, null::uuid, l.event, t.at from l cross join t
-                 union all
-                select l.agentable_id, l.seq - 2, l.tenant_id, l.run_id, 0, null, l.queued, t.at
-                  from l cross join t where l.opens
-                 union all
-                select l.agentable_id, l.seq - 1, l.tenant_id, l.run_id, 0, l.message_id, l.posted, t.at
-                  from l cross join t where l.opens),
+                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
+                select l.agentable_id, l.seq, l.tenant_id, l.run_id, l.epoch, l.event, t.at
+                  from l cross join t where l.event is not null),
             messages as (
                 insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                               run_id, created_at)
@@ -169,9 +177,10 @@ impl Claims {
                   from l cross join t where l.opens),
             opened as (
                 insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at, started_at, status, attempt,
-                                          epoch, worker_id, held_for, slot)
+                                          epoch, worker_id, held_for, slot, started_seq, started_message_id)
                 select l.run_id, l.tenant_id, l.agentable_id, l.seq - 2, t.at, t.at, 'running', 1, l.epoch, l.worker_id,
-                       l.user_id, l.slot
+                       l.user_id, l.slot, case when l.event is null then l.seq end,
+                       case when l.event is null then l.started_message_id end
                   from l cross join t where l.opens),
             sessions as (
                 insert into houston.session_states as s (agentable_id, tenant_id, look_at)
@@ -181,7 +190,10 @@ impl Claims {
             runs as (
                 update houston.runs r
                    set status = 'running', attempt = r.attempt + 1, epoch = l.epoch, worker_id = l.worker_id,
-                       held_for = l.user_id, slot = l.slot, started_at = coalesce(r.started_at, t.at)
+                       held_for = l.user_id, slot = l.slot, started_at = coalesce(r.started_at, t.at),
+                       started_seq = case when l.event is null then l.seq else r.started_seq end,
+                       started_message_id = case when l.event is null then l.started_message_id
+                                                 else r.started_message_id end
                   from l cross join t where not l.opens and r.id = l.run_id),
             locks as (
                 update houston.run_locks k

@@ -2,13 +2,15 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::Committed;
-use houston_domain::id::{AgentableId, RunId, TenantId};
+use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{StreamHead, body};
+use super::StreamHead;
+use super::derived::{StreamMessage, Stretch, body};
 use crate::batcher::Batch;
 use crate::error::{Error, Result};
 
@@ -74,10 +76,85 @@ impl Parameters {
     }
 }
 
+/// A stream, and a row of what its events are made from.
+struct Row {
+    /// The number of the stream in its batch, from 1.
+    n: i64,
+    last_seq: i64,
+    run_open: bool,
+    open_run: Option<Uuid>,
+    first_seq: Option<i64>,
+    /// Its events are read at positions above `after`, up to `upto`.
+    after: i64,
+    upto: i64,
+    /// `message`, `event` or `run`; `None` if there is nothing to read.
+    what: Option<String>,
+    seq: Option<i64>,
+    /// The message, or the run.
+    id: Option<Uuid>,
+    at: Option<DateTime<Utc>>,
+    data: Option<Json<Box<RawValue>>>,
+    source: Option<String>,
+    message_type: Option<String>,
+    content: Option<String>,
+    metadata: Option<Value>,
+}
+
+impl Row {
+    fn head(&self) -> StreamHead {
+        let run = self.open_run.zip(self.first_seq).map(|(run, seq)| (RunId(run), seq));
+        StreamHead { last_seq: self.last_seq, run_open: self.run_open, run }
+    }
+
+    /// Adds what the row is to the stretch of the stream.
+    fn take(self, stretch: &mut Stretch) -> serde_json::Result<()> {
+        let (Some(what), Some(seq), Some(id), Some(at)) = (self.what, self.seq, self.id, self.at) else {
+            return Ok(());
+        };
+        let metadata = self.metadata.unwrap_or_default();
+        let message = self.source.zip(self.message_type).zip(self.content);
+        match (what.as_str(), self.data, message) {
+            ("message", _, Some(((source, message_type), content))) => {
+                let id = MessageId(id);
+                stretch.messages.push(StreamMessage { id, seq, at, source, message_type, content, metadata });
+            }
+            ("run", Some(data), _) => stretch.runs.push(serde_json::from_str(data.0.get())?),
+            ("event", Some(data), message) => {
+                let event = serde_json::from_str(data.0.get())?;
+                let body = message.map(|((source, kind), content)| body(&source, &kind, content, metadata));
+                stretch.events.push(Committed { seq, run_id: RunId(id), at, event, body });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
 /// Reads the head of each stream and its next events.
 pub(crate) async fn read(connection: &mut PgConnection, items: &[StreamRead]) -> Result<Vec<Result<Page>>> {
+    let mut rows = rows(connection, items).await?.into_iter().peekable();
+    let mut pages = Vec::with_capacity(items.len());
+    for (n, item) in (1..).zip(items) {
+        let (mut head, mut stretch) = (None, Ok(Stretch::default()));
+        while let Some(row) = rows.next_if(|row| row.n == n) {
+            head = Some((row.head(), row.after, row.upto));
+            let seq = row.seq.unwrap_or(0);
+            if let Err(source) = stretch.as_mut().map_or(Ok(()), |stretch| row.take(stretch)) {
+                stretch = Err(undecodable(item.agentable, seq, source));
+            }
+        }
+        pages.push(match head {
+            Some((head, after, upto)) => stretch.map(|stretch| Some((head, stretch.events(after, upto)))),
+            None => Ok(None),
+        });
+    }
+    Ok(pages)
+}
+
+async fn rows(connection: &mut PgConnection, items: &[StreamRead]) -> Result<Vec<Row>> {
     let Parameters { agentables, tenants, kinds, after, limits } = Parameters::of(items);
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        Row,
         r#"-- store::event::batch::read
         with h as materialized (
             select i.n, i.events, l.agentable_id, l.last_seq, l.run_open, l.run_id, r.first_seq,
@@ -88,17 +165,42 @@ pub(crate) async fn read(connection: &mut PgConnection, items: &[StreamRead]) ->
               left join lateral (select r.first_seq from houston.runs r where r.id = l.run_id) r on true
              where l.tenant_id = i.tenant_id
                and (i.kind is null
-                    or i.kind = (select a.kind from houston.agentables a where a.id = i.agentable_id)))
-        select h.n as "n!", h.last_seq as "last_seq!", h.run_open as "run_open!", h.run_id as "open_run?",
-               h.first_seq as "first_seq?", e.seq as "seq?", e.run_id as "run_id?", e.created_at as "created_at?",
-               e.data as "data?: Json<Box<RawValue>>", m.source as "source?", m.message_type as "message_type?",
-               m.content as "content?", m.metadata as "metadata?"
-          from h
+                    or i.kind = (select a.kind from houston.agentables a where a.id = i.agentable_id))),
+        -- Positions have no gap, so the next events are those of a range of positions.
+        g as materialized (select h.*, least(h.after, h.last_seq) + h.events as upto from h)
+        select g.n as "n!", g.last_seq as "last_seq!", g.run_open as "run_open!", g.run_id as "open_run?",
+               g.first_seq as "first_seq?", g.after as "after!", g.upto as "upto!", s.what as "what?", s.seq as "seq?",
+               s.id as "id?", s.at as "at?", s.data as "data?: Json<Box<RawValue>>", s.source as "source?",
+               s.message_type as "message_type?", s.content as "content?", s.metadata as "metadata?"
+          from g
           left join lateral (
-               select * from houston.events e where e.agentable_id = h.agentable_id and e.seq > h.after
-                order by e.seq limit h.events) e on true
-          left join lateral (select * from houston.messages m where m.id = e.message_id) m on true
-         order by h.n, e.seq"#,
+               (select 'message' as what, m.seq, m.id, m.created_at as at, null::jsonb as data, m.source, m.message_type,
+                       m.content, m.metadata
+                  from houston.messages m
+                 where m.agentable_id = g.agentable_id and m.seq > g.after and m.seq <= g.upto)
+                union all
+               (select 'event', e.seq, e.run_id, e.created_at, e.data, m.source, m.message_type, m.content, m.metadata
+                  from houston.events e
+                  left join lateral (select * from houston.messages m where m.id = e.message_id) m on true
+                 where e.agentable_id = g.agentable_id and e.seq > g.after and e.seq <= g.upto)
+                union all
+               (select 'run', o.first_seq, o.id, o.created_at, to_jsonb(o), null, null, null, null
+                  from (
+                       -- The run at the beginning of the range, and those that begin in it.
+                       (select r.id, r.first_seq, r.created_at, r.started_seq, r.started_at, r.started_message_id, r.last_seq,
+                               r.ended_at, r.status, r.iterations, r.input_tokens, r.output_tokens, r.cache_read_tokens,
+                               r.cache_write_tokens, r.reasoning_tokens, r.last_cost::text, r.error_code, r.error_message
+                          from houston.runs r
+                         where r.agentable_id = g.agentable_id and r.first_seq <= g.after and g.after < g.last_seq
+                         order by r.first_seq desc limit 1)
+                        union all
+                       (select r.id, r.first_seq, r.created_at, r.started_seq, r.started_at, r.started_message_id, r.last_seq,
+                               r.ended_at, r.status, r.iterations, r.input_tokens, r.output_tokens, r.cache_read_tokens,
+                               r.cache_write_tokens, r.reasoning_tokens, r.last_cost::text, r.error_code, r.error_message
+                          from houston.runs r
+                         where r.agentable_id = g.agentable_id and r.first_seq > g.after and r.first_seq <= g.upto)) o)
+               ) s on true
+         order by g.n"#,
         &agentables,
         &tenants,
         &kinds as &[Option<String>],
@@ -107,29 +209,7 @@ pub(crate) async fn read(connection: &mut PgConnection, items: &[StreamRead]) ->
     )
     .fetch_all(connection)
     .await?;
-    let mut rows = rows.into_iter().peekable();
-    let mut pages = Vec::with_capacity(items.len());
-    for (n, item) in (1..).zip(items) {
-        let mut page: Result<Page> = Ok(None);
-        while let Some(row) = rows.next_if(|row| row.n == n) {
-            let Ok(read) = &mut page else { continue };
-            let (_, events) = read.get_or_insert_with(|| {
-                let run = row.open_run.zip(row.first_seq).map(|(run, seq)| (RunId(run), seq));
-                (StreamHead { last_seq: row.last_seq, run_open: row.run_open, run }, Vec::new())
-            });
-            let body = body(row.source, row.message_type, row.content, row.metadata);
-            let at: Option<DateTime<Utc>> = row.created_at;
-            let (Some(seq), Some(run), Some(at), Some(data)) = (row.seq, row.run_id, at, row.data) else {
-                continue;
-            };
-            match serde_json::from_str(data.0.get()) {
-                Ok(event) => events.push(Committed { seq, run_id: RunId(run), at, event, body }),
-                Err(source) => page = Err(undecodable(item.agentable, seq, source)),
-            }
-        }
-        pages.push(page);
-    }
-    Ok(pages)
+    Ok(rows)
 }
 
 fn undecodable(agentable: AgentableId, seq: i64, source: serde_json::Error) -> Error {

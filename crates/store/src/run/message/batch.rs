@@ -6,7 +6,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::DoubleTexting;
-use houston_domain::event::{Committed, Event};
+use houston_domain::event::Committed;
 use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
 use houston_domain::message::Source;
 use houston_domain::unread::Unread;
@@ -39,9 +39,6 @@ pub(crate) struct PostRow {
     request_sha256: Option<String>,
     /// Whether it may join a run that is open.
     joins: bool,
-    /// The event of a run that it opens.
-    queued: Box<RawValue>,
-    posted: Box<RawValue>,
 }
 
 impl PostRow {
@@ -63,8 +60,6 @@ impl PostRow {
             key: key.map(|key| key.key.to_owned()),
             request_sha256: key.map(|key| bytea(key.request_sha256)),
             joins: post.double_texting == DoubleTexting::Enqueue,
-            queued: to_raw_value(&Event::RunQueued {}).ok()?,
-            posted: to_raw_value(&Event::MessagePosted { message_id: post.id }).ok()?,
         })
     }
 
@@ -173,10 +168,10 @@ impl Batch for Posts {
             with i as materialized (
                 select * from jsonb_to_recordset($1) as i (
                     n integer, tenant_id uuid, agentable_id uuid, kind text, message_id uuid, run_id uuid, content text,
-                    metadata jsonb, key text, request_sha256 bytea, joins boolean, queued jsonb, posted jsonb)),
+                    metadata jsonb, key text, request_sha256 bytea, joins boolean)),
             l as materialized (
                 select i.n, i.tenant_id, i.agentable_id, i.message_id, i.content, i.metadata, i.key, i.request_sha256,
-                       i.queued, i.posted, k.user_id, not k.run_open as opens, k.holder is null as is_free,
+                       k.user_id, not k.run_open as opens, k.holder is null as is_free,
                        case when k.run_open then k.run_id else i.run_id end as run_id,
                        k.last_seq + case when k.run_open then 1 else 2 end as seq
                   -- A lateral query, so that each row is found by its key whatever the statistics say.
@@ -217,13 +212,7 @@ impl Batch for Posts {
                                               run_id, created_at)
                 select p.message_id, p.tenant_id, p.agentable_id, p.seq, 'user', 'text', p.content, p.metadata, p.run_id,
                        t.at
-                  from p cross join t),
-            events as (
-                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
-                select p.agentable_id, p.seq - 1, p.tenant_id, p.run_id, 0, null, p.queued, t.at
-                  from p cross join t where p.opens
-                 union all
-                select p.agentable_id, p.seq, p.tenant_id, p.run_id, 0, p.message_id, p.posted, t.at from p cross join t)
+                  from p cross join t)
             select p.n as "n!", p.run_id as "run_id!", p.seq as "seq!", p.opens as "opens!", t.at as "at!",
                    case when p.opens then p.seq - 1
                         else (select r.first_seq from houston.runs r where r.id = p.run_id) end as "run_seq!",

@@ -34,7 +34,7 @@ macro_rules! query_with_context {
             -- One row and one character more than is shown are read, so that the prompt can say that there is more.
             cross join lateral (
             (select 'history' as what, h.position as place, h.role as text, h.run_id as id, h.content
-               from houston.history h
+               from houston.entries h
               where h.agentable_id = i.agentable_id and not h.rolled_back and h.position > coalesce(c.after_position, i.session_position)
                 -- True of every entry: without it the planner takes the open session for a third of the history, and
                 -- reads all of it.

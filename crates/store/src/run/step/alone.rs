@@ -4,7 +4,6 @@
 //! belongs to a transaction that also writes rows of tools.
 
 use chrono::{DateTime, Utc};
-use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, RunId, TenantId};
 use houston_domain::mode::Mode;
 use houston_domain::step::Step;
@@ -108,9 +107,9 @@ pub(crate) async fn commit(
     // Counted last: other steps of the user wait for that, and the end of a task takes another lock first.
     rows.call = None;
     let report = reader.reports(connection, fence, step, &changes, read_seq).await?;
-    for entry in [&changes.read, &report] {
+    for (entry, last) in [(&changes.read, changes.read_seq), (&report, None)] {
         if !entry.is_empty() {
-            rows.add_entry(entry).map_err(not_json)?;
+            rows.add_entry(entry, last).map_err(not_json)?;
         }
     }
     if !step.large_results.is_empty() {
@@ -255,17 +254,12 @@ async fn open_next_run(
 ) -> Result<()> {
     sqlx::query!(
         "-- store::step::alone::open_next_run
-        with run as (
-            insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
-            select $2, k.tenant_id, k.agentable_id, $3, $4 from houston.run_locks k where k.agentable_id = $1)
-        insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
-        select k.agentable_id, $3, k.tenant_id, $2, $5, $6, $4 from houston.run_locks k where k.agentable_id = $1",
+        insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
+        select $2, k.tenant_id, k.agentable_id, $3, $4 from houston.run_locks k where k.agentable_id = $1",
         fence.agentable.0,
         run,
         seq,
-        at,
-        fence.epoch,
-        Json(&Event::RunQueued {}) as Json<&Event>
+        at
     )
     .execute(connection)
     .await?;

@@ -10,9 +10,11 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
+use houston_domain::event::derived::of_message;
 use houston_domain::frame::MessageBlock;
-use houston_domain::history::{Entry, Role};
+use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{MessageId, UserId};
+use houston_domain::message::Source;
 use houston_domain::model::Usage;
 use houston_domain::step::decision::{Changes, undisturbed};
 use houston_domain::step::{Intent, ModelCall, NewMessage, Step};
@@ -73,6 +75,10 @@ pub(crate) struct StepRows {
     iterations: u32,
     model: Option<String>,
     used: Tokens,
+    /// If the last event follows from the run's row: the tokens of the run after the step that it states.
+    total: Option<Tokens>,
+    /// The cost that the event which ends the run states.
+    last_cost: Option<Decimal>,
     /// The model call that it pays for.
     pub(super) call: Option<CallRow>,
 }
@@ -93,13 +99,19 @@ type Tokens = [u64; 5];
 #[derive(Debug, Serialize)]
 struct EntryRow {
     role: &'static str,
-    content: Box<RawValue>,
+    /// The blocks, unless they are the text of one message.
+    content: Option<Box<RawValue>>,
+    /// The index of the message's event, from 1, if the step adds the message.
+    event: Option<usize>,
+    /// The message's position, if it is an earlier one.
+    message_seq: Option<i64>,
 }
 
 #[derive(Debug, Serialize)]
 struct EventRow {
     message_id: Option<Uuid>,
-    data: Box<RawValue>,
+    /// `None`: the event follows from a message of the step.
+    data: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -154,12 +166,27 @@ fn tokens(usage: &Usage) -> Tokens {
     ]
 }
 
+/// The usage that the event which ends the run states.
+fn last_usage<'c>(changes: &'c Changes<'_>) -> Option<&'c Usage> {
+    match changes.last.as_deref() {
+        Some(Event::RunFinished { usage, .. }) => Some(usage),
+        _ => None,
+    }
+}
+
+/// Whether the entry is nothing but the text of the message.
+fn is_text_of(entry: &Entry, message: &NewMessage) -> bool {
+    message.source != Source::Error
+        && matches!(entry.content.as_slice(), [Block::Text { text, raw: None }] if *text == message.content)
+}
+
 impl StepRows {
     /// The rows of a step with its changes.
     pub(super) fn of(fence: &Fence, step: &Step, changes: &Changes<'_>) -> serde_json::Result<Self> {
-        let events = step.events.iter().chain(changes.last.as_deref());
-        let events = events.map(EventRow::of).collect::<serde_json::Result<_>>()?;
-        let entries = step.entries.iter().map(EntryRow::of).collect::<serde_json::Result<_>>()?;
+        let events = step.events.iter().chain(changes.last.as_deref()).enumerate();
+        let events = events.map(|(nth, event)| EventRow::of(nth, event, step));
+        let entries = step.entries.iter().map(|entry| EntryRow::of(entry, step));
+        let end = changes.ends().then(|| last_usage(changes)).flatten();
         let messages = step.messages.iter().map(|message| MessageRow::of(message, step));
         let intents = step.intents.iter().map(|intent| IntentRow::of(intent, step));
         // A statement does not see the rows that it inserts, so what changes them is inserted with them.
@@ -176,8 +203,8 @@ impl StepRows {
             version: None,
             write_id: step.write.0,
             run_id: step.run.0,
-            entries,
-            events,
+            entries: entries.collect::<serde_json::Result<_>>()?,
+            events: events.collect::<serde_json::Result<_>>()?,
             messages: messages.collect::<serde_json::Result<_>>()?,
             intents: intents.collect::<serde_json::Result<_>>()?,
             responses: responses.map(ResponseRow::of).collect::<serde_json::Result<_>>()?,
@@ -199,14 +226,20 @@ impl StepRows {
             iterations: step.iterations,
             model: step.model.clone(),
             used: tokens(&step.usage),
+            total: end.filter(|_| changes.end_follows(step)).map(tokens),
+            last_cost: end.and_then(|usage| usage.cost),
             call: step.call.as_ref().map(CallRow::of),
         })
     }
 
-    /// Adds a user entry after those of the step.
-    pub(super) fn add_entry(&mut self, blocks: &[MessageBlock]) -> serde_json::Result<()> {
+    /// Adds a user entry after those of the step. `last`: the position of the message that is its last block, if the
+    /// blocks are messages.
+    pub(super) fn add_entry(&mut self, blocks: &[MessageBlock], last: Option<i64>) -> serde_json::Result<()> {
         let texts: Vec<_> = blocks.iter().map(NewText::of).collect();
-        self.entries.push(EntryRow { role: Role::User.as_str(), content: to_raw_value(&texts)? });
+        let is_message = matches!(blocks, [only] if !only.frame);
+        let message_seq = last.filter(|_| is_message);
+        let content = if message_seq.is_none() { Some(to_raw_value(&texts)?) } else { None };
+        self.entries.push(EntryRow { role: Role::User.as_str(), content, event: None, message_seq });
         Ok(())
     }
 
@@ -231,14 +264,24 @@ impl StepRows {
 }
 
 impl EntryRow {
-    fn of(entry: &Entry) -> serde_json::Result<Self> {
-        Ok(Self { role: entry.role.as_str(), content: to_raw_value(&entry.content)? })
+    fn of(entry: &Entry, step: &Step) -> serde_json::Result<Self> {
+        let message = step.messages.iter().find(|message| is_text_of(entry, message));
+        Ok(Self {
+            role: entry.role.as_str(),
+            content: if message.is_none() { Some(to_raw_value(&entry.content)?) } else { None },
+            event: message.map(|message| message.event + 1),
+            message_seq: None,
+        })
     }
 }
 
 impl EventRow {
-    fn of(event: &Event) -> serde_json::Result<Self> {
-        Ok(Self { message_id: event.message_id().map(|id| id.0), data: to_raw_value(event)? })
+    /// The event of the step with index `nth`.
+    fn of(nth: usize, event: &Event, step: &Step) -> serde_json::Result<Self> {
+        let message = step.messages.iter().find(|message| message.event == nth);
+        let follows = message.and_then(|of| of_message(of.source, of.message_type, of.id));
+        let data = if follows.as_ref() == Some(event) { None } else { Some(to_raw_value(event)?) };
+        Ok(Self { message_id: event.message_id().map(|id| id.0), data })
     }
 }
 

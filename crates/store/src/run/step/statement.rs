@@ -37,9 +37,10 @@ macro_rules! write_steps {
                     run_id uuid, entries jsonb, events jsonb, messages jsonb, intents jsonb, responses jsonb, cells jsonb,
                     next_run uuid, read_seq bigint, unread integer, is_progress boolean, forgives_deaths boolean, releases boolean, ends boolean,
                     wakes boolean, frees_a_slot boolean, until timestamptz, failures integer, status text,
-                    error_code text, error_message text, iterations integer, model text, used bigint[], call jsonb)),
+                    error_code text, error_message text, iterations integer, model text, used bigint[], total bigint[],
+                    last_cost numeric, call jsonb)),
             l as materialized (
-                select i.*, k.tenant_id, k.user_id, k.last_seq, k.last_position
+                select i.*, k.tenant_id, k.user_id, k.last_seq, k.last_position, o.follows
                   -- A lateral query, so that each row is found by its key whatever the statistics say.
                   from i cross join lateral (
                        select k.* from houston.run_locks k
@@ -47,6 +48,11 @@ macro_rules! write_steps {
                           and k.holder is not null and k.last_write_id is distinct from i.write_id
                           and case when i.version is null then not k.wake else k.xmin::text = i.version end
                           for no key update skip locked) k
+                  -- Whether the event that ends the run follows from the run's row: its tokens are their sums.
+                  left join lateral (
+                       select array[r.input_tokens + i.used[1], r.output_tokens + i.used[2], r.cache_read_tokens + i.used[3],
+                                    r.cache_write_tokens + i.used[4], r.reasoning_tokens + i.used[5]] = i.total as follows
+                         from houston.runs r where r.id = i.run_id and i.total is not null) o on true
                  where i.version is not null or not i.ends
                     or exists (select from houston.agentables a
                                 where a.id = i.agentable_id and a.parent_id is null)
@@ -72,10 +78,12 @@ macro_rules! write_steps {
                        run_open = not l.ends or l.next_run is not null
                   from l cross join t where k.agentable_id = l.agentable_id),
             entries as (
-                insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
-                select l.agentable_id, l.last_position + e.nth, l.tenant_id, l.run_id, l.epoch, e.role, e.content
-                  from l cross join lateral rows from (jsonb_to_recordset(l.entries) as (role text, content jsonb))
-                       with ordinality as e (role, content, nth)),
+                insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content, message_seq)
+                select l.agentable_id, l.last_position + e.nth, l.tenant_id, l.run_id, l.epoch, e.role, e.content,
+                       coalesce(e.message_seq, l.last_seq + e.event)
+                  from l cross join lateral rows from (
+                       jsonb_to_recordset(l.entries) as (role text, content jsonb, event integer, message_seq bigint))
+                       with ordinality as e (role, content, event, message_seq, nth)),
             messages as (
                 insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                               run_id, created_at)
@@ -83,7 +91,16 @@ macro_rules! write_steps {
                        m.metadata, l.run_id, t.at
                   from l cross join t cross join lateral jsonb_to_recordset(l.messages) as m (
                        event integer, id uuid, source text, message_type text, content text, metadata jsonb)
-                -- A run has one error message, which changes; every other id is new.
+                 where m.source <> 'error'),
+            errors as (
+                insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
+                                              run_id, created_at)
+                select m.id, l.tenant_id, l.agentable_id, l.last_seq + m.event, m.source, m.message_type, m.content,
+                       m.metadata, l.run_id, t.at
+                  from l cross join t cross join lateral jsonb_to_recordset(l.messages) as m (
+                       event integer, id uuid, source text, message_type text, content text, metadata jsonb)
+                 where m.source = 'error'
+                -- A run has one error message, which changes.
                 on conflict (id) do update set content = excluded.content, metadata = excluded.metadata
                  where messages.source = 'error'),
             events as (
@@ -91,12 +108,14 @@ macro_rules! write_steps {
                 select l.agentable_id, l.last_seq + e.nth, l.tenant_id, l.run_id, l.epoch, e.message_id, e.data, t.at
                   from l cross join t
                  cross join lateral rows from (jsonb_to_recordset(l.events) as (message_id uuid, data jsonb))
-                       with ordinality as e (message_id, data, nth)),
+                       with ordinality as e (message_id, data, nth)
+                 where e.data is not null and (l.follows is not true or e.nth < l.event_count)),
             runs as (
                 update houston.runs r
                    set status = coalesce(l.status, r.status),
                        held_for = case when l.releases then null else r.held_for end,
                        ended_at = case when l.ends then t.at end, iterations = l.iterations,
+                       last_seq = case when l.ends then l.last_seq + l.event_count end, last_cost = l.last_cost,
                        input_tokens = r.input_tokens + l.used[1], output_tokens = r.output_tokens + l.used[2],
                        cache_read_tokens = r.cache_read_tokens + l.used[3],
                        cache_write_tokens = r.cache_write_tokens + l.used[4],

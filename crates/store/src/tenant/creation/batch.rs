@@ -4,7 +4,6 @@
 //! user has room for another message. The caller tries what it leaves out by itself, and so learns the reason.
 
 use chrono::{DateTime, Utc};
-use houston_domain::event::Event;
 use houston_domain::id::{TenantId, UserId};
 use serde::Serialize;
 use serde_json::Value;
@@ -68,8 +67,6 @@ struct MessageRow {
     content: String,
     metadata: Box<RawValue>,
     created_at: DateTime<Utc>,
-    queued: Box<RawValue>,
-    posted: Box<RawValue>,
 }
 
 /// A value that is written as JSON.
@@ -148,8 +145,6 @@ impl MessageRow {
             content: message.content.to_owned(),
             metadata: json(message.metadata)?,
             created_at: message.created_at,
-            queued: json(&Event::RunQueued {})?,
-            posted: json(&Event::MessagePosted { message_id: message.id })?,
         })
     }
 }
@@ -225,7 +220,7 @@ impl Creations {
             m as materialized (
                 select a.tenant_id, a.id as agentable_id, m.*
                   from a cross join lateral jsonb_to_record(a.message) as m (
-                       id uuid, run_id uuid, content text, metadata jsonb, created_at timestamptz, queued jsonb, posted jsonb)
+                       id uuid, run_id uuid, content text, metadata jsonb, created_at timestamptz)
                  where a.message <> 'null'),
             users as (
                 insert into houston.users (id, tenant_id, external_id, name, time_zone, created_at)
@@ -249,17 +244,12 @@ impl Creations {
                   from a left join m on m.agentable_id = a.id cross join t),
             runs as (
                 insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
-                select m.run_id, m.tenant_id, m.agentable_id, 1, t.at from m cross join t),
+                select m.run_id, m.tenant_id, m.agentable_id, 1, m.created_at from m),
             messages as (
                 insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                               run_id, created_at)
                 select m.id, m.tenant_id, m.agentable_id, 2, 'user', 'text', m.content, m.metadata, m.run_id, m.created_at
                   from m),
-            events as (
-                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
-                select m.agentable_id, 1, m.tenant_id, m.run_id, 0, null, m.queued, m.created_at from m
-                 union all
-                select m.agentable_id, 2, m.tenant_id, m.run_id, 0, m.id, m.posted, m.created_at from m),
             keys as (
                 insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id, response)
                 select p.tenant_id, p.key, p.request_sha256, p.resource_id, p.response from p where p.key is not null)

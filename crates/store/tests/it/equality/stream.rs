@@ -1,0 +1,59 @@
+//! Streams: what is read is what was published, and what a stream of stored events only would have.
+
+use houston_domain::event::Committed;
+use houston_domain::id::AgentableId;
+use houston_store::Store;
+use serde_json::json;
+
+use super::Twin;
+use crate::test_store::TestStore;
+
+impl TestStore {
+    /// Asserts that a stream reads the events that were published when they were committed. Metadata of a message is
+    /// that of now.
+    pub(super) async fn assert_read(&self, store: &Store, goal: AgentableId, published: &[Committed]) {
+        let Some(first) = published.first() else { return };
+        let count = i64::try_from(published.len()).unwrap();
+        let read = store.tenant(self.tenant).events_after(goal, first.seq - 1, count).await.unwrap();
+        let shown = |events: &[Committed]| -> Vec<_> {
+            let content = |event: &Committed| event.body.as_ref().map(|body| body.content.clone());
+            events.iter().map(|of| (of.seq, of.run_id, of.at, of.event.clone(), content(of))).collect()
+        };
+        assert_eq!(shown(&read), shown(published));
+    }
+
+    /// The whole stream of a goal, in pages of any size, without ids and times.
+    pub(super) async fn stream(&self, store: &Store, twin: &Twin) -> Vec<String> {
+        let (requests, mut events) = (store.tenant(self.tenant), Vec::<Committed>::new());
+        let all = requests.events_after(twin.goal, 0, 10_000).await.unwrap();
+        for page in [1, 3, 7].into_iter().cycle() {
+            let after = events.last().map_or(0, |event| event.seq);
+            let read = requests.events_after(twin.goal, after, page).await.unwrap();
+            if read.is_empty() {
+                break;
+            }
+            events.extend(read);
+        }
+        assert_eq!(events, all);
+        let thread = requests.thread_events_before(twin.goal, i64::MAX, 10_000).await.unwrap();
+        let named = all.iter().rev().filter(|event| event.body.is_some()).cloned();
+        assert_eq!(thread, named.collect::<Vec<_>>());
+        let mut runs = Vec::new();
+        let mut shown = Vec::new();
+        for event in all {
+            if runs.last() != Some(&event.run_id) {
+                runs.push(event.run_id);
+            }
+            let open = requests.open_iteration_at(twin.goal, event.seq).await.unwrap();
+            let open = open.map(|open| (open.number, open.thought_committed, open.message_committed));
+            let mut json = serde_json::to_value(&event.event).unwrap();
+            for (name, value) in json.as_object_mut().unwrap() {
+                if name.ends_with("_id") || name.ends_with("_at") {
+                    *value = json!("any");
+                }
+            }
+            shown.push(format!("{} {} {json} {:?} {open:?}", event.seq, runs.len(), event.body));
+        }
+        shown
+    }
+}
