@@ -100,7 +100,16 @@ pub(crate) async fn post(
             let run_seq = "select first_seq from houston.runs where id = $1";
             let run_seq = sqlx::query_scalar(run_seq).bind(run).fetch_one(pool).await?;
             let (id, run) = (MessageId(id), RunId(run));
-            Ok(Created::New(Posted { id, run, seq, run_seq, opened, created_at, needs_hint, is_started: false }))
+            Ok(Created::New(Posted {
+                id,
+                run,
+                seq,
+                run_seq,
+                opened,
+                created_at,
+                needs_hint,
+                is_started: false,
+            }))
         }
         Err(error) => match error.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() {
             Some("HO409") => Err(Error::RunInProgress { run: post.run }),

@@ -20,8 +20,15 @@ impl TestStore {
         double_texting: DoubleTexting,
     ) -> String {
         let (id, run, metadata) = (self.ids.next(), self.ids.next(), json!({}));
-        let post =
-            NewPost { kind: Some("goal"), id, run, content: "hi", metadata: &metadata, double_texting };
+        let post = NewPost {
+            kind: Some("goal"),
+            id,
+            run,
+            content: "hi",
+            metadata: &metadata,
+            double_texting,
+            starts: false,
+        };
         let posted = match writer {
             Writer::Rust(store) => store.tenant(self.tenant).post_message(twin.goal, &post, None).await,
             Writer::Functions(store) => oracle::post(pool, store, (self.tenant, twin.goal), &post).await,
