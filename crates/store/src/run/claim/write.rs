@@ -28,7 +28,10 @@ pub(super) struct ClaimRow<'a> {
     slot: i32,
     /// The message that opens the run, if it is posted with the claim.
     post: Option<&'a PostRow>,
-    /// The entry with the messages that are read, unless it is the text of one message.
+    /// The entry with the messages that are read.
+    #[serde(skip)]
+    entry: Option<Box<RawValue>>,
+    /// The same, unless it is the text of one message.
     content: Option<Box<RawValue>>,
     /// The position of that message.
     message_seq: Option<i64>,
@@ -61,6 +64,7 @@ impl<'a> ClaimRow<'a> {
             .iter()
             .map(|unread| NewText { r#type: "text", text: &unread.content, frame: unread.is_frame() })
             .collect();
+        let entry = if blocks.is_empty() { None } else { Some(to_raw_value(&blocks)?) };
         let event = &candidate.run.event.event;
         let follows = *event == of_first_attempt(request.next_message);
         Ok(Self {
@@ -71,7 +75,8 @@ impl<'a> ClaimRow<'a> {
             token: request.token.0,
             slot,
             post: item.post.as_ref().map(|post| &post.row),
-            content: if blocks.is_empty() || message.is_some() { None } else { Some(to_raw_value(&blocks)?) },
+            content: entry.clone().filter(|_| message.is_none()),
+            entry,
             message_seq: message,
             event: if follows { None } else { Some(to_raw_value(event)?) },
             started_message_id: request.next_message.0,
@@ -85,7 +90,7 @@ impl<'a> ClaimRow<'a> {
 
     /// Its index, and the entry that it writes.
     pub(super) fn into_entry(self) -> (usize, Option<Box<RawValue>>) {
-        (self.n, self.content)
+        (self.n, self.entry)
     }
 }
 
