@@ -18,6 +18,7 @@ create table houston.run_locks (
     user_id uuid not null,
     -- history entries up to this position belong to closed sessions
     session_position bigint not null default 0,
+    -- until when a retry waits (`wake` is set), or a run that waits for something else (`wake` is not)
     next_attempt_at timestamptz,
     -- when `wake` was last set for a reason without an event of its own: a cancel, a crash, the health monitor
     woken_at timestamptz,
@@ -55,5 +56,7 @@ create table houston.run_locks (
 -- Waiting agentables of each user, in their order. Its columns change only together with `wake`, so all other updates
 -- of the row are HOT.
 create index run_locks_awake on houston.run_locks (user_id, due_at) where wake;
+-- Runs that go on by themselves at a time.
+create index run_locks_until on houston.run_locks (next_attempt_at) where next_attempt_at is not null and not wake;
 -- Runs that workers died with: few rows, if any. A worker that was declared dead but is alive is removed from them.
 create index run_locks_suspects on houston.run_locks (agentable_id) where died_with <> '{}';

@@ -27,6 +27,10 @@ create table houston.runs (
     cancelled_with_parent boolean not null default false,
     -- titles of the tasks that were cancelled together with it
     cancelled_tasks text[],
+    -- it has asked questions: its end closes those that are open
+    asked boolean not null default false,
+    -- what its driver remembers; null for runs that a model drives
+    driver_state jsonb,
     tasks_started integer not null default 0,
     iterations integer not null default 0,
     input_tokens bigint not null default 0,

@@ -74,7 +74,8 @@ begin
            run_id = case when l.run_open then l.run_id else p_run end,
            failed_attempts = case when l.run_open then l.failed_attempts else 0 end,
            crash_count = case when l.run_open then l.crash_count else 0 end,
-           next_attempt_at = case when l.run_open and p_policy = 'enqueue' then l.next_attempt_at end,
+           -- A retry waits for its time; a run that waits for something goes on now.
+           next_attempt_at = case when l.run_open and l.wake and p_policy = 'enqueue' then l.next_attempt_at end,
            run_open = true
      where l.agentable_id = p_agentable and l.tenant_id = p_tenant and not (l.run_open and p_policy = 'reject')
     returning l.last_seq, l.run_id, l.run_id = p_run, l.user_id, l.holder is null

@@ -85,9 +85,10 @@ impl Target {
             ["v1", "agents" | "teams", ..] => Self::Copied,
             ["v1", "users"] if reads => Self::Page(List::Users),
             ["v1", "erasures"] if reads => Self::Page(List::Erasures),
-            ["v1", _] if reads => {
+            ["v1", resource] if reads => {
                 let user = parameter(uri, "user_id").and_then(|user| id(&user));
-                user.map_or(Self::Page(List::Agentables), |user| Self::Of(shard(user)))
+                let list = if *resource == "questions" { List::Questions } else { List::Agentables };
+                user.map_or(Self::Page(list), |user| Self::Of(shard(user)))
             }
             ["v1", _, named, ..] => id(named).map_or(Self::Home, |id| Self::Of(shard(id))),
             _ => Self::Home,
@@ -277,6 +278,7 @@ mod tests {
         assert_eq!(target(Method::GET, "/v1/users?external_id=7"), Target::Page(List::Users));
         assert_eq!(target(Method::GET, "/v1/projects"), Target::Page(List::Agentables));
         assert_eq!(target(Method::GET, "/v1/erasures"), Target::Page(List::Erasures));
+        assert_eq!(target(Method::GET, "/v1/questions"), Target::Page(List::Questions));
         assert_eq!(target(Method::GET, "/v1/health"), Target::Health);
         assert_eq!(target(Method::GET, "/readyz"), Target::Ready);
         for path in ["/v1/users", "/v1/goals", "/v1/goals/import", "/", "/openapi.json"] {

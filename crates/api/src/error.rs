@@ -8,9 +8,11 @@ mod convert;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use houston_domain::id::RunId;
+use houston_domain::id::{QuestionId, RunId};
+use houston_domain::question::QuestionState;
 use houston_domain::run::RunStatus;
 use houston_protocol::problem::{FieldError, ProblemCode};
+use serde_json::Value;
 
 /// Why a request failed. Rendered as `application/problem+json`:
 ///
@@ -173,6 +175,16 @@ pub enum ApiError {
         /// The open run.
         run: RunId,
     },
+    /// The question is closed.
+    #[error("{id} is {}{}, so this answer does not count", state.as_str(), decided(answer.as_ref()))]
+    QuestionClosed {
+        /// The question.
+        id: QuestionId,
+        /// What closed it.
+        state: QuestionState,
+        /// The answer, if it was answered.
+        answer: Option<Value>,
+    },
     /// The document is larger than exports, imports and forks may be.
     #[error(
         "the {what} is too large; at most {limit} bytes are allowed. Fork it at an earlier position, or read \
@@ -304,6 +316,7 @@ impl ApiError {
             Self::UnreadableFiles { .. } => ProblemCode::UnreadableFiles,
             Self::MessageRejected { .. } => ProblemCode::RunInProgress,
             Self::RunInProgress { .. } => ProblemCode::RunInProgress,
+            Self::QuestionClosed { .. } => ProblemCode::QuestionClosed,
             Self::TooLarge { .. } => ProblemCode::TooLarge,
             Self::InvalidState { .. } => ProblemCode::InvalidState,
             Self::NotArchivable { .. } => ProblemCode::NotArchivable,
@@ -341,6 +354,10 @@ impl ApiError {
 fn with_article(noun: &str) -> String {
     let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
     format!("{article} {noun}")
+}
+
+fn decided(answer: Option<&Value>) -> String {
+    answer.map_or_else(String::new, |answer| format!(" with {answer}"))
 }
 
 fn timed_out(within: Duration, changes: bool) -> String {

@@ -108,6 +108,7 @@ mod peers;
 mod problem;
 mod profile;
 mod query;
+mod questions;
 mod reads;
 mod router;
 mod runs;

@@ -41,6 +41,7 @@ pub(crate) enum List {
     Users,
     Runs,
     Erasures,
+    Questions,
 }
 
 impl List {
@@ -63,6 +64,7 @@ impl List {
             Self::Users => 'u',
             Self::Runs => 'r',
             Self::Erasures => 'e',
+            Self::Questions => 'o',
         }
     }
 }

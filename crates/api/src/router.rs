@@ -17,7 +17,7 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, check_ins, compressions, conversation, erasures, events, feed, health, history,
-    insight, messages, openapi, profile, runs, sessions, teams, users,
+    insight, messages, openapi, profile, questions, runs, sessions, teams, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -56,6 +56,9 @@ pub(crate) fn documented() -> (Router<Arc<App>>, OpenApi) {
         .routes(routes!(erasures::list::list))
         .routes(routes!(erasures::get::get))
         .routes(routes!(check_ins::cancel::cancel))
+        .routes(routes!(questions::list::list))
+        .routes(routes!(questions::get::get))
+        .routes(routes!(questions::answer::answer))
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())

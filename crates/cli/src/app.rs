@@ -1,9 +1,11 @@
-//! [`App`]: the program, with the tools that an agent author adds.
+//! [`App`]: the program, with the tools and drivers that an agent author adds.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
+use houston_engine::{Driver, Drivers};
 use houston_tools::{Registry, SharedTool, builtin};
 
 use crate::commands::{Command, Failure};
@@ -17,6 +19,7 @@ use crate::models::environment;
 #[derive(Default)]
 pub struct App {
     tools: Vec<SharedTool>,
+    drivers: Drivers,
 }
 
 /// Run AI agents as durable background jobs.
@@ -63,6 +66,13 @@ impl App {
         self
     }
 
+    /// Adds a driver. It drives the runs of a kind whose agent type says `driver = "<name>"`.
+    #[must_use]
+    pub fn with_driver(mut self, name: &str, driver: Arc<dyn Driver>) -> Self {
+        self.drivers.add(name, driver);
+        self
+    }
+
     /// Parses the command line, runs the command, and returns the exit code.
     #[must_use]
     pub fn main(self) -> ExitCode {
@@ -91,8 +101,9 @@ impl App {
         }
         let user = crate::config::of_user(environment);
         let folders = user.iter().chain(&arguments.jobs).map(PathBuf::as_path);
-        let loaded =
+        let mut loaded =
             crate::config::load(folders, &registry.names()).map_err(|error| Failure::Usage(error.into()))?;
+        loaded.drivers = self.drivers;
         let verbosity = arguments.command.verbosity(arguments.verbose);
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format, verbosity);
         apply_mutation()?;

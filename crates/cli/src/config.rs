@@ -25,6 +25,7 @@ use houston_domain::agentable::AgentType;
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::session::SessionArchive;
+use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
 use houston_worker::MonitorConfig;
 use serde::{Deserialize, Serialize};
@@ -183,6 +184,8 @@ pub(crate) struct Loaded {
     folders: Vec<PathBuf>,
     /// The names of the registered tools.
     tools: Vec<String>,
+    /// The drivers that agent types may name.
+    pub(crate) drivers: Drivers,
     figment: Figment,
 }
 
@@ -218,7 +221,7 @@ pub(crate) fn load<'f>(
     let settings: Settings = figment.extract().map_err(explain)?;
     rules::check(&settings, &figment)?;
     let kinds = kinds::load(&folders, &agents::names(tools))?;
-    Ok(Loaded { settings, kinds, folders, tools: tools.to_vec(), figment })
+    Ok(Loaded { settings, kinds, folders, tools: tools.to_vec(), drivers: Drivers::default(), figment })
 }
 
 /// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.

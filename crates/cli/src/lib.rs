@@ -38,6 +38,13 @@ mod telemetry;
 
 pub use app::App;
 
+/// What an implementation of a driver needs.
+pub mod driver {
+    pub use houston_domain::agent::step::Next;
+    pub use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};
+    pub use houston_engine::driver::{Decision, DrivenRun, Driver, Then};
+}
+
 /// What an implementation of a tool needs.
 pub mod tool {
     pub use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};

@@ -128,6 +128,7 @@ impl System {
             tools: registry.clone(),
             models: models.by_use_case.clone(),
             make_model: Arc::clone(&models.make),
+            drivers: self.loaded.drivers.clone(),
         })
         .map_err(|error| Failure::Usage(error.into()))?;
         let worker = Worker {

@@ -141,6 +141,9 @@ pub struct AgentType {
     /// Overrides of `[context.budget_tokens]` in `orchestrator.toml`.
     #[serde(default)]
     pub budget_tokens: TokenBudgetChanges,
+    /// The name of the driver that decides what its runs do; `None`: the model does.
+    #[serde(default)]
+    pub driver: Option<String>,
     /// The texts of its system prompt.
     pub prompt: Prompt,
 }

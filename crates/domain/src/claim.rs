@@ -28,6 +28,8 @@ pub struct Claimable {
     pub cancel_requested: bool,
     /// Whether the agentable has a reason to run.
     pub is_awake: bool,
+    /// Whether the run waits for something from outside, and not until a time that has passed.
+    pub is_waiting: bool,
     /// The first unread messages, in order: at least one more than the limits allow, if there are as many. Those that
     /// were posted after a request to cancel are left out: the next run reads them.
     pub unread: Vec<Unread>,
@@ -179,7 +181,8 @@ impl Start {
 #[must_use]
 pub fn decide(of: &Claimable, free_slots: i32, limits: ReadLimits, crashes: CrashLimit) -> Decision {
     let is_held = of.holder == Holder::Alive;
-    if !of.worker_is_alive || is_held || !of.run_open || !of.is_due || free_slots < 1 {
+    let still_waits = of.is_waiting && !of.is_awake;
+    if !of.worker_is_alive || is_held || !of.run_open || !of.is_due || still_waits || free_slots < 1 {
         return Decision::Refused;
     }
     let died_now = of.holder == Holder::Dead;
@@ -229,6 +232,7 @@ mod tests {
             attempts: 0,
             cancel_requested: false,
             is_awake: true,
+            is_waiting: false,
             unread: (1..).zip(lengths).map(|(seq, bytes)| unread(seq, *bytes)).collect(),
             session: None,
         }
@@ -333,6 +337,29 @@ mod tests {
         assert_eq!(decide(&of(2, Holder::Dead), 1, LIMITS, CRASHES), Decision::Doubted);
         // After the doubt it is claimed to be given up, so it needs no worker of its own.
         assert_eq!((start(3, Holder::None).deaths, start(3, Holder::None).is_suspect), (3, false));
+    }
+
+    #[test]
+    fn run_that_waits_is_claimed_only_when_it_is_awake() {
+        let waiting = Claimable { is_waiting: true, is_awake: false, attempts: 1, ..posted(&[]) };
+        assert_eq!(decide(&waiting, 1, LIMITS, CRASHES), Decision::Refused, "a hint alone is no reason");
+        assert_eq!(
+            started(&Claimable { is_waiting: false, ..waiting.clone() }).read,
+            0,
+            "its time has passed"
+        );
+        let woken = Claimable { is_awake: true, ..waiting };
+        assert!(!started(&woken).stays_awake);
+        let session = OpenSession {
+            last_entry_at: Some(DateTime::UNIX_EPOCH),
+            requested_at: DateTime::UNIX_EPOCH + Duration::from_secs(9_000),
+            quiet: Duration::from_secs(60),
+            close_requested: true,
+            has_unreported: false,
+            is_scheduled: true,
+        };
+        let late = started(&Claimable { session: Some(session), ..woken });
+        assert_eq!(late.turn, Turn::default(), "its session is not closed under it");
     }
 
     #[test]

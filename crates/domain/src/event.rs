@@ -12,6 +12,7 @@ use crate::compression::CompressionReason;
 use crate::id::{AgentId, AgentableId, CompressionId, MessageId, RunId, SessionId, TeamId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
+use crate::question::{ClosedQuestion, NewQuestion};
 use crate::run::RunStatus;
 use crate::session::CompletionReason;
 use crate::team::RoutedBy;
@@ -44,6 +45,9 @@ pub enum Event {
         next_message_id: MessageId,
         /// Whether the iteration was interrupted on another worker.
         takeover: bool,
+        /// Whether the run waited before.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        resumed: bool,
     },
     /// The model's reasoning, or text it wrote beside its tool calls.
     Thought {
@@ -195,6 +199,18 @@ pub enum Event {
         /// The iteration that was interrupted.
         iteration: u32,
     },
+    /// The run let go of its worker: it waits for something from outside, or until a time.
+    RunWaiting {
+        /// When it goes on by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<DateTime<Utc>>,
+        /// The iteration that goes on then.
+        iteration: u32,
+    },
+    /// The run asked a question.
+    QuestionAsked(Box<NewQuestion>),
+    /// A question of the run was closed.
+    QuestionClosed(ClosedQuestion),
     /// A session was closed before this run: its entries are no longer sent to the model.
     SessionArchived {
         /// The session.
@@ -261,6 +277,8 @@ impl Event {
                 | Self::TitleSet { .. }
                 | Self::TaskStarted { .. }
                 | Self::TaskEnded { .. }
+                | Self::QuestionAsked { .. }
+                | Self::QuestionClosed { .. }
         )
     }
 }

@@ -131,6 +131,8 @@ ids! {
     CompressionId = "compression";
     /// A large tool result, stored beside the history.
     ResultId = "result";
+    /// A question that a run asks a person.
+    QuestionId = "question";
     /// A check-in: a time at which an agent asks to be woken.
     CheckInId = "check_in";
     /// A request to erase a user or an agentable.

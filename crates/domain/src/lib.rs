@@ -40,6 +40,7 @@ pub mod message;
 pub mod mode;
 pub mod model;
 pub mod profile;
+pub mod question;
 pub mod retry;
 pub mod run;
 pub mod runtime_state;

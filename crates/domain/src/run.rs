@@ -12,6 +12,8 @@ pub enum RunStatus {
     Running,
     /// It waits for its next attempt.
     Retrying,
+    /// It waits for an answer, a message or a time, and no worker holds it.
+    Waiting,
     /// The model answered without asking for tools.
     Completed,
     /// A conversational agent sent its message.
@@ -36,10 +38,11 @@ pub enum RunStatus {
 
 impl RunStatus {
     /// All statuses.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Queued,
         Self::Running,
         Self::Retrying,
+        Self::Waiting,
         Self::Completed,
         Self::MessageSent,
         Self::MaxIterations,
@@ -59,6 +62,7 @@ impl RunStatus {
             Self::Queued => "queued",
             Self::Running => "running",
             Self::Retrying => "retrying",
+            Self::Waiting => "waiting",
             Self::Completed => "completed",
             Self::MessageSent => "message_sent",
             Self::MaxIterations => "max_iterations",
@@ -81,7 +85,7 @@ impl RunStatus {
     /// Whether the run has ended.
     #[must_use]
     pub fn is_terminal(self) -> bool {
-        !matches!(self, Self::Queued | Self::Running | Self::Retrying)
+        !matches!(self, Self::Queued | Self::Running | Self::Retrying | Self::Waiting)
     }
 
     /// Whether the messages it read count as answered.

@@ -194,6 +194,14 @@ impl RuntimeState {
 
     fn waiting_diagnosis(&self, run: LatestRun) -> String {
         match self.next_attempt_at {
+            until if run.status == RunStatus::Waiting && !self.wake && until.is_none_or(|at| at > self.at) => {
+                let until = until.map_or_else(String::new, |at| {
+                    format!(", at the latest in {} s", (at - self.at).num_seconds())
+                });
+                format!(
+                    "It waits for something from outside: an answer to a question, or a message. It goes on then{until}."
+                )
+            }
             Some(next) if next > self.at => {
                 let seconds = (next - self.at).num_seconds();
                 format!(

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use crate::event::Event;
 use crate::history::Entry;
-use crate::id::{MessageId, ResultId, RunId, WriteId};
+use crate::id::{MessageId, QuestionId, ResultId, RunId, WriteId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
+use crate::question::QuestionChanges;
 use crate::run::RunStatus;
 use crate::tool_call::{EffectClass, ToolResponse};
 
@@ -110,6 +111,16 @@ pub enum RunTransition {
         /// Why this attempt failed.
         ending: Ending,
     },
+    /// Release the lock and wait for something from outside: a message, an answer, a time. If it has arrived already,
+    /// continue, and read unread messages.
+    Wait {
+        /// The `RunWaiting` event; none if the run continues.
+        event: Event,
+        /// When the run goes on by itself; `None`: never.
+        until: Option<DateTime<Utc>>,
+        /// The questions that it waits for: if one of them is closed, the run continues.
+        questions: Vec<QuestionId>,
+    },
     /// Release the lock now, so that another worker continues (hand-over).
     Release {
         /// The `HandedOver` event.
@@ -123,7 +134,7 @@ impl RunTransition {
     pub fn final_ending(&self) -> Option<&Ending> {
         match self {
             Self::Complete { ending, .. } | Self::Terminate { ending, .. } => Some(ending),
-            Self::Continue { .. } | Self::Retry { .. } | Self::Release { .. } => None,
+            Self::Continue { .. } | Self::Retry { .. } | Self::Wait { .. } | Self::Release { .. } => None,
         }
     }
 }
@@ -170,6 +181,12 @@ pub struct Step {
     pub model: Option<String>,
     /// The model call whose answer this step commits, with its cost.
     pub call: Option<ModelCall>,
+    /// Questions that the run asks, and those it closes because their answers are not wanted any more. Boxed, like the
+    /// next field, because most steps have none.
+    pub questions: Option<Box<QuestionChanges>>,
+    /// What the run's driver remembers from now on; `None`: what it remembered before. Only for runs that something other
+    /// than a model drives.
+    pub state: Option<Box<Value>>,
     /// What happens to the run and its lock.
     pub transition: RunTransition,
 }

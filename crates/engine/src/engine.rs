@@ -14,6 +14,7 @@ use crate::background::sessions::Sessions;
 use crate::background::side_model::SideModel;
 use crate::background::titles::Titles;
 use crate::config::{Config, WatchdogConfig};
+use crate::driver::Drivers;
 use crate::live::LiveRuns;
 use crate::run::services::Services;
 use crate::setup::agents::MakeModel;
@@ -48,6 +49,8 @@ pub struct Parts {
     pub models: BTreeMap<String, Arc<dyn Model>>,
     /// Creates the models that agents name.
     pub make_model: MakeModel,
+    /// The drivers that agent types may name.
+    pub drivers: Drivers,
 }
 
 impl Engine {
@@ -58,8 +61,8 @@ impl Engine {
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
         let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
         let (summaries, title_model) = (side("summaries"), side("titles"));
-        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model } = parts;
-        let setups = Setups::new(agent_types, config, tools, models, make_model)?;
+        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, drivers } = parts;
+        let setups = Setups::new(agent_types, config, tools, models, make_model)?.with_drivers(&drivers)?;
         let titles = Titles::new(store.clone(), bus.clone(), Arc::clone(&ids), &config, title_model);
         let sessions = Sessions::new(store.clone(), Arc::clone(&ids), config.budget, summaries.clone());
         let live = LiveRuns::default();

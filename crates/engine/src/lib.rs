@@ -48,12 +48,17 @@
 //! # Deliberately absent
 //! SQL (`store`), HTTP (`api`), the queue (`queue`), leases (`worker`), retries of a single model call (`llm`).
 //!
+//! # Drive a run without a model
+//! Implement [`driver::Driver`] and name it in the agent type (`driver = "…"`). The loop of the model is what runs of all
+//! other kinds do; a driver may let it go on ([`driver::Then::Agent`]).
+//!
 //! # Add a step kind
 //! Add a variant to `AgentRun`'s `Next`, handle it in `run::driver`, and commit it through the `Journal`.
 
 pub mod background;
 pub mod config;
 pub mod drive;
+pub mod driver;
 pub mod engine;
 pub mod error;
 pub mod holder;
@@ -63,6 +68,7 @@ mod run;
 pub mod setup;
 
 pub use config::Config;
+pub use driver::{Driver, Drivers};
 pub use engine::{Engine, Parts};
 pub use holder::Holder;
 pub use live::LiveRuns;

@@ -48,6 +48,7 @@ pub mod owner;
 pub mod page;
 pub mod problem;
 mod problem_code;
+pub mod question;
 pub mod run;
 pub mod schema;
 pub mod session;

@@ -75,6 +75,8 @@ problem_codes! {
     RunInProgress = 409 "run_in_progress";
     /// The run is over and can no longer be changed.
     InvalidState = 409 "invalid_state";
+    /// The question was answered otherwise, has expired, or is not asked any more.
+    QuestionClosed = 409 "question_closed";
     /// The kind has no status `archived`.
     NotArchivable = 409 "not_archivable";
     /// The agentable is archived, so check-ins do not wake it.

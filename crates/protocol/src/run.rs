@@ -16,7 +16,7 @@ use crate::time::Time;
 /// ```json
 /// {"id": "run_0190…", "goal_id": "goal_0190…", "status": "message_sent", "attempt": 1, "iterations": 2,
 ///  "usage": {"input_tokens": 900, "output_tokens": 40}, "cost": "0.0012", "unpriced_calls": 0, "model": "openai/gpt-5",
-///  "error": null, "stop_reason": null, "cancel_requested": false, "cancelled_by": null, "retry_at": null,
+///  "error": null, "stop_reason": null, "cancel_requested": false, "cancelled_by": null, "retry_at": null, "waits_until": null,
 ///  "created_at": "2026-11-22T09:00:00.000Z", "started_at": "2026-11-22T09:00:00.020Z", "ended_at": "2026-11-22T09:00:07.120Z"}
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -53,6 +53,9 @@ pub struct RunResponse {
     /// When the next attempt is due.
     #[schema(value_type = Option<schema::Time>)]
     pub retry_at: Option<Time>,
+    /// When a run that waits for something else goes on by itself; null: it does not.
+    #[schema(value_type = Option<schema::Time>)]
+    pub waits_until: Option<Time>,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,
     /// When a worker first claimed it.

@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AdditionalProperties, KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
+use utoipa::openapi::schema::{
+    AdditionalProperties, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
+};
 use utoipa::{PartialSchema, ToSchema};
 
 macro_rules! described {
@@ -81,6 +83,8 @@ described! {
     ApiKeyId => id("key", "key");
     /// A check-in.
     CheckInId => id("check_in", "check_in");
+    /// A question that a run asks a person.
+    QuestionId => id("question", "question");
     /// A message, a reasoning or a tool result in a stream.
     EntityId => id("(msg|reasoning|result)", "msg");
 
@@ -103,6 +107,10 @@ described! {
     RunStatus => one_of(&RUN_STATUSES);
     /// What a message does to an open run.
     DoubleTexting => one_of(&["enqueue", "interrupt", "reject", "rollback"]);
+    /// What a question is for.
+    QuestionKind => one_of(&["approval", "input", "budget"]);
+    /// Whether a question is open, and if not, what closed it: an answer, its time, its run, or the end of its run.
+    QuestionState => one_of(&["open", "answered", "expired", "superseded", "cancelled"]);
     /// Why a session was closed.
     CompletionReason => one_of(&["session_timeout", "feed_generation_complete", "reset"]);
     /// Why a history was compressed.
@@ -118,6 +126,8 @@ described! {
     Block => anything("A block of the type `type`.")
         .property("type", one_of(&["text", "tool_use", "tool_result", "thinking", "opaque"]))
         .required("type");
+    /// Any JSON value.
+    AnyJson => ObjectBuilder::new().schema_type(SchemaType::AnyValue).description(Some("Any JSON value."));
     /// A conversation document, as `export` writes it.
     Conversation => anything("A conversation document: `export` writes it, `import` reads it.");
     /// Statistics of a conversation.
@@ -150,10 +160,11 @@ described_as! {
     crate::agui::StepName => StepName;
 }
 
-const RUN_STATUSES: [&str; 13] = [
+const RUN_STATUSES: [&str; 14] = [
     "queued",
     "running",
     "retrying",
+    "waiting",
     "completed",
     "message_sent",
     "max_iterations",

@@ -70,6 +70,9 @@
 //! - A session is closed under its agentable's row lock, while no run is held, by moving `session_position`;
 //!   entries belong to a session by their position. The sweep for quiet sessions reads the index
 //!   `session_states_due`, which holds only candidates.
+//! - A run that waits has no holder and no slot, and its agentable is not awake. Whoever has a reason for it to go on sets
+//!   `wake` under the lock row, and clears `next_attempt_at`, which was the time until which it waited. The step that waits
+//!   checks both, and the questions it waits for, under the same row.
 //! - No transaction stays open across a model or tool call.
 //!
 //! # Deliberately absent
@@ -122,7 +125,7 @@ pub(crate) use knowledge::profile;
 pub use knowledge::{excerpt, knowledge_item};
 pub use run::tool_result;
 pub use run::{
-    cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, record,
+    cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, question, record,
     run_context, step, sweep, task, task_result,
 };
 pub(crate) use run::{system_message, task_report};
@@ -130,5 +133,6 @@ pub use schedule::{check_in, feed};
 pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
-    agent, agentable, api_key, copies, creation, directory, erasure, idempotency, serving, stats, team, user,
+    agent, agentable, answer, api_key, copies, creation, directory, erasure, idempotency, serving, stats,
+    team, user,
 };

@@ -10,6 +10,7 @@ pub mod history;
 pub mod lease;
 pub mod listen;
 pub mod message;
+pub mod question;
 pub mod record;
 pub mod run_context;
 pub mod step;
@@ -65,6 +66,8 @@ pub struct Run {
     pub cancelled_by: Option<String>,
     /// When the next attempt is due, if the run waits for one.
     pub retry_at: Option<DateTime<Utc>>,
+    /// When it goes on by itself, if it waits for something else.
+    pub waits_until: Option<DateTime<Utc>>,
     /// When it was accepted.
     pub created_at: DateTime<Utc>,
     /// When a worker first claimed it.
@@ -104,6 +107,7 @@ macro_rules! run {
             cancel_requested: r.cancel_seq.is_some(),
             cancelled_by: r.cancel_seq.map(|_| r.cancel_reason.unwrap_or_else(|| "user".to_owned())),
             retry_at: r.next_attempt_at.filter(|_| status == RunStatus::Retrying),
+            waits_until: r.next_attempt_at.filter(|_| status == RunStatus::Waiting),
             created_at: r.created_at,
             started_at: r.started_at,
             ended_at: r.ended_at,

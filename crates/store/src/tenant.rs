@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod agentable;
+pub mod answer;
 pub mod api_key;
 pub(crate) mod bound;
 pub mod copies;

@@ -68,10 +68,14 @@ impl Sweeper {
         Duration::from_millis(every.saturating_sub(rand::rng().random_range(0..=every / 5)))
     }
 
-    /// Sends hints for one page of agentables; the first page begins with those of dead workers. Returns where the next page
+    /// Wakes runs whose time has come, and sends hints for one page of agentables; the first page begins with those of dead workers. Returns where the next page
     /// begins, if there is one.
     async fn sweep(&self, after: Option<UserId>) -> houston_store::Result<Option<UserId>> {
         let limit = self.config.limit;
+        if after.is_none() {
+            self.store.wake_waiting(limit).await?;
+            self.store.expire_questions(limit).await?;
+        }
         let orphans = if after.is_none() { self.store.orphans(limit).await? } else { Vec::new() };
         let found = i64::try_from(orphans.len()).unwrap_or(limit);
         let page = self.store.due(after, (limit - found).max(1)).await?;

@@ -256,6 +256,10 @@ fn local_or_shared(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hin
     })
 }
 
+/// The longest time for which a timer is set for a run that waits. The sweep finds the others when their time has come; there
+/// may be many of them.
+const MAX_TIMER: Duration = Duration::from_secs(60);
+
 /// Sends a hint when a retry is due. The sweep would find the run as well, but later, and the user sees a countdown.
 #[derive(Clone)]
 pub(crate) struct RetryHints {
@@ -307,6 +311,9 @@ pub(crate) async fn finish(
     }
     match outcome {
         Ok(DriveOutcome::Retrying { after, lane }) => retry_hints.send_after(after, lane, hint),
+        Ok(DriveOutcome::Waiting { after: Some(after), lane }) if after <= MAX_TIMER => {
+            retry_hints.send_after(after, lane, hint);
+        }
         Ok(DriveOutcome::NotClaimed) => tracing::trace!(agentable = %hint.agentable(), "nothing to claim"),
         Ok(outcome) => tracing::debug!(agentable = %hint.agentable(), ?outcome, "drive ended"),
         Err(error) => tracing::warn!(agentable = %hint.agentable(), %error, "drive failed"),

@@ -288,9 +288,10 @@ impl Cursor {
             Durable::StepFinished { iteration, next_message_id } => {
                 self.iteration = started(*next_message_id, iteration + 1);
             }
-            Durable::RetryScheduled { .. } | Durable::HandedOver { .. } | Durable::RunFinished { .. } => {
-                self.iteration = None;
-            }
+            Durable::RetryScheduled { .. }
+            | Durable::RunWaiting { .. }
+            | Durable::HandedOver { .. }
+            | Durable::RunFinished { .. } => self.iteration = None,
             Durable::Thought { .. } | Durable::ToolCalled { .. } => {
                 if let Some(iteration) = &mut self.iteration {
                     iteration.thought_committed = true;
@@ -313,6 +314,8 @@ impl Cursor {
             | Durable::TitleSet { .. }
             | Durable::TaskStarted { .. }
             | Durable::TaskEnded { .. }
+            | Durable::QuestionAsked(_)
+            | Durable::QuestionClosed(_)
             | Durable::ErrorShown { .. } => {}
         }
     }

@@ -44,8 +44,9 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         Durable::MessagePosted { message_id } => {
             posted(timestamp, *message_id, committed).into_iter().collect()
         }
-        Durable::AttemptStarted { attempt, iteration, .. } => {
-            let begun = custom(timestamp, Fact::AttemptStarted { attempt: *attempt, iteration: *iteration });
+        Durable::AttemptStarted { attempt, iteration, resumed, .. } => {
+            let begun = Fact::AttemptStarted { attempt: *attempt, iteration: *iteration, resumed: *resumed };
+            let begun = custom(timestamp, begun);
             let started = [begun, step_start(timestamp, *iteration)];
             step_end(timestamp, context).into_iter().chain(started).collect()
         }
@@ -60,21 +61,12 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         Durable::ToolReturned { content, is_error, message_id, .. } => {
             vec![tool_returned(timestamp, *message_id, content, *is_error)]
         }
-        Durable::RetryScheduled { attempt, of, retry_at, code, message, .. } => {
-            let fact = Fact::RetryScheduled {
-                attempt: *attempt,
-                of: *of,
-                retry_at: Time(*retry_at),
-                code: code.into(),
-                message: user_text(code).into(),
-                cause: message.into(),
-            };
-            step_end(timestamp, context).into_iter().chain([custom(timestamp, fact)]).collect()
-        }
         event @ (Durable::ModelFallback { .. }
         | Durable::TeamRouted { .. }
         | Durable::SessionArchived { .. }
-        | Durable::ContextCompressed { .. }) => fact(timestamp, event).into_iter().collect(),
+        | Durable::ContextCompressed { .. }
+        | Durable::QuestionAsked(_)
+        | Durable::QuestionClosed(_)) => fact(timestamp, event).into_iter().collect(),
         Durable::TitleSet { title, between_runs } => {
             let event = custom(timestamp, Fact::TitleSet { title: title.into() });
             if *between_runs { within_latest_run(timestamp, context, committed, event) } else { vec![event] }
@@ -83,9 +75,9 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }
         event @ (Durable::TaskStarted { .. } | Durable::TaskEnded { .. }) => task_frames(timestamp, event),
-        Durable::HandedOver { iteration } => {
-            let handed = custom(timestamp, Fact::HandedOver { iteration: *iteration });
-            step_end(timestamp, context).into_iter().chain([handed]).collect()
+        event
+        @ (Durable::RetryScheduled { .. } | Durable::RunWaiting { .. } | Durable::HandedOver { .. }) => {
+            step_end(timestamp, context).into_iter().chain(fact(timestamp, event)).collect()
         }
         Durable::RunFinished { status, usage, message, code, .. } => {
             let ended =

@@ -28,6 +28,7 @@ pub(crate) fn response(run: Run) -> RunResponse {
         cancel_requested: run.cancel_requested,
         cancelled_by: run.cancelled_by,
         retry_at: run.retry_at.map(Time),
+        waits_until: run.waits_until.map(Time),
         created_at: Time(run.created_at),
         started_at: run.started_at.map(Time),
         ended_at: run.ended_at.map(Time),

@@ -47,6 +47,8 @@ mod probes;
 #[cfg(test)]
 mod proxied;
 #[cfg(test)]
+mod questions;
+#[cfg(test)]
 mod replay;
 #[cfg(test)]
 mod resources;

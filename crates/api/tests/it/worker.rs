@@ -8,6 +8,7 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, MessageId, RunId, WorkerId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
+use houston_domain::question::{NewQuestion, QuestionChanges};
 use houston_domain::run::RunStatus;
 use houston_domain::step::ModelCall;
 use houston_domain::step::{Ending, NewMessage, RunTransition, Step};
@@ -84,16 +85,23 @@ impl TestRun<'_> {
         entries: Vec<Entry>,
         then: RunTransition,
     ) -> CommittedStep {
-        let step = Step {
+        let step = Step { entries, events, messages, ..self.step(then) };
+        self.send(&step).await
+    }
+
+    fn step(&self, then: RunTransition) -> Step {
+        Step {
             write: self.api.state.ids.next(),
             run: self.run(),
-            entries,
-            events,
-            messages,
+            entries: vec![],
+            events: vec![],
+            messages: vec![],
             intents: vec![],
             responses: vec![],
             cells: vec![],
             large_results: vec![],
+            questions: None,
+            state: None,
             iterations: self.iteration,
             usage: usage(),
             model: Some("simulated/fast".into()),
@@ -105,8 +113,11 @@ impl TestRun<'_> {
                 reported: true,
             }),
             transition: then,
-        };
-        match self.api.store.runs().commit(&self.claimed.fence, &step).await.unwrap() {
+        }
+    }
+
+    async fn send(&self, step: &Step) -> CommittedStep {
+        match self.api.store.runs().commit(&self.claimed.fence, step).await.unwrap() {
             Commit::Done(done) => {
                 if self.publishes {
                     let committed = Live::Committed(done.events.clone());
@@ -236,6 +247,15 @@ impl TestRun<'_> {
         };
         let then = RunTransition::Terminate { event, ending };
         self.commit(vec![error.event()], vec![error_message(error)], vec![], then).await;
+    }
+
+    /// Asks a question, and waits for its answer.
+    pub(crate) async fn ask(self, question: NewQuestion) {
+        let event = Event::RunWaiting { until: None, iteration: self.iteration };
+        let questions = vec![question.id];
+        let mut step = self.step(RunTransition::Wait { event, until: None, questions });
+        step.questions = Some(Box::new(QuestionChanges { asked: vec![question], superseded: vec![] }));
+        self.send(&step).await;
     }
 
     pub(crate) async fn hand_over(self) {

@@ -341,6 +341,12 @@ impl Screen {
                 }
                 self.next_attempt = Some(next);
             }
+            Fact::RunWaiting { .. } => self.set_status("waiting…"),
+            Fact::QuestionAsked { question_id, text, .. } => {
+                let line =
+                    format!("? {} (answer with POST /v1/questions/{question_id}/answer)", one_line(text));
+                self.write_line(out, Paint::Bold, &line);
+            }
             Fact::HandedOver { .. } => self.set_status("another worker takes over…"),
             _ => {}
         }

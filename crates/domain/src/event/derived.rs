@@ -27,7 +27,7 @@ pub fn of_message(source: Source, message_type: MessageType, id: MessageId) -> O
 /// The event of the first attempt of a run. Later ones are stored.
 #[must_use]
 pub fn of_first_attempt(next_message_id: MessageId) -> Event {
-    Event::AttemptStarted { attempt: 1, iteration: 1, next_message_id, takeover: false }
+    Event::AttemptStarted { attempt: 1, iteration: 1, next_message_id, takeover: false, resumed: false }
 }
 
 /// What a run states about its end.

@@ -32,6 +32,9 @@ pub struct Found {
     /// The first messages after [`reads_after`](Self::reads_after): one more than the limits allow, if there are as
     /// many.
     pub unread: Vec<Unread>,
+    /// Whether a question that the step waits for is closed. That may have set `is_awake` before an earlier step, which
+    /// cleared it.
+    pub is_answered: bool,
     /// Number of messages after [`reads_after`](Self::reads_after), if that is not [`read_seq`](Self::read_seq).
     pub unread_after: Option<i32>,
 }
@@ -59,6 +62,7 @@ impl Found {
     pub fn reads_after(&self, step: &Step) -> Option<i64> {
         let looks = match &step.transition {
             RunTransition::Continue { read, .. } => *read && self.cancel_seq.is_none(),
+            RunTransition::Wait { .. } => self.cancel_seq.is_none(),
             RunTransition::Complete { .. } | RunTransition::Terminate { .. } => true,
             RunTransition::Retry { .. } | RunTransition::Release { .. } => false,
         };
@@ -127,16 +131,26 @@ pub enum Outcome<'s> {
         /// Whether this attempt counts towards the limit of failed attempts.
         counts: bool,
     },
+    /// The lock is released until something happens outside of the run.
+    Waiting {
+        /// When the run goes on by itself; `None`: never.
+        until: Option<DateTime<Utc>>,
+    },
     /// The lock is released for another worker.
     HandedOver,
 }
 
 /// The changes of a step if nothing has happened since the step before; `None` if they cannot be known, because a run
-/// that ends as cancelled takes messages along.
+/// that ends as cancelled takes messages along, and only the rows of questions say whether the answers a run waits for
+/// have arrived. Nor for the steps of a driver that remembers something, which are few.
 #[must_use]
 pub fn undisturbed(step: &Step) -> Option<Changes<'_>> {
     let is_cancelled = step.transition.final_ending().is_some_and(|end| end.status == RunStatus::Cancelled);
-    (!is_cancelled).then(|| decide(step, Found::default(), ReadLimits { messages: 0, bytes: 0 }))
+    let awaits_answers =
+        matches!(&step.transition, RunTransition::Wait { questions, .. } if !questions.is_empty());
+    let has_questions = awaits_answers || step.questions.is_some();
+    (!is_cancelled && !has_questions && step.state.is_none())
+        .then(|| decide(step, Found::default(), ReadLimits { messages: 0, bytes: 0 }))
 }
 
 /// The changes of a step.
@@ -149,7 +163,10 @@ pub fn decide(step: &Step, mut found: Found, limits: ReadLimits) -> Changes<'_> 
     found.unread.truncate(if after.is_some() { count } else { 0 });
     let read_to = found.unread.last().map(|unread| unread.seq);
 
-    let continues = read_to.is_some() && found.cancel_seq.is_none();
+    let continues = match step.transition {
+        RunTransition::Wait { .. } => found.is_awake || found.is_answered,
+        _ => read_to.is_some() && found.cancel_seq.is_none(),
+    };
     let (last, outcome) = transition(&step.transition, continues, found.cancel_seq.is_some());
     let is_ended = matches!(outcome, Outcome::Ended(_));
     let cancelled = cancelled.filter(|_| is_ended);
@@ -172,6 +189,7 @@ pub fn decide(step: &Step, mut found: Found, limits: ReadLimits) -> Changes<'_> 
         Outcome::Continued if after.is_some() => has_more,
         Outcome::Continued => found.is_awake,
         Outcome::Ended(_) => next_run.is_some(),
+        Outcome::Waiting { .. } => false,
         Outcome::Postponed { .. } | Outcome::HandedOver => true,
     };
     let only_polls = reads
@@ -226,7 +244,7 @@ fn moved_messages(
     moved
 }
 
-/// The last event and the outcome. `continues`: unread messages keep a run going that would otherwise end.
+/// The last event and the outcome. `continues`: what has arrived keeps a run going that would otherwise end or wait.
 fn transition(
     transition: &RunTransition,
     continues: bool,
@@ -244,6 +262,8 @@ fn transition(
             let until = (!cancel_requested).then_some(*at);
             (Some(event), Outcome::Postponed { ending, until, counts: *counts })
         }
+        RunTransition::Wait { .. } if continues => (None, Outcome::Continued),
+        RunTransition::Wait { event, until, .. } => (Some(event), Outcome::Waiting { until: *until }),
         RunTransition::Release { event } => (Some(event), Outcome::HandedOver),
     }
 }
@@ -278,14 +298,17 @@ impl Changes<'_> {
     /// Whether the slot that the run frees is for another run of the user: not after a hand-over, which takes it again.
     #[must_use]
     pub fn frees_a_slot(&self) -> bool {
-        matches!(self.outcome, Outcome::Ended(_) | Outcome::Postponed { counts: true, .. })
+        matches!(
+            self.outcome,
+            Outcome::Ended(_) | Outcome::Waiting { .. } | Outcome::Postponed { counts: true, .. }
+        )
     }
 
-    /// When the next attempt is due, if the run waits for one.
+    /// When the next attempt is due, or a waiting run goes on by itself.
     #[must_use]
     pub fn until(&self) -> Option<DateTime<Utc>> {
         match self.outcome {
-            Outcome::Postponed { until, .. } => until,
+            Outcome::Postponed { until, .. } | Outcome::Waiting { until } => until,
             _ => None,
         }
     }
@@ -295,7 +318,7 @@ impl Changes<'_> {
     pub fn failures(&self) -> Option<i32> {
         match self.outcome {
             Outcome::Postponed { counts: true, .. } => Some(1),
-            Outcome::Ended(_) => None,
+            Outcome::Ended(_) | Outcome::Waiting { .. } => None,
             _ => Some(0),
         }
     }
@@ -307,6 +330,7 @@ impl Changes<'_> {
             Outcome::Continued => None,
             Outcome::Ended(_) if self.cancelled.is_some() => Some(RunStatus::Cancelled),
             Outcome::Ended(ending) | Outcome::Postponed { ending, .. } => Some(ending.status),
+            Outcome::Waiting { .. } => Some(RunStatus::Waiting),
             Outcome::HandedOver => Some(RunStatus::Queued),
         }
     }

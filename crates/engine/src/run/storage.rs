@@ -8,6 +8,7 @@ use houston_domain::agent::budget::Spent;
 use houston_domain::id::{AgentableId, MessageId, RunId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
+use houston_domain::question::Question;
 use houston_domain::step::Step;
 use houston_domain::tool_call::ToolResponse;
 use houston_store::claim::Fence;
@@ -19,6 +20,7 @@ use houston_store::run_context::RunContext;
 use houston_store::step::Commit;
 use houston_store::{Result, RunStore};
 use houston_tools::Record;
+use serde_json::Value;
 
 /// A question to the storage; resolves to its answer.
 pub(crate) trait Query<T>: Future<Output = Result<T>> + Send {}
@@ -42,6 +44,7 @@ pub(crate) trait RunStorage: Sync {
         limits: &PromptLimits,
     ) -> impl Query<RunContext>;
     fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>>;
+    fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)>;
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>>;
     fn intervention(&self, run: RunId) -> impl Query<Option<Intervention>>;
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost>;
@@ -99,6 +102,10 @@ impl RunStorage for RunStore {
 
     fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>> {
         self.open_message_at(agentable, i64::MAX)
+    }
+
+    fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)> {
+        RunStore::driven(self, agentable, run)
     }
 
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>> {

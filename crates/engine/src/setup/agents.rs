@@ -92,7 +92,7 @@ impl Agents {
         } else {
             // Cannot fail: tools that do not exist were removed above.
             match build_setup(agent_type, model, config, &self.tools) {
-                Ok(setup) => Arc::new(setup),
+                Ok(setup) => Arc::new(Setup { driver: kind.driver.clone(), ..setup }),
                 Err(_) => Arc::clone(kind),
             }
         };

@@ -9,6 +9,7 @@ use houston_store::serving::Serving;
 use houston_tools::Registry;
 
 use crate::config::Config;
+use crate::driver::Drivers;
 use crate::setup::agents::{Agents, MakeModel};
 use crate::setup::{Setup, SetupError, set_up};
 
@@ -37,6 +38,26 @@ impl Setups {
             kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
         }
         Ok(Self { kinds, agents: Agents::new(tools, models, make_model), config })
+    }
+
+    /// The same with the drivers that agent types name, for a process that drives runs.
+    ///
+    /// # Errors
+    /// [`SetupError::Driver`] when an agent type names a driver that does not exist.
+    pub fn with_drivers(mut self, drivers: &Drivers) -> Result<Self, SetupError> {
+        for setup in self.kinds.values_mut() {
+            if let Some(driver) = drivers.of(&setup.agent_type)? {
+                *setup = Arc::new(Setup { driver: Some(driver), ..Setup::clone(setup) });
+            }
+        }
+        Ok(self)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_driver(&mut self, kind: &str, driver: Arc<dyn crate::driver::Driver>) {
+        if let Some(setup) = self.kinds.get_mut(kind) {
+            *setup = Arc::new(Setup { driver: Some(driver), ..Setup::clone(setup) });
+        }
     }
 
     /// The setups of agent types, by kind.

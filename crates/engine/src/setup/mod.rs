@@ -18,6 +18,7 @@ use houston_tools::builtin::READ_RESULT;
 use houston_tools::{Offer, Registry};
 
 use crate::config::Config;
+use crate::driver::Driver;
 use crate::setup::prices::Prices;
 
 /// An agent type with the tools, model and limits it refers to.
@@ -39,6 +40,8 @@ pub struct Setup {
     pub model: Arc<dyn Model>,
     /// Prices of the models that may answer.
     pub prices: Prices,
+    /// What decides the next step of a run, instead of the model.
+    pub driver: Option<Arc<dyn Driver>>,
 }
 
 /// An agent type that cannot be set up.
@@ -60,6 +63,16 @@ pub enum SetupError {
         /// The use case it names.
         use_case: String,
         /// The use cases that exist, separated by commas.
+        known: String,
+    },
+    /// The agent type names a driver that does not exist.
+    #[error("jobs/agents/{kind}.toml: there is no driver `{driver}`; there are: {known}")]
+    Driver {
+        /// The kind, which is also the name of its file.
+        kind: String,
+        /// The driver it names.
+        driver: String,
+        /// The drivers that exist, separated by commas.
         known: String,
     },
 }
@@ -103,7 +116,7 @@ pub(crate) fn build_setup(
     };
     let prices = Prices::of(&*model);
     let tokens = config.context.budget_tokens.with(agent_type.budget_tokens);
-    Ok(Setup { agent_type, policy, offer, offer_with_results, tokens, window, model, prices })
+    Ok(Setup { agent_type, policy, offer, offer_with_results, tokens, window, model, prices, driver: None })
 }
 
 /// How an agent with these tools replies: one that cannot call `send_message` replies with its text.

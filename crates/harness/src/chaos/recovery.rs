@@ -7,7 +7,7 @@ use super::evidence::{EventRow, Evidence};
 /// without an outage of Postgres: while Postgres is unreachable no run can be claimed, and that is another fault.
 const TARGETS: (f64, f64, f64) = (5.0, 10.0, 35.0);
 /// Events that release a lock without a crash.
-const RELEASING_EVENTS: [&str; 3] = ["run_finished", "retry_scheduled", "handed_over"];
+const RELEASING_EVENTS: [&str; 4] = ["run_finished", "retry_scheduled", "run_waiting", "handed_over"];
 
 /// A run that the killed worker held.
 #[derive(Debug)]

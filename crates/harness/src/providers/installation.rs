@@ -62,7 +62,7 @@ impl ProviderInstallation {
         let end = Instant::now() + PATIENCE;
         loop {
             let run: RunResponse = self.connection.get(&format!("/v1/runs/{run}")).await?.json()?;
-            if !matches!(run.status.as_str(), "queued" | "running" | "retrying") {
+            if !matches!(run.status.as_str(), "queued" | "running" | "retrying" | "waiting") {
                 return Ok(run);
             }
             if Instant::now() >= end {

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use houston_domain::compression::CompressionReason;
-use houston_domain::id::{AgentId, MessageId, RunId, SessionId, TeamId};
+use houston_domain::id::{AgentId, MessageId, QuestionId, RunId, SessionId, TeamId};
 use houston_domain::message::{MessageType, Source};
+use houston_domain::question::{QuestionKind, QuestionState};
 use houston_domain::session::CompletionReason;
 use houston_domain::team::RoutedBy;
 use serde::{Deserialize, Serialize};
@@ -36,7 +37,71 @@ pub enum Fact<'a> {
     /// {"name": "houston.attempt.started", "value": {"attempt": 1, "iteration": 1}}
     /// ```
     #[serde(rename = "houston.attempt.started")]
-    AttemptStarted { attempt: i32, iteration: u32 },
+    AttemptStarted {
+        attempt: i32,
+        iteration: u32,
+        /// Whether the run waited before; absent: no.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        resumed: bool,
+    },
+    /// The run waits for something from outside: an answer, a message, a time. No worker holds it, and the stream stays open.
+    ///
+    /// ```json
+    /// {"name": "houston.run.waiting", "value": {"until": "2026-11-22T09:00:10.500Z"}}
+    /// ```
+    #[serde(rename = "houston.run.waiting")]
+    RunWaiting {
+        /// When it goes on by itself; absent: never.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<schema::Time>)]
+        until: Option<Time>,
+    },
+    /// The run asked a question. `POST /v1/questions/{id}/answer` answers it.
+    ///
+    /// ```json
+    /// {"name": "houston.question.asked", "value": {"question_id": "question_0190…", "kind": "approval", "subject": "call_1",
+    ///  "text": "May I delete all notes?", "schema": {"type": "boolean"}, "expires_at": "2026-11-23T09:00:00.000Z"}}
+    /// ```
+    #[serde(rename = "houston.question.asked")]
+    QuestionAsked {
+        #[schema(value_type = schema::QuestionId)]
+        question_id: QuestionId,
+        #[schema(value_type = schema::QuestionKind)]
+        kind: QuestionKind,
+        /// What it is about, such as the id of a tool call.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
+        subject: Option<Cow<'a, str>>,
+        #[schema(value_type = String)]
+        text: Cow<'a, str>,
+        /// The JSON Schema of an answer; absent: any JSON value.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<schema::AnyJson>)]
+        schema: Option<Cow<'a, Value>>,
+        /// The answer that holds if nobody answers in time.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<schema::AnyJson>)]
+        default_value: Option<Cow<'a, Value>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<schema::Time>)]
+        expires_at: Option<Time>,
+    },
+    /// A question of the run was closed.
+    ///
+    /// ```json
+    /// {"name": "houston.question.closed", "value": {"question_id": "question_0190…", "state": "answered", "answer": true}}
+    /// ```
+    #[serde(rename = "houston.question.closed")]
+    QuestionClosed {
+        #[schema(value_type = schema::QuestionId)]
+        question_id: QuestionId,
+        #[schema(value_type = schema::QuestionState)]
+        state: QuestionState,
+        /// Only if it was answered.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<schema::AnyJson>)]
+        answer: Option<Cow<'a, Value>>,
+    },
     /// The attempt failed and will be retried: this is retry `attempt` of at most `of`.
     ///
     /// ```json

@@ -74,6 +74,11 @@ fn texts(committed: &Committed) -> usize {
         Event::RetryScheduled { message, .. } | Event::ModelFallback { message, .. } => message.len(),
         Event::TeamRouted { reason, agent_name, .. } => reason.len() + agent_name.len(),
         Event::ErrorShown { content, metadata, .. } => content.len() + json(metadata),
+        Event::QuestionAsked(question) => {
+            question.text.len()
+                + [&question.schema, &question.default_value].into_iter().flatten().map(json).sum::<usize>()
+        }
+        Event::QuestionClosed(closed) => closed.answer.as_ref().map_or(0, json),
         Event::RunFinished { message, .. } => message.as_deref().map_or(0, str::len),
         _ => 0,
     };

@@ -83,7 +83,13 @@ impl RunStore {
                         union all
                         select id, agentable_id, created_at, started_at, cancel_seq from houston.runs
                          where status = 'running'
-                           and created_at < now() - make_interval(secs => $1)) as r
+                           and created_at < now() - make_interval(secs => $1)
+                        union all
+                        -- Runs that waited for something that has arrived; the others may wait for as long as they like.
+                        select o.id, o.agentable_id, o.created_at, o.started_at, o.cancel_seq from houston.run_locks k
+                          join houston.runs o on o.id = k.run_id
+                         where k.wake and o.status = 'waiting'
+                           and o.created_at < now() - make_interval(secs => $1)) as r
                   join houston.agentables a on a.id = r.agentable_id
                   join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
                  cross join lateral (

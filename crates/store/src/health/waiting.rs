@@ -57,7 +57,12 @@ impl RunStore {
                       where status in ('queued', 'retrying') order by created_at limit $3)
                     union all
                     select id, agentable_id, created_at, started_at, attempt from houston.runs
-                     where status = 'running') as r
+                     where status = 'running'
+                    union all
+                    -- Runs that waited for something that has arrived.
+                    select o.id, o.agentable_id, o.created_at, o.started_at, o.attempt from houston.run_locks k
+                      join houston.runs o on o.id = k.run_id
+                     where k.wake and o.status = 'waiting') as r
               join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
               join houston.agentables a on a.id = l.agentable_id
              cross join lateral (

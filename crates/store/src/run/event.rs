@@ -174,7 +174,8 @@ impl RunStore {
               left join lateral (
                    select data from houston.events
                     where agentable_id = $1 and seq >= r.first_seq and seq <= $2
-                      and data ->> 'type' in ('attempt_started', 'step_finished', 'retry_scheduled', 'handed_over')
+                      and data ->> 'type' in ('attempt_started', 'step_finished', 'retry_scheduled', 'run_waiting',
+                                              'handed_over')
                     order by seq desc limit 1) e on true
              where r.last_seq is null or r.last_seq > $2"#,
             agentable.0,
@@ -203,7 +204,8 @@ impl TenantStore<'_> {
             begun as (
                 (select e.seq, e.data, replace(e.data ->> 'next_message_id', 'msg_', '')::uuid as next_message
                    from run r join houston.events e on e.agentable_id = $1 and e.seq >= r.first_seq and e.seq <= $2
-                  where e.data ->> 'type' in ('attempt_started', 'step_finished', 'retry_scheduled', 'handed_over')
+                  where e.data ->> 'type' in ('attempt_started', 'step_finished', 'retry_scheduled', 'run_waiting',
+                                              'handed_over')
                   order by e.seq desc limit 1)
                 union all
                 (select r.started_seq, null, r.started_message_id from run r where r.started_seq <= $2)

@@ -34,7 +34,7 @@ pub struct CommittedStep {
     pub events: Vec<Committed>,
     /// The unread messages that entered the history after the step's own entries.
     pub read: Vec<MessageBlock>,
-    /// Whether the run continues although [`RunTransition::Complete`] was asked for.
+    /// Whether the run continues although [`RunTransition::Complete`] or [`RunTransition::Wait`] was asked for.
     pub continued: bool,
     /// Whether unread messages opened the next run.
     pub opened: bool,
@@ -70,7 +70,8 @@ impl CommittedStep {
         let events = committed_events(step, &changes, written.last_seq + 1, written.at);
         Self {
             events,
-            continued: !changes.ends() && matches!(step.transition, RunTransition::Complete { .. }),
+            continued: !changes.releases()
+                && matches!(step.transition, RunTransition::Complete { .. } | RunTransition::Wait { .. }),
             opened: changes.next_run.is_some(),
             read: changes.read,
             cancel_seq,

@@ -100,6 +100,28 @@ impl RunStore {
         Ok(page(found.collect(), usize::try_from(limit).unwrap_or(0)))
     }
 
+    /// Wakes runs that waited until a time that has passed, at most `limit`; [`Self::due`] finds them then. Returns how many
+    /// it woke.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn wake_waiting(&self, limit: i64) -> Result<u64> {
+        let woken = sqlx::query!(
+            "-- store::sweep::wake_waiting
+            with due as (
+                select agentable_id from houston.run_locks
+                 where not wake and next_attempt_at <= statement_timestamp()
+                 order by next_attempt_at limit $1 for no key update skip locked)
+            update houston.run_locks l
+               set wake = true, waiting_since = l.next_attempt_at, woken_at = statement_timestamp(), next_attempt_at = null
+              from due where l.agentable_id = due.agentable_id",
+            limit
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(woken.rows_affected())
+    }
+
     /// Agentables whose lock is held by a dead worker, at most `limit`. Once the lock is released they are awake,
     /// and [`Self::due`] finds them.
     ///

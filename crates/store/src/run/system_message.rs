@@ -153,7 +153,7 @@ impl LockedRow {
                    set last_seq = $4, waiting_since = case when l.wake then l.waiting_since else t.at end, wake = true,
                        unread = l.unread + 1, run_id = $3, failed_attempts = case when $5 then 0 else l.failed_attempts end,
                        crash_count = case when $5 then 0 else l.crash_count end,
-                       next_attempt_at = case when $5 then null else l.next_attempt_at end, run_open = true
+                       next_attempt_at = case when not $5 and l.wake then l.next_attempt_at end, run_open = true
                   from t where l.agentable_id = $1),
             run as (
                 insert into houston.runs (id, tenant_id, agentable_id, first_seq, mode, created_at)

@@ -26,6 +26,8 @@ begin
     values (g, 0, t, r, 0, 'user', jsonb_build_array(jsonb_build_object('type', 'text', 'text', w)));
     insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id, response)
     values (r, 'call', g, t, 0, 'x', 'x', m, to_jsonb(w));
+    insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, text, answer, answered_by)
+    values (gen_random_uuid(), t, u, g, r, 'input', w, to_jsonb(w), w);
     insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, run_id, title, content)
     values (gen_random_uuid(), t, 'note', g, r, w, w), (gen_random_uuid(), t, 'note', task, r, w, w);
     insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, content)

@@ -50,3 +50,5 @@ mod tenants;
 mod test_store;
 #[cfg(test)]
 mod texting;
+#[cfg(test)]
+mod waiting;

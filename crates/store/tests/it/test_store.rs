@@ -153,6 +153,8 @@ impl TestStore {
             responses: vec![],
             cells: vec![],
             large_results: vec![],
+            questions: None,
+            state: None,
             iterations: 1,
             usage: Usage::default(),
             model: None,

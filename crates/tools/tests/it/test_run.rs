@@ -126,6 +126,8 @@ impl TestRun {
             responses: vec![],
             cells: vec![],
             large_results: vec![],
+            questions: None,
+            state: None,
             iterations: 1,
             usage: Usage::default(),
             model: None,

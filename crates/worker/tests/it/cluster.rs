@@ -9,6 +9,7 @@ use houston_domain::history::{Entry, validate};
 use houston_domain::id::{AgentableId, Ids, MessageId, RunId, TenantId, UserId};
 use houston_domain::message::Source;
 use houston_domain::run::RunStatus;
+use houston_engine::Driver;
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, Hint, HintSender, Lane, Redis};
 use houston_store::agentable::NewAgentable;
 use houston_store::idempotency::Created;
@@ -40,6 +41,8 @@ pub(crate) struct TestCluster {
     pub(crate) slots: usize,
     /// Milliseconds between two sweeps.
     pub(crate) sweep_ms: u64,
+    /// What drives the runs of goals, if it is not a model.
+    pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) tracker: TaskTracker,
     pub(crate) gone: CancellationToken,
 }
@@ -73,6 +76,7 @@ impl TestCluster {
             reap_every_ms: 200,
             slots: 2000,
             sweep_ms: 500,
+            driver: None,
             tracker,
             gone,
         }

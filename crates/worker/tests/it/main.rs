@@ -36,6 +36,8 @@ mod sweeps;
 #[cfg(test)]
 mod texting;
 #[cfg(test)]
+mod waiting;
+#[cfg(test)]
 mod watchdog;
 #[cfg(test)]
 mod workers;

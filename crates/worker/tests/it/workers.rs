@@ -11,7 +11,7 @@ use houston_domain::retry::DelayedRetry;
 use houston_domain::schedule::Schedules;
 use houston_domain::task::TaskLimits;
 use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
-use houston_engine::{Config, Engine, Parts};
+use houston_engine::{Config, Drivers, Engine, Parts};
 use houston_llm::{Model, Simulated};
 use houston_queue::{DeltaBus, HintSender};
 use houston_tools::{Registry, SharedTool, builtin};
@@ -84,6 +84,16 @@ impl TestCluster {
         }
     }
 
+    /// The drivers of a worker. The cluster's drives the runs of `goal`.
+    fn drivers(&self, goal: &mut AgentType) -> Drivers {
+        let mut drivers = Drivers::default();
+        if let Some(driver) = &self.driver {
+            drivers.add("test", Arc::clone(driver));
+            goal.driver = Some("test".into());
+        }
+        drivers
+    }
+
     fn build(
         &self,
         config: Config,
@@ -100,6 +110,7 @@ impl TestCluster {
         for agent_type in &mut types {
             agent_type.tools.extend(extra.iter().cloned());
         }
+        let drivers = self.drivers(&mut types[0]);
         let (store, redis) = (open(self.servers.database_url()), redis(&self.servers));
         let bus = DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone());
         let hints = HintSender::start(Some(redis.clone()), &self.tracker, self.gone.clone());
@@ -117,6 +128,7 @@ impl TestCluster {
                     Arc::new(move |_| Box::pin(std::future::ready(Arc::clone(&model))))
                 },
                 models: BTreeMap::from([("agent".to_owned(), model)]),
+                drivers,
             })
             .unwrap(),
         );

@@ -204,6 +204,7 @@ fn check(stream: &TestStream) {
         ("houston.team.routed", count(|event| matches!(event, Durable::TeamRouted { .. }))),
         ("houston.context.compressed", count(|event| matches!(event, Durable::ContextCompressed { .. }))),
         ("houston.title.set", count(|event| matches!(event, Durable::TitleSet { .. }))),
+        ("houston.run.waiting", count(|event| matches!(event, Durable::RunWaiting { .. }))),
         ("houston.run.handed_over", count(|event| matches!(event, Durable::HandedOver { .. }))),
     ] {
         assert_eq!(customs(name), events, "{name}");

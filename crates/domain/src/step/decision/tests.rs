@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::id::WriteId;
+use crate::id::{QuestionId, WriteId};
 use crate::message::Source;
 use crate::model::Usage;
 
@@ -38,6 +38,16 @@ fn retry(counts: bool) -> RunTransition {
     RunTransition::Retry { event, at: DateTime::UNIX_EPOCH, counts, ending: ending(RunStatus::Retrying) }
 }
 
+const QUESTION: QuestionId = QuestionId(Uuid::from_u128(3));
+
+fn wait(until: Option<DateTime<Utc>>, questions: &[QuestionId]) -> RunTransition {
+    RunTransition::Wait {
+        event: Event::RunWaiting { until, iteration: 1 },
+        until,
+        questions: questions.to_vec(),
+    }
+}
+
 fn step(transition: RunTransition) -> Step {
     Step {
         write: WriteId(Uuid::nil()),
@@ -48,6 +58,8 @@ fn step(transition: RunTransition) -> Step {
         intents: Vec::new(),
         responses: Vec::new(),
         large_results: Vec::new(),
+        questions: None,
+        state: None,
         cells: Vec::new(),
         iterations: 1,
         usage: Usage::default(),
@@ -190,6 +202,34 @@ fn hand_over_counts_neither_as_failure_nor_as_a_freed_slot() {
 }
 
 #[test]
+fn run_waits_without_lock_and_slot_when_nothing_has_arrived() {
+    for until in [None, Some(DateTime::UNIX_EPOCH)] {
+        let step = step(wait(until, &[]));
+        let changes = decide(&step, found(&[]), LIMITS);
+        assert!(changes.releases() && changes.frees_a_slot() && !changes.ends() && !changes.wakes);
+        assert_eq!((changes.status(), changes.until()), (Some(RunStatus::Waiting), until));
+        assert_eq!(changes.last.as_deref(), Some(&Event::RunWaiting { until, iteration: 1 }));
+        assert!(changes.forgives_deaths && changes.failures().is_none(), "it got as far as it wanted");
+        assert_eq!(undisturbed(&step), Some(changes));
+    }
+}
+
+#[test]
+fn run_that_was_to_wait_goes_on_with_what_has_arrived() {
+    let step = step(wait(None, &[QUESTION]));
+    assert_eq!(undisturbed(&step), None, "only the rows of the questions say whether they are open");
+    let changes = decide(&step, found(&[11]), LIMITS);
+    assert_eq!(
+        (changes.outcome, texts(&changes), changes.wakes),
+        (Outcome::Continued, vec!["11".to_owned()], false)
+    );
+    let answered = decide(&step, Found { is_answered: true, ..found(&[]) }, LIMITS);
+    assert_eq!((answered.outcome, answered.last.is_none()), (Outcome::Continued, true));
+    let changes = decide(&step, Found { cancel_seq: Some(11), is_awake: true, ..found(&[11]) }, LIMITS);
+    assert_eq!((changes.outcome, changes.read_seq, changes.wakes), (Outcome::Continued, None, true));
+}
+
+#[test]
 fn step_that_only_polls_is_no_progress() {
     let polls = step(RunTransition::Continue { read: true, event: None });
     assert!(!decide(&polls, found(&[]), LIMITS).is_progress);
@@ -210,11 +250,82 @@ fn transition() -> impl Strategy<Value = RunTransition> {
         Just(complete()),
         Just(terminate()),
         any::<bool>().prop_map(retry),
+        Just(wait(None, &[QUESTION])),
         Just(RunTransition::Release { event: Event::HandedOver { iteration: 1 } }),
     ]
 }
 
+/// What happens to a run that waits for a question.
+#[derive(Debug, Clone, Copy)]
+enum Happening {
+    Posted,
+    Answered,
+    Cancelled,
+    Stepped { reads: bool },
+    Waits,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        2 => Just(Happening::Posted),
+        1 => Just(Happening::Answered),
+        1 => Just(Happening::Cancelled),
+        4 => any::<bool>().prop_map(|reads| Happening::Stepped { reads }),
+        4 => Just(Happening::Waits),
+    ]
+}
+
+/// The rows of an agentable, as far as they concern waking it.
+#[derive(Debug, Default)]
+struct Rows {
+    last_seq: i64,
+    read_seq: i64,
+    is_awake: bool,
+    is_answered: bool,
+    cancel_seq: Option<i64>,
+}
+
+impl Rows {
+    /// Commits a step; returns whether the run waits then.
+    fn commit(&mut self, transition: RunTransition) -> bool {
+        let seqs: Vec<i64> = (self.read_seq + 1..=self.last_seq).collect();
+        let rows = Found {
+            is_awake: self.is_awake,
+            read_seq: self.read_seq,
+            cancel_seq: self.cancel_seq,
+            is_answered: self.is_answered && matches!(transition, RunTransition::Wait { .. }),
+            ..found(&seqs)
+        };
+        let step = step(transition);
+        let changes = decide(&step, rows, LIMITS);
+        self.read_seq = changes.read_seq.unwrap_or(self.read_seq);
+        self.is_awake = changes.wakes;
+        matches!(changes.outcome, Outcome::Waiting { .. })
+    }
+}
+
 proptest! {
+    /// Whatever arrives, in whatever order: a run that waits is woken by it, or has seen it before it waits.
+    #[test]
+    fn no_wake_up_is_lost(happenings in proptest::collection::vec(happening(), 1..40)) {
+        let (mut rows, mut waits) = (Rows::default(), false);
+        for happening in happenings {
+            match happening {
+                Happening::Posted => (rows.last_seq, rows.is_awake) = (rows.last_seq + 1, true),
+                Happening::Answered => (rows.is_answered, rows.is_awake) = (true, true),
+                Happening::Cancelled => (rows.cancel_seq, rows.is_awake) = (Some(rows.last_seq), true),
+                // No worker drives a run that waits and is not awake.
+                _ if waits && !rows.is_awake => {}
+                Happening::Stepped { reads } => {
+                    waits = rows.commit(RunTransition::Continue { read: reads, event: None });
+                }
+                Happening::Waits => waits = rows.commit(wait(None, &[QUESTION])),
+            }
+            let has_arrived = rows.read_seq < rows.last_seq || rows.is_answered || rows.cancel_seq.is_some();
+            prop_assert!(!(waits && has_arrived) || rows.is_awake, "{rows:?}");
+        }
+    }
+
     /// Each message is read by this run, taken along by its cancel, or left to a later read, and as long as one is left
     /// the agentable is awake.
     #[test]

@@ -172,7 +172,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Commits `step` as the end of a failed run: the user reads `notice`, operators read `text`.
-    async fn terminate(
+    pub(super) async fn terminate(
         &mut self,
         mut step: Step,
         code: &str,

@@ -3,6 +3,7 @@
 
 mod answering_agent;
 mod compression;
+mod driven;
 mod ending;
 mod failure;
 mod load;
@@ -50,6 +51,13 @@ pub enum DriveOutcome {
     Retrying {
         /// The time until that attempt is due, by the database's clock.
         after: Duration,
+        /// The lane of the agentable's kind.
+        lane: Lane,
+    },
+    /// The run waits for something from outside.
+    Waiting {
+        /// The time until it goes on by itself, by the database's clock; `None`: it does not.
+        after: Option<Duration>,
         /// The lane of the agentable's kind.
         lane: Lane,
     },
@@ -215,17 +223,25 @@ impl<S: RunStorage> RunDriver<'_, S> {
             if self.journal.signals.is_cancelled() {
                 return Box::pin(self.cancel()).await;
             }
-            let flow = match self.run.next(self.journal.now()) {
-                Next::CallModel if self.journal.signals.is_draining() => {
-                    return Box::pin(self.hand_over()).await;
-                }
-                Next::CallModel => self.model_step().await?,
-                Next::CallTools(calls) => Box::pin(self.resume_tools(calls)).await?,
-                Next::Done(status) => Box::pin(self.finish(status)).await?,
+            let flow = match self.setup.driver.clone() {
+                None => self.agent_step().await?,
+                Some(driver) => Box::pin(self.driven_step(&*driver)).await?,
             };
             if let ControlFlow::Break(outcome) = flow {
                 return Ok(outcome);
             }
+        }
+    }
+
+    /// The step that the state machine of the agent asks for.
+    async fn agent_step(&mut self) -> Flow {
+        match self.run.next(self.journal.now()) {
+            Next::CallModel if self.journal.signals.is_draining() => {
+                Box::pin(self.hand_over()).await.map(ControlFlow::Break)
+            }
+            Next::CallModel => self.model_step().await,
+            Next::CallTools(calls) => Box::pin(self.resume_tools(calls)).await,
+            Next::Done(status) => Box::pin(self.finish(status)).await,
         }
     }
 

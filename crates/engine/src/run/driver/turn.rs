@@ -20,7 +20,7 @@ use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{ExternalCalls, Prepared, Responses, ToolsOutcome, WrittenRecords};
 
 /// A turn whose first step is committed.
-enum Turn {
+pub(super) enum Turn {
     /// All calls of the turn have their results.
     Closed(ControlFlow<DriveOutcome>),
     /// These calls are to be executed; the others have these responses.
@@ -28,7 +28,8 @@ enum Turn {
 }
 
 /// What streams have received of an answer.
-struct Streamed {
+#[derive(Default)]
+pub(super) struct Streamed {
     reasoning: String,
     message: String,
 }
@@ -51,10 +52,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let (history, offer) = (self.run.history(), self.tools.offer());
         match self.model.call(&mut self.journal, history, offer, tokens).await? {
             ModelOutcome::Answered { answer, usage, reasoning, message } => {
-                match Box::pin(self.answered(*answer, usage, Streamed { reasoning, message })).await? {
-                    Turn::Closed(flow) => Ok(flow),
-                    Turn::Executing(external, responses) => Box::pin(self.execute(external, responses)).await,
-                }
+                let turn = Box::pin(self.answered(*answer, usage, Streamed { reasoning, message })).await?;
+                self.finish_turn(turn).await
             }
             ModelOutcome::Failed { error, streamed } => {
                 Box::pin(self.model_failed(error, streamed, tokens)).await
@@ -67,7 +66,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
     }
 
-    async fn answered(
+    pub(super) async fn answered(
         &mut self,
         answer: Answer,
         usage: Usage,
@@ -82,6 +81,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 let error = ModelError::new(ModelErrorCode::InvalidResponse, empty.to_string());
                 Ok(Turn::Closed(ControlFlow::Break(Box::pin(self.fail(&error)).await?)))
             }
+        }
+    }
+
+    /// Executes the open calls of a turn.
+    pub(super) async fn finish_turn(&mut self, turn: Turn) -> Flow {
+        match turn {
+            Turn::Closed(flow) => Ok(flow),
+            Turn::Executing(external, responses) => Box::pin(self.execute(external, responses)).await,
         }
     }
 
@@ -189,6 +196,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         match self.run.next(self.journal.now()) {
             Next::CallModel => {
+                let event = Some(self.journal.step_finished());
+                step.transition = RunTransition::Continue { read: true, event };
+            }
+            // Whether the run ends then is for its driver to say.
+            Next::Done(_) if self.setup.driver.is_some() => {
                 let event = Some(self.journal.step_finished());
                 step.transition = RunTransition::Continue { read: true, event };
             }

@@ -13,6 +13,7 @@ use houston_domain::event::{Event, Live};
 use houston_domain::frame::FrameMark;
 use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::model::Usage;
+use houston_domain::question::QuestionChanges;
 use houston_domain::step::{ModelCall, RunTransition, Step};
 use houston_llm::Switch;
 use houston_queue::{Hint, Lane};
@@ -21,6 +22,7 @@ use houston_store::cost::Cost;
 use houston_store::record::Owner;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::sweep::Due;
+use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -65,6 +67,17 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) switches: Vec<Switch>,
     /// The model call that the next step records.
     pub(crate) call: Option<ModelCall>,
+    /// What the run's driver wants to be committed with the next step.
+    pub(crate) driven: Option<Box<DrivenParts>>,
+}
+
+/// What a driver adds to the step that follows its decision.
+#[derive(Debug, Default)]
+pub(crate) struct DrivenParts {
+    /// Messages of the agent, and their metadata.
+    pub(crate) messages: Vec<(String, Value)>,
+    pub(crate) questions: QuestionChanges,
+    pub(crate) state: Option<Value>,
 }
 
 /// Rows that are committed with a step.
@@ -109,6 +122,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             error: claimed.error.take(),
             switches: Vec::new(),
             call: None,
+            driven: None,
         }
     }
 

@@ -11,7 +11,7 @@ use houston_domain::step::{Ending, NewMessage, RunTransition, Step};
 use houston_llm::Switch;
 use serde_json::Value;
 
-use super::Journal;
+use super::{DrivenParts, Journal};
 use crate::run::storage::RunStorage;
 
 impl<S: RunStorage> Journal<'_, S> {
@@ -27,6 +27,8 @@ impl<S: RunStorage> Journal<'_, S> {
             responses: Vec::new(),
             cells: Vec::new(),
             large_results: Vec::new(),
+            questions: None,
+            state: None,
             iterations: self.open_iteration - 1,
             usage,
             model: None,
@@ -47,6 +49,14 @@ impl<S: RunStorage> Journal<'_, S> {
         if let Some(call) = self.call.take() {
             step.call = Some(call);
         }
+        if let Some(driven) = self.driven.take() {
+            let DrivenParts { messages, questions, state } = *driven;
+            for (content, metadata) in messages {
+                add_message(step, self.new_id(), content, metadata);
+            }
+            step.questions = (!questions.is_empty()).then(|| Box::new(questions));
+            step.state = state.map(Box::new);
+        }
     }
 
     /// Sets the step's count of iterations: the open one counts if the step closes it.
@@ -54,7 +64,7 @@ impl<S: RunStorage> Journal<'_, S> {
         let closes = match &step.transition {
             RunTransition::Continue { event, .. } => event.is_some(),
             RunTransition::Complete { .. } | RunTransition::Terminate { .. } => true,
-            RunTransition::Retry { .. } | RunTransition::Release { .. } => false,
+            RunTransition::Retry { .. } | RunTransition::Wait { .. } | RunTransition::Release { .. } => false,
         };
         step.iterations = self.open_iteration - u32::from(!closes);
     }

@@ -30,6 +30,7 @@ use tokio_util::task::TaskTracker;
 
 use super::memory_storage::MemoryStorage;
 use crate::config::{CompressionConfig, Config, ContextConfig, TeamsConfig, TitleConfig, WatchdogConfig};
+use crate::driver::Driver;
 use crate::holder::Holder;
 use crate::live::{LiveRuns, Registration};
 use crate::run::journal::Journal;
@@ -266,6 +267,17 @@ impl Process {
         Self { services, storage, holder, trusted, claimed, registration }
     }
 
+    /// The same with a driver in place of the model's loop.
+    pub(in crate::run) fn driven_by(
+        model: Arc<ScriptedModel>,
+        tools: Vec<TestTool>,
+        driver: Arc<dyn Driver>,
+    ) -> Self {
+        let mut process = Self::new(model, tools);
+        process.services.setups.set_driver(KIND, driver);
+        process
+    }
+
     /// The journal of the claimed run.
     pub(in crate::run) fn journal(&self) -> Journal<'_, MemoryStorage> {
         let signals =
@@ -305,8 +317,13 @@ pub(in crate::run) fn call(id: &str, name: &str) -> ToolCall {
 fn claimed(ids: &Ids) -> ClaimedRun {
     let (agentable, run) = (ids.next(), ids.next());
     let next_message: MessageId = ids.next();
-    let event =
-        RunEvent::AttemptStarted { attempt: 1, iteration: 1, next_message_id: next_message, takeover: false };
+    let event = RunEvent::AttemptStarted {
+        attempt: 1,
+        iteration: 1,
+        next_message_id: next_message,
+        takeover: false,
+        resumed: false,
+    };
     ClaimedRun {
         fence: Fence { agentable, epoch: 1, token: ids.next() },
         tenant: ids.next(),

@@ -4,15 +4,20 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use chrono::DateTime;
 use houston_domain::agent::budget::Spent;
-use houston_domain::frame::FrameMark;
-use houston_domain::history::Entry;
-use houston_domain::id::{AgentableId, MessageId, RunId, WriteId};
+use houston_domain::frame::{FrameMark, MessageBlock};
+use houston_domain::history::{Block, Entry};
+use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
+use houston_domain::message::Source;
+use houston_domain::question::{Question, QuestionState};
 use houston_domain::run::RunStatus;
+use houston_domain::step::decision::{Found, decide};
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_domain::unread::{ReadLimits, Unread};
 use houston_faults::ConnectionBroken;
 use houston_store::claim::Fence;
 use houston_store::compression::NewCompression;
@@ -23,6 +28,7 @@ use houston_store::run_context::RunContext;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Result};
 use houston_tools::Record;
+use serde_json::Value;
 
 use crate::run::journal::ending_status;
 use crate::run::storage::{RunStorage, RunTransaction};
@@ -61,6 +67,18 @@ struct Rows {
     /// Whether the next records are refused. If none is left, they succeed.
     refusals: VecDeque<bool>,
     spent: Spent,
+    questions: Vec<Question>,
+    /// What the run's driver remembers.
+    state: Option<Value>,
+    /// Texts that the run has not read.
+    unread: Vec<String>,
+    /// Whether something has arrived that the run has not seen.
+    is_awake: bool,
+    /// The answer that the next question gets at once.
+    prompt_answer: Option<Value>,
+    /// How many commits succeed before the later fault.
+    until_fault: usize,
+    later_fault: Option<Fault>,
 }
 
 impl MemoryStorage {
@@ -91,6 +109,43 @@ impl MemoryStorage {
     /// An intent that an earlier attempt committed.
     pub(crate) fn add_intent(&self, call: &str, intent: CommittedIntent) {
         self.rows().intents.insert(call.to_owned(), intent);
+    }
+
+    /// A message of the user.
+    pub(crate) fn post(&self, text: &str) {
+        let mut rows = self.rows();
+        rows.unread.push(text.to_owned());
+        rows.is_awake = true;
+    }
+
+    /// Closes the newest question.
+    pub(crate) fn close_question(&self, state: QuestionState, answer: Option<Value>) {
+        let mut rows = self.rows();
+        rows.is_awake = true;
+        let question = rows.questions.last_mut().expect("a question");
+        (question.state, question.answer) = (state, answer);
+    }
+
+    /// Answers the next question as soon as it is asked.
+    pub(crate) fn answer_next_question(&self, answer: Value) {
+        self.rows().prompt_answer = Some(answer);
+    }
+
+    /// Lets `count` commits succeed before one fails in this way.
+    pub(crate) fn fail_after(&self, count: usize, fault: Fault) {
+        let mut rows = self.rows();
+        (rows.until_fault, rows.later_fault) = (count, Some(fault));
+    }
+
+    pub(crate) fn is_released(&self) -> bool {
+        self.rows().lock_is_lost
+    }
+
+    /// Lets a worker claim the run again.
+    pub(crate) fn claim(&self) {
+        let mut rows = self.rows();
+        rows.lock_is_lost = false;
+        rows.is_awake = !rows.unread.is_empty();
     }
 
     /// The committed steps.
@@ -124,7 +179,7 @@ impl MemoryStorage {
         if rows.committed.last().is_some_and(|last| last.write == step.write) {
             return Ok(Commit::AlreadyCommitted);
         }
-        let fault = rows.faults.pop_front();
+        let fault = rows.faults.pop_front().or_else(|| rows.take_later_fault());
         match fault {
             Some(Fault::BrokenBefore) => return Err(ConnectionBroken.into()),
             Some(Fault::Refused) => return Err(Error::Archived),
@@ -134,13 +189,13 @@ impl MemoryStorage {
         if rows.lock_is_lost {
             return Err(Error::Fenced);
         }
-        rows.apply(step, records);
+        let (read, continued) = rows.apply(step, records);
         match fault {
             Some(Fault::BrokenAfter) => Err(ConnectionBroken.into()),
             _ => Ok(Commit::Done(CommittedStep {
                 events: Vec::new(),
-                read: Vec::new(),
-                continued: false,
+                read,
+                continued,
                 opened: false,
                 cancel_seq: None,
                 waiting: Vec::new(),
@@ -150,7 +205,36 @@ impl MemoryStorage {
 }
 
 impl Rows {
-    fn apply(&mut self, step: &Step, records: &[String]) {
+    fn take_later_fault(&mut self) -> Option<Fault> {
+        match self.until_fault.checked_sub(1) {
+            Some(left) => self.until_fault = left,
+            None => return self.later_fault.take(),
+        }
+        None
+    }
+
+    /// Writes the step. Returns what it read, and whether the run continues although it was to end or to wait.
+    fn apply(&mut self, step: &Step, records: &[String]) -> (Vec<MessageBlock>, bool) {
+        let asked = step.questions.as_ref().map_or(&[][..], |of| &of.asked);
+        for question in asked {
+            self.questions.push(Question {
+                asked: question.clone(),
+                state: QuestionState::Open,
+                answer: None,
+                answered_by: None,
+                created_at: DateTime::UNIX_EPOCH,
+                closed_at: None,
+            });
+        }
+        self.state = step.state.as_deref().cloned().or(self.state.take());
+        let changes = decide(step, self.found(step), ReadLimits { messages: 100, bytes: 1_000 });
+        let (read, releases) = (changes.read.clone(), changes.releases());
+        self.is_awake = changes.wakes;
+        if let (Some(question), false) = (self.questions.last_mut(), asked.is_empty())
+            && let Some(answer) = self.prompt_answer.take()
+        {
+            (question.state, question.answer, self.is_awake) = (QuestionState::Answered, Some(answer), true);
+        }
         self.history.extend(step.entries.iter().cloned());
         for intent in &step.intents {
             self.intents.insert(intent.call.clone(), CommittedIntent { cell: intent.cell, response: None });
@@ -160,9 +244,38 @@ impl Rows {
                 intent.response = Some(response.clone());
             }
         }
-        self.lock_is_lost = !matches!(step.transition, RunTransition::Continue { .. });
+        if !read.is_empty() {
+            self.unread.clear();
+            self.history
+                .push(Entry::user(read.iter().map(|block| Block::text(block.text.clone())).collect()));
+        }
+        self.lock_is_lost = releases;
         self.records.extend(records.iter().cloned());
         self.committed.push(step.clone());
+        (read, !releases && !matches!(step.transition, RunTransition::Continue { .. }))
+    }
+
+    fn found(&self, step: &Step) -> Found {
+        let unread = |(seq, text): (i64, &String)| Unread {
+            seq,
+            source: Source::User,
+            metadata_type: None,
+            content: text.clone(),
+            is_for_run: true,
+        };
+        let is_closed = |id: &QuestionId| {
+            self.questions.iter().any(|of| of.asked.id == *id && of.state != QuestionState::Open)
+        };
+        Found {
+            is_awake: self.is_awake,
+            unread_count: i32::try_from(self.unread.len()).unwrap_or(i32::MAX),
+            unread: (1..).zip(&self.unread).map(unread).collect(),
+            is_answered: match &step.transition {
+                RunTransition::Wait { questions, .. } => questions.iter().any(is_closed),
+                _ => false,
+            },
+            ..Found::default()
+        }
     }
 }
 
@@ -202,6 +315,11 @@ impl RunStorage for MemoryStorage {
 
     async fn open_message(&self, _: AgentableId) -> Result<Option<MessageId>> {
         Ok(None)
+    }
+
+    async fn driven(&self, _: AgentableId, _: RunId) -> Result<(Option<Value>, Vec<Question>)> {
+        let rows = self.rows();
+        Ok((rows.state.clone(), rows.questions.clone()))
     }
 
     async fn committed_intents(&self, _: RunId) -> Result<HashMap<String, CommittedIntent>> {

@@ -119,7 +119,8 @@ impl Claims {
             select i.n as "n!", i.worker_is_alive as "worker_is_alive!", i.posts as "posts!", k.version as "version!",
                    k.tenant_id, k.user_id, k.run_id, k.last_seq, k.crash_count, k.failed_attempts, k.wake, k.run_open,
                    coalesce(k.next_attempt_at <= clock_timestamp(), true) as "is_due!", k.holder is not null as "is_held!",
-                   k.holder_is_alive as "holder_is_alive!", cardinality(k.died_with) as "deaths!",
+                   k.next_attempt_at is not null as "has_time!", k.holder_is_alive as "holder_is_alive!",
+                   cardinality(k.died_with) as "deaths!",
                    r.attempt as "attempt?", r.iterations as "iterations?", r.cancel_seq as "cancel_seq?",
                    coalesce(r.created_at, clock_timestamp()) as "requested_at!", r.status as "status?",
                    array[r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens,
@@ -247,6 +248,7 @@ impl Claims {
                 rows.0.into_iter().try_for_each(|row| reading.take(row)).ok()?;
                 Some(Box::new(reading.context()))
             });
+            let is_waiting = row.status.as_deref() == Some(RunStatus::Waiting.as_str());
             candidates[nth] = Some(Candidate {
                 version: row.version,
                 close_reason: row.close_reason,
@@ -262,6 +264,7 @@ impl Claims {
                     attempts,
                     cancel_requested: row.cancel_seq.is_some(),
                     is_awake: row.wake || post.is_some(),
+                    is_waiting: is_waiting && !(row.has_time && row.is_due),
                     unread,
                     session,
                 },
@@ -294,6 +297,7 @@ impl Claims {
                             iteration: u32::try_from(iterations).unwrap_or(0) + 1,
                             next_message_id: request.next_message,
                             takeover: row.status.as_deref() == Some(RunStatus::Running.as_str()),
+                            resumed: is_waiting,
                         },
                         body: None,
                     },

@@ -202,7 +202,7 @@ impl Batch for Posts {
                        wake = true, unread = k.unread + 1, run_id = p.run_id, run_open = true,
                        failed_attempts = case when p.opens then 0 else k.failed_attempts end,
                        crash_count = case when p.opens then 0 else k.crash_count end,
-                       next_attempt_at = case when not p.opens then k.next_attempt_at end
+                       next_attempt_at = case when not p.opens and k.wake then k.next_attempt_at end
                   from p cross join t where k.agentable_id = p.agentable_id),
             runs as (
                 insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)

@@ -3,11 +3,13 @@
 //! Such a step is disturbed by messages that arrived, by a request to cancel or by a slow transaction, ends a task, or
 //! belongs to a transaction that also writes rows of tools.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, TenantId};
 use houston_domain::mode::Mode;
-use houston_domain::step::Step;
 use houston_domain::step::decision::{Cancellation, Found, decide};
+use houston_domain::step::{RunTransition, Step};
 
 use houston_domain::unread::Unread;
 use houston_faults::mutation::{self, Mutation};
@@ -25,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
 use crate::message::move_messages;
+use crate::question;
 use crate::tool_result;
 
 /// The lock of a run as it is found.
@@ -97,6 +100,8 @@ pub(crate) async fn commit(
         read_unread(connection, fence, &mut found, after, fairness).await?;
     }
     let (read_seq, cancel_seq) = (found.read_seq, found.cancel_seq);
+    let closes_all = reader.asked && decide(step, found.clone(), fairness.read_limits()).ends();
+    let step = &*write_for_driver(connection, fence, step, closes_all, &mut found).await?;
     let changes = decide(step, found, fairness.read_limits());
 
     let mut rows = StepRows::of(fence, step, &changes).map_err(not_json)?;
@@ -175,7 +180,7 @@ async fn read(connection: &mut PgConnection, fence: &Fence) -> Result<(Found, Re
     let row = sqlx::query!(
         r#"-- store::step::alone::read
         select k.wake, k.read_seq, k.unread, k.open_tasks, k.last_position, r.cancel_seq, r.cancel_reason,
-               r.cancelled_tasks, r.cancelled_with_parent, r.mode, k.tenant_id, a.kind, a.title, a.parent_id
+               r.cancelled_tasks, r.cancelled_with_parent, r.mode, r.asked, k.tenant_id, a.kind, a.title, a.parent_id
           from houston.run_locks k
           join houston.runs r on r.id = k.run_id
           join houston.agentables a on a.id = k.agentable_id
@@ -199,6 +204,7 @@ async fn read(connection: &mut PgConnection, fence: &Fence) -> Result<(Found, Re
         parent: row.parent_id.map(AgentableId),
         open_tasks: row.open_tasks,
         last_position: row.last_position,
+        asked: row.asked,
         writes_feed: row.mode.as_deref() == Some(Mode::FeedGeneration.as_str()),
         cancel_reason: row.cancel_reason,
         cancelled_tasks: row.cancelled_tasks.unwrap_or_default(),
@@ -242,6 +248,32 @@ async fn read_unread(
     found.unread = row.unread.map_or_else(Vec::new, |unread| unread.0);
     found.unread_after = row.count;
     Ok(())
+}
+
+/// Writes what only runs have that ask questions or remember something; `closes_all`: the run ends, and its open questions
+/// are closed. Returns the step with the events that report this.
+async fn write_for_driver<'s>(
+    connection: &mut PgConnection,
+    fence: &Fence,
+    step: &'s Step,
+    closes_all: bool,
+    found: &mut Found,
+) -> Result<Cow<'s, Step>> {
+    if let Some(state) = step.state.as_deref() {
+        sqlx::query!(
+            "-- store::step::alone::set_driver_state
+            update houston.runs set driver_state = $2 where id = $1",
+            step.run.0,
+            state
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    let step = question::write(connection, fence.agentable, step, closes_all).await?;
+    if let RunTransition::Wait { questions, .. } = &step.transition {
+        found.is_answered = question::has_closed(connection, questions).await?;
+    }
+    Ok(step)
 }
 
 /// Opens the run that unread messages ask for. Messages beyond the first batch are assigned to it when they are read.

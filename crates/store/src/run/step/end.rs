@@ -26,6 +26,8 @@ pub(super) struct Reader {
     pub(super) open_tasks: i32,
     /// The position of its newest history entry.
     pub(super) last_position: i64,
+    /// Whether the run has asked questions.
+    pub(super) asked: bool,
     /// Whether the run was to write a feed.
     pub(super) writes_feed: bool,
     pub(super) cancel_reason: Option<String>,

@@ -57,7 +57,7 @@ macro_rules! write_steps {
                     or exists (select from houston.agentables a
                                 where a.id = i.agentable_id and a.parent_id is null)
                    and exists (select from houston.runs r
-                                where r.id = i.run_id and r.mode is distinct from 'feed_generation')),
+                                where r.id = i.run_id and r.mode is distinct from 'feed_generation' and not r.asked)),
             t as materialized (select clock_timestamp() as at),
             c as materialized (
                 select l.n, l.agentable_id, l.user_id, l.tenant_id, l.run_id, l.write_id, c.*

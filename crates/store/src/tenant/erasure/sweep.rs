@@ -220,7 +220,7 @@ async fn runs(
     Ok(open.count("runs", gone.runs))
 }
 
-/// Deletes messages, events and history.
+/// Deletes messages, questions, events and history.
 async fn threads(
     connection: &mut PgConnection,
     open: &mut OpenRequest,
@@ -237,9 +237,12 @@ async fn threads(
                 select ctid from houston.events where agentable_id = any ($1) limit $2)) returning 1),
         history as (
             delete from houston.history where ctid = any (array(
-                select ctid from houston.history where agentable_id = any ($1) limit $2)) returning 1)
+                select ctid from houston.history where agentable_id = any ($1) limit $2)) returning 1),
+        questions as (
+            delete from houston.questions where ctid = any (array(
+                select ctid from houston.questions where agentable_id = any ($1) limit $2)) returning 1)
         select (select count(*) from messages) as "messages!", (select count(*) from events) as "events!",
-               (select count(*) from history) as "history!""#,
+               (select count(*) from history) as "history!", (select count(*) from questions) as "questions!""#,
         group,
         rows
     )
@@ -247,6 +250,7 @@ async fn threads(
     .await?;
     Ok(open.count("messages", gone.messages)
         + open.count("events", gone.events)
+        + open.count("questions", gone.questions)
         + open.count("history", gone.history))
 }
 

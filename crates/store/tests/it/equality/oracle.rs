@@ -190,6 +190,7 @@ pub(crate) async fn claim(
                 iteration: u32::try_from(row.iterations).unwrap() + 1,
                 next_message_id: next_message,
                 takeover: row.takeover,
+                resumed: false,
             },
             body: None,
         },
@@ -242,6 +243,7 @@ impl<'a> Parts<'a> {
                 parts.ending = Some(ending);
                 parts.retry_at = Some(*at);
             }
+            RunTransition::Wait { .. } => panic!("the oracle's runs do not wait"),
             RunTransition::Release { event } => {
                 parts.then = "hand_over";
                 parts.last = Some(event);

@@ -38,6 +38,7 @@ pub(super) enum End {
     Crash,
     Retry,
     HandOver,
+    Wait,
     Finish { status: RunStatus, notice: bool },
 }
 
@@ -78,6 +79,7 @@ fn end() -> impl Strategy<Value = End> {
         Just(End::Crash),
         Just(End::Retry),
         Just(End::HandOver),
+        Just(End::Wait),
         (status, any::<bool>()).prop_map(|(status, notice)| End::Finish { status, notice }),
     ]
 }
@@ -177,7 +179,8 @@ impl Recorder {
         let next_message_id = self.id();
         self.message = Some(next_message_id);
         let iteration = self.number;
-        let begun = Durable::AttemptStarted { attempt: number, iteration, next_message_id, takeover };
+        let begun =
+            Durable::AttemptStarted { attempt: number, iteration, next_message_id, takeover, resumed: false };
         self.publish(vec![(begun, None)]);
         if number == 2 {
             let compressed = Durable::ContextCompressed {
@@ -228,6 +231,7 @@ impl Recorder {
                 vec![self.error("waiting"), (scheduled, None)]
             }
             End::HandOver => vec![(Durable::HandedOver { iteration }, None)],
+            End::Wait => vec![(Durable::RunWaiting { until: None, iteration }, None)],
             End::Finish { status, notice } => {
                 let mut events = Vec::new();
                 if notice {

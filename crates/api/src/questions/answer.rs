@@ -1,0 +1,75 @@
+//! `POST /v1/questions/{id}/answer`: answers a question and wakes its run. Of several answers at once one is accepted.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_domain::id::QuestionId;
+use houston_domain::question::QuestionState;
+use houston_domain::question::schema::check;
+use houston_domain::storable::storable_value;
+use houston_protocol::question::{AnswerQuestion, QuestionResponse};
+use houston_protocol::schema;
+use houston_store::answer::Answered;
+
+use crate::agentable_path::Id;
+use crate::auth::Caller;
+use crate::body::{Creation, check_line};
+use crate::error::ApiError;
+use crate::questions::response;
+use crate::state::App;
+
+/// Maximum number of characters of `answered_by`.
+const MAX_NAME_CHARS: usize = 200;
+
+#[utoipa::path(
+    post,
+    path = "/v1/questions/{id}/answer",
+    tag = "questions",
+    operation_id = "answer_question",
+    summary = "Answer a question; its run goes on.",
+    params(("id" = schema::QuestionId, Path, description = "Id of the question.")),
+    request_body = AnswerQuestion,
+    responses(
+        (status = 200, description = "The question with the answer. The same answer again is no error.", body = QuestionResponse),
+        (status = 409, description = "`question_closed`: it was answered otherwise, has expired, or is not asked any more.")
+    ),
+)]
+pub(crate) async fn answer(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<QuestionId>,
+    // A repeated answer is recognised without the Idempotency-Key, which is ignored.
+    Creation { value: AnswerQuestion { answer, answered_by }, key: _ }: Creation<AnswerQuestion>,
+) -> Result<impl IntoResponse, ApiError> {
+    if let Some(name) = &answered_by {
+        check_line("/answered_by", name, MAX_NAME_CHARS)?;
+    }
+    let mut storable = answer.clone();
+    storable_value(&mut storable);
+    if storable != answer {
+        return Err(ApiError::field("/answer", "must not contain the character U+0000"));
+    }
+    let store = app.store(caller);
+    // The schema of a question never changes.
+    let question = store.question(id).await?.question;
+    if let Some(schema) = &question.asked.schema {
+        check(schema, &answer)
+            .map_err(|wrong| ApiError::field(&format!("/answer{}", wrong.pointer), wrong.reason))?;
+    }
+    let asked = match store.answer_question(id, &answer, answered_by.as_deref()).await? {
+        Answered::Now(asked) => {
+            app.publish_nudge(asked.agentable);
+            app.send_hint(asked.agentable, app.urgency(&asked.kind));
+            asked
+        }
+        Answered::Closed(asked) if asked.question.answer.as_ref() == Some(&answer) => asked,
+        Answered::Closed(asked) => {
+            let state = asked.question.state;
+            let answer = asked.question.answer.filter(|_| state == QuestionState::Answered);
+            return Err(ApiError::QuestionClosed { id, state, answer });
+        }
+    };
+    Ok(Json(response(asked)))
+}

@@ -1,0 +1,35 @@
+//! `/v1/questions`: what runs ask people. Whoever answers wakes the run.
+
+pub(crate) mod answer;
+pub(crate) mod get;
+pub(crate) mod list;
+
+use houston_domain::question::Question;
+use houston_protocol::question::QuestionResponse;
+use houston_protocol::time::Time;
+use houston_store::answer::AskedQuestion;
+
+use crate::agentable_path::Owner;
+
+/// The response for a question.
+fn response(asked: AskedQuestion) -> QuestionResponse {
+    let AskedQuestion { question, user, agentable, kind, run } = asked;
+    let Question { asked, state, answer, answered_by, created_at, closed_at } = question;
+    QuestionResponse {
+        id: asked.id,
+        owner: Owner { kind, id: agentable },
+        user_id: user,
+        run_id: run,
+        kind: asked.kind,
+        subject: asked.subject,
+        text: asked.text,
+        schema: asked.schema,
+        default_value: asked.default_value,
+        expires_at: asked.expires_at.map(Time),
+        state,
+        answer,
+        answered_by,
+        created_at: Time(created_at),
+        closed_at: closed_at.map(Time),
+    }
+}

@@ -1,0 +1,94 @@
+//! Questions over HTTP: reading, answering, and what streams show.
+
+use houston_domain::question::{NewQuestion, QuestionKind};
+use houston_domain::run::RunStatus;
+use serde_json::{Value, json};
+
+use crate::http::kinds;
+use crate::test_api::{TestApi, make_tenant};
+use crate::worker::Worker;
+
+const OTHER: &str = "hou_other_0123456789";
+
+fn question(api: &TestApi) -> NewQuestion {
+    NewQuestion {
+        id: api.state.ids.beside(api.agentable()),
+        kind: QuestionKind::Approval,
+        subject: Some("call_1".into()),
+        text: "May I?".into(),
+        schema: Some(
+            json!({"type": "object", "required": ["yes"], "properties": {"yes": {"type": "boolean"}}}),
+        ),
+        default_value: None,
+        expires_at: None,
+    }
+}
+
+#[tokio::test]
+async fn question_is_listed_answered_once_and_shown_in_streams() {
+    let api = TestApi::start().await;
+    let posted = api.post_message("Delete all notes").await;
+    let worker = Worker::start(&api).await;
+    let run = worker.claim().await;
+    let mut stream = api.stream("?after=0", None).await;
+    stream.until("STEP_STARTED").await;
+    let asked = question(&api);
+    let path = format!("/v1/questions/{}", asked.id);
+    run.ask(asked).await;
+    let shown = stream.until("houston.question.asked").await.pop().unwrap();
+    assert_eq!(
+        (&shown.data["value"]["kind"], &shown.data["value"]["subject"]),
+        (&json!("approval"), &json!("call_1"))
+    );
+
+    let open = api.get("/v1/questions").await.ok();
+    let [of] = open["data"].as_array().unwrap().as_slice() else { panic!("{open}") };
+    assert_eq!(
+        (&of["goal_id"], &of["run_id"], &of["state"]),
+        (&json!(api.goal), &posted["run_id"], &json!("open"))
+    );
+    let of_user = format!("/v1/questions?user_id={}", of["user_id"].as_str().unwrap());
+    assert_eq!(api.get(&of_user).await.ok()["data"], open["data"]);
+    assert_eq!(&api.get(&path).await.ok(), of);
+    let run = api.get(&format!("/v1/runs/{}", posted["run_id"].as_str().unwrap())).await.ok();
+    assert_eq!((&run["status"], &run["waits_until"]), (&json!("waiting"), &Value::Null));
+    let goal = api.get(&api.path("")).await.ok();
+    assert_eq!(goal["status"], "working");
+
+    let answer = format!("{path}/answer");
+    let problem = api.post(&answer, json!({"answer": {"yes": 1}})).await.refused(422, "invalid_request");
+    assert_eq!(problem["errors"][0]["pointer"], "/answer/yes");
+    api.post(&answer, json!({"answer": "\u{0}"})).await.refused(422, "invalid_request");
+    let yes = json!({"answer": {"yes": true}, "answered_by": "Ann"});
+    let answered = api.post(&answer, yes.clone()).await.ok();
+    assert_eq!((&answered["state"], &answered["answered_by"]), (&json!("answered"), &json!("Ann")));
+    assert_eq!(api.post(&answer, yes).await.ok(), answered, "the same answer again changes nothing");
+    let other = api.post(&answer, json!({"answer": {"yes": false}})).await.refused(409, "question_closed");
+    assert!(other["detail"].as_str().unwrap().contains(r#"answered with {"yes":true}"#), "{other}");
+    assert_eq!(api.get("/v1/questions").await.ok()["data"], json!([]));
+
+    worker.claim().await.answer("Done.").await;
+    let (frames, _) = stream.rest().await;
+    let facts: Vec<&str> = kinds(&frames).into_iter().filter(|kind| kind.starts_with("houston.")).collect();
+    assert_eq!(facts, ["houston.run.waiting", "houston.question.closed", "houston.attempt.started"]);
+    let resumed = frames.iter().find(|of| of.kind() == "houston.attempt.started").unwrap();
+    // The step that asked paid for a model call, which closed the first iteration.
+    assert_eq!(resumed.data["value"], json!({"attempt": 2, "iteration": 2, "resumed": true}));
+}
+
+#[tokio::test]
+async fn question_of_an_ended_run_or_another_tenant_is_not_answered() {
+    let api = TestApi::start().await;
+    api.post_message("Delete all notes").await;
+    let worker = Worker::start(&api).await;
+    let asked = question(&api);
+    let path = format!("/v1/questions/{}", asked.id);
+    worker.claim().await.ask(asked).await;
+    make_tenant(&api.store, &api.state.ids, "other", OTHER).await;
+    assert_eq!(api.send_as(OTHER, "GET", &path, Value::Null).await.status, 404);
+    api.post_message("Never mind").await;
+    worker.claim().await.end(RunStatus::Failed, None).await;
+    let answer = json!({"answer": {"yes": true}});
+    let problem = api.post(&format!("{path}/answer"), answer).await.refused(409, "question_closed");
+    assert!(problem["detail"].as_str().unwrap().contains("is cancelled"), "{problem}");
+}

@@ -1,0 +1,245 @@
+//! Questions that a run asks a person: may this be done, which of these, may it cost more.
+//!
+//! A question is asked in the step of a run, and closed once: by an answer, by its expiry, by the run, or by the end of
+//! the run. Whoever closes it wakes the run.
+
+pub mod schema;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::id::QuestionId;
+
+/// What a question is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionKind {
+    /// Whether something may be done.
+    Approval,
+    /// Something that the run needs to know.
+    Input,
+    /// Whether more may be spent.
+    Budget,
+}
+
+impl QuestionKind {
+    /// The name in the database and in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Input => "input",
+            Self::Budget => "budget",
+        }
+    }
+
+    /// Parses the name; `None` if there is no such kind.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Approval, Self::Input, Self::Budget].into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// Whether a question is open, and if not, what closed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionState {
+    /// It can be answered.
+    Open,
+    /// A person answered.
+    Answered,
+    /// Nobody answered in time.
+    Expired,
+    /// The run does not need the answer any more.
+    Superseded,
+    /// The run ended.
+    Cancelled,
+}
+
+impl QuestionState {
+    /// All states.
+    pub const ALL: [Self; 5] = [Self::Open, Self::Answered, Self::Expired, Self::Superseded, Self::Cancelled];
+
+    /// The name in the database and in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Answered => "answered",
+            Self::Expired => "expired",
+            Self::Superseded => "superseded",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Parses the name; `None` if there is no such state.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+
+    /// The state that an answer leads to. `expires_at`: when the question expires; `run_is_open`: whether its run is
+    /// open.
+    ///
+    /// An answer that comes too late does not count, even if nothing has closed the question yet.
+    #[must_use]
+    pub fn after_answer(
+        self,
+        expires_at: Option<DateTime<Utc>>,
+        run_is_open: bool,
+        now: DateTime<Utc>,
+    ) -> Self {
+        match self {
+            Self::Open if !run_is_open => Self::Cancelled,
+            Self::Open if expires_at.is_some_and(|at| at <= now) => Self::Expired,
+            Self::Open => Self::Answered,
+            closed => closed,
+        }
+    }
+}
+
+/// A question as it is asked.
+///
+/// ```json
+/// {"question_id": "question_0192a3b4c5d67e8f9a0b1c2d3e4f5061", "kind": "approval", "subject": "call_1",
+///  "text": "May I delete all notes?", "schema": {"type": "boolean"}, "default_value": false,
+///  "expires_at": "2026-11-23T09:00:00Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NewQuestion {
+    /// The question's id.
+    #[serde(rename = "question_id")]
+    pub id: QuestionId,
+    /// What it is for.
+    pub kind: QuestionKind,
+    /// What it is about, in the words of who asks: a tool call's id, the path of a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The text for people.
+    pub text: String,
+    /// The JSON Schema of an answer; `None`: any JSON value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// The answer that holds if nobody answers in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_value: Option<Value>,
+    /// When it expires; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<DateTime<Utc>>,
+}
+
+/// A question that was closed.
+///
+/// ```json
+/// {"question_id": "question_0192a3b4c5d67e8f9a0b1c2d3e4f5061", "state": "answered", "answer": true}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClosedQuestion {
+    /// The question's id.
+    #[serde(rename = "question_id")]
+    pub id: QuestionId,
+    /// What closed it; never `open`.
+    pub state: QuestionState,
+    /// The answer, if it was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Value>,
+}
+
+/// A question of a run as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// What was asked.
+    pub asked: NewQuestion,
+    /// Whether it is open, and if not, what closed it.
+    pub state: QuestionState,
+    /// The answer, if it was answered.
+    pub answer: Option<Value>,
+    /// Who answered, in the words of the API's client.
+    pub answered_by: Option<String>,
+    /// When it was asked.
+    pub created_at: DateTime<Utc>,
+    /// When it was closed.
+    pub closed_at: Option<DateTime<Utc>>,
+}
+
+impl Question {
+    /// What the run goes on with: the answer, or the default value of a question that expired. `None` while it is open,
+    /// and if it was closed without either.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&Value> {
+        match self.state {
+            QuestionState::Answered => self.answer.as_ref(),
+            QuestionState::Expired => self.asked.default_value.as_ref(),
+            QuestionState::Open | QuestionState::Superseded | QuestionState::Cancelled => None,
+        }
+    }
+}
+
+/// The questions that a step asks and closes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct QuestionChanges {
+    /// New questions.
+    pub asked: Vec<NewQuestion>,
+    /// Questions of the run that become `superseded`, unless they are closed already.
+    pub superseded: Vec<QuestionId>,
+}
+
+impl QuestionChanges {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.superseded.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+
+    #[test]
+    fn answer_counts_only_while_the_question_and_its_run_are_open() {
+        use QuestionState::{Answered, Cancelled, Expired, Open, Superseded};
+        let now = DateTime::UNIX_EPOCH;
+        let later = Some(now + chrono::TimeDelta::seconds(1));
+        assert_eq!(Open.after_answer(None, true, now), Answered);
+        assert_eq!(Open.after_answer(later, true, now), Answered);
+        assert_eq!(Open.after_answer(Some(now), true, now), Expired);
+        assert_eq!(Open.after_answer(later, false, now), Cancelled);
+        for closed in [Answered, Expired, Superseded, Cancelled] {
+            assert_eq!(closed.after_answer(later, true, now), closed);
+        }
+    }
+
+    #[test]
+    fn events_of_questions_are_read_as_they_were_written() {
+        let asked = NewQuestion {
+            id: QuestionId(uuid::Uuid::nil()),
+            kind: QuestionKind::Input,
+            subject: Some("call_1".into()),
+            text: "Which?".into(),
+            schema: Some(serde_json::json!({"type": "object", "properties": {"type": {"enum": [1, null]}}})),
+            default_value: Some(serde_json::json!([1.5, {"type": "x"}])),
+            expires_at: Some(DateTime::UNIX_EPOCH),
+        };
+        let closed =
+            ClosedQuestion { id: asked.id, state: QuestionState::Answered, answer: Some(Value::Bool(true)) };
+        for event in [Event::QuestionAsked(Box::new(asked)), Event::QuestionClosed(closed)] {
+            let written = serde_json::to_string(&event).unwrap();
+            assert_eq!(serde_json::from_str::<Event>(&written).unwrap(), event, "{written}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_json() {
+        for state in QuestionState::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+            assert_eq!(QuestionState::from_name(state.as_str()), Some(state));
+        }
+        for kind in [QuestionKind::Approval, QuestionKind::Input, QuestionKind::Budget] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+            assert_eq!(QuestionKind::from_name(kind.as_str()), Some(kind));
+        }
+    }
+}

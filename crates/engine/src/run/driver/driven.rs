@@ -1,0 +1,143 @@
+//! The steps of a run that a [`Driver`] drives.
+
+use std::ops::ControlFlow;
+use std::pin::pin;
+
+use chrono::{DateTime, Utc};
+use houston_domain::agent::step::Next;
+use houston_domain::error_message::user_text;
+use houston_domain::event::Event;
+use houston_domain::history::Block;
+use houston_domain::id::QuestionId;
+use houston_domain::model::{ModelAnswer, StopReason, Usage};
+use houston_domain::question::QuestionChanges;
+use houston_domain::run::RunStatus;
+use houston_domain::step::RunTransition;
+use houston_domain::storable::{storable, storable_value};
+use serde_json::Value;
+
+use super::turn::Streamed;
+use super::{DriveOutcome, Flow, RunDriver};
+use crate::driver::{Decision, DrivenRun, Driver, Then};
+use crate::error::Interrupted;
+use crate::run::journal::DrivenParts;
+use crate::run::signals::Stop;
+use crate::run::storage::RunStorage;
+
+impl<S: RunStorage> RunDriver<'_, S> {
+    /// The step that the driver asks for, after open tool calls have their results.
+    pub(super) async fn driven_step(&mut self, driver: &dyn Driver) -> Flow {
+        let agent = self.run.next(self.journal.now());
+        if let Next::CallTools(calls) = agent {
+            return self.resume_tools(calls).await;
+        }
+        if self.journal.signals.is_draining() {
+            return self.hand_over().await.map(ControlFlow::Break);
+        }
+        match self.ask(driver, &agent).await? {
+            Ok((decision, open)) => self.carry_out(decision, open).await,
+            Err(Stop::Cancelled) => self.cancel().await.map(ControlFlow::Break),
+            Err(Stop::Drained) => self.hand_over().await.map(ControlFlow::Break),
+            Err(Stop::OutOfTime) => self.end(RunStatus::MaxDuration).await.map(ControlFlow::Break),
+        }
+    }
+
+    /// Asks the driver. Returns its decision and the questions that stay open, without those it asks now.
+    async fn ask(
+        &self,
+        driver: &dyn Driver,
+        agent: &Next,
+    ) -> Result<Result<(Decision, Vec<QuestionId>), Stop>, Interrupted> {
+        let (agentable, run) = (self.journal.agentable(), self.journal.run());
+        let (state, questions) = self.journal.retrying(|storage| storage.driven(agentable, run)).await?;
+        let (journal, owner) = (&self.journal, self.journal.owner);
+        let view = DrivenRun {
+            tenant: owner.tenant,
+            user: owner.user,
+            agentable,
+            run,
+            attempt: self.attempt.number,
+            now: journal.now(),
+            history: self.run.history(),
+            own_entries: self.run.own_entries(),
+            questions: &questions,
+            state: state.as_ref(),
+            agent,
+            ids: &journal.services.ids,
+        };
+        let decision = match journal.signals.until_stopped(pin!(driver.next(view))).await? {
+            Ok(decision) => decision,
+            Err(stop) => return Ok(Err(stop)),
+        };
+        let open = view.open_questions().filter(|id| !decision.superseded.contains(id)).collect();
+        Ok(Ok((decision, open)))
+    }
+
+    /// Commits what the driver decided. `open`: see [`Self::ask`].
+    async fn carry_out(&mut self, decision: Decision, open: Vec<QuestionId>) -> Flow {
+        let Decision { mut messages, mut questions, superseded, mut state, then } = decision;
+        messages.iter_mut().for_each(storable);
+        state.iter_mut().for_each(storable_value);
+        for question in &mut questions {
+            storable(&mut question.text);
+            question.subject.iter_mut().for_each(storable);
+            question.schema.iter_mut().chain(&mut question.default_value).for_each(storable_value);
+        }
+        let label = self.label();
+        let parts = DrivenParts {
+            messages: messages.into_iter().map(|message| (message, label.clone())).collect(),
+            questions: QuestionChanges { asked: questions, superseded },
+            state,
+        };
+        self.journal.driven = Some(Box::new(parts));
+        match then {
+            Then::Continue => {
+                let read = RunTransition::Continue { read: true, event: None };
+                let step = self.journal.step(Usage::default(), read);
+                self.commit(step).await?;
+                Ok(ControlFlow::Continue(()))
+            }
+            Then::Wait { until } => self.wait_for(until, open).await,
+            Then::CallTools(calls) => self.call_tools(calls).await,
+            Then::Agent => self.agent_step().await,
+            Then::Finish => self.finish(RunStatus::Completed).await,
+            Then::Fail { code, message } => {
+                let step = self.journal.next_step();
+                self.terminate(step, &code, user_text(&code), message).await.map(ControlFlow::Break)
+            }
+        }
+    }
+
+    /// Releases the run until something arrives, or goes on with what has arrived.
+    async fn wait_for(&mut self, until: Option<DateTime<Utc>>, questions: Vec<QuestionId>) -> Flow {
+        let mut step = self.journal.next_step();
+        let event = Event::RunWaiting { until, iteration: self.journal.open_iteration };
+        step.transition = RunTransition::Wait { event, until, questions };
+        let done = self.commit(step).await?;
+        if done.continued {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let now = self.journal.now();
+        let after = until.map(|until| (until - now).to_std().unwrap_or_default());
+        Ok(ControlFlow::Break(DriveOutcome::Waiting { after, lane: self.journal.lane }))
+    }
+
+    /// Calls tools as if the model had asked for them.
+    async fn call_tools(
+        &mut self,
+        calls: Vec<(String, Value)>,
+    ) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
+        let call = |(name, input)| Block::ToolUse { id: String::new(), name, input, raw: None };
+        let answer = ModelAnswer {
+            content: calls.into_iter().map(call).collect(),
+            malformed: Vec::new(),
+            stop: StopReason::ToolUse,
+            usage: Usage::default(),
+        };
+        let turn = self.answered(answer, Usage::default(), Streamed::default()).await?;
+        self.finish_turn(turn).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

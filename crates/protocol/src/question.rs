@@ -1,0 +1,70 @@
+//! Questions that runs ask people.
+
+use houston_domain::id::{QuestionId, RunId, UserId};
+use houston_domain::question::{QuestionKind, QuestionState};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::owner::Owner;
+use crate::schema;
+use crate::time::Time;
+
+/// A question. It is closed once: by an answer, by its time, by its run, or by the end of its run.
+///
+/// ```json
+/// {"id": "question_0190…", "goal_id": "goal_0190…", "user_id": "user_0190…", "run_id": "run_0190…", "kind": "approval",
+///  "subject": "call_1", "text": "May I delete all notes?", "schema": {"type": "boolean"}, "default_value": false,
+///  "expires_at": "2026-11-23T09:00:00.000Z", "state": "answered", "answer": true, "answered_by": "Ann",
+///  "created_at": "2026-11-22T09:00:00.000Z", "closed_at": "2026-11-22T09:05:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct QuestionResponse {
+    #[schema(value_type = schema::QuestionId)]
+    pub id: QuestionId,
+    #[serde(flatten)]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub owner: Owner,
+    /// The user the agent works for.
+    #[schema(value_type = schema::UserId)]
+    pub user_id: UserId,
+    /// The run that asks.
+    #[schema(value_type = schema::RunId)]
+    pub run_id: RunId,
+    #[schema(value_type = schema::QuestionKind)]
+    pub kind: QuestionKind,
+    /// What it is about, such as the id of a tool call.
+    pub subject: Option<String>,
+    pub text: String,
+    /// The JSON Schema of an answer; null: any JSON value.
+    #[schema(value_type = Option<schema::AnyJson>)]
+    pub schema: Option<Value>,
+    /// The answer that holds if nobody answers in time.
+    #[schema(value_type = Option<schema::AnyJson>)]
+    pub default_value: Option<Value>,
+    #[schema(value_type = Option<schema::Time>)]
+    pub expires_at: Option<Time>,
+    #[schema(value_type = schema::QuestionState)]
+    pub state: QuestionState,
+    /// Null unless it was answered.
+    #[schema(value_type = Option<schema::AnyJson>)]
+    pub answer: Option<Value>,
+    /// Who answered, as the request said.
+    pub answered_by: Option<String>,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+    #[schema(value_type = Option<schema::Time>)]
+    pub closed_at: Option<Time>,
+}
+
+/// An answer: `{"answer": true, "answered_by": "Ann"}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerQuestion {
+    /// A JSON value that matches the question's schema.
+    #[schema(value_type = schema::AnyJson)]
+    pub answer: Value,
+    /// Who answers, at most 200 characters; for people who read it later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<String>,
+}

@@ -1,0 +1,335 @@
+//! Questions of runs: asked and closed with a step, closed from outside, read by the run.
+//!
+//! Whoever closes a question holds the lock row of its agentable, and takes that row first.
+
+use std::borrow::Cow;
+
+use chrono::{DateTime, Utc};
+use houston_domain::event::Event;
+use houston_domain::id::{AgentableId, QuestionId, RunId};
+use houston_domain::question::{
+    ClosedQuestion, NewQuestion, Question, QuestionChanges, QuestionKind, QuestionState,
+};
+use houston_domain::step::Step;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::fairness::Fairness;
+use crate::handle::RunStore;
+
+/// A row of the table, without its owners.
+pub(crate) struct Row {
+    pub(crate) id: Uuid,
+    pub(crate) kind: String,
+    pub(crate) subject: Option<String>,
+    pub(crate) text: String,
+    pub(crate) schema: Option<Value>,
+    pub(crate) default_value: Option<Value>,
+    pub(crate) expires_at: Option<DateTime<Utc>>,
+    pub(crate) state: String,
+    pub(crate) answer: Option<Value>,
+    pub(crate) answered_by: Option<String>,
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) closed_at: Option<DateTime<Utc>>,
+}
+
+impl Row {
+    pub(crate) fn into_question(self) -> Question {
+        Question {
+            asked: NewQuestion {
+                id: QuestionId(self.id),
+                kind: QuestionKind::from_name(&self.kind).unwrap_or(QuestionKind::Input),
+                subject: self.subject,
+                text: self.text,
+                schema: self.schema,
+                default_value: self.default_value,
+                expires_at: self.expires_at,
+            },
+            state: QuestionState::from_name(&self.state).unwrap_or(QuestionState::Cancelled),
+            answer: self.answer,
+            answered_by: self.answered_by,
+            created_at: self.created_at,
+            closed_at: self.closed_at,
+        }
+    }
+}
+
+impl RunStore {
+    /// The questions of a run, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn questions_of(&self, agentable: AgentableId, run: RunId) -> Result<Vec<Question>> {
+        let rows = sqlx::query_as!(
+            Row,
+            "-- store::question::of_run
+            select id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by, created_at,
+                   closed_at
+              from houston.questions where agentable_id = $1 and run_id = $2 order by id",
+            agentable.0,
+            run.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(Row::into_question).collect())
+    }
+
+    /// What the driver of a run remembers, and the questions of the run, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn driven(&self, agentable: AgentableId, run: RunId) -> Result<(Option<Value>, Vec<Question>)> {
+        let questions = self.questions_of(agentable, run).await?;
+        let state = sqlx::query_scalar!(
+            "-- store::question::driver_state
+            select driver_state from houston.runs where id = $1",
+            run.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok((state.flatten(), questions))
+    }
+
+    /// Closes questions whose time has passed, at most `limit`, and wakes their runs. Returns how many it closed; those
+    /// whose agentable another transaction is writing are left to the next call.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn expire_questions(&self, limit: i64) -> Result<usize> {
+        // In most cases this read of an index decides, outside of a transaction.
+        let is_due = sqlx::query_scalar!(
+            r#"-- store::question::is_due
+            select exists (select from houston.questions
+                            where state = 'open' and expires_at <= clock_timestamp()) as "due!""#
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        if !is_due {
+            return Ok(0);
+        }
+        let mut tx = self.pool.begin().await?;
+        let due = sqlx::query_scalar!(
+            "-- store::question::due
+            select q.id
+              from (select id, agentable_id from houston.questions
+                     where state = 'open' and expires_at <= clock_timestamp() order by expires_at limit $1) q
+              join houston.run_locks l on l.agentable_id = q.agentable_id
+               for no key update of l skip locked",
+            limit
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        let closed = close(&mut tx, &due, QuestionState::Expired, None, None).await?;
+        report(&mut tx, &closed, self.fairness).await?;
+        tx.commit().await?;
+        Ok(closed.len())
+    }
+}
+
+/// Whether one of these questions is not open any more. The caller holds the lock of their agentable.
+pub(crate) async fn has_closed(connection: &mut PgConnection, questions: &[QuestionId]) -> Result<bool> {
+    if questions.is_empty() {
+        return Ok(false);
+    }
+    let ids: Vec<Uuid> = questions.iter().map(|id| id.0).collect();
+    let open = sqlx::query_scalar!(
+        r#"-- store::question::count_open
+        select count(*) as "open!" from houston.questions where id = any ($1) and state = 'open'"#,
+        &ids
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(usize::try_from(open).unwrap_or(0) < ids.len())
+}
+
+/// A question as its row.
+#[derive(Debug, Serialize)]
+struct NewRow<'a> {
+    id: Uuid,
+    kind: &'static str,
+    subject: Option<&'a str>,
+    text: &'a str,
+    schema: Option<&'a Value>,
+    default_value: Option<&'a Value>,
+    expires_at: Option<DateTime<Utc>>,
+}
+
+/// Writes the questions of a step, and closes those that it supersedes; `closes_all`: also all others of its run, which
+/// ends. Returns the step with the events that report this. The caller holds the lock of the agentable.
+pub(crate) async fn write<'s>(
+    connection: &mut PgConnection,
+    agentable: AgentableId,
+    step: &'s Step,
+    closes_all: bool,
+) -> Result<Cow<'s, Step>> {
+    if step.questions.is_none() && !closes_all {
+        return Ok(Cow::Borrowed(step));
+    }
+    let QuestionChanges { asked, superseded } = step.questions.as_deref().cloned().unwrap_or_default();
+    let mut closed = Vec::new();
+    if !superseded.is_empty() {
+        let ids: Vec<Uuid> = superseded.iter().map(|id| id.0).collect();
+        closed.extend(close(connection, &ids, QuestionState::Superseded, None, None).await?);
+    }
+    if closes_all {
+        let open = sqlx::query_scalar!(
+            "-- store::question::open_of_run
+            select id from houston.questions where agentable_id = $1 and run_id = $2 and state = 'open'",
+            agentable.0,
+            step.run.0
+        )
+        .fetch_all(&mut *connection)
+        .await?;
+        closed.extend(close(connection, &open, QuestionState::Cancelled, None, None).await?);
+    }
+    insert(connection, agentable, step.run, &asked).await?;
+    let mut step = step.clone();
+    step.events.extend(closed.into_iter().map(|closed| closed.event()));
+    step.events.extend(asked.into_iter().map(|question| Event::QuestionAsked(Box::new(question))));
+    Ok(Cow::Owned(step))
+}
+
+async fn insert(
+    connection: &mut PgConnection,
+    agentable: AgentableId,
+    run: RunId,
+    questions: &[NewQuestion],
+) -> Result<()> {
+    if questions.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<NewRow<'_>> = questions
+        .iter()
+        .map(|question| NewRow {
+            id: question.id.0,
+            kind: question.kind.as_str(),
+            subject: question.subject.as_deref(),
+            text: &question.text,
+            schema: question.schema.as_ref(),
+            default_value: question.default_value.as_ref(),
+            expires_at: question.expires_at,
+        })
+        .collect();
+    sqlx::query!(
+        "-- store::question::insert
+        with run as (update houston.runs set asked = true where id = $2)
+        insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, subject, text, schema,
+                                       default_value, expires_at)
+        select q.id, k.tenant_id, k.user_id, k.agentable_id, $2, q.kind, q.subject, q.text, q.schema, q.default_value,
+               q.expires_at
+          from houston.run_locks k
+         cross join jsonb_to_recordset($3) as q (id uuid, kind text, subject text, text text, schema jsonb,
+                                                 default_value jsonb, expires_at timestamptz)
+         where k.agentable_id = $1",
+        agentable.0,
+        run.0,
+        Json(&rows) as Json<&Vec<NewRow<'_>>>
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// A question that was closed now.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    agentable: Uuid,
+    run: Uuid,
+    question: ClosedQuestion,
+}
+
+impl Closed {
+    fn event(self) -> Event {
+        Event::QuestionClosed(self.question)
+    }
+}
+
+/// Closes those of the questions that are open. The caller holds the locks of their agentables.
+pub(crate) async fn close(
+    connection: &mut PgConnection,
+    questions: &[Uuid],
+    state: QuestionState,
+    answer: Option<&Value>,
+    answered_by: Option<&str>,
+) -> Result<Vec<Closed>> {
+    let rows = sqlx::query!(
+        "-- store::question::close
+        update houston.questions set state = $2, answer = $3, answered_by = $4, closed_at = clock_timestamp()
+         where id = any ($1) and state = 'open'
+        returning id, agentable_id, run_id",
+        questions,
+        state.as_str(),
+        answer,
+        answered_by
+    )
+    .fetch_all(connection)
+    .await?;
+    let closed = rows.into_iter().map(|row| Closed {
+        agentable: row.agentable_id,
+        run: row.run_id,
+        question: ClosedQuestion { id: QuestionId(row.id), state, answer: answer.cloned() },
+    });
+    Ok(closed.collect())
+}
+
+/// A closed question as its event.
+#[derive(Debug, Serialize)]
+struct ClosedRow {
+    agentable_id: Uuid,
+    run_id: Uuid,
+    event: Box<RawValue>,
+}
+
+/// Reports questions that were closed from outside of their runs, and wakes those that are open. Workers are notified at
+/// commit. The caller holds the locks of the agentables.
+pub(crate) async fn report(
+    connection: &mut PgConnection,
+    closed: &[Closed],
+    fairness: Fairness,
+) -> Result<()> {
+    if closed.is_empty() {
+        return Ok(());
+    }
+    let rows = closed
+        .iter()
+        .map(|closed| {
+            let event = to_raw_value(&Event::QuestionClosed(closed.question.clone()))?;
+            Ok(ClosedRow { agentable_id: closed.agentable, run_id: closed.run, event })
+        })
+        .collect::<serde_json::Result<Vec<_>>>()
+        .map_err(|error| Error::Database(sqlx::Error::Encode(error.into())))?;
+    sqlx::query!(
+        r#"-- store::question::report
+        with i as materialized (
+            select i.agentable_id, i.run_id, i.event, row_number() over (partition by i.agentable_id) as nth,
+                   count(*) over (partition by i.agentable_id) as count
+              from jsonb_to_recordset($1) as i (agentable_id uuid, run_id uuid, event jsonb)),
+        l as materialized (
+            select i.*, k.tenant_id, k.user_id, k.last_seq, k.holder is null as is_free
+              from i join houston.run_locks k
+                on k.agentable_id = i.agentable_id and k.run_id = i.run_id and k.run_open),
+        t as materialized (select clock_timestamp() as at),
+        locks as (
+            update houston.run_locks k
+               set last_seq = l.last_seq + l.count,
+                   waiting_since = case when k.wake then k.waiting_since else t.at end,
+                   next_attempt_at = case when k.wake then k.next_attempt_at end, wake = true
+              from l cross join t where k.agentable_id = l.agentable_id and l.nth = 1),
+        events as (
+            insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
+            select l.agentable_id, l.last_seq + l.nth, l.tenant_id, l.run_id, 0, l.event, t.at from l cross join t)
+        select case when l.is_free and houston.free_slots(l.user_id, l.agentable_id, $2) > 0
+                    then pg_notify('houston', format('1 post %s', l.agentable_id))::text end as notified
+          from l where l.nth = 1"#,
+        Json(&rows) as Json<&Vec<ClosedRow>>,
+        fairness.running()
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Questions as the API sees them: reading and answering.
+
+use houston_domain::id::{AgentableId, QuestionId, RunId, UserId};
+use houston_domain::question::{Question, QuestionState};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+use crate::question::{Row, close, report};
+
+/// A question with who asks it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AskedQuestion {
+    /// The question.
+    pub question: Question,
+    /// The user the agent works for.
+    pub user: UserId,
+    /// The agentable whose run asks.
+    pub agentable: AgentableId,
+    /// Its kind.
+    pub kind: String,
+    /// The run.
+    pub run: RunId,
+}
+
+/// What happened to an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answered {
+    /// It was accepted: this is the question now.
+    Now(AskedQuestion),
+    /// The question was closed before, or is closed now because its time has passed or its run has ended: the answer
+    /// does not count.
+    Closed(AskedQuestion),
+}
+
+macro_rules! asked {
+    ($row:expr) => {{
+        let r = $row;
+        AskedQuestion {
+            user: UserId(r.user_id),
+            agentable: AgentableId(r.agentable_id),
+            kind: r.agentable_kind,
+            run: RunId(r.run_id),
+            question: Row {
+                id: r.id,
+                kind: r.kind,
+                subject: r.subject,
+                text: r.text,
+                schema: r.schema,
+                default_value: r.default_value,
+                expires_at: r.expires_at,
+                state: r.state,
+                answer: r.answer,
+                answered_by: r.answered_by,
+                created_at: r.created_at,
+                closed_at: r.closed_at,
+            }
+            .into_question(),
+        }
+    }};
+}
+
+impl TenantStore<'_> {
+    /// Reads a question of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such question, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn question(self, id: QuestionId) -> Result<AskedQuestion> {
+        let r = sqlx::query!(
+            r#"-- store::answer::get
+            select q.*, a.kind as agentable_kind from houston.questions q
+              join houston.agentables a on a.id = q.agentable_id and a.tenant_id = $1
+             where q.tenant_id = $1 and q.id = $2"#,
+            self.tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "question" })?;
+        Ok(asked!(r))
+    }
+
+    /// Open questions of the tenant, or of one user, newest first; older than the one with id `before`, if given.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn open_questions(
+        self,
+        user: Option<UserId>,
+        before: Option<QuestionId>,
+        limit: i64,
+    ) -> Result<Vec<AskedQuestion>> {
+        let before = before.map_or(uuid::Uuid::max(), |id| id.0);
+        // Two statements, so that each reads the index of its filter.
+        if let Some(user) = user {
+            let rows = sqlx::query!(
+                "-- store::answer::open_of_user
+                select q.*, a.kind as agentable_kind from houston.questions q
+                  join houston.agentables a on a.id = q.agentable_id and a.tenant_id = $1
+                 where q.tenant_id = $1 and q.user_id = $2 and q.state = 'open' and q.id < $3
+                 order by q.id desc limit $4",
+                self.tenant.0,
+                user.0,
+                before,
+                limit
+            )
+            .fetch_all(&self.pool)
+            .await?;
+            return Ok(rows.into_iter().map(|r| asked!(r)).collect());
+        }
+        let rows = sqlx::query!(
+            "-- store::answer::open
+            select q.*, a.kind as agentable_kind from houston.questions q
+              join houston.agentables a on a.id = q.agentable_id and a.tenant_id = $1
+             where q.tenant_id = $1 and q.state = 'open' and q.id < $2
+             order by q.id desc limit $3",
+            self.tenant.0,
+            before,
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|r| asked!(r)).collect())
+    }
+
+    /// Answers a question and wakes its run. Of several answers at once exactly one is accepted; the others get the question
+    /// as it was closed. The caller has checked the answer against the question's schema.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such question, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn answer_question(
+        self,
+        id: QuestionId,
+        answer: &Value,
+        answered_by: Option<&str>,
+    ) -> Result<Answered> {
+        let mut tx = self.pool.begin().await?;
+        sqlx::query!(
+            "-- store::answer::lock
+            select l.epoch from houston.questions q
+              join houston.run_locks l on l.agentable_id = q.agentable_id
+             where q.tenant_id = $1 and q.id = $2 for no key update of l",
+            self.tenant.0,
+            id.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?
+        .ok_or(Error::NotFound { what: "question" })?;
+        // A statement of its own: it sees what was committed while this one waited for the lock.
+        let now = sqlx::query!(
+            r#"-- store::answer::look
+            select q.state, q.expires_at, clock_timestamp() as "now!",
+                   k.run_open and k.run_id = q.run_id as "run_is_open!"
+              from houston.questions q join houston.run_locks k on k.agentable_id = q.agentable_id
+             where q.tenant_id = $1 and q.id = $2"#,
+            self.tenant.0,
+            id.0
+        )
+        .fetch_one(&mut *tx)
+        .await?;
+        let before = QuestionState::from_name(&now.state).unwrap_or(QuestionState::Cancelled);
+        let state = before.after_answer(now.expires_at, now.run_is_open, now.now);
+        let is_answered = before == QuestionState::Open && state == QuestionState::Answered;
+        if before == QuestionState::Open {
+            let (answer, by) = if is_answered { (Some(answer), answered_by) } else { (None, None) };
+            let closed = close(&mut tx, &[id.0], state, answer, by).await?;
+            report(&mut tx, &closed, self.fairness).await?;
+        }
+        tx.commit().await?;
+        let question = self.question(id).await?;
+        Ok(if is_answered { Answered::Now(question) } else { Answered::Closed(question) })
+    }
+}
