@@ -9,7 +9,7 @@ use houston_api::Explain;
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::cell::Cells;
 use houston_domain::clock::{Clock, SystemClock};
-use houston_domain::id::Ids;
+use houston_domain::id::{Ids, ProcessId, WorkerId};
 use houston_domain::schedule::Schedules;
 use houston_engine::{Engine, Parts};
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis, Slots};
@@ -76,11 +76,12 @@ impl System {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids = Arc::new(Ids::new(Arc::clone(&clock)));
         let (tracker, gone) = (TaskTracker::new(), CancellationToken::new());
-        let open = |addresses: &CellAddresses, store: &Store| {
+        let open = |nth: usize, addresses: &CellAddresses, store: &Store| {
+            let others = stores.iter().enumerate().filter(|(other, _)| *other != nth).map(|(_, store)| store);
             let redis = Redis::open(&addresses.redis_url, DEFAULT_PREFIX, Arc::clone(&clock))
                 .map_err(|error| Failure::Usage(error.into()))?;
             Ok::<_, Failure>(Cell {
-                store: store.clone().with_archiving(loaded.archiving()),
+                store: store.clone().with_archiving(loaded.archiving()).with_other_cells(others),
                 database_url: addresses.database_url.clone(),
                 bus: DeltaBus::start(Some(redis.clone()), ids.next(), &tracker, gone.clone()),
                 hints: HintSender::start(Some(redis.clone()), &tracker, gone.clone()),
@@ -88,8 +89,8 @@ impl System {
             })
         };
         let mut cells = Vec::with_capacity(addresses.count());
-        for ((range, addresses), store) in addresses.ranges().zip(stores.iter()) {
-            cells.push((range, open(addresses, store)?));
+        for (nth, ((range, addresses), store)) in addresses.ranges().zip(stores.iter()).enumerate() {
+            cells.push((range, open(nth, addresses, store)?));
         }
         Ok(Self {
             copies: Copies::new(&stores.map(Store::api)),
@@ -105,14 +106,19 @@ impl System {
     /// Starts a worker for each cell.
     pub(crate) fn start_workers(&self, registry: &Registry, models: &Models) -> Result<Workers, Failure> {
         let slots = self.loaded.settings.orchestrator.worker.slots();
-        let workers: Result<_, Failure> =
-            self.cells.iter().map(|cell| self.start_worker(cell, &slots, registry, models)).collect();
+        let process = self.ids.next::<WorkerId>().process();
+        let workers: Result<_, Failure> = self
+            .cells
+            .iter()
+            .map(|cell| self.start_worker(cell, process, &slots, registry, models))
+            .collect();
         Ok(Workers(workers?))
     }
 
     fn start_worker(
         &self,
         cell: &Cell,
+        process: ProcessId,
         slots: &Slots,
         registry: &Registry,
         models: &Models,
@@ -139,6 +145,7 @@ impl System {
             hints: cell.hints.clone(),
             bus: cell.bus.clone(),
             ids: Arc::clone(&self.ids),
+            process,
             name: format!("{}-{}", host(), std::process::id()),
             lease: orchestrator.lease,
             sweep: orchestrator.sweep,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::death::Verdict;
 use crate::unread::{ReadLimits, Unread};
 
 /// What is stored about an agentable whose open run a worker wants to claim.
@@ -141,9 +142,11 @@ pub enum Decision {
     Refused,
     /// It may.
     Started(Start),
-    /// The run is to be given up because of the death that is found now. It waits first: the worker that seems to have
-    /// died may be alive, and then takes its death back.
+    /// The run may have to be given up. It waits first: the worker that seems to have died may be alive, and then takes its
+    /// death back; or another run that died with it may turn out to be the cause.
     Doubted,
+    /// So many workers died with it that [`judge`](crate::death::judge) must say what becomes of it.
+    Accused,
 }
 
 /// What a claim changes, besides taking the lock.
@@ -160,9 +163,12 @@ pub struct Start {
     pub stays_awake: bool,
     /// Whether some of the messages that are read were posted for another run.
     pub moves_messages: bool,
-    /// Whether the run will be given up at its next death. It is unknown which run kills a worker, because all its runs
-    /// die with it. So a worker drives one such run at most: if it dies, the cause is known.
+    /// Whether the run may be given up at its next death. It is unknown which run kills a worker, because all its runs
+    /// die with it. So a worker drives one such run at most: the others that die with it will show that they are not the
+    /// cause.
     pub is_suspect: bool,
+    /// Whether the run is claimed only to be given up, because it kills its workers.
+    pub is_given_up: bool,
     /// Number of workers that died while they held the run.
     pub deaths: usize,
     /// What happens to sessions.
@@ -177,9 +183,16 @@ impl Start {
     }
 }
 
-/// Decides about a claim. `free_slots`: how many more runs of the user may be held.
+/// Decides about a claim. `free_slots`: how many more runs of the user may be held. `verdict`: what becomes of a run that
+/// was [accused](Decision::Accused), if that is known.
 #[must_use]
-pub fn decide(of: &Claimable, free_slots: i32, limits: ReadLimits, crashes: CrashLimit) -> Decision {
+pub fn decide(
+    of: &Claimable,
+    free_slots: i32,
+    limits: ReadLimits,
+    crashes: CrashLimit,
+    verdict: Option<Verdict>,
+) -> Decision {
     let is_held = of.holder == Holder::Alive;
     let still_waits = of.is_waiting && !of.is_awake;
     if !of.worker_is_alive || is_held || !of.run_open || !of.is_due || still_waits || free_slots < 1 {
@@ -187,9 +200,15 @@ pub fn decide(of: &Claimable, free_slots: i32, limits: ReadLimits, crashes: Cras
     }
     let died_now = of.holder == Holder::Dead;
     let deaths = of.deaths + usize::from(died_now);
-    if died_now && deaths >= crashes.deaths {
-        return Decision::Doubted;
+    let is_accused = deaths >= crashes.deaths;
+    match verdict {
+        _ if !is_accused => {}
+        _ if died_now => return Decision::Doubted,
+        None => return Decision::Accused,
+        Some(Verdict::Wait) => return Decision::Doubted,
+        Some(Verdict::Try | Verdict::GiveUp) => {}
     }
+    let is_given_up = is_accused && verdict == Some(Verdict::GiveUp);
     let unread = if of.is_awake { of.unread.as_slice() } else { &[] };
     let count = limits.count(unread);
     let has_more = count < unread.len();
@@ -201,220 +220,12 @@ pub fn decide(of: &Claimable, free_slots: i32, limits: ReadLimits, crashes: Cras
         has_more,
         stays_awake: of.cancel_requested || has_more || (!is_first && count > 0),
         moves_messages: read.iter().any(|unread| !unread.is_for_run),
-        is_suspect: deaths > 0 && deaths + 1 == crashes.deaths,
+        is_suspect: deaths > 0 && deaths + 1 >= crashes.deaths && !is_given_up,
+        is_given_up,
         deaths,
         turn: of.session.filter(|_| is_first).map_or_else(Turn::default, |session| session.turn()),
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::message::Source;
-
-    const LIMITS: ReadLimits = ReadLimits { messages: 3, bytes: 10 };
-    const CRASHES: CrashLimit = CrashLimit { deaths: 3 };
-
-    fn unread(seq: i64, bytes: usize) -> Unread {
-        let content = "x".repeat(bytes);
-        Unread { seq, source: Source::User, metadata_type: None, content, is_for_run: true }
-    }
-
-    fn posted(lengths: &[usize]) -> Claimable {
-        Claimable {
-            worker_is_alive: true,
-            holder: Holder::None,
-            run_open: true,
-            is_due: true,
-            deaths: 0,
-            attempts: 0,
-            cancel_requested: false,
-            is_awake: true,
-            is_waiting: false,
-            unread: (1..).zip(lengths).map(|(seq, bytes)| unread(seq, *bytes)).collect(),
-            session: None,
-        }
-    }
-
-    fn started(of: &Claimable) -> Start {
-        match decide(of, 1, LIMITS, CRASHES) {
-            Decision::Started(start) => start,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn first_attempt_reads_as_much_as_the_limits_allow() {
-        let of = |lengths: &[usize]| {
-            let start = started(&posted(lengths));
-            (start.read, start.read_to.unwrap(), start.has_more)
-        };
-        assert_eq!(of(&[1]), (1, 1, false));
-        assert_eq!(of(&[1, 1, 1]), (3, 3, false));
-        assert_eq!(of(&[1, 1, 1, 1]), (3, 3, true), "three messages at most");
-        assert_eq!(of(&[5, 5, 1]), (2, 2, true), "ten bytes at most");
-        assert_eq!(of(&[50, 1]), (1, 1, true), "a longer message is read alone");
-        assert_eq!(of(&[1, 50]), (1, 1, true));
-    }
-
-    type Change = fn(&mut Claimable);
-
-    #[test]
-    fn run_that_must_not_start_is_refused() {
-        let refused: [Change; 4] = [
-            |of| of.worker_is_alive = false,
-            |of| of.holder = Holder::Alive,
-            |of| of.run_open = false,
-            |of| of.is_due = false,
-        ];
-        for change in refused {
-            let mut of = posted(&[1]);
-            change(&mut of);
-            assert_eq!(decide(&of, 1, LIMITS, CRASHES), Decision::Refused, "{of:?}");
-        }
-        assert_eq!(decide(&posted(&[1]), 0, LIMITS, CRASHES), Decision::Refused, "the user has enough runs");
-    }
-
-    #[test]
-    fn message_starts_its_run_at_once_only_when_nothing_waits() {
-        let idle = PostTarget {
-            run_open: false,
-            is_held: false,
-            is_awake: false,
-            user_waits: false,
-            has_team: false,
-        };
-        assert!(idle.starts_at_once());
-        let busy: [fn(&mut PostTarget); 5] = [
-            |of| of.run_open = true,
-            |of| of.is_held = true,
-            |of| of.is_awake = true,
-            |of| of.user_waits = true,
-            |of| of.has_team = true,
-        ];
-        for change in busy {
-            let mut of = idle;
-            change(&mut of);
-            assert!(!of.starts_at_once(), "{of:?}");
-        }
-    }
-
-    #[test]
-    fn later_attempt_leaves_messages_to_its_next_step() {
-        let of = Claimable { attempts: 1, ..posted(&[1, 1]) };
-        let start = started(&of);
-        assert_eq!((start.read, start.read_to, start.stays_awake), (0, None, true));
-        let nothing = Claimable { attempts: 1, is_awake: false, ..posted(&[]) };
-        assert!(!started(&nothing).stays_awake);
-    }
-
-    #[test]
-    fn request_to_cancel_keeps_the_agentable_awake() {
-        let of = Claimable { cancel_requested: true, ..posted(&[1]) };
-        assert!(started(&of).stays_awake, "the run ends before it would fall asleep");
-        assert!(!started(&posted(&[1])).stays_awake);
-    }
-
-    #[test]
-    fn messages_of_another_run_are_moved() {
-        let mut of = posted(&[1, 1]);
-        of.unread[1].is_for_run = false;
-        let start = started(&of);
-        assert!(start.moves_messages && !start.is_plain());
-        of.unread[1].is_for_run = true;
-        assert!(started(&of).is_plain());
-    }
-
-    #[test]
-    fn run_that_kills_its_workers_is_doubted_before_it_is_given_up() {
-        let of = |deaths, holder| Claimable { deaths, holder, attempts: 1, ..posted(&[1]) };
-        let start = |deaths, holder| started(&of(deaths, holder));
-        assert_eq!((start(0, Holder::Dead).deaths, start(0, Holder::Dead).is_suspect), (1, false));
-        assert_eq!((start(1, Holder::Dead).deaths, start(1, Holder::Dead).is_suspect), (2, true));
-        assert!(start(2, Holder::None).is_suspect);
-        assert_eq!(decide(&of(2, Holder::Dead), 1, LIMITS, CRASHES), Decision::Doubted);
-        // After the doubt it is claimed to be given up, so it needs no worker of its own.
-        assert_eq!((start(3, Holder::None).deaths, start(3, Holder::None).is_suspect), (3, false));
-    }
-
-    #[test]
-    fn run_that_waits_is_claimed_only_when_it_is_awake() {
-        let waiting = Claimable { is_waiting: true, is_awake: false, attempts: 1, ..posted(&[]) };
-        assert_eq!(decide(&waiting, 1, LIMITS, CRASHES), Decision::Refused, "a hint alone is no reason");
-        assert_eq!(
-            started(&Claimable { is_waiting: false, ..waiting.clone() }).read,
-            0,
-            "its time has passed"
-        );
-        let woken = Claimable { is_awake: true, ..waiting };
-        assert!(!started(&woken).stays_awake);
-        let session = OpenSession {
-            last_entry_at: Some(DateTime::UNIX_EPOCH),
-            requested_at: DateTime::UNIX_EPOCH + Duration::from_secs(9_000),
-            quiet: Duration::from_secs(60),
-            close_requested: true,
-            has_unreported: false,
-            is_scheduled: true,
-        };
-        let late = started(&Claimable { session: Some(session), ..woken });
-        assert_eq!(late.turn, Turn::default(), "its session is not closed under it");
-    }
-
-    #[test]
-    fn session_is_closed_when_it_was_quiet_or_a_close_was_requested() {
-        let quiet = Duration::from_secs(60);
-        let requested_at = DateTime::UNIX_EPOCH;
-        let session = |ago: Option<u64>| OpenSession {
-            last_entry_at: ago.map(|ago| requested_at - Duration::from_secs(ago)),
-            requested_at,
-            quiet,
-            close_requested: false,
-            has_unreported: false,
-            is_scheduled: true,
-        };
-        let of = |session| started(&Claimable { session: Some(session), ..posted(&[1]) }).turn;
-        let closed = of(session(Some(60)));
-        assert!(closed.closes && closed.reports && closed.schedules);
-        assert!(of(OpenSession { close_requested: true, ..session(Some(1)) }).closes);
-        let nothing = of(OpenSession { close_requested: true, ..session(None) });
-        assert!(!nothing.closes && nothing.schedules && nothing.settles_request, "there are no entries");
-        let unreported = of(OpenSession { has_unreported: true, ..session(None) });
-        assert!(unreported.reports && !unreported.closes && !unreported.is_plain());
-        for (is_scheduled, schedules) in [(true, false), (false, true)] {
-            let turn = of(OpenSession { is_scheduled, ..session(Some(59)) });
-            assert!(turn.schedules == schedules && turn.is_plain());
-        }
-        let again = Claimable { session: Some(session(Some(60))), attempts: 1, ..posted(&[1]) };
-        assert_eq!(started(&again).turn, Turn::default(), "a later attempt goes on with the session");
-    }
-
-    #[test]
-    fn frames_are_what_houston_wrote_without_task_instructions() {
-        let of = |source, kind: Option<&str>| {
-            Unread { source, metadata_type: kind.map(Into::into), ..unread(1, 1) }.is_frame()
-        };
-        assert!(of(Source::System, None) && of(Source::System, Some("task_ended")));
-        assert!(!of(Source::System, Some("task_started")) && !of(Source::User, Some("task_ended")));
-    }
-
-    proptest! {
-        #[test]
-        fn each_message_is_read_once_in_order(lengths in proptest::collection::vec(0..15_usize, 1..30)) {
-            let mut of = posted(&lengths);
-            let (mut read, mut left) = (Vec::new(), of.unread.len());
-            while left > 0 {
-                let start = started(&of);
-                prop_assert!(start.read >= 1 && start.read <= LIMITS.messages);
-                let texts: usize = of.unread[..start.read].iter().map(|unread| unread.content.len()).sum();
-                prop_assert!(start.read == 1 || texts <= LIMITS.bytes);
-                read.extend(of.unread.drain(..start.read).map(|unread| unread.seq));
-                prop_assert_eq!(start.read_to, read.last().copied());
-                left = of.unread.len();
-                prop_assert_eq!(start.has_more, left > 0);
-            }
-            prop_assert!(read.iter().copied().eq(1..=i64::try_from(lengths.len()).unwrap()));
-        }
-    }
-}
+mod tests;

@@ -193,6 +193,32 @@ impl fmt::Debug for Shard {
     }
 }
 
+/// A process: what the ids of all its workers have in common, since a process that serves several cells has one in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessId(pub u64);
+
+impl ProcessId {
+    /// A process of its own for `id`: of another kind of id, or of the first worker of a process.
+    #[must_use]
+    pub fn of(id: Uuid) -> Self {
+        Self(id.as_u64_pair().1)
+    }
+}
+
+impl WorkerId {
+    /// The process of this worker.
+    #[must_use]
+    pub fn process(self) -> ProcessId {
+        ProcessId::of(self.0)
+    }
+
+    /// The id as one of `process`.
+    #[must_use]
+    pub fn in_process(self, process: ProcessId) -> Self {
+        Self(Uuid::from_u64_pair(self.0.as_u64_pair().0, process.0))
+    }
+}
+
 impl AgentableId {
     /// The id as the API writes it, with the kind as prefix: `goal_…`, `task_…`, `user_agent_…`.
     #[must_use]

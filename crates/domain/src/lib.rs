@@ -27,6 +27,7 @@ pub mod claim;
 pub mod clock;
 pub mod compression;
 pub mod conversation;
+pub mod death;
 pub mod error_message;
 pub mod event;
 pub mod frame;

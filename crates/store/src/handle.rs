@@ -20,6 +20,8 @@ use crate::session::Archiving;
 #[derive(Clone)]
 pub struct Shared {
     pub(crate) pool: PgPool,
+    /// The other cells, to find out which run kills its workers.
+    pub(crate) other_cells: Arc<[PgPool]>,
     pub(crate) fairness: Fairness,
     pub(crate) archiving: Arc<Archiving>,
     pub(crate) knowledge_limits: KnowledgeLimits,

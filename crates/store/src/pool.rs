@@ -134,6 +134,13 @@ impl Store {
         })
     }
 
+    /// Names the other cells whose runs the workers of this one drive in the same process.
+    #[must_use]
+    pub fn with_other_cells<'s>(self, others: impl IntoIterator<Item = &'s Self>) -> Self {
+        let others = others.into_iter().map(|store| store.pool.clone()).collect();
+        self.changed(|shared| shared.other_cells = others)
+    }
+
     /// The same store without batches: each post, claim and step is a statement of its own. For tests that compare
     /// both.
     #[must_use]
@@ -173,6 +180,7 @@ impl Store {
         let shared = Arc::new(Shared {
             batchers: Batchers::new(&pool, fairness, &archiving),
             pool,
+            other_cells: Arc::default(),
             fairness,
             archiving,
             knowledge_limits: KnowledgeLimits::default(),

@@ -4,6 +4,7 @@ pub mod cancel;
 pub mod claim;
 pub mod compression;
 pub mod cost;
+pub(crate) mod deaths;
 pub mod direct_start;
 pub mod event;
 pub mod history;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use houston_domain::id::{Ids, WorkerId};
+use houston_domain::id::{Ids, ProcessId, WorkerId};
 use houston_engine::Holder;
 use houston_queue::{Hint, Lane};
 use houston_store::lease::LeaseConnection;
@@ -34,6 +34,7 @@ pub(crate) struct LeaseKeeper {
     pub(crate) url: String,
     pub(crate) name: String,
     pub(crate) ids: Arc<Ids>,
+    pub(crate) process: ProcessId,
     pub(crate) config: LeaseConfig,
     /// Cancelled when the process is stopping: runs are handed over.
     pub(crate) drain: CancellationToken,
@@ -123,7 +124,7 @@ impl<'k> Incarnation<'k> {
         let renewed = Arc::new(AtomicU64::new(0));
         let trust = keeper.config.trust_s * 1000;
         let seen = Arc::clone(&renewed);
-        let worker: WorkerId = keeper.ids.next();
+        let worker = keeper.ids.next::<WorkerId>().in_process(keeper.process);
         let holder = Holder {
             worker,
             lost: CancellationToken::new(),

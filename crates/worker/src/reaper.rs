@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::id::WorkerId;
 use houston_engine::Engine;
 use houston_store::RunStore;
 use houston_store::lease::SuspectedWorker;
@@ -35,8 +36,8 @@ impl Times {
     }
 }
 
-/// Suspected workers, and since when.
-type Suspects = HashMap<SuspectedWorker, Instant>;
+/// The last renewal of each suspected worker, and since when it has been suspected.
+type Suspects = HashMap<WorkerId, (i64, Instant)>;
 
 /// Reaps until stopped; notifies `sweep` when a worker was found dead.
 pub(crate) async fn run(
@@ -71,9 +72,18 @@ pub(crate) async fn run(
 /// broke has reconnected and renewed before. Returns whether there were any.
 async fn reap(store: &RunStore, times: Times, suspects: &mut Suspects) -> houston_store::Result<bool> {
     let (found, now) = (store.suspected_workers(times.settled).await?, Instant::now());
-    *suspects = found.into_iter().map(|suspect| (suspect, *suspects.get(&suspect).unwrap_or(&now))).collect();
-    let dead = suspects.iter().filter(|(_, since)| now - **since >= times.suspected);
-    let confirmed: Vec<SuspectedWorker> = dead.map(|(suspect, _)| *suspect).collect();
+    let since = |suspect: &SuspectedWorker| match suspects.get(&suspect.worker) {
+        Some((beat, since)) if *beat == suspect.beat => *since,
+        _ => now,
+    };
+    let next = found.iter().map(|suspect| (suspect.worker, (suspect.beat, since(suspect)))).collect();
+    *suspects = next;
+    // The time in which a worker is excused counts.
+    let is_dead = |suspect: &&SuspectedWorker| {
+        !suspect.is_excused
+            && suspects.get(&suspect.worker).is_some_and(|(_, since)| now - *since >= times.suspected)
+    };
+    let confirmed: Vec<SuspectedWorker> = found.iter().filter(is_dead).copied().collect();
     if !confirmed.is_empty() {
         houston_faults::fault!("C16")?;
     }

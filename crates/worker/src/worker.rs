@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use houston_domain::id::Ids;
+use houston_domain::id::{Ids, ProcessId};
 use houston_domain::mode::Mode;
 use houston_domain::schedule::Schedules;
 use houston_engine::{DriveOutcome, Engine};
@@ -42,6 +42,8 @@ pub struct Worker {
     pub bus: DeltaBus,
     /// Generates ids, and has the clock.
     pub ids: Arc<Ids>,
+    /// The process. Its workers, one for each cell, die together.
+    pub process: ProcessId,
     /// Host and process id, for operators.
     pub name: String,
     /// `[lease]` of `jobs/orchestrator.toml`.
@@ -118,6 +120,7 @@ impl Worker {
             url: self.database_url.clone(),
             name: self.name.clone(),
             ids: Arc::clone(&self.ids),
+            process: self.process,
             config: self.lease,
             drain: stop.clone(),
             done: done.clone(),

@@ -47,6 +47,7 @@ pub(crate) trait RunStorage: Sync {
     fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)>;
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>>;
     fn intervention(&self, run: RunId) -> impl Query<Option<Intervention>>;
+    fn acquit_others(&self, agentable: AgentableId) -> impl Query<()>;
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost>;
     fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent>;
     fn request_title(
@@ -110,6 +111,10 @@ impl RunStorage for RunStore {
 
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>> {
         RunStore::committed_intents(self, run)
+    }
+
+    fn acquit_others(&self, agentable: AgentableId) -> impl Query<()> {
+        RunStore::acquit_others(self, agentable)
     }
 
     fn intervention(&self, run: RunId) -> impl Query<Option<Intervention>> {

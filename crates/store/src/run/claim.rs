@@ -33,7 +33,8 @@ pub struct Fence {
 /// When a run is given up because its workers die (`dead_lettered`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrashPolicy {
-    /// Consecutive worker deaths without a committed step after which the run is given up.
+    /// Consecutive worker deaths without a committed step after which the run is given up, if no other run that died with
+    /// these workers can be the cause.
     pub max: i32,
     /// How long to wait before giving up, in case the worker that seemed to have died is still alive.
     pub grace: Duration,
@@ -93,6 +94,8 @@ pub struct ClaimedRun {
     pub iterations: i32,
     /// Consecutive worker deaths during this run, without a committed step between them.
     pub deaths: i32,
+    /// Whether the run was claimed to be given up, because it kills its workers.
+    pub is_given_up: bool,
     /// Consecutive claims without a committed step, including this one.
     pub claims: i32,
     /// Number of failed attempts so far.
@@ -124,7 +127,8 @@ impl RunStore {
     /// - the user already has [`Fairness::max_running`](crate::Fairness::max_running) held runs;
     /// - one more death would reach `crashes.max` while the worker drives another run of which that is true: such
     ///   runs are driven one at a time, so that it becomes clear which one kills its worker;
-    /// - the run is to be given up, but `crashes.grace` has not passed yet.
+    /// - `crashes.max` workers died with the run, but `crashes.grace` has not passed yet, or another run that died with
+    ///   one of them may be the cause (see [`houston_domain::death`]).
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.

@@ -125,46 +125,50 @@ impl LeaseConnection {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn deregister(mut self) -> Result<()> {
-        let worker = self.worker;
-        self.release_locks(worker).await?;
+        release_locks(&mut self.connection, self.worker).await?;
         self.connection.close().await?;
         Ok(())
     }
 
     /// Releases all locks of `worker`, an earlier id of this process, and takes back the deaths counted for its
     /// runs: the worker lost its lease but is alive. Idempotent.
+    ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn release_locks(&mut self, worker: WorkerId) -> Result<()> {
-        sqlx::query!(
-            "-- store::lease::let_go
-            with gone as (delete from houston.workers where id = $1),
-            held as (
-                select l.agentable_id from houston.runs r
-                  join houston.run_locks l on l.agentable_id = r.agentable_id and l.holder = $1
-                 where r.worker_id = $1 and r.status = 'running'
-                 order by l.agentable_id for no key update of l)
-            update houston.run_locks l set holder = null, wake = true, woken_at = statement_timestamp()
-              from held where l.agentable_id = held.agentable_id",
-            worker.0
-        )
-        .execute(&mut self.connection)
-        .await?;
-        // Only after the release: a claim of one of these runs in between has recorded the death.
-        sqlx::query!(
-            "-- store::lease::acquit
-            with wronged as (
-                select agentable_id from houston.run_locks
-                 where died_with <> '{}' and $1 = any (died_with)
-                 order by agentable_id for no key update)
-            update houston.run_locks l set died_with = array_remove(l.died_with, $1)
-              from wronged where l.agentable_id = wronged.agentable_id",
-            worker.0
-        )
-        .execute(&mut self.connection)
-        .await?;
-        Ok(())
+        release_locks(&mut self.connection, worker).await
     }
+}
+
+async fn release_locks(connection: &mut PgConnection, worker: WorkerId) -> Result<()> {
+    sqlx::query!(
+        "-- store::lease::let_go
+        with gone as (delete from houston.workers where id = $1),
+        held as (
+            select l.agentable_id from houston.runs r
+              join houston.run_locks l on l.agentable_id = r.agentable_id and l.holder = $1
+             where r.worker_id = $1 and r.status = 'running'
+             order by l.agentable_id for no key update of l)
+        update houston.run_locks l set holder = null, wake = true, woken_at = statement_timestamp()
+          from held where l.agentable_id = held.agentable_id",
+        worker.0
+    )
+    .execute(&mut *connection)
+    .await?;
+    // Only after the release: a claim of one of these runs in between has recorded the death.
+    sqlx::query!(
+        "-- store::lease::acquit
+        with wronged as (
+            select agentable_id from houston.run_locks
+             where died_with <> '{}' and $1 = any (died_with)
+             order by agentable_id for no key update)
+        update houston.run_locks l set died_with = array_remove(l.died_with, $1)
+          from wronged where l.agentable_id = wronged.agentable_id",
+        worker.0
+    )
+    .execute(&mut *connection)
+    .await?;
+    Ok(())
 }
 
 /// A worker whose advisory lock is free: it died, or lost its connection and has not noticed yet.
@@ -174,28 +178,45 @@ pub struct SuspectedWorker {
     pub worker: WorkerId,
     /// Its last renewal, in microseconds of the database's clock.
     pub beat: i64,
+    /// Whether it may just not have reconnected yet: Postgres has restarted a short time ago.
+    pub is_excused: bool,
 }
 
 impl RunStore {
     /// Workers that look dead although their lease is still valid: their advisory lock is free. Since a restart of
-    /// Postgres releases the locks of living workers too, a worker is reported only if it renewed its lease after
-    /// the restart, or the restart is longer ago than `settled`, the time living workers need to reconnect.
+    /// Postgres releases the locks of living workers too, a worker is excused unless it renewed its lease after the
+    /// restart, or the restart is longer ago than `settled`, the time living workers need to reconnect.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn suspected_workers(&self, settled: Duration) -> Result<Vec<SuspectedWorker>> {
         let workers = sqlx::query!(
             r#"-- store::lease::suspects
-            select id, (extract(epoch from beat_at) * 1000000)::bigint as "beat!"
+            select id, (extract(epoch from beat_at) * 1000000)::bigint as "beat!",
+                   beat_at <= pg_postmaster_start_time()
+                   and pg_postmaster_start_time() >= clock_timestamp() - make_interval(secs => $1) as "is_excused!"
               from houston.workers
-             where alive_until > clock_timestamp()
-               and (beat_at > pg_postmaster_start_time()
-                    or pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => $1))"#,
+             where alive_until > clock_timestamp()"#,
             seconds(settled)
         )
         .fetch_all(&self.pool)
         .await?;
-        let keys: Vec<i64> = workers.iter().map(|worker| advisory_key(WorkerId(worker.id))).collect();
+        let ids: Vec<WorkerId> = workers.iter().map(|worker| WorkerId(worker.id)).collect();
+        let free = self.free_locks(&ids).await?;
+        Ok(workers
+            .into_iter()
+            .map(|worker| SuspectedWorker {
+                worker: WorkerId(worker.id),
+                beat: worker.beat,
+                is_excused: worker.is_excused,
+            })
+            .filter(|suspect| free.contains(&advisory_key(suspect.worker)))
+            .collect())
+    }
+
+    /// The advisory locks of these workers that are free.
+    async fn free_locks(&self, workers: &[WorkerId]) -> Result<Vec<i64>> {
+        let keys: Vec<i64> = workers.iter().copied().map(advisory_key).collect();
         let free = sqlx::query_scalar!(
             r#"-- store::lease::free_locks
             select k.key as "key!" from unnest($1::bigint[]) as k (key)
@@ -206,18 +227,15 @@ impl RunStore {
                       and l.classid::bigint = ((k.key >> 32) & 4294967295)
                       and l.objid::bigint = (k.key & 4294967295))"#,
             &keys
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(workers
-            .into_iter()
-            .map(|worker| SuspectedWorker { worker: WorkerId(worker.id), beat: worker.beat })
-            .filter(|suspect| free.contains(&advisory_key(suspect.worker)))
-            .collect())
+        );
+        Ok(free.fetch_all(&self.pool).await?)
     }
 
     /// Deletes the rows of workers whose lease has expired, and of these suspected workers unless they have renewed
     /// since. Returns the reaped ids. A wrong guess loses nothing: every write of a run is fenced.
+    ///
+    /// A worker that still holds its advisory lock is not dead: it is stopped, or cut off from Postgres. Its runs count
+    /// no death.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
@@ -236,6 +254,13 @@ impl RunStore {
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(reaped.into_iter().map(WorkerId).collect())
+        let reaped: Vec<WorkerId> = reaped.into_iter().map(WorkerId).collect();
+        if !reaped.is_empty() {
+            let free = self.free_locks(&reaped).await?;
+            for worker in reaped.iter().filter(|worker| !free.contains(&advisory_key(**worker))) {
+                release_locks(&mut *self.pool.acquire().await?, *worker).await?;
+            }
+        }
+        Ok(reaped)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, RunToken, WorkerId};
 use houston_domain::step::RunTransition;
+use houston_store::RunStore;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::lease::LeaseConnection;
 
@@ -159,18 +160,104 @@ async fn runs_one_death_from_giving_up_are_driven_one_at_a_time() {
     assert_eq!(due.iter().map(|due| due.agentable).collect::<Vec<_>>(), [goals[2]], "it waits for the sweep");
     assert!(test.runs().orphans(10).await.unwrap().is_empty());
 
-    // The second run is the cause: only its workers have died three times.
+    // The second run is the cause. That is known once the others that died with it have committed a step.
     test.reap(other.worker());
-    assert_eq!(test.claim_late(goals[1], one.worker()).await.deaths, 3, "it may be claimed to be given up");
-    assert!(test.claim_by(goals[2], one.worker()).await.is_none());
+    let accused = || async {
+        for _ in 0..2 {
+            assert!(test.claim_by(goals[1], test.worker).await.is_none(), "another run may be the cause");
+        }
+    };
+    accused().await;
     test.commit(&first, true).await;
+    accused().await;
+    let last = test.claim_by(goals[2], one.worker()).await.unwrap();
+    assert_eq!(last.deaths, 2, "this run was not claimed meanwhile");
+    test.commit(&last, true).await;
+    let given_up = test.claim_by(goals[1], one.worker()).await.unwrap();
+    assert_eq!((given_up.deaths, given_up.is_given_up), (3, true));
     test.reap(one.worker());
     assert_eq!(test.claim_by(goals[0], test.worker).await.unwrap().deaths, 1, "it committed a step");
-    assert_eq!(
-        test.claim_by(goals[2], test.worker).await.unwrap().deaths,
-        2,
-        "this run was not claimed meanwhile"
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_died_together_are_tried_one_after_the_other() {
+    let test = TestStore::start().await;
+    let goals = goals_of(&test, test.goal, 2).await;
+    for goal in &goals {
+        post_to(&test, *goal, "hello").await.unwrap();
+    }
+    test.sql(
+        "update houston.run_locks set died_with = array(select gen_random_uuid() from generate_series(1, 3))
+          where agentable_id = (select agentable_id from houston.run_locks where run_open order by 1 limit 1);
+         update houston.run_locks k set died_with = o.died_with from houston.run_locks o
+          where k.run_open and o.died_with <> '{}'",
     );
+    let first = goals.iter().min().unwrap();
+    let (other, worker) = (goals.iter().max().unwrap(), test.lease().await.worker());
+    assert!(test.claim_by(*other, worker).await.is_none(), "the first one goes first");
+    let tried = test.claim_by(*first, worker).await.unwrap();
+    assert_eq!((tried.deaths, tried.is_given_up), (3, false));
+    assert!(test.claim_by(*other, test.worker).await.is_none());
+    test.commit(&tried, true).await;
+    assert!(
+        test.claim_by(*other, test.worker).await.unwrap().is_given_up,
+        "nothing else explains its deaths"
+    );
+}
+
+/// Claims the run of the test's goal, of which a death may have to be noticed first.
+async fn late(test: &TestStore, runs: &RunStore, worker: WorkerId) -> Option<ClaimedRun> {
+    let claim = || runs.claim_run(test.goal, worker, test.ids.next(), test.ids.next(), CRASHES);
+    match claim().await.unwrap() {
+        Some(claimed) => Some(claimed),
+        None => claim().await.unwrap(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_another_cell_explain_the_deaths_of_a_process() {
+    let (here, there) = (TestStore::start().await, TestStore::start().await);
+    let there_too = there.store.clone().with_other_cells([&here.store]);
+    here.post("poison").await;
+    there.post("hello").await;
+    for _ in 0..3 {
+        let process = here.ids.next::<WorkerId>().process();
+        for test in [&here, &there] {
+            let worker = test.ids.next::<WorkerId>().in_process(process);
+            let mut lease =
+                LeaseConnection::open(test.database.url(), worker, Duration::from_secs(60)).await.unwrap();
+            lease.register("both").await.unwrap();
+            late(test, test.runs(), worker).await.unwrap();
+            test.reap(worker);
+        }
+    }
+    assert_eq!(here.runs().release_dead(10).await.unwrap().len(), 1);
+    let innocent = || late(&there, there_too.runs(), there.worker);
+    assert!(innocent().await.is_none(), "the run of the other cell may be the cause");
+    let both = here.store.clone().with_other_cells([&there.store]);
+    both.runs().acquit_others(here.goal).await.unwrap();
+    let claimed = innocent().await.unwrap();
+    assert_eq!((claimed.deaths, claimed.is_given_up), (0, false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_only_stopped_renewing_counts_no_death() {
+    let test = TestStore::start().await;
+    test.post("hello").await;
+    let stopped = test.lease().await;
+    test.claim_by(test.goal, stopped.worker()).await.unwrap();
+    let expire = |worker: WorkerId| {
+        test.sql(&format!("update houston.workers set alive_until = now() where id = '{}'", worker.0));
+    };
+    expire(stopped.worker());
+    assert_eq!(test.runs().reap(&[]).await.unwrap(), [stopped.worker()]);
+    let dead = test.lease().await.worker();
+    assert_eq!(test.claim_by(test.goal, dead).await.unwrap().deaths, 0, "its connection is open");
+    // Here the connection was dropped.
+    expire(dead);
+    let reaped = || async { test.runs().reap(&[]).await.unwrap() };
+    assert_eq!(reaped().await, [dead]);
+    assert_eq!(test.claim_by(test.goal, test.worker).await.unwrap().deaths, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,10 @@ async fn suspected_workers(test: &TestStore, settled: Duration) -> Vec<WorkerId>
     loop {
         let found: Result<Vec<_>> = test.runs().suspected_workers(settled).await;
         match found {
-            Ok(found) => return found.into_iter().map(|suspect| suspect.worker).collect(),
+            Ok(found) => {
+                let blamed = found.into_iter().filter(|suspect| !suspect.is_excused);
+                return blamed.map(|suspect| suspect.worker).collect();
+            }
             Err(error) => assert!(error.is_transient() && Instant::now() < end, "{error}"),
         }
     }

@@ -148,6 +148,7 @@ impl TestCluster {
             hints,
             bus,
             ids: Arc::clone(&self.worker_ids),
+            process: self.worker_ids.next::<houston_domain::id::WorkerId>().process(),
             name: "test".into(),
             lease: LEASE,
             sweep: self.sweep(),

@@ -130,10 +130,21 @@ impl<S: RunStorage> RunDriver<'_, S> {
         cells: &Cells,
     ) -> Result<DriveOutcome, Interrupted> {
         let run = self.journal.run();
+        self.acquit_others().await?;
         match self.journal.retrying(|storage| storage.intervention(run)).await? {
             Some(intervention) => self.intervene(intervention, known, cells).await,
             None => self.end_with(RunStatus::Cancelled, known, cells).await,
         }
+    }
+
+    /// Before a run ends that may have killed its workers: the runs that died with it are not to blame, or it will
+    /// never be known.
+    pub(super) async fn acquit_others(&self) -> Result<(), Interrupted> {
+        if self.attempt.deaths > 0 {
+            let agentable = self.journal.agentable();
+            self.journal.retrying(|storage| storage.acquit_others(agentable)).await?;
+        }
+        Ok(())
     }
 
     /// Ends the run as failed for the health monitor's reason.

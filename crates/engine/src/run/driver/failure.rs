@@ -72,6 +72,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) async fn dead_letter(&mut self) -> Result<DriveOutcome, Interrupted> {
         let (deaths, claims) = (self.attempt.deaths, self.attempt.claims);
         tracing::error!(run = %self.journal.run(), deaths, claims, "message given up");
+        self.acquit_others().await?;
         let status = RunStatus::DeadLettered;
         self.end_unanswered(status, "DEAD_LETTERED", status.notice().unwrap_or_default(), None).await
     }

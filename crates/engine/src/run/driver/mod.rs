@@ -87,19 +87,40 @@ struct Attempt {
     /// Consecutive deaths of workers, and consecutive claims, without a committed step.
     deaths: i32,
     claims: i32,
+    /// Whether the claim found that the run kills its workers.
+    is_given_up: bool,
     /// Failed attempts so far.
     failed: i32,
 }
 
 impl Attempt {
     fn of(claimed: ClaimedRun) -> Self {
-        let ClaimedRun { kind, title, description, attempt, deaths, claims, failed_attempts, .. } = claimed;
-        Self { kind, title, description, number: attempt, deaths, claims, failed: failed_attempts }
+        let ClaimedRun {
+            kind,
+            title,
+            description,
+            attempt,
+            deaths,
+            claims,
+            is_given_up,
+            failed_attempts,
+            ..
+        } = claimed;
+        Self {
+            kind,
+            title,
+            description,
+            number: attempt,
+            deaths,
+            claims,
+            is_given_up,
+            failed: failed_attempts,
+        }
     }
 
-    /// Whether the message is to be given up: too many workers died with the run, or lost it.
+    /// Whether the message is to be given up: the run kills its workers, or too many of them lost it.
     fn must_be_given_up(&self, config: &Config) -> bool {
-        self.deaths >= config.max_crashes || self.claims > config.max_claims
+        self.is_given_up || self.claims > config.max_claims
     }
 }
 

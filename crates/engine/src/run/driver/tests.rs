@@ -144,7 +144,7 @@ async fn draining_worker_hands_its_run_over() {
 #[tokio::test(start_paused = true)]
 async fn run_that_killed_its_workers_is_given_up() {
     let mut process = process(vec![], Vec::new());
-    process.claimed.deaths = process.services.config.max_crashes;
+    process.claimed.is_given_up = true;
     assert_eq!(drive(&process).await.unwrap(), DriveOutcome::Ended(RunStatus::DeadLettered));
     let committed = process.storage.committed();
     assert_eq!(committed[0].messages.len(), 1, "its thread says so");

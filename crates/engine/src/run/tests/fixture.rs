@@ -336,6 +336,7 @@ fn claimed(ids: &Ids) -> ClaimedRun {
         attempt: 1,
         iterations: 0,
         deaths: 0,
+        is_given_up: false,
         claims: 1,
         failed_attempts: 0,
         cancel_seq: None,

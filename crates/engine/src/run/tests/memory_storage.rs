@@ -334,6 +334,10 @@ impl RunStorage for MemoryStorage {
         Ok(None)
     }
 
+    async fn acquit_others(&self, _: AgentableId) -> Result<()> {
+        Ok(())
+    }
+
     async fn cost_of_run(&self, _: RunId) -> Result<Cost> {
         Ok(Cost::NOTHING)
     }

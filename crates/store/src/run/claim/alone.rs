@@ -21,16 +21,29 @@ impl RunStore {
         let claims = Claims { fairness: self.fairness, archiving: std::sync::Arc::clone(&self.archiving) };
         let mut tx = self.pool.begin().await?;
         // Decided before any lock is taken, so that many hints for a user at the limit cause reads only.
-        let candidate = claims.candidate(&mut tx, request).await?;
-        if candidate.is_none_or(|candidate| claims.decide(&candidate, 0, limit) == Decision::Refused) {
-            return Ok(None);
-        }
+        let Some(candidate) = claims.candidate(&mut tx, request).await? else { return Ok(None) };
+        let verdict = match claims.decide(&candidate, 0, limit, None) {
+            Decision::Refused => return Ok(None),
+            Decision::Accused => {
+                // Other cells are asked, so no transaction is kept open.
+                tx.rollback().await?;
+                let verdict = self.judge(request.agentable, limit.deaths).await?;
+                tx = self.pool.begin().await?;
+                Some((candidate.version, verdict))
+            }
+            Decision::Started(_) | Decision::Doubted => None,
+        };
         lock(&mut tx, request).await?;
         let Some(candidate) = claims.candidate(&mut tx, request).await? else { return Ok(None) };
-        let start = match claims.decide(&candidate, 0, limit) {
-            Decision::Refused => return Ok(None),
+        // The verdict is about the deaths that were read.
+        let verdict =
+            verdict.filter(|(version, _)| *version == candidate.version).map(|(_, verdict)| verdict);
+        let start = match claims.decide(&candidate, 0, limit, verdict) {
+            Decision::Refused | Decision::Accused => return Ok(None),
             Decision::Doubted => {
-                postpone(&mut tx, request, Some(crashes.grace.as_secs_f64())).await?;
+                // Whether the worker is alive is known after the first wait; the other runs show sooner what they are.
+                let wait = if verdict.is_some() { crashes.grace / 5 } else { crashes.grace };
+                postpone(&mut tx, request, Some(wait.as_secs_f64())).await?;
                 tx.commit().await?;
                 return Ok(None);
             }

@@ -12,6 +12,7 @@
 use std::collections::{HashMap, HashSet};
 
 use houston_domain::claim::{CrashLimit, Decision, decide};
+use houston_domain::death::Verdict;
 use houston_domain::id::UserId;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -98,7 +99,7 @@ impl Batch for Claims {
             let Some(candidate) = candidate else { continue };
             let taken = taken.entry(candidate.run.user).or_default();
             let in_batch = i32::try_from(taken.len()).unwrap_or(i32::MAX);
-            match self.decide(candidate, in_batch, item.request.crashes.limit()) {
+            match self.decide(candidate, in_batch, item.request.crashes.limit(), None) {
                 Decision::Refused if in_batch > 0 => refused.push(n),
                 Decision::Refused => {}
                 Decision::Started(start) if start.is_plain() => {
@@ -111,10 +112,15 @@ impl Batch for Claims {
                         starts.insert(n, start);
                     }
                 }
-                Decision::Started(_) | Decision::Doubted => outcomes[n] = Outcome::Alone,
+                Decision::Started(_) | Decision::Doubted | Decision::Accused => outcomes[n] = Outcome::Alone,
             }
         }
-        let written = if rows.is_empty() { Vec::new() } else { self.claim(connection, &rows).await? };
+        let mut written = Vec::new();
+        if !rows.is_empty() {
+            houston_faults::fault!("C23")?;
+            written = self.claim(connection, &rows).await?;
+            houston_faults::fault!("C24")?;
+        }
         if written.len() < rows.len() {
             // A slot that was counted as taken is free.
             refused.into_iter().for_each(|n| outcomes[n] = Outcome::Alone);
@@ -142,13 +148,19 @@ impl Batch for Claims {
 }
 
 impl Claims {
-    /// `in_batch`: how many runs of its user are claimed by the same batch.
-    pub(super) fn decide(&self, candidate: &Candidate, in_batch: i32, crashes: CrashLimit) -> Decision {
+    /// `in_batch`: how many runs of its user are claimed by the same batch. `verdict`: see [`decide`].
+    pub(super) fn decide(
+        &self,
+        candidate: &Candidate,
+        in_batch: i32,
+        crashes: CrashLimit,
+        verdict: Option<Verdict>,
+    ) -> Decision {
         if candidate.target.is_some_and(|target| !target.starts_at_once()) {
             return Decision::Refused;
         }
         let free_slots = candidate.free_slots - in_batch;
-        decide(&candidate.claimable, free_slots, self.fairness.read_limits(), crashes)
+        decide(&candidate.claimable, free_slots, self.fairness.read_limits(), crashes, verdict)
     }
 }
 

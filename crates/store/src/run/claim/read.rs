@@ -282,6 +282,7 @@ impl Claims {
                     attempt: attempts + 1,
                     iterations,
                     deaths: 0,
+                    is_given_up: false,
                     claims: crash_count + 1,
                     failed_attempts,
                     cancel_seq: row.cancel_seq,

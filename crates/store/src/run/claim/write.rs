@@ -117,6 +117,7 @@ impl Candidate {
         }
         run.context = context;
         run.fence.epoch = claimed.epoch;
+        run.is_given_up = start.is_given_up;
         run.deaths = i32::try_from(start.deaths).unwrap_or(i32::MAX);
         (run.event.seq, run.event.at) = (claimed.seq, claimed.at);
         run

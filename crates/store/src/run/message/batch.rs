@@ -163,6 +163,7 @@ impl Batch for Posts {
         items: &mut [PostRow],
     ) -> Result<Vec<Option<Written>>> {
         items.iter_mut().enumerate().for_each(|(n, item)| item.n = n);
+        houston_faults::fault!("C21")?;
         let rows = sqlx::query!(
             r#"-- store::message::batch::post
             with i as materialized (
@@ -224,6 +225,7 @@ impl Batch for Posts {
         )
         .fetch_all(connection)
         .await?;
+        houston_faults::fault!("C22")?;
         let mut written: Vec<Option<Written>> = items.iter().map(|_| None).collect();
         for row in rows {
             let Some(place) = usize::try_from(row.n).ok().and_then(|n| written.get_mut(n)) else { continue };

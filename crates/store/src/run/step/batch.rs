@@ -385,11 +385,13 @@ impl Batch for Steps {
         if let (true, Some(first)) = (mutation::is(Mutation::BatchFence), items.first_mut()) {
             first.take_present_fence(&mut *connection).await?;
         }
+        houston_faults::fault!("C25")?;
         let rows = if items.iter().any(StepRows::has_tools) {
             statement::write_with_tools(connection, items, self.max_running).await?
         } else {
             statement::write(connection, items, self.max_running).await?
         };
+        houston_faults::fault!("C26")?;
         let mut written: Vec<Option<Written>> = items.iter().map(|_| None).collect();
         // Each step of the batch that ended a run of the same user freed one slot more.
         let mut freed: HashMap<UserId, i32> = HashMap::new();

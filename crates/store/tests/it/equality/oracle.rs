@@ -164,6 +164,7 @@ pub(crate) async fn claim(
         attempt: row.attempt,
         iterations: row.iterations,
         deaths: row.deaths,
+        is_given_up: row.deaths >= crashes.max,
         claims: row.claims,
         failed_attempts: row.failed_attempts,
         cancel_seq: row.cancel_seq,

@@ -1,0 +1,71 @@
+//! Finding out which run kills its workers.
+//!
+//! All runs of a process die with it, so one death says only that one of them may be the cause. A run that commits a
+//! step is no longer suspected: its deaths are forgotten. So the other runs of a process that died explain less and
+//! less of its death, and what is left is explained by the run that died with it each time.
+//!
+//! A run is given up only if enough processes died with it and every other run that died with them has committed a step
+//! since. Until that is known, it waits, and kills no worker. If several runs wait for each other, they are tried one
+//! after the other, those with the fewest deaths first: an innocent run clears itself at its first try.
+
+use crate::id::{AgentableId, ProcessId};
+
+/// A run that workers died with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suspect {
+    /// The agentable of the run.
+    pub agentable: AgentableId,
+    /// The processes that died with it since its last committed step; one that was not noticed by a claim yet included.
+    /// If driving the run fails without a death, it has an id that no other run has.
+    pub deaths: Vec<ProcessId>,
+    /// Whether the run has not ended.
+    pub is_open: bool,
+    /// Whether a living worker drives it.
+    pub is_driven: bool,
+}
+
+impl Suspect {
+    fn died_with(&self, other: &Self) -> bool {
+        self.deaths.iter().any(|death| other.deaths.contains(death))
+    }
+}
+
+/// What becomes of a run that enough workers died with to give it up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is given up: nothing else explains the deaths.
+    GiveUp,
+    /// It waits: another run may be the cause of a death, and will show.
+    Wait,
+    /// It is tried once more.
+    Try,
+}
+
+/// Decides about `suspect`, which at least `limit` workers died with. `others` are the other runs that died with the
+/// same processes; those that died with none of them change nothing.
+#[must_use]
+pub fn judge(suspect: &Suspect, others: &[Suspect], limit: usize) -> Verdict {
+    let mut own: Vec<ProcessId> = suspect
+        .deaths
+        .iter()
+        .copied()
+        .filter(|death| !others.iter().any(|other| other.deaths.contains(death)))
+        .collect();
+    own.sort_unstable();
+    own.dedup();
+    if own.len() >= limit {
+        return Verdict::GiveUp;
+    }
+    // A run that ended without a step explains a death, but shows nothing any more.
+    let mut companions = others.iter().filter(|other| other.is_open && other.died_with(suspect));
+    let rank = |one: &Suspect| (one.deaths.len(), one.agentable);
+    // Other runs with so many deaths wait as well, in this order.
+    if companions.any(|other| other.is_driven || other.deaths.len() < limit || rank(other) < rank(suspect)) {
+        Verdict::Wait
+    } else {
+        Verdict::Try
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+
+const LIMIT: usize = 3;
+
+fn process(number: usize) -> ProcessId {
+    ProcessId(number as u64)
+}
+
+fn suspect(number: usize, deaths: &[usize]) -> Suspect {
+    Suspect {
+        agentable: AgentableId(Uuid::from_u128(number as u128)),
+        deaths: deaths.iter().map(|death| process(*death)).collect(),
+        is_open: true,
+        is_driven: false,
+    }
+}
+
+#[test]
+fn run_that_died_alone_is_given_up() {
+    let run = suspect(1, &[1, 2, 3]);
+    assert_eq!(judge(&run, &[], LIMIT), Verdict::GiveUp);
+    assert_eq!(judge(&run, &[suspect(2, &[4, 5, 6])], LIMIT), Verdict::GiveUp, "another one's deaths");
+    assert_eq!(judge(&suspect(1, &[1, 1, 2]), &[], LIMIT), Verdict::Try, "one process dies once");
+}
+
+#[test]
+fn run_waits_while_another_may_be_the_cause() {
+    let run = suspect(1, &[1, 2, 3]);
+    assert_eq!(judge(&run, &[suspect(2, &[3])], LIMIT), Verdict::Wait);
+    let on_trial = Suspect { is_driven: true, ..suspect(2, &[1, 2, 3]) };
+    assert_eq!(judge(&run, &[on_trial], LIMIT), Verdict::Wait);
+    let ended = Suspect { is_open: false, ..suspect(2, &[3]) };
+    assert_eq!(judge(&run, &[ended], LIMIT), Verdict::Try, "that one cannot show any more");
+}
+
+#[test]
+fn runs_that_wait_for_each_other_are_tried_in_turn() {
+    let (one, other) = (suspect(1, &[1, 2, 3]), suspect(2, &[1, 2, 3]));
+    assert_eq!(judge(&one, std::slice::from_ref(&other), LIMIT), Verdict::Try);
+    assert_eq!(judge(&other, &[one], LIMIT), Verdict::Wait);
+    let tried = suspect(1, &[1, 2, 3, 4]);
+    assert_eq!(judge(&other, std::slice::from_ref(&tried), LIMIT), Verdict::Try);
+    assert_eq!(judge(&tried, &[other], LIMIT), Verdict::Wait, "it was tried already");
+}
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Waiting,
+    /// On a process, which may have died without any claim having noticed.
+    On(usize),
+    Ended,
+    GivenUp,
+}
+
+#[derive(Debug)]
+struct Run {
+    is_poison: bool,
+    /// Steps until an innocent run ends.
+    steps: usize,
+    deaths: Vec<ProcessId>,
+    killed: usize,
+    place: Place,
+}
+
+/// Runs on processes that die whenever a poisoned one takes a step. A claim follows the rules of
+/// [`claim`](crate::claim).
+#[derive(Debug)]
+struct World {
+    runs: Vec<Run>,
+    /// The number of each living process.
+    processes: Vec<usize>,
+    started: usize,
+}
+
+impl World {
+    fn new(poison: &[bool], processes: usize) -> Self {
+        let runs = poison.iter().map(|&is_poison| Run {
+            is_poison,
+            steps: 3,
+            deaths: Vec::new(),
+            killed: 0,
+            place: Place::Waiting,
+        });
+        Self { runs: runs.collect(), processes: (0..processes).collect(), started: processes }
+    }
+
+    fn is_alive(&self, process: usize) -> bool {
+        self.processes.contains(&process)
+    }
+
+    fn suspect(&self, number: usize) -> Suspect {
+        let run = &self.runs[number];
+        let mut deaths = run.deaths.clone();
+        let mut is_driven = false;
+        if let Place::On(on) = run.place {
+            is_driven = self.is_alive(on);
+            if !is_driven {
+                deaths.push(process(on));
+            }
+        }
+        let is_open = matches!(run.place, Place::Waiting | Place::On(_));
+        Suspect { deaths, is_open, is_driven, ..suspect(number, &[]) }
+    }
+
+    fn suspects_beside(&self, number: usize) -> Vec<Suspect> {
+        (0..self.runs.len())
+            .filter(|other| *other != number)
+            .map(|other| self.suspect(other))
+            .filter(|other| !other.deaths.is_empty())
+            .collect()
+    }
+
+    fn claim(&mut self, number: usize, slot: usize) {
+        match self.runs[number].place {
+            Place::Ended | Place::GivenUp => return,
+            Place::On(on) if self.is_alive(on) => return,
+            Place::On(on) => {
+                let run = &mut self.runs[number];
+                run.deaths.push(process(on));
+                run.place = Place::Waiting;
+                if run.deaths.len() >= LIMIT {
+                    return;
+                }
+            }
+            Place::Waiting => {}
+        }
+        let on = self.processes[slot];
+        let deaths = self.runs[number].deaths.len();
+        if deaths >= LIMIT {
+            match judge(&self.suspect(number), &self.suspects_beside(number), LIMIT) {
+                Verdict::Wait => return,
+                Verdict::GiveUp => return self.give_up(number),
+                Verdict::Try => {}
+            }
+        }
+        let is_suspect = |run: &Run| run.deaths.len() + 1 >= LIMIT;
+        let beside = self.runs.iter().any(|run| run.place == Place::On(on) && is_suspect(run));
+        if !(is_suspect(&self.runs[number]) && beside) {
+            self.runs[number].place = Place::On(on);
+        }
+    }
+
+    fn give_up(&mut self, number: usize) {
+        let explained = std::mem::take(&mut self.runs[number].deaths);
+        self.runs[number].place = Place::GivenUp;
+        for run in &mut self.runs {
+            run.deaths.retain(|death| !explained.contains(death));
+        }
+    }
+
+    /// The run commits a step, or kills its process.
+    fn act(&mut self, number: usize) {
+        let Place::On(on) = self.runs[number].place else { return };
+        let Some(slot) = self.processes.iter().position(|process| *process == on) else { return };
+        let run = &mut self.runs[number];
+        if run.is_poison {
+            run.killed += 1;
+            self.processes[slot] = self.started;
+            self.started += 1;
+            return;
+        }
+        run.deaths.clear();
+        run.steps -= 1;
+        if run.steps == 0 {
+            run.place = Place::Ended;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn each_poisoned_run_and_no_innocent_one_is_given_up(
+        poison in proptest::collection::vec(proptest::bool::weighted(0.3), 1..12),
+        processes in 1..4_usize,
+        schedule in proptest::collection::vec((any::<prop::sample::Index>(), 0..4_usize, any::<bool>()), 0..200),
+    ) {
+        let mut world = World::new(&poison, processes);
+        for (run, slot, acts) in schedule {
+            let run = run.index(poison.len());
+            if acts { world.act(run) } else { world.claim(run, slot % processes) }
+        }
+        // From here on everybody gets a turn, in the order that lets the most runs die together.
+        for round in 0..poison.len() * 20 {
+            for run in 0..poison.len() {
+                world.claim(run, (run + round) % processes);
+            }
+            for run in 0..poison.len() {
+                world.act(run);
+            }
+        }
+        let poisoned = poison.iter().filter(|is_poison| **is_poison).count();
+        for run in &world.runs {
+            let expected = if run.is_poison { Place::GivenUp } else { Place::Ended };
+            prop_assert_eq!(run.place, expected, "{:?}", world);
+            prop_assert!(run.killed <= LIMIT + 2 * (poisoned.saturating_sub(1)), "{:?}", world);
+        }
+    }
+}
