@@ -55,6 +55,7 @@ use client::{ClientPool, Posts};
 use evidence::Evidence;
 use houston_xtask::console::{Progress, print_status};
 use installation::ChaosInstallation;
+use message_script::POISON;
 use nemesis::FaultLog;
 use reader::{Reader, ReceivedStream, bare_id};
 use seed::Seed;
@@ -144,6 +145,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mut report =
         Report::new((options.seed, options.mutation.clone()), times, findings, fault_log, &evidence);
     report.cancels = posts.cancels;
+    report.poisonings = evidence.ledgers.get(POISON).map_or(0, Vec::len);
     for node in &installation.nodes {
         let (starts, ends) = node.counts();
         (report.starts, report.ends) = (report.starts + starts, report.ends + ends);

@@ -57,6 +57,8 @@ pub(crate) struct Report {
     /// Processes started, and processes that ended without having been killed.
     pub(crate) starts: u32,
     pub(crate) ends: u32,
+    /// How often a poisoned message killed its process: those ended by themselves too.
+    pub(crate) poisonings: usize,
 }
 
 impl Report {
@@ -84,6 +86,7 @@ impl Report {
             cancels: 0,
             starts: 0,
             ends: 0,
+            poisonings: 0,
         }
     }
 
@@ -127,7 +130,8 @@ impl Report {
         let _ = writeln!(
             table,
             "\n{} messages posted, {} accepted, {} posts tried again, {} runs cancelled; {} events read over {} \
-             connections; {} processes started, {} ended by themselves; quiet after {:.1} s",
+             connections; {} processes started, {} ended by themselves, {} \
+             of them poisoned; quiet after {:.1} s",
             self.posted,
             self.accepted,
             self.retried,
@@ -136,6 +140,7 @@ impl Report {
             self.connections,
             self.starts,
             self.ends,
+            self.poisonings,
             self.quiet_seconds
         );
         table + &self.line()
@@ -174,7 +179,7 @@ impl Report {
             "not_injected": self.fault_log.failures,
             "messages_posted": self.posted, "messages_accepted": self.accepted, "posts_retried": self.retried,
             "cancels": self.cancels, "events_read": self.events_read, "connections": self.connections,
-            "processes_started": self.starts, "processes_ended_by_themselves": self.ends,
+            "processes_started": self.starts, "processes_ended_by_themselves": self.ends, "poisonings": self.poisonings,
         })
     }
 }

@@ -8,6 +8,7 @@ use houston_protocol::message::AcceptedMessageResponse;
 use super::super::client::Post;
 use super::super::evidence::{EntryRow, LockRow, MessageRow, RunRow, SessionRow};
 use super::super::model::ModelCall;
+use super::super::nemesis::Kill;
 use super::super::reader::ReceivedStream;
 use super::*;
 
@@ -128,12 +129,12 @@ fn correct_evidence_has_no_violation() {
     let wrong: Vec<_> = findings.iter().filter(|finding| finding.count > 0).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     let rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
-    assert_eq!(rules, ["R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R11"]);
+    assert_eq!(rules, ["R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R11", "R13"]);
 }
 
 #[test]
 fn each_violation_is_reported_by_its_rule() {
-    let cases: [Case; 25] = [
+    let cases: [Case; 26] = [
         (&["R1"], |evidence| evidence.posts[0].rejected = Some("409".into())),
         (&["R1"], |evidence| evidence.rows.messages[0].content = "ho".into()),
         (&["R1"], |evidence| evidence.posts[0].accepted = Some(accepted("01900000000070008000000000000009"))),
@@ -149,7 +150,7 @@ fn each_violation_is_reported_by_its_rule() {
         (&["R4"], |evidence| evidence.ledgers.get_mut("charge").unwrap().push(at("#7/0/0", "other"))),
         (&["R4"], |evidence| evidence.rows.notes = vec!["#7/0/1".into(), "#7/0/1".into()]),
         (&["R4"], |evidence| {
-            evidence.ledgers.insert("poison".into(), (0..5).map(|_| at("#7/0/0", "k")).collect());
+            evidence.ledgers.insert("poison".into(), (0..=POISON_LIMIT).map(|_| at("#7/0/0", "k")).collect());
         }),
         (&["R5"], |evidence| drop(evidence.rows.history.pop())),
         (&["R5"], |evidence| evidence.invalid_conversations.push("no result".into())),
@@ -172,10 +173,23 @@ fn each_violation_is_reported_by_its_rule() {
             evidence.rows.sessions.clear();
             evidence.rows.locks[0].session_position = 0;
         }),
+        (&["R13"], |evidence| evidence.rows.runs[0].status = "dead_lettered".into()),
     ];
     for (number, (rules, violate)) in cases.into_iter().enumerate() {
         let mut evidence = fine();
         violate(&mut evidence);
         assert_eq!(found(&evidence), rules, "case {number}: {:?}", all(&evidence));
     }
+}
+
+#[test]
+fn run_killed_from_outside_three_times_is_no_innocent_one() {
+    let mut evidence = fine();
+    evidence.rows.runs[0].status = "dead_lettered".into();
+    evidence.rows.events[1] = event(2, "attempt_started", 0, None);
+    let kill = |epoch| Kill { now: 0.0, held: vec![("g".into(), epoch)] };
+    evidence.kills = (0..2).map(kill).collect();
+    assert_eq!(innocents::innocents(&evidence).count, 1);
+    evidence.kills.push(kill(2));
+    assert_eq!(innocents::innocents(&evidence).count, 0);
 }
