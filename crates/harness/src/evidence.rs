@@ -52,7 +52,7 @@ pub(crate) const PARTS: [Part; 12] = [
     },
     Part {
         name: "crash-points",
-        what: "20 crash points × kill, pause, error, delay",
+        what: "26 crash points × kill, pause, error, delay",
         program: Program::Cargo,
         whole: &["xtask", "test", "--crash-points"],
         quick: &["xtask", "test", "--crash-points", "C10"],

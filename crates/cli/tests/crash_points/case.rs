@@ -1,4 +1,4 @@
-//! The 80 cases.
+//! The 104 cases.
 
 use std::time::Duration;
 
@@ -45,6 +45,18 @@ pub(crate) enum CrashPoint {
     C19,
     /// It is committed, the caller has no confirmation.
     C20,
+    /// A batch of posts is complete, its statement not sent.
+    C21,
+    /// It is committed, the writer has no confirmation.
+    C22,
+    /// A batch of claims is decided, its statement not sent.
+    C23,
+    /// It is committed, the writer has no confirmation.
+    C24,
+    /// A batch of steps is complete, its statement not sent.
+    C25,
+    /// It is committed, the writer has no confirmation.
+    C26,
 }
 
 /// The fault that is injected.
@@ -56,13 +68,16 @@ pub(crate) enum Action {
     Delay,
 }
 
-pub(crate) const CRASH_POINTS: [CrashPoint; 20] = {
+pub(crate) const CRASH_POINTS: [CrashPoint; 26] = {
     use CrashPoint::*;
-    [C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20]
+    [
+        C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
+        C23, C24, C25, C26,
+    ]
 };
 pub(crate) const ACTIONS: [Action; 4] = [Action::Kill, Action::Pause, Action::Error, Action::Delay];
 
-/// One of the 80 cases.
+/// One of the 104 cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) point: CrashPoint,
@@ -121,6 +136,10 @@ impl Case {
 
     /// Whether the fault interrupts the run, so that it must be taken over.
     pub(crate) fn cuts_off(self) -> bool {
-        self.action != Action::Delay
+        use CrashPoint::{C21, C22, C23, C24, C25};
+        // The items of a batch whose connection broke are written again, one by one. A step that turns out to be committed
+        // is continued by the next claim (C26).
+        let recovers = matches!(self.point, C21 | C22 | C23 | C24 | C25) && self.action == Action::Error;
+        self.action != Action::Delay && !recovers
     }
 }

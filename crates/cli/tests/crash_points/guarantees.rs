@@ -104,7 +104,7 @@ fn calls(case: Case) -> [Call; 4] {
     let point = if case.cuts_off() { case.point } else { CrashPoint::C12 };
     match point {
         // The intent is committed, the tool never started: a letter is not sent, since it may have been.
-        CrashPoint::C9 => [
+        CrashPoint::C9 | CrashPoint::C26 => [
             call(QUICK_LETTER, 0, true),
             call(SLOW_LETTER, 0, true),
             call(LABEL, 1, false),

@@ -1,4 +1,4 @@
-//! 20 crash points × {kill, pause, error, delay}: 80 cases with a real Postgres, a real Redis, real processes, a
+//! 26 crash points × {kill, pause, error, delay}: 104 cases with a real Postgres, a real Redis, real processes, a
 //! scripted model, and a ledger of tool calls outside the service. Each case injects one fault into one process at one
 //! crash point, and then checks what the design guarantees there.
 //!

@@ -31,7 +31,9 @@ pub(crate) async fn run(case: Case, environment: CaseEnvironment) {
         return tasks_and_feeds::run(&mut server, &client, &goal).await;
     }
     let outcome = match case.point {
-        CrashPoint::C1 | CrashPoint::C2 | CrashPoint::C3 => fault_in_post(&mut server, &client, goal).await,
+        CrashPoint::C1 | CrashPoint::C2 | CrashPoint::C3 | CrashPoint::C21 | CrashPoint::C22 => {
+            fault_in_post(&mut server, &client, goal).await
+        }
         CrashPoint::C4 => fault_before_fetch(&mut server, &client, goal).await,
         CrashPoint::C13 => fault_in_stream(&mut server, &client, goal).await,
         CrashPoint::C16 => fault_in_reaper(&mut server, &client, goal).await,
@@ -128,12 +130,17 @@ async fn fault_in_post(server: &mut CrashServer, client: &Client, goal: String) 
     server.wait_for_fault(&faulty);
     let since = Instant::now();
     let accepted = tried.as_ref().ok().and_then(Clone::clone);
-    assert_eq!(accepted.is_some(), server.case.action == Action::Delay, "{accepted:?}");
+    assert_eq!(accepted.is_none(), server.case.cuts_off(), "{accepted:?}");
     let posted = match accepted {
         Some(posted) => posted,
         None => client.post(&path, KEY, &body).await,
     };
-    let was_stored = server.case.cuts_off() && server.case.point != CrashPoint::C1;
+    let was_stored = match server.case.point {
+        CrashPoint::C1 | CrashPoint::C21 => false,
+        // The same request finds its message when it is written by itself.
+        CrashPoint::C22 => server.case.action != Action::Delay,
+        _ => server.case.cuts_off(),
+    };
     assert_eq!(posted.replayed, was_stored, "replayed exactly if it was stored before");
     let watched = follow(client, &goal, &posted).await;
     answered(client, &posted).await;
@@ -208,7 +215,7 @@ async fn fault_in_reaper(server: &mut CrashServer, client: &Client, goal: String
 pub(crate) fn model_calls(case: Case) -> usize {
     let usual = if is_plain(case.point) { 1 } else { 2 };
     let repeated = match case.point {
-        CrashPoint::C7 | CrashPoint::C8 => case.cuts_off(),
+        CrashPoint::C7 | CrashPoint::C8 | CrashPoint::C25 => case.cuts_off(),
         // Its worker is killed in every case.
         CrashPoint::C16 => true,
         _ => false,

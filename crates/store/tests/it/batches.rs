@@ -85,7 +85,7 @@ async fn post_whose_outcome_was_unknown_is_stored_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stale_and_refused_steps_spoil_no_other() {
     let test = TestStore::start().await;
-    let runs = claimed(&test, 24).await;
+    let runs = claimed(&test, 32).await;
     let mut steps: Vec<(Fence, Step)> =
         runs.iter().map(|run| (run.fence, answer(&test, run, "hello"))).collect();
     // One was taken over by another worker, one has a text that Postgres refuses.
@@ -106,7 +106,58 @@ async fn stale_and_refused_steps_spoil_no_other() {
     assert_eq!(test.sql(open).split_whitespace().collect::<Vec<_>>(), expected);
     let again = commit_all(&test, &steps[..7]).await;
     assert!(again.into_iter().all(|again| again.unwrap() == Commit::AlreadyCommitted));
-    assert_eq!(test.sql("select count(*) from houston.messages where source = 'agent'").trim(), "22");
+    assert_eq!(test.sql("select count(*) from houston.messages where source = 'agent'").trim(), "30");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_post_spoils_no_other() {
+    let test = TestStore::start().await;
+    let mut goals = Vec::new();
+    for _ in 0..31 {
+        goals.push(goal(&test.store, &test.ids, test.tenant).await);
+    }
+    let text = |nth: usize| if nth == 13 { "\0" } else { "hi" };
+    let posts = goals.iter().enumerate().map(|(nth, goal)| test.post_to(*goal, text(nth)));
+    for (nth, posted) in join_all(posts.collect::<Vec<_>>()).await.into_iter().enumerate() {
+        match posted {
+            Err(Error::Database(_)) => assert_eq!(nth, 13),
+            posted => assert!(matches!(posted, Ok(Created::New(_))) && nth != 13, "{nth}: {posted:?}"),
+        }
+    }
+    assert_eq!(
+        test.sql("select count(*), count(distinct agentable_id) from houston.messages").trim(),
+        "30|30"
+    );
+    let half = "select count(*) from houston.run_locks where run_open or wake or last_seq > 0 or unread > 0";
+    assert_eq!(test.sql(half).trim(), "30", "the refused one left nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_of_held_and_locked_rows_spoil_no_other() {
+    let test = TestStore::start().await;
+    let mut goals = Vec::new();
+    for _ in 0..32 {
+        let goal = goal(&test.store, &test.ids, test.tenant).await;
+        test.post_to(goal, "hi").await.unwrap();
+        goals.push(goal);
+    }
+    // One is driven already, and the row of another is locked by a transaction that takes its time.
+    let driven = test.claim_of(goals[5]).await.unwrap();
+    let mut application = PgConnection::connect(test.database.url()).await.unwrap();
+    let mut tx = application.begin().await.unwrap();
+    let lock = "select from houston.run_locks where agentable_id = $1 for update";
+    sqlx::query(lock).bind(goals[9].0).execute(&mut *tx).await.unwrap();
+    let (locked, others): (Vec<_>, Vec<_>) = goals.iter().partition(|goal| **goal == goals[9]);
+    let mut waits = std::pin::pin!(claim_all(&test, &locked, &test.store));
+    let claimed = tokio::select! {
+        biased;
+        claimed = &mut waits => panic!("{claimed:?} although its row is locked"),
+        claimed = claim_all(&test, &others, &test.store) => claimed,
+    };
+    assert_eq!(claimed.len(), 30);
+    assert!(claimed.iter().all(|run| run.run != driven.run && run.fence.epoch == 1));
+    tx.rollback().await.unwrap();
+    assert_eq!(waits.await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
