@@ -99,11 +99,7 @@ fn later_attempt_leaves_messages_to_its_next_step() {
 fn run_that_waits_is_claimed_only_when_it_is_awake() {
     let waiting = Claimable { is_waiting: true, is_awake: false, attempts: 1, ..posted(&[]) };
     assert_eq!(decide(&waiting, 1, LIMITS, CRASHES, None), Decision::Refused, "a hint alone is no reason");
-    assert_eq!(
-        started(&Claimable { is_waiting: false, ..waiting.clone() }).read,
-        0,
-        "its time has passed"
-    );
+    assert_eq!(started(&Claimable { is_waiting: false, ..waiting.clone() }).read, 0, "its time has passed");
     let woken = Claimable { is_awake: true, ..waiting };
     assert!(!started(&woken).stays_awake);
     let session = OpenSession {
