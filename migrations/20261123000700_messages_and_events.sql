@@ -22,7 +22,7 @@ create table houston.messages (
 --   run_queued                     a row of houston.runs, at first_seq
 --   attempt_started, the first     the same, at started_seq
 --   run_finished                   the same, at last_seq
--- A row here takes precedence: whoever writes an event stores it unless exactly this event follows from what is written
+-- A row here takes precedence: the writer of an event stores it unless exactly this event follows from what is written
 -- with it (`houston_domain::event::derived`). Positions have no gap; they are handed out under the lock of the agentable's
 -- row in houston.run_locks.
 create table houston.events (

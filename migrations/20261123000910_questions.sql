@@ -12,7 +12,7 @@ create table houston.questions (
     text text not null,
     -- the JSON Schema of an answer; null: any JSON value
     schema jsonb,
-    -- the answer that holds if nobody answers in time
+    -- the answer that holds if no answer comes in time
     default_value jsonb,
     expires_at timestamptz,
     state text not null default 'open' check (state in ('open', 'answered', 'expired', 'superseded', 'cancelled')),

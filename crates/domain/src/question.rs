@@ -1,7 +1,7 @@
 //! Questions that a run asks a person: may this be done, which of these, may it cost more.
 //!
 //! A question is asked in the step of a run, and closed once: by an answer, by its expiry, by the run, or by the end of
-//! the run. Whoever closes it wakes the run.
+//! the run. Its end wakes the run.
 
 pub mod schema;
 
@@ -49,7 +49,7 @@ pub enum QuestionState {
     Open,
     /// A person answered.
     Answered,
-    /// Nobody answered in time.
+    /// No answer came in time.
     Expired,
     /// The run does not need the answer any more.
     Superseded,
@@ -121,7 +121,7 @@ pub struct NewQuestion {
     /// The JSON Schema of an answer; `None`: any JSON value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// The answer that holds if nobody answers in time.
+    /// The answer that holds if no answer comes in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_value: Option<Value>,
     /// When it expires; `None`: never.

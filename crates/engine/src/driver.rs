@@ -17,13 +17,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use houston_domain::agent::step::Next;
-use houston_domain::agentable::AgentType;
 use houston_domain::history::Entry;
 use houston_domain::id::{AgentableId, Ids, QuestionId, RunId, TenantId, UserId};
 use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};
 use serde_json::Value;
-
-use crate::setup::SetupError;
 
 /// Decides what a run does next.
 ///
@@ -33,7 +30,7 @@ use crate::setup::SetupError;
 /// use houston_domain::question::QuestionKind;
 /// use houston_engine::driver::{Decision, DrivenRun, Driver, Then};
 ///
-/// /// Asks for a city, and writes what it was told.
+/// /// Asks for a city, and repeats it.
 /// struct AsksForCity;
 ///
 /// impl Driver for AsksForCity {
@@ -189,14 +186,14 @@ impl Drivers {
         self.0.insert(name.into(), driver);
     }
 
-    /// The driver of an agent type, if it names one.
-    pub(crate) fn of(&self, agent_type: &AgentType) -> Result<Option<Arc<dyn Driver>>, SetupError> {
-        let Some(name) = &agent_type.driver else { return Ok(None) };
-        self.0.get(name).cloned().map(Some).ok_or_else(|| SetupError::Driver {
-            kind: agent_type.kind.clone(),
-            driver: name.clone(),
-            known: self.0.keys().cloned().collect::<Vec<_>>().join(", "),
-        })
+    /// The driver of this name.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Driver>> {
+        self.0.get(name).cloned()
+    }
+
+    /// The names of all drivers, for an error message.
+    pub(crate) fn names(&self) -> String {
+        self.0.keys().cloned().collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -39,7 +39,7 @@ pub struct QuestionResponse {
     /// The JSON Schema of an answer; null: any JSON value.
     #[schema(value_type = Option<schema::AnyJson>)]
     pub schema: Option<Value>,
-    /// The answer that holds if nobody answers in time.
+    /// The answer that holds if no answer comes in time.
     #[schema(value_type = Option<schema::AnyJson>)]
     pub default_value: Option<Value>,
     #[schema(value_type = Option<schema::Time>)]

@@ -70,7 +70,7 @@
 //! - A session is closed under its agentable's row lock, while no run is held, by moving `session_position`;
 //!   entries belong to a session by their position. The sweep for quiet sessions reads the index
 //!   `session_states_due`, which holds only candidates.
-//! - A run that waits has no holder and no slot, and its agentable is not awake. Whoever has a reason for it to go on sets
+//! - A run that waits has no holder and no slot, and its agentable is not awake. What gives it a reason to go on sets
 //!   `wake` under the lock row, and clears `next_attempt_at`, which was the time until which it waited. The step that waits
 //!   checks both, and the questions it waits for, under the same row.
 //! - No transaction stays open across a model or tool call.

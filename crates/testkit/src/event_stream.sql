@@ -1,7 +1,7 @@
 -- The event streams of all agentables as rows, those included that follow from messages and runs: what a reader of
 -- houston.events would find if all were stored. Written independently of houston_domain::event::derived, to check it.
 --
--- epoch: under which an event was written; 0: by nobody who held the run, or it is not known any more.
+-- epoch: under which an event was written; 0: not by a holder of the run, or unknown by now.
 select e.agentable_id, e.seq, e.tenant_id, e.run_id, e.epoch, e.message_id, e.data, e.created_at from houston.events e
 union all
 select d.* from (
@@ -11,14 +11,14 @@ select d.* from (
            coalesce((select h.epoch from houston.history h
                       where h.agentable_id = m.agentable_id and h.message_seq = m.seq and h.role = 'assistant'), 0),
            m.id, jsonb_build_object('type', case when m.source = 'agent' then 'message_sent' else 'message_posted' end,
-                                    'message_id', houston.shown('msg', m.id)), m.created_at
+                                    'message_id', 'msg_' || replace(m.id::text, '-', '')), m.created_at
       from houston.messages m where m.message_type = 'text' and m.source <> 'error'
     union all
     select r.agentable_id, r.first_seq, r.tenant_id, r.id, 0, null, '{"type": "run_queued"}', r.created_at from houston.runs r
     union all
     select r.agentable_id, r.started_seq, r.tenant_id, r.id, case when r.attempt = 1 then r.epoch else 0 end, null,
            jsonb_build_object('type', 'attempt_started', 'attempt', 1, 'iteration', 1, 'takeover', false,
-                              'next_message_id', houston.shown('msg', r.started_message_id)), r.started_at
+                              'next_message_id', 'msg_' || replace(r.started_message_id::text, '-', '')), r.started_at
       from houston.runs r where r.started_seq is not null
     union all
     select r.agentable_id, r.last_seq, r.tenant_id, r.id,

@@ -1,4 +1,4 @@
-//! `/v1/questions`: what runs ask people. Whoever answers wakes the run.
+//! `/v1/questions`: what runs ask people. An answer wakes the run.
 
 pub(crate) mod answer;
 pub(crate) mod get;

@@ -35,9 +35,9 @@ async fn question_is_listed_answered_once_and_shown_in_streams() {
     let asked = question(&api);
     let path = format!("/v1/questions/{}", asked.id);
     run.ask(asked).await;
-    let shown = stream.until("houston.question.asked").await.pop().unwrap();
+    let received = stream.until("houston.question.asked").await.pop().unwrap();
     assert_eq!(
-        (&shown.data["value"]["kind"], &shown.data["value"]["subject"]),
+        (&received.data["value"]["kind"], &received.data["value"]["subject"]),
         (&json!("approval"), &json!("call_1"))
     );
 

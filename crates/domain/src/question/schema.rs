@@ -70,9 +70,9 @@ fn check_fields(
     {
         return Err(Mismatch { pointer: at(name), reason: "is missing".to_owned() });
     }
-    let known = schema.get("properties").and_then(Value::as_object);
+    let defined = schema.get("properties").and_then(Value::as_object);
     for (name, value) in fields {
-        match (known.and_then(|known| known.get(name)), schema.get("additionalProperties")) {
+        match (defined.and_then(|defined| defined.get(name)), schema.get("additionalProperties")) {
             (Some(of), _) => check_at(of, value, at(name), depth)?,
             (None, Some(Value::Bool(false))) => {
                 return Err(Mismatch { pointer: at(name), reason: "is not a known field".to_owned() });

@@ -9,7 +9,7 @@ use houston_store::serving::Serving;
 use houston_tools::Registry;
 
 use crate::config::Config;
-use crate::driver::Drivers;
+use crate::driver::{Driver, Drivers};
 use crate::setup::agents::{Agents, MakeModel};
 use crate::setup::{Setup, SetupError, set_up};
 
@@ -46,7 +46,7 @@ impl Setups {
     /// [`SetupError::Driver`] when an agent type names a driver that does not exist.
     pub fn with_drivers(mut self, drivers: &Drivers) -> Result<Self, SetupError> {
         for setup in self.kinds.values_mut() {
-            if let Some(driver) = drivers.of(&setup.agent_type)? {
+            if let Some(driver) = driver_of(&setup.agent_type, drivers)? {
                 *setup = Arc::new(Setup { driver: Some(driver), ..Setup::clone(setup) });
             }
         }
@@ -77,4 +77,17 @@ impl Setups {
             Serving::File | Serving::Team(_) | Serving::Unreadable(_) => Some(Arc::clone(kind)),
         }
     }
+}
+
+/// The driver of an agent type, if it names one.
+pub(crate) fn driver_of(
+    agent_type: &AgentType,
+    drivers: &Drivers,
+) -> Result<Option<Arc<dyn Driver>>, SetupError> {
+    let Some(name) = &agent_type.driver else { return Ok(None) };
+    drivers.get(name).map(Some).ok_or_else(|| SetupError::Driver {
+        kind: agent_type.kind.clone(),
+        driver: name.clone(),
+        known: drivers.names(),
+    })
 }

@@ -89,11 +89,11 @@ fn set_up(tenant: &str, threads: usize) -> String {
     )
 }
 
-/// Parameters of `store::run_context::batch::read`: the agentable, the run, limits as in `jobs/orchestrator.toml` and
-/// `jobs/session_archive.toml`.
-const CONTEXT: [&str; 12] = [
+/// Parameters of `store::claim::read::candidates`: the agentable, the worker, limits as in `jobs/orchestrator.toml` and
+/// `jobs/session_archive.toml`, and that the run was posted before and its context is wanted.
+const CLAIM: [&str; 19] = [
     "array[:agentable::uuid]",
-    "array[:run::uuid]",
+    "array[:worker::uuid]",
     "20",
     "500",
     "10",
@@ -104,9 +104,16 @@ const CONTEXT: [&str; 12] = [
     "200",
     "5",
     "1000",
+    "10",
+    "100",
+    "262144",
+    "array['goal']",
+    "array[null::uuid]",
+    "array[null::text]",
+    "array[true]",
 ];
 
-/// The statements of one run: post, claim, context, step. The selects between them make the parameters that the service
+/// The statements of one run: post, claim, step. The selects between them make the parameters that the service
 /// makes in Rust.
 fn loop_script(statements: &BTreeMap<String, String>, tenant: &str) -> Result<String> {
     let statement = |name: &str, values: &[&str]| -> Result<String> {
@@ -119,17 +126,15 @@ fn loop_script(statements: &BTreeMap<String, String>, tenant: &str) -> Result<St
     let post = ["t.id", "gen_random_uuid()", "gen_random_uuid()", &content, "'{}'::jsonb", "null", "null"];
     let post = [&[tenant.as_str()][..], &post, &["'enqueue'", "10", "10000"]].concat();
     let post = statement("store::message::post", &post)?;
-    let read = ["array[:agentable::uuid]", "array[:worker::uuid]", "10", "100", "262144", "array['goal']"];
-    let read = statement("store::claim::read::candidates", &read)?;
+    let read = statement("store::claim::read::candidates", &CLAIM)?;
     let claim = statement("store::claim::write::claims", &[":claim::jsonb", "1800"])?;
-    let context = statement("store::run_context::batch::read", &CONTEXT)?;
     let step = statement("store::step::statement::write", &[":step::jsonb", "10"])?;
     let mut script = String::from("\\set i :i + 1\n\\set n :client_id * :each + :i\n");
     write!(
         script,
         "select t.id as agentable, gen_random_uuid() as token, w.id as worker
            from bound.threads t cross join bound.worker w cross join lateral ({post}) p where t.n = :n \\gset\n\
-         {read};\n{claim_row} \\gset\n{claim};\n{step_row} \\gset\n{context};\n{step};\n",
+         {read};\n{claim_row} \\gset\n{claim};\n{step_row} \\gset\n{step};\n",
         claim_row = claim_row(),
         step_row = step_row()
     )?;

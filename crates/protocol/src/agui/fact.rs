@@ -78,7 +78,7 @@ pub enum Fact<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<schema::AnyJson>)]
         schema: Option<Cow<'a, Value>>,
-        /// The answer that holds if nobody answers in time.
+        /// The answer that holds if no answer comes in time.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<schema::AnyJson>)]
         default_value: Option<Cow<'a, Value>>,

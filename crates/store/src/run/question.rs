@@ -1,6 +1,6 @@
 //! Questions of runs: asked and closed with a step, closed from outside, read by the run.
 //!
-//! Whoever closes a question holds the lock row of its agentable, and takes that row first.
+//! The caller that closes a question holds the lock row of its agentable, and takes that row first.
 
 use std::borrow::Cow;
 
@@ -259,8 +259,9 @@ pub(crate) async fn close(
 ) -> Result<Vec<Closed>> {
     let rows = sqlx::query!(
         "-- store::question::close
-        update houston.questions set state = $2, answer = $3, answered_by = $4, closed_at = clock_timestamp()
-         where id = any ($1) and state = 'open'
+        with t as materialized (select clock_timestamp() as at)
+        update houston.questions set state = $2, answer = $3, answered_by = $4, closed_at = t.at
+          from t where id = any ($1) and state = 'open'
         returning id, agentable_id, run_id",
         questions,
         state.as_str(),

@@ -16,6 +16,7 @@ use crate::sweep::Due;
 pub(crate) mod alone;
 pub(crate) mod batch;
 mod end;
+pub(crate) mod rows;
 mod statement;
 
 /// The result of a commit.

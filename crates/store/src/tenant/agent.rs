@@ -119,17 +119,17 @@ impl TenantStore<'_> {
     pub async fn id_of_name(self, what: &'static str, name: &str) -> Result<Option<String>> {
         let id = sqlx::query_scalar!(
             r#"-- store::agent::id_of_name
-            select houston.shown($3, id) as "id!" from houston.agents
+            select id as "id!" from houston.agents
              where tenant_id = $1 and name = $2 and $3 = 'agent'
             union all
-            select houston.shown($3, id) from houston.teams where tenant_id = $1 and name = $2 and $3 = 'team'"#,
+            select id from houston.teams where tenant_id = $1 and name = $2 and $3 = 'team'"#,
             self.tenant.0,
             name,
             what
         )
         .fetch_optional(&self.pool)
         .await?;
-        Ok(id)
+        Ok(id.map(|id| format!("{what}_{}", id.simple())))
     }
 
     /// Adds the id of the existing row to an [`Error::Exists`].

@@ -58,12 +58,12 @@ begin
     insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
     values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');
     insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id, response)
-    values (t, 'user ' || md5(g::text), '', u, jsonb_build_object('id', houston.shown('user', u), 'name', w)),
-           (t, 'goal ' || md5(g::text), '', g, jsonb_build_object('id', houston.shown('goal', g), 'title', w)),
+    values (t, 'user ' || md5(g::text), '', u, jsonb_build_object('id', 'user_' || replace(u::text, '-', ''), 'name', w)),
+           (t, 'goal ' || md5(g::text), '', g, jsonb_build_object('id', 'goal_' || replace(g::text, '-', ''), 'title', w)),
            (t, 'message ' || md5(g::text), '', m, null),
            (t, 'note that is deleted ' || md5(g::text), '', gen_random_uuid(),
-            jsonb_build_object('goal_id', houston.shown('goal', g), 'content', w)),
-           (t, 'memory ' || md5(g::text), '', gen_random_uuid(), jsonb_build_object('user_id', houston.shown('user', u)));
+            jsonb_build_object('goal_id', 'goal_' || replace(g::text, '-', ''), 'content', w)),
+           (t, 'memory ' || md5(g::text), '', gen_random_uuid(), jsonb_build_object('user_id', 'user_' || replace(u::text, '-', '')));
 end $$;
 
 -- For each table: the number of rows whose text contains one of the needles.

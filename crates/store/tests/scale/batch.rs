@@ -59,8 +59,9 @@ fn claims() -> [Case; 2] {
             .chain([format!("array_fill(true, array[{POSTS}])")])
             .collect(),
             uses: &["run_locks_pkey", "runs_held", "messages_agentable_id_seq_key", "history_pkey"],
-            rows: 40 * most,
-            blocks: 80 * most,
+            // With the contexts of the runs.
+            rows: 60 * most,
+            blocks: 160 * most,
         },
     ]
 }

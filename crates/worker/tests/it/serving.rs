@@ -15,13 +15,14 @@ use crate::cluster::{TestCluster, assert_status};
 use crate::workers::agent_types;
 
 /// Statements of idle workers, and of this test.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 7] = [
     "store::sweep::",
     "store::lease::",
     "store::health::",
     "store::message::",
     "store::run::",
     "store::erasure::sweep::",
+    "store::question::is_due",
 ];
 
 /// Statements of runs that Postgres has executed so far, by name.

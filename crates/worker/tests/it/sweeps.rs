@@ -157,7 +157,7 @@ async fn expired_leases_are_reaped_and_their_runs_continue() {
     assert_eq!(lock(&cluster, cluster.goal), "1|f|t|t", "released: no holder, awake");
     let again = one.run_checks().await.unwrap();
     assert_eq!(of(&again, "dead_leases").status, HealthStatus::Ok);
-    assert_eq!(of(&again, "workers").status, HealthStatus::Red, "work is due and nobody lives");
+    assert_eq!(of(&again, "workers").status, HealthStatus::Red, "work is due and no worker lives");
     assert_eq!(of(&again, "overdue_work").status, HealthStatus::Ok, "it was released a moment ago");
     let worker = cluster.worker();
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
@@ -229,7 +229,7 @@ async fn stale_tasks_and_goals_are_given_up_with_an_error() {
     let (one, other) = (cluster.monitor(), cluster.monitor());
     one.run_checks().await.unwrap();
     let reasons = |cluster: &TestCluster| runs.iter().map(|run| reason(cluster, *run)).collect::<Vec<_>>();
-    assert_eq!(reasons(&cluster), ["", "", ""], "nobody lived, so nobody forgot them");
+    assert_eq!(reasons(&cluster), ["", "", ""], "no worker lived, so none forgot them");
     let idler = idler(&cluster, "8 hours").await;
     cluster.servers.sql("update houston.run_locks set woken_at = null").unwrap();
     look_twice(&one, &other, "stale_goals").await;

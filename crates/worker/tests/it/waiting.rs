@@ -176,7 +176,7 @@ async fn message_and_cancel_reach_a_waiting_run() {
     worker.drain().await;
 }
 
-/// Says a part, and hangs before the next one while it is told to.
+/// Says a part, and hangs before the next one while the test says so.
 struct Parts {
     hangs: Arc<AtomicBool>,
 }

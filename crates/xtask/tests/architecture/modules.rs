@@ -15,6 +15,7 @@ const FLOORS: [(&str, &[&[&str]]); 1] = [(
         &["run::services", "run::signals", "run::storage"],
         &["background", "prompt"],
         &["setup"],
+        &["driver"],
         &["config", "error", "holder", "live"],
     ],
 )];

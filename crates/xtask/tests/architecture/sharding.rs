@@ -32,6 +32,7 @@ const CALLS: &[(&str, &str)] = &[
     ("store::conversation::reset::close", "close_session of one agentable, beside the check of its tenant"),
     ("store::health::waiting::late", "free_slots of users that wait; asked of each server by itself"),
     ("store::message::batch::post", "free_slots of the users of the batch, for the hint only"),
+    ("store::question::report", "free_slots of the users whose questions were closed, for the hint only"),
     (
         "store::run_context::batch::read",
         "team_serving of each run of the batch, for runs that a team answers",

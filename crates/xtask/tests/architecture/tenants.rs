@@ -15,7 +15,7 @@ const HANDLES: [(&str, &[&str]); 5] = [
 ];
 
 /// Queries of requests without a condition on the tenant, and why.
-const WITHOUT_TENANT: [(&str, &str); 11] = [
+const WITHOUT_TENANT: [(&str, &str); 12] = [
     (
         "store::bound::lock",
         "an advisory lock, which reads no table; its name has the tenant or one of its rows",
@@ -24,6 +24,7 @@ const WITHOUT_TENANT: [(&str, &str); 11] = [
     ("store::cancel::below", "the agentable was found with its tenant; its tasks have the same one"),
     ("store::cancel::ask", "the rows were locked by `store::cancel::lock`"),
     ("store::cancel::archive", "the rows were locked by `store::cancel::lock`"),
+    ("store::question::close", "the question was read with its tenant, under the lock of its agentable"),
     ("store::message::post", "calls a function, which finds the agentable by tenant and id"),
     (
         "store::system_message::lock",

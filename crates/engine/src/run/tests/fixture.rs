@@ -1,13 +1,13 @@
-//! What the tests of this folder drive: a process without servers, a claimed run, a scripted model, tools.
+//! What the tests of this folder drive: a process without servers, a claimed run, tools.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::DateTime;
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt as _, StreamExt as _, stream};
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
@@ -15,11 +15,11 @@ use houston_domain::clock::ManualClock;
 use houston_domain::event::{Committed, Event as RunEvent, Live};
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, Ids, MessageId};
-use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
+use houston_domain::model::Usage;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolResponse};
-use houston_llm::{Description, Event, EventStream, Model, Request};
+use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::claim::{ClaimedRun, Fence};
 use houston_tools::{CallContext, CheckOutcome, InvalidInput, Plan, Registry, Tool, builtin};
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::memory_storage::MemoryStorage;
+pub(in crate::run) use super::scripted_model::{Script, ScriptedModel, USAGE, calls_tools, says};
 use crate::config::{CompressionConfig, Config, ContextConfig, TeamsConfig, TitleConfig, WatchdogConfig};
 use crate::driver::Driver;
 use crate::holder::Holder;
@@ -38,112 +39,6 @@ use crate::run::services::Services;
 use crate::run::signals::Signals;
 use crate::setup::Setup;
 use crate::setup::kinds::Setups;
-
-/// One answer of a [`ScriptedModel`].
-pub(in crate::run) enum Script {
-    /// These events.
-    Events(Vec<Result<Event, ModelError>>),
-    /// This text, and a moment later a broken connection.
-    Breaks(&'static str),
-    /// These texts, and then nothing more.
-    Hangs(Vec<&'static str>),
-}
-
-/// A model that answers as the test says.
-pub(in crate::run) struct ScriptedModel {
-    description: Description,
-    scripts: Mutex<VecDeque<Script>>,
-    /// Whether an answer was dropped before its end, which closes its connection.
-    pub(in crate::run) was_dropped: Arc<AtomicBool>,
-    pub(in crate::run) calls: AtomicUsize,
-}
-
-impl ScriptedModel {
-    pub(in crate::run) fn new(scripts: impl IntoIterator<Item = Script>) -> Arc<Self> {
-        let description = Description {
-            provider: "anthropic".into(),
-            model: "claude-sonnet-4-5".into(),
-            simulated: false,
-            supports_tools: true,
-        };
-        let scripts = Mutex::new(scripts.into_iter().collect());
-        Arc::new(Self { description, scripts, was_dropped: Arc::default(), calls: AtomicUsize::new(0) })
-    }
-}
-
-struct SetOnDrop(Arc<AtomicBool>);
-
-impl Drop for SetOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Model for ScriptedModel {
-    fn description(&self) -> &Description {
-        &self.description
-    }
-
-    fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        let script = self.scripts.lock().unwrap().pop_front().expect("a call that the test does not expect");
-        let stream: EventStream = match script {
-            Script::Events(events) => Box::pin(stream::iter(events)),
-            Script::Breaks(text) => {
-                Box::pin(stream::iter([text]).map(|text| Ok(Event::Text(text.to_owned()))).chain(
-                    stream::once(async {
-                        tokio::time::sleep(Duration::from_secs(1)).await;
-                        Err(ModelError::new(ModelErrorCode::NetworkError, "cut"))
-                    }),
-                ))
-            }
-            Script::Hangs(texts) => {
-                let guard = SetOnDrop(Arc::clone(&self.was_dropped));
-                let texts = texts.into_iter().map(|text| Ok(Event::Text(text.to_owned())));
-                let hanging = stream::iter(texts).chain(stream::pending());
-                Box::pin(hanging.inspect(move |_| {
-                    let _guard = &guard;
-                }))
-            }
-        };
-        async move { Ok(stream) }.boxed()
-    }
-}
-
-/// The usage of every scripted answer.
-pub(in crate::run) const USAGE: Usage = Usage {
-    input_tokens: 1_000,
-    output_tokens: 10,
-    cache_read_tokens: 0,
-    cache_write_tokens: 0,
-    reasoning_tokens: 0,
-    cost: None,
-    billed: None,
-};
-
-/// An answer with this text.
-pub(in crate::run) fn says(text: &str) -> Script {
-    let answer = Answer {
-        content: vec![Block::text(text)],
-        malformed: vec![],
-        stop: StopReason::EndTurn,
-        usage: USAGE,
-    };
-    Script::Events(vec![Ok(Event::Text(text.to_owned())), Ok(Event::Done(Box::new(answer)))])
-}
-
-/// An answer that calls these tools: (call id, name).
-pub(in crate::run) fn calls_tools(calls: &[(&str, &str)]) -> Script {
-    let block = |(id, name): &(&str, &str)| Block::ToolUse {
-        id: (*id).to_owned(),
-        name: (*name).to_owned(),
-        input: json!({}),
-        raw: None,
-    };
-    let content = calls.iter().map(block).collect();
-    let answer = Answer { content, malformed: vec![], stop: StopReason::ToolUse, usage: USAGE };
-    Script::Events(vec![Ok(Event::Done(Box::new(answer)))])
-}
 
 /// What a [`TestTool`] does.
 #[derive(Clone, Copy)]

@@ -2,3 +2,4 @@
 
 pub(in crate::run) mod fixture;
 pub(in crate::run) mod memory_storage;
+pub(in crate::run) mod scripted_model;

@@ -7,7 +7,7 @@ use super::super::message_script::scripts_in;
 use super::{DEATHS, Finding};
 
 /// R13: no run is given up because another one killed its workers. One that was held by enough workers that were killed
-/// from outside cannot be told from one that killed them. Messages of a run that was given up may have been answered by a
+/// from outside cannot be distinguished from one that killed them. Messages of a run that was given up may have been answered by a
 /// later run.
 pub(super) fn innocents(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("R13", "innocent runs given up");

@@ -17,8 +17,9 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::batch::{StepRows, Steps};
+use super::batch::Steps;
 use super::end::{Reader, end};
+use super::rows::StepRows;
 use super::{Commit, CommittedStep};
 use crate::batcher::Batch as _;
 use crate::claim::Fence;

@@ -346,15 +346,9 @@ pub(crate) async fn commit(pool: &PgPool, fence: &Fence, step: &Step, fairness: 
         Some(outcome @ ("committed" | "went_on")) => {
             let continued = outcome == "went_on";
             let opened = row.opened.unwrap_or(false);
-            let first = row.first_seq.unwrap_or(0);
+            let (first, at) = (row.first_seq.unwrap_or(0), row.at.unwrap_or_default());
             Ok(Commit::Done(CommittedStep {
-                events: committed(
-                    step,
-                    first,
-                    row.at.unwrap_or_default(),
-                    (continued, opened),
-                    row.cancelled_by,
-                ),
+                events: committed(step, (first, at), (continued, opened), row.cancelled_by),
                 read: row
                     .read_blocks
                     .filter(|_| continued || parts.read)
@@ -378,8 +372,7 @@ pub(crate) async fn commit(pool: &PgPool, fence: &Fence, step: &Step, fairness: 
 /// The step's events with their positions, without messages.
 fn committed(
     step: &Step,
-    first: i64,
-    at: DateTime<Utc>,
+    (first, at): (i64, DateTime<Utc>),
     (continued, opened): (bool, bool),
     cancelled_by: Option<String>,
 ) -> Vec<Committed> {

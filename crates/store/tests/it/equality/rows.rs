@@ -14,7 +14,7 @@ const NEW: &str = "last_cost,started_seq,started_message_id";
 fn events(goals: &str) -> String {
     format!(
         "select e.agentable_id, e.seq, e.data, r.first_seq as run, m.seq as message,
-                e.data ->> 'message_id' = houston.shown('msg', e.message_id) as names_message,
+                e.data ->> 'message_id' = 'msg_' || replace(e.message_id::text, '-', '') as names_message,
                 case when o.at is null then e.epoch end as epoch, o.at = e.created_at as has_its_time
            from ({EVENTS}) e
            join houston.runs r on r.id = e.run_id

@@ -15,11 +15,11 @@ impl TestStore {
         let Some(first) = published.first() else { return };
         let count = i64::try_from(published.len()).unwrap();
         let read = store.tenant(self.tenant).events_after(goal, first.seq - 1, count).await.unwrap();
-        let shown = |events: &[Committed]| -> Vec<_> {
+        let rendered = |events: &[Committed]| -> Vec<_> {
             let content = |event: &Committed| event.body.as_ref().map(|body| body.content.clone());
             events.iter().map(|of| (of.seq, of.run_id, of.at, of.event.clone(), content(of))).collect()
         };
-        assert_eq!(shown(&read), shown(published));
+        assert_eq!(rendered(&read), rendered(published));
     }
 
     /// The whole stream of a goal, in pages of any size, without ids and times.
@@ -39,7 +39,7 @@ impl TestStore {
         let named = all.iter().rev().filter(|event| event.body.is_some()).cloned();
         assert_eq!(thread, named.collect::<Vec<_>>());
         let mut runs = Vec::new();
-        let mut shown = Vec::new();
+        let mut rendered = Vec::new();
         for event in all {
             if runs.last() != Some(&event.run_id) {
                 runs.push(event.run_id);
@@ -52,8 +52,8 @@ impl TestStore {
                     *value = json!("any");
                 }
             }
-            shown.push(format!("{} {} {json} {:?} {open:?}", event.seq, runs.len(), event.body));
+            rendered.push(format!("{} {} {json} {:?} {open:?}", event.seq, runs.len(), event.body));
         }
-        shown
+        rendered
     }
 }

@@ -15,6 +15,7 @@ use crate::run::driver::drive_claimed;
 use crate::run::tests::fixture::{Behaviour, KIND, Process, ScriptedModel, TestTool, says};
 use crate::run::tests::memory_storage::Fault;
 use crate::setup::SetupError;
+use crate::setup::kinds::driver_of;
 
 /// A driver that decides as the test says.
 struct Scripted<F>(F);
@@ -57,7 +58,7 @@ fn asks_and_waits(run: DrivenRun<'_>) -> Decision {
     let Some(city) = question.outcome() else {
         return match question.state {
             QuestionState::Open => Decision::from(Then::Wait { until: None }),
-            _ => Decision::say("Nobody knows.").then(Then::Finish),
+            _ => Decision::say("No answer.").then(Then::Finish),
         };
     };
     match run.state.and_then(|state| state["since"].as_i64()) {
@@ -236,11 +237,11 @@ fn unknown_driver_is_refused_with_those_that_exist() {
     drivers.add("plan", std::sync::Arc::new(Scripted(|_: DrivenRun<'_>| Decision::from(Then::Finish))));
     let mut kind: houston_domain::agentable::AgentType =
         toml::from_str(include_str!("../../../../../../jobs/agents/goal.toml")).unwrap();
-    assert!(drivers.of(&kind).unwrap().is_none());
+    assert!(driver_of(&kind, &drivers).unwrap().is_none());
     kind.driver = Some("plan".into());
-    assert!(drivers.of(&kind).unwrap().is_some());
+    assert!(driver_of(&kind, &drivers).unwrap().is_some());
     kind.driver = Some("plam".into());
-    let error = drivers.of(&kind).err().unwrap();
+    let error = driver_of(&kind, &drivers).err().unwrap();
     assert!(matches!(error, SetupError::Driver { .. }));
     assert_eq!(
         error.to_string(),

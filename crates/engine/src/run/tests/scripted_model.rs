@@ -1,0 +1,118 @@
+//! A model that answers as a test says.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use houston_domain::history::Block;
+use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
+use houston_llm::{Description, Event, EventStream, Model, Request};
+use serde_json::json;
+/// One answer of a [`ScriptedModel`].
+pub(in crate::run) enum Script {
+    /// These events.
+    Events(Vec<Result<Event, ModelError>>),
+    /// This text, and a moment later a broken connection.
+    Breaks(&'static str),
+    /// These texts, and then nothing more.
+    Hangs(Vec<&'static str>),
+}
+
+/// A model that answers as the test says.
+pub(in crate::run) struct ScriptedModel {
+    description: Description,
+    scripts: Mutex<VecDeque<Script>>,
+    /// Whether an answer was dropped before its end, which closes its connection.
+    pub(in crate::run) was_dropped: Arc<AtomicBool>,
+    pub(in crate::run) calls: AtomicUsize,
+}
+
+impl ScriptedModel {
+    pub(in crate::run) fn new(scripts: impl IntoIterator<Item = Script>) -> Arc<Self> {
+        let description = Description {
+            provider: "anthropic".into(),
+            model: "claude-sonnet-4-5".into(),
+            simulated: false,
+            supports_tools: true,
+        };
+        let scripts = Mutex::new(scripts.into_iter().collect());
+        Arc::new(Self { description, scripts, was_dropped: Arc::default(), calls: AtomicUsize::new(0) })
+    }
+}
+
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Model for ScriptedModel {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let script = self.scripts.lock().unwrap().pop_front().expect("a call that the test does not expect");
+        let stream: EventStream = match script {
+            Script::Events(events) => Box::pin(stream::iter(events)),
+            Script::Breaks(text) => {
+                Box::pin(stream::iter([text]).map(|text| Ok(Event::Text(text.to_owned()))).chain(
+                    stream::once(async {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        Err(ModelError::new(ModelErrorCode::NetworkError, "cut"))
+                    }),
+                ))
+            }
+            Script::Hangs(texts) => {
+                let guard = SetOnDrop(Arc::clone(&self.was_dropped));
+                let texts = texts.into_iter().map(|text| Ok(Event::Text(text.to_owned())));
+                let hanging = stream::iter(texts).chain(stream::pending());
+                Box::pin(hanging.inspect(move |_| {
+                    let _guard = &guard;
+                }))
+            }
+        };
+        async move { Ok(stream) }.boxed()
+    }
+}
+
+/// The usage of every scripted answer.
+pub(in crate::run) const USAGE: Usage = Usage {
+    input_tokens: 1_000,
+    output_tokens: 10,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+    reasoning_tokens: 0,
+    cost: None,
+    billed: None,
+};
+
+/// An answer with this text.
+pub(in crate::run) fn says(text: &str) -> Script {
+    let answer = Answer {
+        content: vec![Block::text(text)],
+        malformed: vec![],
+        stop: StopReason::EndTurn,
+        usage: USAGE,
+    };
+    Script::Events(vec![Ok(Event::Text(text.to_owned())), Ok(Event::Done(Box::new(answer)))])
+}
+
+/// An answer that calls these tools: (call id, name).
+pub(in crate::run) fn calls_tools(calls: &[(&str, &str)]) -> Script {
+    let block = |(id, name): &(&str, &str)| Block::ToolUse {
+        id: (*id).to_owned(),
+        name: (*name).to_owned(),
+        input: json!({}),
+        raw: None,
+    };
+    let content = calls.iter().map(block).collect();
+    let answer = Answer { content, malformed: vec![], stop: StopReason::ToolUse, usage: USAGE };
+    Script::Events(vec![Ok(Event::Done(Box::new(answer)))])
+}
