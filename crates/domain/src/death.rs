@@ -5,7 +5,7 @@
 //! less of its death, and what is left is explained by the run that died with it each time.
 //!
 //! A run is given up only if enough processes died with it and every other run that died with them has committed a step
-//! since. Until that is known, it waits, and kills no worker. If several runs wait for each other, they are tried one
+//! since. Until that is known, it waits for a moment; then it is tried, though it may kill one more worker. If several runs wait for each other, they are tried one
 //! after the other, those with the fewest deaths first: an innocent run clears itself at its first try.
 
 use crate::id::{AgentableId, ProcessId};
@@ -22,6 +22,8 @@ pub struct Suspect {
     pub is_open: bool,
     /// Whether a living worker drives it.
     pub is_driven: bool,
+    /// Whether it has waited long enough for the others: a user waits for its answer.
+    pub has_waited: bool,
 }
 
 impl Suspect {
@@ -60,6 +62,9 @@ pub fn judge(suspect: &Suspect, others: &[Suspect], limit: usize) -> Verdict {
     let mut companions = others.iter().filter(|other| other.is_open && other.died_with(suspect));
     let rank = |one: &Suspect| (one.deaths.len(), one.agentable);
     // Other runs with so many deaths wait as well, in this order.
+    if suspect.has_waited {
+        return Verdict::Try;
+    }
     if companions.any(|other| other.is_driven || other.deaths.len() < limit || rank(other) < rank(suspect)) {
         Verdict::Wait
     } else {

@@ -22,8 +22,7 @@ select d.* from (
       from houston.runs r where r.started_seq is not null
     union all
     select r.agentable_id, r.last_seq, r.tenant_id, r.id,
-           coalesce((select h.epoch from houston.history h where h.agentable_id = r.agentable_id and h.run_id = r.id
-                      order by h.position desc limit 1), r.epoch),
+           r.epoch,
            null,
            jsonb_strip_nulls(jsonb_build_object(
                'type', 'run_finished', 'status', r.status, 'iteration', nullif(r.iterations, 0), 'code', r.error_code,

@@ -15,6 +15,7 @@ fn suspect(number: usize, deaths: &[usize]) -> Suspect {
         deaths: deaths.iter().map(|death| process(*death)).collect(),
         is_open: true,
         is_driven: false,
+        has_waited: false,
     }
 }
 
@@ -34,6 +35,8 @@ fn run_waits_while_another_may_be_the_cause() {
     assert_eq!(judge(&run, &[on_trial], LIMIT), Verdict::Wait);
     let ended = Suspect { is_open: false, ..suspect(2, &[3]) };
     assert_eq!(judge(&run, &[ended], LIMIT), Verdict::Try, "that one cannot show any more");
+    let late = Suspect { has_waited: true, ..run };
+    assert_eq!(judge(&late, &[suspect(2, &[3])], LIMIT), Verdict::Try, "its user waits");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Runs that workers died with, in all cells: a process that dies takes the runs of each cell with it. What becomes of
 //! them is decided in [`houston_domain::death`].
 
+use std::time::Duration;
+
 use houston_domain::death::{Suspect, Verdict, judge};
 use houston_domain::id::{AgentableId, ProcessId};
 use sqlx::PgPool;
@@ -17,9 +19,14 @@ fn end_of_id(process: ProcessId) -> String {
 
 impl RunStore {
     /// What becomes of the run of `agentable`, which at least `limit` workers died with. As long as another cell cannot
-    /// be asked, the run waits.
-    pub(crate) async fn judge(&self, agentable: AgentableId, limit: usize) -> Result<Verdict> {
-        let processes = self.processes_died_with(agentable).await?;
+    /// be asked, the run waits. `patience`: how long it waits for other runs, since its last death was noticed.
+    pub(crate) async fn judge(
+        &self,
+        agentable: AgentableId,
+        limit: usize,
+        patience: Duration,
+    ) -> Result<Verdict> {
+        let (processes, has_waited) = self.processes_died_with(agentable, patience).await?;
         let ends: Vec<String> = processes.iter().copied().map(end_of_id).collect();
         let mut others = suspects(&self.pool, &ends).await?;
         others.retain(|other| other.agentable != agentable);
@@ -32,7 +39,7 @@ impl RunStore {
                 }
             }
         }
-        let suspect = Suspect { agentable, deaths: processes, is_open: true, is_driven: false };
+        let suspect = Suspect { agentable, deaths: processes, is_open: true, is_driven: false, has_waited };
         Ok(judge(&suspect, &others, limit))
     }
 
@@ -43,7 +50,7 @@ impl RunStore {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when the run's cell cannot be reached or refuses the statement.
     pub async fn acquit_others(&self, agentable: AgentableId) -> Result<()> {
-        let processes = self.processes_died_with(agentable).await?;
+        let (processes, _) = self.processes_died_with(agentable, Duration::ZERO).await?;
         let ends: Vec<String> = processes.iter().copied().map(end_of_id).collect();
         if ends.is_empty() {
             return Ok(());
@@ -57,15 +64,24 @@ impl RunStore {
         Ok(())
     }
 
-    async fn processes_died_with(&self, agentable: AgentableId) -> Result<Vec<ProcessId>> {
-        let deaths = sqlx::query_scalar!(
-            "-- store::deaths::of
-            select died_with from houston.run_locks where agentable_id = $1",
-            agentable.0
+    /// The processes that died with a run, and whether it has waited for `patience` since the last death was noticed.
+    async fn processes_died_with(
+        &self,
+        agentable: AgentableId,
+        patience: Duration,
+    ) -> Result<(Vec<ProcessId>, bool)> {
+        let run = sqlx::query!(
+            r#"-- store::deaths::of
+            select died_with, coalesce(woken_at <= clock_timestamp() - make_interval(secs => $2), true) as "has_waited!"
+              from houston.run_locks where agentable_id = $1"#,
+            agentable.0,
+            patience.as_secs_f64()
         )
         .fetch_optional(&self.pool)
         .await?;
-        Ok(deaths.unwrap_or_default().into_iter().map(ProcessId::of).collect())
+        Ok(run.map_or_else(Default::default, |run| {
+            (run.died_with.into_iter().map(ProcessId::of).collect(), run.has_waited)
+        }))
     }
 }
 
@@ -93,6 +109,7 @@ async fn suspects(pool: &PgPool, ends: &[String]) -> Result<Vec<Suspect>> {
         deaths: row.deaths.into_iter().map(ProcessId::of).collect(),
         is_open: row.run_open,
         is_driven: row.is_driven,
+        has_waited: false,
     });
     Ok(suspects.filter(|suspect| !suspect.deaths.is_empty()).collect())
 }

@@ -1,32 +1,27 @@
 //! Posts, claims and steps write the rows that the functions of the database wrote ([`oracle`]), in batches of any size.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use houston_domain::event::Event;
-use houston_domain::history::{Block, Entry};
-use houston_domain::id::{AgentableId, MessageId, RunId, WorkerId};
+use houston_domain::id::{AgentableId, MessageId, RunId, UserId, WorkerId};
 use houston_domain::knowledge::PromptLimits;
-use houston_domain::message::{MessageType, Source};
-use houston_domain::model::Usage;
-use houston_domain::run::RunStatus;
-use houston_domain::step::{Intent, ModelCall, NewMessage, RunTransition, Step};
-use houston_domain::tool_call::{EffectClass, ToolResponse};
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::session::Archiving;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Fairness, Store};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, TestRunner};
-use serde_json::json;
 use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use tokio::task::JoinSet;
 
 use self::rows::rows;
-use self::sequence::{Act, End, Sequence, Shape, sequence};
-use crate::fairness::goals_of;
-use crate::step::{ending, finished};
-use crate::test_store::{TestStore, goal};
+use self::sequence::{Act, Sequence, sequence};
+use self::steps::step;
+use self::tasks::create_task;
+use crate::test_store::TestStore;
 
 #[cfg(test)]
 mod oracle;
@@ -37,11 +32,18 @@ mod rows;
 #[cfg(test)]
 mod sequence;
 #[cfg(test)]
+mod steps;
+#[cfg(test)]
 mod stream;
+#[cfg(test)]
+mod tasks;
 
-/// A goal of one of two users to whom the same happens.
+/// A goal, or a task of a goal, of one of two users to whom the same happens.
 struct Twin {
-    goal: AgentableId,
+    /// The goal or task; `None` until the task is created.
+    agentable: Option<AgentableId>,
+    /// The goal of a task.
+    parent: Option<AgentableId>,
     /// The worker that claims the goals of its user.
     worker: WorkerId,
     claimed: Option<ClaimedRun>,
@@ -65,108 +67,14 @@ impl Writer<'_> {
     }
 }
 
-fn transition(test: &TestStore, end: End) -> RunTransition {
-    let next = || Event::StepFinished { iteration: 1, next_message_id: test.ids.next() };
-    match end {
-        End::Poll => RunTransition::Continue { read: true, event: None },
-        End::Continue { read } => RunTransition::Continue { read, event: Some(next()) },
-        End::Complete => RunTransition::Complete {
-            event: finished(RunStatus::Completed),
-            continue_event: next(),
-            ending: ending(test, RunStatus::Completed),
-        },
-        End::Terminate(status) => {
-            let mut ending = ending(test, status);
-            if status == RunStatus::Failed {
-                (ending.error_code, ending.error_message) = (Some("TIMEOUT".into()), Some("too slow".into()));
-            }
-            RunTransition::Terminate { event: finished(status), ending }
-        }
-        End::Retry { counts } => RunTransition::Retry {
-            event: Event::HandedOver { iteration: 1 },
-            at: chrono::DateTime::UNIX_EPOCH,
-            counts,
-            ending: ending(test, RunStatus::Retrying),
-        },
-        End::Release => RunTransition::Release { event: Event::HandedOver { iteration: 1 } },
-    }
-}
-
-fn step(
-    test: &TestStore,
-    claimed: &ClaimedRun,
-    open_call: &mut Option<(String, MessageId)>,
-    shape: &Shape,
-) -> Step {
-    let mut step = test.step(claimed, transition(test, shape.end));
-    if matches!(shape.end, End::Poll) {
-        return step;
-    }
-    step.entries =
-        (0..shape.entries).map(|nth| Entry::assistant(vec![Block::text(format!("ä {nth}"))])).collect();
-    for nth in 0..shape.messages {
-        let id = if nth == 1 {
-            houston_domain::error_message::ErrorMessage::id_of(claimed.run)
-        } else {
-            test.ids.next()
-        };
-        step.messages.push(NewMessage {
-            id,
-            event: nth,
-            source: if nth == 1 { Source::Error } else { Source::Agent },
-            message_type: MessageType::Text,
-            content: format!("hello {nth}"),
-            metadata: json!({"nth": nth}),
-        });
-        step.events.push(Event::MessageSent { message_id: id });
-    }
-    if shape.calls_tool {
-        match open_call.take() {
-            Some(open) => answer_call(&mut step, open),
-            None if shape.entries == 0 => {
-                let call = start_call(test, &mut step);
-                answer_call(&mut step, call);
-            }
-            None => *open_call = Some(start_call(test, &mut step)),
-        }
-    }
-    step.usage = Usage { input_tokens: 7, output_tokens: 5, reasoning_tokens: 1, ..Usage::default() };
-    step.model = shape.call.is_some().then(|| "openai/gpt-5-mini".to_owned());
-    step.call = shape.call.map(|cost| ModelCall {
-        provider: "openai".into(),
-        model: "gpt-5-mini".into(),
-        iteration: 1,
-        usage: Usage { cost: cost.map(|cost| cost.parse().unwrap()), ..step.usage },
-        reported: false,
+/// A text without its ids and the marks of frames, which follow from them: hexadecimal numbers of 16 digits or more.
+fn without_ids(text: &str) -> String {
+    let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    let parts = text.split_inclusive(|c| !is_digit(c)).map(|part| {
+        let rest = part.trim_start_matches(is_digit);
+        if part.len() - rest.len() < 16 { part.to_owned() } else { format!("#{rest}") }
     });
-    step
-}
-
-/// Adds a call that is about to execute, with its message.
-fn start_call(test: &TestStore, step: &mut Step) -> (String, MessageId) {
-    let cell: MessageId = test.ids.next();
-    let call = cell.to_string();
-    step.intents.push(Intent {
-        call: call.clone(),
-        name: "send_mail".into(),
-        effect: EffectClass::Effect,
-        cell,
-    });
-    step.messages.push(NewMessage {
-        id: cell,
-        event: step.events.len(),
-        source: Source::Agent,
-        message_type: MessageType::Tool,
-        content: "send_mail".into(),
-        metadata: json!({"status": "running"}),
-    });
-    step.events.push(Event::MessageSent { message_id: cell });
-    (call, cell)
-}
-
-fn answer_call(step: &mut Step, (call, cell): (String, MessageId)) {
-    step.responses.push((call, ToolResponse::success("done")));
-    step.cells.push((cell, json!({"status": "done"})));
+    parts.collect()
 }
 
 /// What the caller learns of a commit, without ids and times.
@@ -189,26 +97,43 @@ fn learned(result: houston_store::Result<Commit>) -> String {
 }
 
 impl TestStore {
+    /// A new user with goals, and a worker for them.
     async fn twins(&self, pool: &PgPool, count: usize) -> Vec<Twin> {
-        let first = goal(&self.store, &self.ids, self.tenant).await;
-        let goals = goals_of(self, first, count).await;
-        let worker: WorkerId = self.ids.next();
-        let lives = "insert into houston.workers (id, name, alive_until)
-                     values ($1, 'equality', clock_timestamp() + interval '1 hour')";
-        sqlx::query(lives).bind(worker.0).execute(pool).await.unwrap();
-        goals.into_iter().map(|goal| Twin { goal, worker, claimed: None, open_call: None }).collect()
+        let (user, worker): (UserId, WorkerId) = (self.ids.next(), self.ids.next());
+        let goals: Vec<AgentableId> = (0..count).map(|_| self.ids.beside(user)).collect();
+        let insert = "with u as (
+                insert into houston.users (id, tenant_id, name, time_zone) values ($1, $2, 'Ann', 'UTC')),
+            g as materialized (select unnest($3::uuid[]) as id),
+            a as (
+                insert into houston.agentables (id, tenant_id, user_id, kind, title)
+                select g.id, $2, $1, 'goal', 'Tokyo' from g),
+            l as (insert into houston.run_locks (agentable_id, tenant_id, user_id) select g.id, $2, $1 from g)
+            insert into houston.workers (id, name, alive_until)
+            values ($4, 'equality', clock_timestamp() + interval '1 hour')";
+        let ids: Vec<uuid::Uuid> = goals.iter().map(|goal| goal.0).collect();
+        let insert = sqlx::query(insert).bind(user.0).bind(self.tenant.0).bind(ids).bind(worker.0);
+        insert.execute(pool).await.unwrap();
+        let twin = |agentable, parent| Twin { agentable, parent, worker, claimed: None, open_call: None };
+        let tasks: Vec<Twin> = goals.iter().map(|goal| twin(None, Some(*goal))).collect();
+        goals.into_iter().map(|goal| twin(Some(goal), None)).chain(tasks).collect()
     }
 
     /// Claims the goal's run and reads its context.
-    async fn claim_twin(&self, pool: &PgPool, writer: Writer<'_>, twin: &mut Twin) -> String {
+    async fn claim_twin(
+        &self,
+        pool: &PgPool,
+        writer: Writer<'_>,
+        twin: &mut Twin,
+        agentable: AgentableId,
+    ) -> String {
         let (token, message, store) = (self.ids.next(), self.ids.next(), writer.store());
         let crashes = CrashPolicy { grace: Duration::ZERO, ..CrashPolicy::default() };
         let claimed = match writer {
             Writer::Rust(store) => {
-                store.runs().claim_run(twin.goal, twin.worker, token, message, crashes).await
+                store.runs().claim_run(agentable, twin.worker, token, message, crashes).await
             }
             Writer::Functions(store) => {
-                oracle::claim(pool, store, twin.goal, (twin.worker, token, message), crashes).await
+                oracle::claim(pool, store, agentable, (twin.worker, token, message), crashes).await
             }
         };
         let Some(claimed) = claimed.unwrap() else { return "not claimed".into() };
@@ -222,23 +147,31 @@ impl TestStore {
             claimed.event.seq
         );
         if let Writer::Rust(store) = writer {
-            self.assert_read(store, twin.goal, std::slice::from_ref(&claimed.event)).await;
+            self.assert_read(store, agentable, std::slice::from_ref(&claimed.event)).await;
         }
         let limits = PromptLimits::default();
-        let context = store.runs().run_context(twin.goal, claimed.run, 10, &limits).await.unwrap();
+        let context = store.runs().run_context(agentable, claimed.run, 10, &limits).await.unwrap();
         (twin.claimed, twin.open_call) = (Some(claimed), None);
-        format!("{seen} {:?} {}", context.history, context.run_entries)
+        format!("{seen} {} {}", without_ids(&format!("{:?}", context.history)), context.run_entries)
     }
 
-    /// The effect of an act on a goal, and what its caller learns.
+    /// The effect of an act on a goal or a task, and what its caller learns.
     async fn act(&self, pool: &PgPool, writer: Writer<'_>, twin: &mut Twin, act: &Act) -> String {
         let store = writer.store();
+        if let (Act::CreateTask, Some(parent), None) = (act, twin.parent, twin.agentable) {
+            twin.agentable = create_task(self, pool, parent).await;
+            return format!("{}", twin.agentable.is_some());
+        }
+        let Some(agentable) = twin.agentable else { return "there is no task".into() };
         match act {
-            Act::Post(double_texting) => self.post_twin(pool, writer, twin, *double_texting).await,
-            Act::Claim => self.claim_twin(pool, writer, twin).await,
+            // A task never chats.
+            Act::Post(_) if twin.parent.is_some() => String::new(),
+            Act::CreateTask => String::new(),
+            Act::Post(new) => self.post_twin(pool, writer, agentable, new).await,
+            Act::Claim => self.claim_twin(pool, writer, twin, agentable).await,
             Act::Cancel => {
                 let open = "select run_id from houston.run_locks where run_open and agentable_id = $1";
-                let open = sqlx::query_scalar(open).bind(twin.goal.0).fetch_optional(pool).await.unwrap();
+                let open = sqlx::query_scalar(open).bind(agentable.0).fetch_optional(pool).await.unwrap();
                 let Some(run) = open else { return "nothing to cancel".into() };
                 let cancelled = store.tenant(self.tenant).cancel_run(RunId(run)).await.unwrap();
                 format!("{}", cancelled.is_some())
@@ -246,11 +179,11 @@ impl TestStore {
             Act::Die => {
                 let dies = "update houston.run_locks set holder = gen_random_uuid()
                              where agentable_id = $1 and holder is not null";
-                sqlx::query(dies).bind(twin.goal.0).execute(pool).await.unwrap();
+                sqlx::query(dies).bind(agentable.0).execute(pool).await.unwrap();
                 String::new()
             }
             Act::Rest => {
-                rest(pool, twin.goal).await;
+                rest(pool, agentable).await;
                 String::new()
             }
             Act::Step(shape) => {
@@ -261,7 +194,7 @@ impl TestStore {
                     Writer::Rust(store) => {
                         let result = store.runs().commit(&fence, &step).await;
                         if let Ok(Commit::Done(done)) = &result {
-                            self.assert_read(store, twin.goal, &done.events).await;
+                            self.assert_read(store, agentable, &done.events).await;
                         }
                         learned(result)
                     }
@@ -284,7 +217,7 @@ async fn rest(pool: &PgPool, goal: AgentableId) {
     }
 }
 
-/// Goals of each user.
+/// Goals of each user; each may have a task.
 const GOALS: usize = 4;
 
 async fn same_rows(test: &TestStore, pool: &PgPool, store: &Store, sequence: &Sequence) {
@@ -295,7 +228,8 @@ async fn same_rows(test: &TestStore, pool: &PgPool, store: &Store, sequence: &Se
         // Acts of the same sort that follow each other, on different goals, happen at once.
         let mut group = vec![(*nth, act)];
         while let Some((nth, other)) = acts.next_if(|(nth, other)| {
-            other.goes_with(act, sequence) && group.iter().all(|(earlier, _)| earlier != nth)
+            // A task and its goal change each other's rows.
+            other.goes_with(act, sequence) && group.iter().all(|(earlier, _)| earlier % GOALS != nth % GOALS)
         }) {
             group.push((*nth, other));
         }
@@ -326,7 +260,8 @@ async fn same_rows(test: &TestStore, pool: &PgPool, store: &Store, sequence: &Se
     let ended = "update houston.runs r set last_seq = e.seq from houston.events e
                   where r.agentable_id = any ($1) and r.last_seq is null and e.run_id = r.id
                     and e.agentable_id = r.agentable_id and e.data ->> 'type' = 'run_finished'";
-    let goals: Vec<_> = single.iter().map(|twin| twin.goal.0).collect();
+    let goals: Vec<_> =
+        single.iter().filter_map(|twin| twin.agentable).map(|agentable| agentable.0).collect();
     sqlx::query(ended).bind(goals).execute(pool).await.unwrap();
     for (batched, single) in batched.iter().zip(&single) {
         let (batched, single) = (test.stream(store, batched).await, test.stream(&alone, single).await);
@@ -342,7 +277,7 @@ async fn same_rows(test: &TestStore, pool: &PgPool, store: &Store, sequence: &Se
 /// Sequences in a usual run; `HOUSTON_SEQUENCES` sets another number.
 const SEQUENCES: usize = 500;
 /// Sequences that happen at once, so that batches contain items of several users.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 16;
 
 /// Prints the sequence if the test fails.
 struct Printed(Sequence);
@@ -361,26 +296,41 @@ fn store(test: &TestStore, max_running: u16, closes_sessions: bool) -> Store {
     test.store.clone().with_fairness(fairness).with_archiving(Archiving { kinds, ..Archiving::default() })
 }
 
+/// What all sequences share.
+struct Shared {
+    test: TestStore,
+    pool: PgPool,
+    /// By the settings of a sequence.
+    stores: HashMap<(u16, bool), Store>,
+}
+
+/// Lets `count` sequences happen, one after the other.
+async fn sequences(shared: Arc<Shared>, count: usize) {
+    let mut runner = TestRunner::new(Config::default());
+    for _ in 0..count {
+        let printed = Printed(sequence().new_tree(&mut runner).unwrap().current());
+        let Sequence { max_running, closes_sessions, .. } = printed.0;
+        let store = &shared.stores[&(max_running, closes_sessions)];
+        same_rows(&shared.test, &shared.pool, store, &printed.0).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_those_that_the_functions_wrote() {
     let test = TestStore::start().await;
-    let pool = PgPool::connect(test.database.url()).await.unwrap();
+    let at_once = u32::try_from(AT_ONCE).unwrap();
+    let pool = PgPoolOptions::new().max_connections(at_once).connect(test.database.url()).await.unwrap();
     oracle::install(&pool).await;
     #[expect(clippy::disallowed_methods, reason = "set by a command that runs many")]
     let count = std::env::var("HOUSTON_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
     let settings = [2, 10].into_iter().flat_map(|max| [(max, false), (max, true)]);
-    let stores: HashMap<_, _> =
-        settings.map(|(max, closes)| ((max, closes), store(&test, max, closes))).collect();
-    let each = |count: usize| {
-        let (test, pool, stores) = (&test, &pool, &stores);
-        async move {
-            let mut runner = TestRunner::new(Config::default());
-            for _ in 0..count {
-                let printed = Printed(sequence().new_tree(&mut runner).unwrap().current());
-                let Sequence { max_running, closes_sessions, .. } = printed.0;
-                same_rows(test, pool, &stores[&(max_running, closes_sessions)], &printed.0).await;
-            }
-        }
-    };
-    join_all((0..AT_ONCE).map(|_| each(count.div_ceil(AT_ONCE)))).await;
+    let stores = settings.map(|(max, closes)| ((max, closes), store(&test, max, closes))).collect();
+    let shared = Arc::new(Shared { test, pool, stores });
+    let mut all = JoinSet::new();
+    for _ in 0..AT_ONCE {
+        all.spawn(sequences(Arc::clone(&shared), count.div_ceil(AT_ONCE)));
+    }
+    while let Some(done) = all.join_next().await {
+        done.unwrap();
+    }
 }

@@ -27,7 +27,8 @@ impl RunStore {
             Decision::Accused => {
                 // Other cells are asked, so no transaction is kept open.
                 tx.rollback().await?;
-                let verdict = self.judge(request.agentable, limit.deaths).await?;
+                let verdict =
+                    self.judge(request.agentable, limit.deaths, crashes.grace + crashes.grace / 5).await?;
                 tx = self.pool.begin().await?;
                 Some((candidate.version, verdict))
             }
@@ -155,10 +156,12 @@ async fn drives_other_suspect(
 async fn postpone(connection: &mut PgConnection, request: ClaimRequest, wait: Option<f64>) -> Result<()> {
     sqlx::query!(
         "-- store::claim::alone::postpone
-        with t as materialized (select clock_timestamp() + make_interval(secs => $2::float8) as next),
+        with t as materialized (
+            select n.at, n.at + make_interval(secs => $2::float8) as next from (select clock_timestamp() as at) n),
         lock as (
             update houston.run_locks k
                set died_with = case when k.holder is null then k.died_with else k.died_with || k.holder end,
+                   woken_at = case when k.holder is null then k.woken_at else t.at end,
                    holder = null, wake = true, next_attempt_at = coalesce(t.next, k.next_attempt_at)
               from t where k.agentable_id = $1
             returning k.run_id)

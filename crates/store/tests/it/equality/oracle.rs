@@ -12,8 +12,6 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, RunTransition, Step};
 use houston_store::claim::{ClaimedRun, CrashPolicy, Fence};
-use houston_store::idempotency::Created;
-use houston_store::message::{NewPost, Posted};
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::sweep::Due;
 use houston_store::{Error, Fairness, Result, Store};
@@ -69,53 +67,6 @@ struct ClaimRow {
     takeover: bool,
     error_content: Option<String>,
     error_metadata: Option<Value>,
-}
-
-/// Posts a message through the functions.
-pub(crate) async fn post(
-    pool: &PgPool,
-    store: &Store,
-    (tenant, agentable): (TenantId, AgentableId),
-    post: &NewPost<'_>,
-) -> Result<Created<Posted>> {
-    type Row = (Uuid, Uuid, i64, DateTime<Utc>, bool, bool);
-    let fairness = store.fairness();
-    let posted: std::result::Result<Row, sqlx::Error> = sqlx::query_as(
-        "select message_id, run_id, seq, created_at, opened, ring
-           from houston.posted_with_events($1, $2, $3, $4, $5, $6, null, null, false, $7, $8, $9)",
-    )
-    .bind(tenant.0)
-    .bind(agentable.0)
-    .bind(post.id.0)
-    .bind(post.run.0)
-    .bind(post.content)
-    .bind(post.metadata)
-    .bind(post.double_texting.as_str())
-    .bind(i32::from(fairness.max_running))
-    .bind(i32::try_from(fairness.max_pending).unwrap())
-    .fetch_one(pool)
-    .await;
-    match posted {
-        Ok((id, run, seq, created_at, opened, needs_hint)) => {
-            let run_seq = "select first_seq from houston.runs where id = $1";
-            let run_seq = sqlx::query_scalar(run_seq).bind(run).fetch_one(pool).await?;
-            let (id, run) = (MessageId(id), RunId(run));
-            Ok(Created::New(Posted {
-                id,
-                run,
-                seq,
-                run_seq,
-                opened,
-                created_at,
-                needs_hint,
-                is_started: false,
-            }))
-        }
-        Err(error) => match error.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() {
-            Some("HO409") => Err(Error::RunInProgress { run: post.run }),
-            _ => panic!("{error}"),
-        },
-    }
 }
 
 /// Claims a run through the functions.

@@ -1,23 +1,26 @@
 //! Posting to a goal.
 
-use houston_domain::agentable::DoubleTexting;
-use houston_store::Error;
-use houston_store::idempotency::Created;
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
+use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::message::{NewPost, Posted};
+use houston_store::{Error, Result, Store};
 use serde_json::json;
 use sqlx::PgPool;
+use uuid::Uuid;
 
-use super::{Twin, Writer, oracle};
+use super::Writer;
+use super::sequence::Post;
 use crate::test_store::TestStore;
 
 impl TestStore {
-    /// Posts a message to the goal.
+    /// Posts a message, and what its sender learns.
     pub(super) async fn post_twin(
         &self,
         pool: &PgPool,
         writer: Writer<'_>,
-        twin: &Twin,
-        double_texting: DoubleTexting,
+        goal: AgentableId,
+        new: &Post,
     ) -> String {
         let (id, run, metadata) = (self.ids.next(), self.ids.next(), json!({}));
         let post = NewPost {
@@ -26,20 +29,80 @@ impl TestStore {
             run,
             content: "hi",
             metadata: &metadata,
-            double_texting,
+            double_texting: new.double_texting,
             starts: false,
         };
+        let key = new.key.map(|key| (format!("{key} {}", goal.0), [u8::from(new.is_another_request); 32]));
+        let key = key.as_ref().map(|(key, sha256)| IdempotencyKey { key, request_sha256: sha256 });
         let posted = match writer {
-            Writer::Rust(store) => store.tenant(self.tenant).post_message(twin.goal, &post, None).await,
-            Writer::Functions(store) => oracle::post(pool, store, (self.tenant, twin.goal), &post).await,
+            Writer::Rust(store) => store.tenant(self.tenant).post_message(goal, &post, key).await,
+            Writer::Functions(store) => post_by_function(pool, store, (self.tenant, goal), &post, key).await,
         };
         match posted {
             Ok(Created::New(Posted { seq, run_seq, opened, needs_hint, .. })) => {
                 format!("{seq} {run_seq} {opened} {needs_hint}")
             }
-            Ok(other) => panic!("{other:?}"),
+            Ok(Created::Replayed(Posted { seq, run_seq, opened, .. })) => {
+                format!("replayed {seq} {run_seq} {opened} -")
+            }
+            Ok(Created::KeyReused) => "the key was used for another request".into(),
             Err(Error::RunInProgress { .. }) => "a run is in progress".into(),
             Err(error) => panic!("{error}"),
         }
+    }
+}
+
+/// Posts a message through the functions.
+async fn post_by_function(
+    pool: &PgPool,
+    store: &Store,
+    (tenant, agentable): (TenantId, AgentableId),
+    post: &NewPost<'_>,
+    key: Option<IdempotencyKey<'_>>,
+) -> Result<Created<Posted>> {
+    type Row =
+        (Option<Uuid>, Option<Uuid>, Option<i64>, Option<DateTime<Utc>>, Option<bool>, bool, Option<bool>);
+    let fairness = store.fairness();
+    let posted: std::result::Result<Row, sqlx::Error> = sqlx::query_as(
+        "select case when key_reused then null else message_id end, run_id, seq, created_at, opened, replayed, ring
+           from houston.posted_with_events($1, $2, $3, $4, $5, $6, $10, $11, false, $7, $8, $9)",
+    )
+    .bind(tenant.0)
+    .bind(agentable.0)
+    .bind(post.id.0)
+    .bind(post.run.0)
+    .bind(post.content)
+    .bind(post.metadata)
+    .bind(post.double_texting.as_str())
+    .bind(i32::from(fairness.max_running))
+    .bind(i32::try_from(fairness.max_pending).unwrap())
+    .bind(key.map(|key| key.key))
+    .bind(key.map(|key| key.request_sha256))
+    .fetch_one(pool)
+    .await;
+    match posted {
+        Ok((Some(id), Some(run), Some(seq), Some(created_at), opened, replayed, needs_hint)) => {
+            // The run's row is found by position: a replayed post does not name it.
+            let run_seq = "select r.first_seq, r.id from houston.runs r
+                            where r.agentable_id = $1 and r.first_seq <= $2 order by r.first_seq desc limit 1";
+            let (run_seq, _): (i64, Uuid) =
+                sqlx::query_as(run_seq).bind(agentable.0).bind(seq).fetch_one(pool).await?;
+            let posted = Posted {
+                id: MessageId(id),
+                run: RunId(run),
+                seq,
+                run_seq,
+                opened: opened.unwrap_or(false),
+                created_at,
+                needs_hint: needs_hint.unwrap_or(false),
+                is_started: false,
+            };
+            Ok(if replayed { Created::Replayed(posted) } else { Created::New(posted) })
+        }
+        Ok(_) => Ok(Created::KeyReused),
+        Err(error) => match error.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() {
+            Some("HO409") => Err(Error::RunInProgress { run: post.run }),
+            _ => panic!("{error}"),
+        },
     }
 }

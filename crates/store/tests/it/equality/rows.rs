@@ -31,7 +31,8 @@ fn events(goals: &str) -> String {
 
 /// All rows of a user, without ids and times.
 pub(super) async fn rows(pool: &PgPool, of: &[Twin]) -> Vec<String> {
-    let goals: Vec<String> = of.iter().map(|twin| format!("'{}'", twin.goal.0)).collect();
+    let goals = of.iter().filter_map(|twin| twin.agentable);
+    let goals: Vec<String> = goals.map(|goal| format!("'{}'", goal.0)).collect();
     let goals = goals.join(", ");
     let user = format!("(select user_id from houston.agentables where id in ({goals}) limit 1)");
     let nth = format!("array_position(array[{goals}]::uuid[], agentable_id)");

@@ -6,10 +6,22 @@ use proptest::prelude::*;
 
 use super::GOALS;
 
-/// What happens to one of the goals.
+/// A message.
+#[derive(Debug, Clone)]
+pub(crate) struct Post {
+    pub(crate) double_texting: DoubleTexting,
+    /// The idempotency key, one of a few.
+    pub(crate) key: Option<u8>,
+    /// Whether the request differs from the others with the same key.
+    pub(crate) is_another_request: bool,
+}
+
+/// What happens to one of the goals, or to its task.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
-    Post(DoubleTexting),
+    Post(Post),
+    /// The run of the goal creates its task.
+    CreateTask,
     Claim,
     Cancel,
     /// The worker that drives it dies.
@@ -27,7 +39,7 @@ impl Act {
         match (self, other) {
             (Post(_), Post(_)) | (Step(_), Step(_)) => true,
             // A worker drives one run at most that killed its workers, and it is undefined which.
-            (Claim, Claim) => usize::from(sequence.max_running) >= GOALS && !sequence.workers_die,
+            (Claim, Claim) => usize::from(sequence.max_running) >= 2 * GOALS && !sequence.workers_die,
             _ => false,
         }
     }
@@ -39,13 +51,15 @@ pub(crate) struct Sequence {
     pub(crate) max_running: u16,
     pub(crate) closes_sessions: bool,
     pub(crate) workers_die: bool,
+    /// The number of the goal, or `GOALS` more for its task.
     pub(crate) acts: Vec<(usize, Act)>,
 }
 
 pub(crate) fn sequence() -> impl Strategy<Value = Sequence> {
-    let settings = (prop_oneof![Just(2), Just(10)], any::<bool>(), any::<bool>());
-    settings.prop_flat_map(|(max_running, closes_sessions, workers_die)| {
-        let acts = proptest::collection::vec((0..GOALS, act(workers_die)), 5..60);
+    let settings = (prop_oneof![Just(2), Just(10)], any::<bool>(), any::<bool>(), prop::bool::weighted(0.4));
+    settings.prop_flat_map(|(max_running, closes_sessions, workers_die, has_tasks)| {
+        let of = if has_tasks { 2 * GOALS } else { GOALS };
+        let acts = proptest::collection::vec((0..of, act(workers_die, has_tasks)), 5..60);
         acts.prop_map(move |acts| Sequence { max_running, closes_sessions, workers_die, acts })
     })
 }
@@ -70,13 +84,18 @@ pub(crate) enum End {
     Release,
 }
 
-fn act(workers_die: bool) -> impl Strategy<Value = Act> {
+fn act(workers_die: bool, has_tasks: bool) -> impl Strategy<Value = Act> {
     let texting = prop_oneof![
         4 => Just(DoubleTexting::Enqueue),
         1 => Just(DoubleTexting::Interrupt),
         1 => Just(DoubleTexting::Rollback),
         1 => Just(DoubleTexting::Reject),
     ];
+    let key = prop::option::weighted(0.3, 0..2_u8);
+    let post =
+        (texting, key, prop::bool::weighted(0.1)).prop_map(|(double_texting, key, is_another_request)| {
+            Post { double_texting, key, is_another_request }
+        });
     let end = prop_oneof![
         1 => Just(End::Poll),
         3 => any::<bool>().prop_map(|read| End::Continue { read }),
@@ -93,7 +112,8 @@ fn act(workers_die: bool) -> impl Strategy<Value = Act> {
             Shape { end, entries, messages, call, calls_tool }
         });
     prop_oneof![
-        4 => texting.prop_map(Act::Post),
+        4 => post.prop_map(Act::Post),
+        3 => Just(if has_tasks { Act::CreateTask } else { Act::Claim }),
         5 => Just(Act::Claim),
         1 => Just(Act::Cancel),
         1 => Just(Act::Rest),
