@@ -51,12 +51,14 @@ impl Engine {
     #[must_use]
     pub fn claim_request(&self, agentable: AgentableId, holder: &Holder) -> ClaimRequest {
         let Config { doubt_ms, max_crashes, context, .. } = &self.services.config;
+        let grace = Duration::from_millis(*doubt_ms);
         ClaimRequest {
             agentable,
             worker: holder.worker,
             token: self.services.ids.next(),
             next_message: self.services.ids.beside(agentable),
-            crashes: CrashPolicy { max: *max_crashes, grace: Duration::from_millis(*doubt_ms) },
+            // A fifth longer: the grace has passed when the run begins to wait for others.
+            crashes: CrashPolicy { max: *max_crashes, grace, patience: grace + grace / 5 },
             context: Some(ContextLimits { notes: context.notes, prompt: context.prompt }),
         }
     }

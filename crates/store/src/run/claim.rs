@@ -38,11 +38,14 @@ pub struct CrashPolicy {
     pub max: i32,
     /// How long to wait before giving up, in case the worker that seemed to have died is still alive.
     pub grace: Duration,
+    /// How long the run waits for other runs that died with its workers, since its last death was noticed. Then it is tried
+    /// once more.
+    pub patience: Duration,
 }
 
 impl Default for CrashPolicy {
     fn default() -> Self {
-        Self { max: 3, grace: Duration::from_secs(5) }
+        Self { max: 3, grace: Duration::from_secs(5), patience: Duration::from_secs(6) }
     }
 }
 

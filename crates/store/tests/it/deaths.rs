@@ -14,7 +14,8 @@ use crate::step::done;
 use crate::test_store::TestStore;
 
 /// No grace period: a run that is to be given up is postponed once.
-const CRASHES: CrashPolicy = CrashPolicy { max: 3, grace: Duration::ZERO };
+const CRASHES: CrashPolicy =
+    CrashPolicy { max: 3, grace: Duration::ZERO, patience: Duration::from_secs(3600) };
 
 impl TestStore {
     async fn lease(&self) -> LeaseConnection {
@@ -189,7 +190,7 @@ async fn runs_that_died_together_are_tried_one_after_the_other() {
     test.sql(
         "update houston.run_locks set died_with = array(select gen_random_uuid() from generate_series(1, 3))
           where agentable_id = (select agentable_id from houston.run_locks where run_open order by 1 limit 1);
-         update houston.run_locks k set died_with = o.died_with from houston.run_locks o
+         update houston.run_locks k set died_with = o.died_with, woken_at = clock_timestamp() from houston.run_locks o
           where k.run_open and o.died_with <> '{}'",
     );
     let first = goals.iter().min().unwrap();
@@ -203,6 +204,31 @@ async fn runs_that_died_together_are_tried_one_after_the_other() {
         test.claim_by(*other, test.worker).await.unwrap().is_given_up,
         "nothing else explains its deaths"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_that_waited_for_others_is_tried_once_more() {
+    let test = TestStore::start().await;
+    let goals = goals_of(&test, test.goal, 2).await;
+    for goal in &goals {
+        post_to(&test, *goal, "hello").await.unwrap();
+    }
+    // The other run died with one of the same workers, and shows nothing.
+    test.sql(&format!(
+        "update houston.run_locks set woken_at = clock_timestamp(),
+                died_with = (array(select worker.id from generate_series(1, 3), gen_random_uuid() as worker (id)))[1:1]
+          where agentable_id = '{}';
+         update houston.run_locks k set woken_at = clock_timestamp(),
+                died_with = o.died_with || gen_random_uuid() || gen_random_uuid()
+           from houston.run_locks o where k.agentable_id = '{}' and o.died_with <> '{{}}'",
+        goals[1].0, goals[0].0
+    ));
+    assert!(test.claim_by(test.goal, test.worker).await.is_none(), "it waits");
+    let (token, message) = (test.ids.next(), test.ids.next());
+    let crashes = CrashPolicy { patience: Duration::ZERO, ..CRASHES };
+    let tried =
+        test.runs().claim_run(test.goal, test.worker, token, message, crashes).await.unwrap().unwrap();
+    assert_eq!((tried.deaths, tried.is_given_up), (3, false));
 }
 
 /// Claims the run of the test's goal, of which a death may have to be noticed first.
@@ -271,7 +297,7 @@ async fn giving_up_waits_for_a_worker_that_may_be_alive() {
     let id = sleeper.worker();
     test.claim_by(test.goal, id).await.unwrap();
     test.reap(id);
-    let doubtful = CrashPolicy { max: 3, grace: Duration::from_secs(3600) };
+    let doubtful = CrashPolicy { max: 3, grace: Duration::from_secs(3600), ..CRASHES };
     let claim = || test.runs().claim_run(test.goal, test.worker, test.ids.next(), test.ids.next(), doubtful);
     for _ in 0..2 {
         assert!(claim().await.unwrap().is_none());
