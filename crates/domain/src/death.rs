@@ -5,8 +5,11 @@
 //! less of its death, and what is left is explained by the run that died with it each time.
 //!
 //! A run is given up only if enough processes died with it and every other run that died with them has committed a step
-//! since. Until that is known, it waits for a moment; then it is tried, though it may kill one more worker. If several runs wait for each other, they are tried one
-//! after the other, those with the fewest deaths first: an innocent run clears itself at its first try.
+//! since. Until that is known, it waits for a while; then it is tried once more, because its user waits. After twice as
+//! many deaths it is not tried before the others have shown what they are. If several runs wait for each other, they are
+//! tried one after the other, those with the fewest deaths first: an innocent run clears itself at its first try.
+//!
+//! So a poisoned run kills at most twice `limit` workers, and two more for each other poisoned run that dies with it.
 
 use crate::id::{AgentableId, ProcessId};
 
@@ -22,8 +25,6 @@ pub struct Suspect {
     pub is_open: bool,
     /// Whether a living worker drives it.
     pub is_driven: bool,
-    /// Whether it has waited long enough for the others: a user waits for its answer.
-    pub has_waited: bool,
 }
 
 impl Suspect {
@@ -44,9 +45,10 @@ pub enum Verdict {
 }
 
 /// Decides about `suspect`, which at least `limit` workers died with. `others` are the other runs that died with the
-/// same processes; those that died with none of them change nothing.
+/// same processes; those that died with none of them change nothing. `has_waited`: whether it has waited for them as long as
+/// its user should wait.
 #[must_use]
-pub fn judge(suspect: &Suspect, others: &[Suspect], limit: usize) -> Verdict {
+pub fn judge(suspect: &Suspect, others: &[Suspect], limit: usize, has_waited: bool) -> Verdict {
     let mut own: Vec<ProcessId> = suspect
         .deaths
         .iter()
@@ -62,7 +64,8 @@ pub fn judge(suspect: &Suspect, others: &[Suspect], limit: usize) -> Verdict {
     let mut companions = others.iter().filter(|other| other.is_open && other.died_with(suspect));
     let rank = |one: &Suspect| (one.deaths.len(), one.agentable);
     // Other runs with so many deaths wait as well, in this order.
-    if suspect.has_waited {
+    // What may be tried without knowing more is limited, so that the number of workers a poisoned run kills is.
+    if has_waited && suspect.deaths.len() < 2 * limit {
         return Verdict::Try;
     }
     if companions.any(|other| other.is_driven || other.deaths.len() < limit || rank(other) < rank(suspect)) {

@@ -1,5 +1,7 @@
 //! `POST /v1/{kinds}/{id}/messages`: commits the message, then publishes its events to open streams and sends a hint to
 //! workers, without waiting for either, and responds. A lost hint costs seconds, because the sweep finds the message.
+//! If the commit also started the run on a worker of this process ([`houston_store::direct_start`]), that worker publishes
+//! the events, and no hint is needed.
 //!
 //! `double_texting` is what the message does to an open run; without it the setting of the agent type applies:
 //! - `enqueue`: the run reads the message at its next step.

@@ -15,38 +15,36 @@ fn suspect(number: usize, deaths: &[usize]) -> Suspect {
         deaths: deaths.iter().map(|death| process(*death)).collect(),
         is_open: true,
         is_driven: false,
-        has_waited: false,
     }
 }
 
 #[test]
 fn run_that_died_alone_is_given_up() {
     let run = suspect(1, &[1, 2, 3]);
-    assert_eq!(judge(&run, &[], LIMIT), Verdict::GiveUp);
-    assert_eq!(judge(&run, &[suspect(2, &[4, 5, 6])], LIMIT), Verdict::GiveUp, "another one's deaths");
-    assert_eq!(judge(&suspect(1, &[1, 1, 2]), &[], LIMIT), Verdict::Try, "one process dies once");
+    assert_eq!(judge(&run, &[], LIMIT, false), Verdict::GiveUp);
+    assert_eq!(judge(&run, &[suspect(2, &[4, 5, 6])], LIMIT, false), Verdict::GiveUp, "another one's deaths");
+    assert_eq!(judge(&suspect(1, &[1, 1, 2]), &[], LIMIT, false), Verdict::Try, "one process dies once");
 }
 
 #[test]
 fn run_waits_while_another_may_be_the_cause() {
     let run = suspect(1, &[1, 2, 3]);
-    assert_eq!(judge(&run, &[suspect(2, &[3])], LIMIT), Verdict::Wait);
+    assert_eq!(judge(&run, &[suspect(2, &[3])], LIMIT, false), Verdict::Wait);
     let on_trial = Suspect { is_driven: true, ..suspect(2, &[1, 2, 3]) };
-    assert_eq!(judge(&run, &[on_trial], LIMIT), Verdict::Wait);
+    assert_eq!(judge(&run, &[on_trial], LIMIT, false), Verdict::Wait);
     let ended = Suspect { is_open: false, ..suspect(2, &[3]) };
-    assert_eq!(judge(&run, &[ended], LIMIT), Verdict::Try, "that one cannot show any more");
-    let late = Suspect { has_waited: true, ..run };
-    assert_eq!(judge(&late, &[suspect(2, &[3])], LIMIT), Verdict::Try, "its user waits");
+    assert_eq!(judge(&run, &[ended], LIMIT, false), Verdict::Try, "that one cannot show any more");
+    assert_eq!(judge(&run, &[suspect(2, &[3])], LIMIT, true), Verdict::Try, "its user waits");
 }
 
 #[test]
 fn runs_that_wait_for_each_other_are_tried_in_turn() {
     let (one, other) = (suspect(1, &[1, 2, 3]), suspect(2, &[1, 2, 3]));
-    assert_eq!(judge(&one, std::slice::from_ref(&other), LIMIT), Verdict::Try);
-    assert_eq!(judge(&other, &[one], LIMIT), Verdict::Wait);
+    assert_eq!(judge(&one, std::slice::from_ref(&other), LIMIT, false), Verdict::Try);
+    assert_eq!(judge(&other, &[one], LIMIT, false), Verdict::Wait);
     let tried = suspect(1, &[1, 2, 3, 4]);
-    assert_eq!(judge(&other, std::slice::from_ref(&tried), LIMIT), Verdict::Try);
-    assert_eq!(judge(&tried, &[other], LIMIT), Verdict::Wait, "it was tried already");
+    assert_eq!(judge(&other, std::slice::from_ref(&tried), LIMIT, false), Verdict::Try);
+    assert_eq!(judge(&tried, &[other], LIMIT, false), Verdict::Wait, "it was tried already");
 }
 
 /// Where a run is.
@@ -117,7 +115,7 @@ impl World {
             .collect()
     }
 
-    fn claim(&mut self, number: usize, slot: usize) {
+    fn claim(&mut self, number: usize, slot: usize, has_waited: bool) {
         match self.runs[number].place {
             Place::Ended | Place::GivenUp => return,
             Place::On(on) if self.is_alive(on) => return,
@@ -134,7 +132,7 @@ impl World {
         let on = self.processes[slot];
         let deaths = self.runs[number].deaths.len();
         if deaths >= LIMIT {
-            match judge(&self.suspect(number), &self.suspects_beside(number), LIMIT) {
+            match judge(&self.suspect(number), &self.suspects_beside(number), LIMIT, has_waited) {
                 Verdict::Wait => return,
                 Verdict::GiveUp => return self.give_up(number),
                 Verdict::Try => {}
@@ -182,26 +180,34 @@ proptest! {
         poison in proptest::collection::vec(proptest::bool::weighted(0.3), 1..12),
         processes in 1..4_usize,
         schedule in proptest::collection::vec((any::<prop::sample::Index>(), 0..4_usize, any::<bool>()), 0..200),
+        // Whether runs wait for each other for as long as it takes, a while, or not at all.
+        patience in 0..3_usize,
     ) {
+        let mut turn = 0;
+        let mut has_waited = || {
+            turn += 1;
+            patience == 0 || patience == 1 && turn % 3 == 0
+        };
         let mut world = World::new(&poison, processes);
         for (run, slot, acts) in schedule {
             let run = run.index(poison.len());
-            if acts { world.act(run) } else { world.claim(run, slot % processes) }
+            if acts { world.act(run) } else { world.claim(run, slot % processes, has_waited()) }
         }
         // From here on everybody gets a turn, in the order that lets the most runs die together.
         for round in 0..poison.len() * 20 {
             for run in 0..poison.len() {
-                world.claim(run, (run + round) % processes);
+                world.claim(run, (run + round) % processes, has_waited());
             }
             for run in 0..poison.len() {
                 world.act(run);
             }
         }
         let poisoned = poison.iter().filter(|is_poison| **is_poison).count();
+        let alone = if patience == 2 { LIMIT } else { 2 * LIMIT };
         for run in &world.runs {
             let expected = if run.is_poison { Place::GivenUp } else { Place::Ended };
             prop_assert_eq!(run.place, expected, "{:?}", world);
-            prop_assert!(run.killed <= LIMIT + 2 * (poisoned.saturating_sub(1)), "{:?}", world);
+            prop_assert!(run.killed <= alone + 2 * poisoned.saturating_sub(1), "{} {:?}", patience, world);
         }
     }
 }

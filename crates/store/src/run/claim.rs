@@ -146,7 +146,8 @@ impl RunStore {
         Box::pin(self.claim_alone(request)).await
     }
 
-    /// Claims the open run of `agentable` like [`claim`](Self::claim), without its context.
+    /// Claims the open run of `agentable` like [`claim`](Self::claim), without its context: for callers that read the
+    /// context themselves, or drive nothing, such as tests.
     ///
     /// # Errors
     /// Those of [`claim`](Self::claim).

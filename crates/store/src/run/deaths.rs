@@ -39,8 +39,8 @@ impl RunStore {
                 }
             }
         }
-        let suspect = Suspect { agentable, deaths: processes, is_open: true, is_driven: false, has_waited };
-        Ok(judge(&suspect, &others, limit))
+        let suspect = Suspect { agentable, deaths: processes, is_open: true, is_driven: false };
+        Ok(judge(&suspect, &others, limit, has_waited))
     }
 
     /// Takes the deaths of this run back from all other runs that died with the same processes: this one is the cause, or
@@ -109,7 +109,6 @@ async fn suspects(pool: &PgPool, ends: &[String]) -> Result<Vec<Suspect>> {
         deaths: row.deaths.into_iter().map(ProcessId::of).collect(),
         is_open: row.run_open,
         is_driven: row.is_driven,
-        has_waited: false,
     });
     Ok(suspects.filter(|suspect| !suspect.deaths.is_empty()).collect())
 }

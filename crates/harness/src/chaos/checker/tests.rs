@@ -150,7 +150,7 @@ fn each_violation_is_reported_by_its_rule() {
         (&["R4"], |evidence| evidence.ledgers.get_mut("charge").unwrap().push(at("#7/0/0", "other"))),
         (&["R4"], |evidence| evidence.rows.notes = vec!["#7/0/1".into(), "#7/0/1".into()]),
         (&["R4"], |evidence| {
-            evidence.ledgers.insert("poison".into(), (0..=POISON_LIMIT).map(|_| at("#7/0/0", "k")).collect());
+            evidence.ledgers.insert("poison".into(), (0..=2 * DEATHS).map(|_| at("#7/0/0", "k")).collect());
         }),
         (&["R5"], |evidence| drop(evidence.rows.history.pop())),
         (&["R5"], |evidence| evidence.invalid_conversations.push("no result".into())),
@@ -180,6 +180,18 @@ fn each_violation_is_reported_by_its_rule() {
         violate(&mut evidence);
         assert_eq!(found(&evidence), rules, "case {number}: {:?}", all(&evidence));
     }
+}
+
+#[test]
+fn poison_may_kill_two_more_for_each_other_at_the_same_time() {
+    let mut evidence = fine();
+    let poison = |count| (0..count).map(|_| at("#7/0/0", "k")).collect::<Vec<_>>();
+    evidence.ledgers.insert("poison".into(), poison(2 * DEATHS + 1));
+    assert_eq!(found(&evidence), ["R4"]);
+    let mut both = poison(2 * DEATHS + 2);
+    both.push(at("#8/0/0", "k"));
+    evidence.ledgers.insert("poison".into(), both);
+    assert_eq!(found(&evidence), [""; 0]);
 }
 
 #[test]
