@@ -23,10 +23,6 @@ create table houston.agentables (
     team_id uuid references houston.teams,
     -- the tools it may call, out of those of its kind; null: all of them
     tools text[],
-    -- sum of the calls with a price, in US dollars; null: unknown
-    cost numeric default 0,
-    -- number of calls without a price
-    unpriced_calls integer not null default 0,
     created_at timestamptz not null default now(),
     constraint agentables_id_depth unique (id, depth),
     constraint agentables_depth_of_root check ((parent_id is null) = (depth = 0)),

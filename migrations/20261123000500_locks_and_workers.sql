@@ -50,7 +50,12 @@ create table houston.run_locks (
     run_token uuid,
     epoch bigint not null default 0,
     -- messages up to this position have entered the history
-    read_seq bigint not null default 0
+    read_seq bigint not null default 0,
+    -- sum of the calls with a price, in US dollars; null: unknown. Here, because the step that makes a call changes this
+    -- row anyway.
+    cost numeric default 0,
+    -- number of calls without a price
+    unpriced_calls integer not null default 0
 ) with (fillfactor = 50);
 
 -- Waiting agentables of each user, in their order. Its columns change only together with `wake`, so all other updates

@@ -12,8 +12,9 @@ create table houston.runs (
     -- No foreign key: a run is opened under the lock of the row of houston.run_locks, which refers to the agentable. A
     -- second check would lock the agentable's row, and log that, at every message that opens a run.
     agentable_id uuid not null,
-    -- the position of its first event
+    -- the position of its first event, and the transaction that wrote it, see houston.events
     first_seq bigint not null,
+    first_xid bigint not null default (pg_current_xact_id()::text::bigint),
     created_at timestamptz not null default clock_timestamp(),
     -- why it was opened, unless a user's message opened it
     mode text check (mode in ('feed_generation', 'agent_check_in')),
@@ -45,8 +46,9 @@ create table houston.runs (
     model text,
     error_code text,
     error_message text,
-    -- the position of the event that ended it; null: it is open
+    -- the position of the event that ended it, and its transaction; null: it is open
     last_seq bigint,
+    last_xid bigint,
     -- the cost that this event states, in US dollars: calls that are counted later change `cost`
     last_cost numeric,
     ended_at timestamptz,
@@ -55,8 +57,9 @@ create table houston.runs (
     held_for uuid,
     epoch bigint not null default 0,
     started_at timestamptz,
-    -- the position of the event that began its first attempt, and the id reserved for a message then
+    -- the position of the event that began its first attempt, its transaction, and the id reserved for a message then
     started_seq bigint,
+    started_xid bigint,
     started_message_id uuid,
     worker_id uuid,
     attempt integer not null default 0,
@@ -71,5 +74,8 @@ create index runs_in_flight on houston.runs (worker_id) where status = 'running'
 create unique index runs_held on houston.runs (held_for, slot) where held_for is not null;
 -- Runs that wait for a worker, oldest first, and how the latest ones ended; for the health monitor.
 create index runs_waiting on houston.runs (created_at) where status in ('queued', 'retrying');
-create index runs_ended on houston.runs (ended_at, status) where ended_at is not null;
+create index runs_ended on houston.runs (ended_at) where ended_at is not null;
+create index runs_dead_lettered on houston.runs (ended_at) where status = 'dead_lettered';
+-- The events that follow from a run, by transaction.
+create index runs_by_transaction on houston.runs using brin (first_xid, started_xid, last_xid) with (autosummarize = on);
 create index runs_by_agentable on houston.runs (agentable_id, first_seq);

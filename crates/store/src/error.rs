@@ -43,6 +43,10 @@ pub enum Error {
         /// The limit in bytes.
         limit: usize,
     },
+    /// A position among the events of all agentables belongs to another database, or to this one before it was restored
+    /// from a dump: its reader must begin again.
+    #[error("the position is not of this database; begin at its present position")]
+    UnknownPosition,
     /// The history has no entry at that position.
     #[error("the history has no entry at position {position}; the last one before it is at {last}")]
     NoSuchPosition {

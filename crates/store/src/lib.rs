@@ -55,7 +55,7 @@
 //!   batch that fails: no item suffers from another. The contexts of runs and the events of streams are read in batches
 //!   as well. Each kind of batch has connections of its own, which are not in the pool.
 //! - Positions (`seq`, `position`) are handed out under that row's lock, so they have no gaps and no reader can
-//!   overtake a slow writer.
+//!   overtake a slow writer. Across agentables, [`event::EventPosition`] is a snapshot of transactions.
 //! - What follows from another row is not stored again: events from messages and runs
 //!   ([`houston_domain::event::derived`]), the text of an entry from a message. Read the history through the view
 //!   `entries`, and streams through [`TenantStore::events_after`].

@@ -151,6 +151,9 @@ select pg_temp.goal_id(n), pg_temp.tenant_id(0), 1, 1,
        case when n >= :agentables - 200 then now() else now() + interval '20 minutes' end
   from generate_series(0, :agentables - 1) n;
 reset session_replication_role;
+-- As autovacuum does by and by.
+select brin_summarize_new_values(index) from unnest(array[
+       'houston.events_by_transaction', 'houston.messages_by_transaction', 'houston.runs_by_transaction']) as index;
 analyze houston.tenants, houston.api_keys, houston.users, houston.agentables, houston.workers, houston.runs,
         houston.run_locks, houston.messages, houston.events, houston.history, houston.tool_calls, houston.knowledge_items,
         houston.profiles, houston.idempotency_keys,

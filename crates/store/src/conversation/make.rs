@@ -146,8 +146,9 @@ impl Owner {
                 insert into houston.session_states (agentable_id, tenant_id, last_number, reported_number)
                 select $1, $3, $9, $9 where $9 > 0),
             run as (
-                insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, last_seq, created_at, ended_at)
-                values ($2, $3, $1, 'completed', 1, $5, $4, $4))
+                insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, last_seq, last_xid,
+                                          created_at, ended_at)
+                values ($2, $3, $1, 'completed', 1, $5, pg_current_xact_id()::text::bigint, $4, $4))
             update houston.run_locks
                set last_seq = $5, read_seq = $5, last_position = $6, session_position = $7, run_id = $2
              where tenant_id = $3 and agentable_id = $1",

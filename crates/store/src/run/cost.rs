@@ -70,11 +70,11 @@ pub(crate) async fn count_call(
         "-- store::cost::count_call
         with t as (select clock_timestamp() as at),
         costs as (
-            update houston.agentables a
-               set cost = case when $4::numeric is null then a.cost else coalesce(a.cost, 0) + $4 end,
-                   unpriced_calls = a.unpriced_calls + ($4 is null)::integer
-             where a.id = $1
-            returning a.tenant_id, a.user_id),
+            update houston.run_locks l
+               set cost = case when $4::numeric is null then l.cost else coalesce(l.cost, 0) + $4 end,
+                   unpriced_calls = l.unpriced_calls + ($4 is null)::integer
+             where l.agentable_id = $1
+            returning l.tenant_id, l.user_id),
         runs as (
             update houston.runs r
                set cost = case when $4 is null then r.cost else coalesce(r.cost, 0) + $4 end,
@@ -117,10 +117,10 @@ impl RunStore {
     pub async fn spent(&self, agentable: AgentableId, run: RunId) -> Result<Spent> {
         let spent = sqlx::query!(
             r#"-- store::cost::spent
-            select (select r.cost from houston.runs r where r.id = $2) as run, a.cost as agentable,
+            select (select r.cost from houston.runs r where r.id = $2) as run, l.cost as agentable,
                    (select s.cost from houston.spending s
-                     where s.user_id = a.user_id and s.day = (clock_timestamp() at time zone 'UTC')::date) as today
-              from houston.agentables a where a.id = $1"#,
+                     where s.user_id = l.user_id and s.day = (clock_timestamp() at time zone 'UTC')::date) as today
+              from houston.run_locks l where l.agentable_id = $1"#,
             agentable.0,
             run.0
         )

@@ -14,6 +14,9 @@ use crate::handle::{ApiStore, RunStore, TenantStore};
 
 pub(crate) mod batch;
 mod derived;
+mod position;
+
+pub use position::{AnyEvent, EventPage, EventPosition, InvalidPosition};
 
 /// The end of an agentable's event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

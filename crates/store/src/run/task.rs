@@ -128,7 +128,7 @@ impl Shared {
         let rows = sqlx::query!(
             r#"-- store::task::list
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
+                   l.cost, l.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
                    p.kind as parent_kind
               from houston.agentables p
               join houston.agentables a on a.parent_id = p.id

@@ -69,7 +69,7 @@ impl TenantStore<'_> {
     pub async fn statistics(self, agentable: AgentableId, bounds: Bounds) -> Result<Statistics> {
         let row = sqlx::query!(
             r#"-- store::stats::totals
-            select a.cost, a.unpriced_calls, l.last_position, l.session_position,
+            select l.cost, l.unpriced_calls, l.last_position, l.session_position,
                    (select count(*) from houston.knowledge_items n where n.owner_id = a.id and n.kind = 'note') as "notes!",
                    (select count(*) from houston.knowledge_items n
                      where n.owner_id = a.id and n.kind = 'learning') as "learnings!"

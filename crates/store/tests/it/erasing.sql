@@ -12,7 +12,7 @@ declare
 begin
     select user_id, tenant_id into u, t from houston.agentables where id = g;
     update houston.users set name = w, external_id = w where id = u;
-    update houston.agentables set title = w, description = w, cost = 1 where id = g;
+    update houston.agentables set title = w, description = w where id = g;
     insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title)
     values (task, t, u, g, 1, 'task', w);
     insert into houston.run_locks (agentable_id, tenant_id, user_id) values (task, t, u);

@@ -22,8 +22,9 @@ mod equality;
 #[cfg(test)]
 mod erasing;
 #[cfg(test)]
-mod fairness;
+mod event_position;
 #[cfg(test)]
+mod fairness;
 #[cfg(test)]
 mod lease;
 #[cfg(test)]

@@ -12,11 +12,11 @@ declare
     v_tenant uuid;
     v_user uuid;
 begin
-    update houston.agentables a
-       set cost = case when v_cost is null then a.cost else coalesce(a.cost, 0) + v_cost end,
-           unpriced_calls = a.unpriced_calls + v_unpriced
-     where a.id = p_agentable
-    returning a.tenant_id, a.user_id into v_tenant, v_user;
+    update houston.run_locks l
+       set cost = case when v_cost is null then l.cost else coalesce(l.cost, 0) + v_cost end,
+           unpriced_calls = l.unpriced_calls + v_unpriced
+     where l.agentable_id = p_agentable
+    returning l.tenant_id, l.user_id into v_tenant, v_user;
     update houston.runs r
        set cost = case when v_cost is null then r.cost else coalesce(r.cost, 0) + v_cost end,
            unpriced_calls = r.unpriced_calls + v_unpriced

@@ -263,7 +263,7 @@ fn asked() -> Vec<Case> {
             "store::cost::spent",
             "",
             &[&idle, &run],
-            &["agentables_pkey", "runs_pkey", "spending_pkey"],
+            &["run_locks_pkey", "runs_pkey", "spending_pkey"],
             [10, 30],
         ),
         case("store::cost::calls", "", &[&tenant, &run], &["model_calls_pkey"], [10, 20]),

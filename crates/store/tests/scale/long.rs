@@ -62,7 +62,7 @@ pub(crate) fn unnamed() -> Vec<Case> {
     let call = [idle.as_str(), &run, new, "0.0001", "1", "'fake'", "'model'"];
     let call: Vec<&str> = call.into_iter().chain(tokens).chain(["true"]).collect();
     vec![
-        case("store::cost::count_call", "", &call, &["agentables_pkey", "runs_pkey"], [20, 120]),
+        case("store::cost::count_call", "", &call, &["run_locks_pkey", "runs_pkey"], [20, 120]),
         case("store::title::request", "with a title", &[&idle, "3", "60"], &["agentables_pkey"], [10, 30]),
         case(
             "store::title::request",

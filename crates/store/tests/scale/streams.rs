@@ -19,6 +19,14 @@ pub(crate) fn all() -> Vec<Case> {
             &["events_pkey"],
             [50, 150],
         ),
+        case(
+            "store::event::position::since",
+            "nothing new",
+            &["pg_current_snapshot()::text", "null", &id("goal", IDLE), "0", "100"],
+            &["events_by_transaction", "messages_by_transaction", "runs_by_transaction"],
+            [10, 60],
+        )
+        .after("set local enable_seqscan = off;\n".to_owned()),
         case("store::event::last_seqs", "64 streams", &[&many], &["run_locks_pkey"], [64, 300]),
         case("store::event::open_message_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),
         case("store::event::open_iteration_at", "", &[&idle, &seq, &tenant], &["events_pkey"], [60, 50]),

@@ -183,9 +183,11 @@ impl Claims {
                   from l cross join t where l.opens),
             opened as (
                 insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at, started_at, status, attempt,
-                                          epoch, worker_id, held_for, slot, started_seq, started_message_id)
+                                          epoch, worker_id, held_for, slot, started_seq, started_xid,
+                                          started_message_id)
                 select l.run_id, l.tenant_id, l.agentable_id, l.seq - 2, t.at, t.at, 'running', 1, l.epoch, l.worker_id,
                        l.user_id, l.slot, case when l.event is null then l.seq end,
+                       case when l.event is null then pg_current_xact_id()::text::bigint end,
                        case when l.event is null then l.started_message_id end
                   from l cross join t where l.opens),
             sessions as (
@@ -198,6 +200,8 @@ impl Claims {
                    set status = 'running', attempt = r.attempt + 1, epoch = l.epoch, worker_id = l.worker_id,
                        held_for = l.user_id, slot = l.slot, started_at = coalesce(r.started_at, t.at),
                        started_seq = case when l.event is null then l.seq else r.started_seq end,
+                       started_xid = case when l.event is null then pg_current_xact_id()::text::bigint
+                                          else r.started_xid end,
                        started_message_id = case when l.event is null then l.started_message_id
                                                  else r.started_message_id end
                   from l cross join t where not l.opens and r.id = l.run_id),

@@ -75,8 +75,10 @@ macro_rules! write_steps {
                        run_id = coalesce(l.next_run, k.run_id),
                        holder = case when l.releases then null else k.holder end, next_attempt_at = l.until,
                        failed_attempts = coalesce(k.failed_attempts + l.failures, 0),
-                       run_open = not l.ends or l.next_run is not null
-                  from l cross join t where k.agentable_id = l.agentable_id),
+                       run_open = not l.ends or l.next_run is not null,
+                       cost = case when c.cost is null then k.cost else coalesce(k.cost, 0) + c.cost end,
+                       unpriced_calls = k.unpriced_calls + (c.n is not null and c.cost is null)::integer
+                  from l left join c on c.n = l.n cross join t where k.agentable_id = l.agentable_id),
             entries as (
                 insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content, message_seq)
                 select l.agentable_id, l.last_position + e.nth, l.tenant_id, l.run_id, l.epoch, e.role, e.content,
@@ -116,6 +118,7 @@ macro_rules! write_steps {
                        held_for = case when l.releases then null else r.held_for end,
                        ended_at = case when l.ends then t.at end, iterations = l.iterations,
                        last_seq = case when l.ends then l.last_seq + l.event_count end, last_cost = l.last_cost,
+                       last_xid = case when l.ends then pg_current_xact_id()::text::bigint end,
                        input_tokens = r.input_tokens + l.used[1], output_tokens = r.output_tokens + l.used[2],
                        cache_read_tokens = r.cache_read_tokens + l.used[3],
                        cache_write_tokens = r.cache_write_tokens + l.used[4],
@@ -132,19 +135,11 @@ macro_rules! write_steps {
                 select c.run_id, c.write_id, c.tenant_id, c.agentable_id, c.iteration, c.provider, c.model, c.tokens[1],
                        c.tokens[2], c.tokens[3], c.tokens[4], c.tokens[5], c.cost, c.reported, t.at
                   from c cross join t),
-            costs as (
-                update houston.agentables a
-                   set cost = case when c.cost is null then a.cost else coalesce(a.cost, 0) + c.cost end,
-                       unpriced_calls = a.unpriced_calls + (c.cost is null)::integer
-                  from c where a.id = c.agentable_id
-                returning a.id),
             spending as (
                 insert into houston.spending as s (user_id, day, tenant_id, cost, model_calls, unpriced_calls)
                 select c.user_id, (t.at at time zone 'UTC')::date, c.tenant_id, sum(c.cost), count(*),
                        count(*) - count(c.cost)
                   from c cross join t
-                 -- After the agentables' rows, the order in which every other writer of both takes them.
-                 where (select count(*) from costs) >= 0
                  group by 1, 2, 3 order by 1
                 on conflict (user_id, day) do update
                    set cost = case when excluded.cost is null then s.cost else coalesce(s.cost, 0) + excluded.cost end,

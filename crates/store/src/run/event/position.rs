@@ -1,0 +1,241 @@
+//! Reading the events of all agentables in the order of their commits.
+
+use std::fmt;
+use std::str::FromStr;
+
+use houston_domain::event::Committed;
+use houston_domain::id::{AgentableId, TenantId};
+use uuid::Uuid;
+
+use super::batch::{self, StreamRead};
+use crate::error::{Error, Result};
+use crate::handle::RunStore;
+
+/// How far a reader of all events has read: a snapshot of Postgres, and within what became visible after it, the last
+/// event of a page. Its text is for [`FromStr`] only; it is valid for one cell and one database cluster, and not after
+/// a dump and restore.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventPosition {
+    /// Every event that this snapshot shows was read.
+    seen: Snapshot,
+    /// The snapshot up to which the pages in progress read, and their last event so far.
+    page: Option<(Snapshot, AgentableId, i64)>,
+}
+
+/// A `pg_snapshot` as text: `xmin:xmax:xip,xip,…`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Snapshot(String);
+
+impl Snapshot {
+    /// The transaction from which on it shows nothing.
+    fn end(&self) -> u64 {
+        self.0.split(':').nth(1).and_then(|end| end.parse().ok()).unwrap_or(u64::MAX)
+    }
+}
+
+/// An event of any agentable.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnyEvent {
+    /// Whose event it is.
+    pub tenant: TenantId,
+    /// In whose stream.
+    pub agentable: AgentableId,
+    /// The event.
+    pub event: Committed,
+}
+
+/// A page of the events of all agentables.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventPage {
+    /// The events: those of one agentable in the order of their positions.
+    pub events: Vec<AnyEvent>,
+    /// Where the next page begins.
+    pub next: EventPosition,
+    /// Whether more events may be visible already.
+    pub has_more: bool,
+}
+
+/// A text that is no [`EventPosition`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a position of events: expected the text of one that was returned with a page")]
+pub struct InvalidPosition;
+
+impl fmt::Display for EventPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.seen.0)?;
+        let Some((target, agentable, seq)) = &self.page else { return Ok(()) };
+        write!(f, "~{}~{}~{seq}", target.0, agentable.0.simple())
+    }
+}
+
+impl FromStr for EventPosition {
+    type Err = InvalidPosition;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPosition> {
+        let mut parts = text.split('~');
+        let seen = parts.next().ok_or(InvalidPosition)?.parse()?;
+        let page = match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (None, ..) => None,
+            (Some(target), Some(agentable), Some(seq), None) => {
+                let agentable = Uuid::try_parse(agentable).map_err(|_| InvalidPosition)?;
+                Some((target.parse()?, AgentableId(agentable), seq.parse().map_err(|_| InvalidPosition)?))
+            }
+            _ => return Err(InvalidPosition),
+        };
+        Ok(Self { seen, page })
+    }
+}
+
+impl FromStr for Snapshot {
+    type Err = InvalidPosition;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPosition> {
+        let number = |part: &str| part.parse::<u64>().map_err(|_| InvalidPosition);
+        let mut parts = text.splitn(3, ':');
+        let (start, end, running) = (parts.next(), parts.next(), parts.next());
+        let (start, end) = (number(start.unwrap_or_default())?, number(end.unwrap_or_default())?);
+        let mut before = start;
+        for running in running.ok_or(InvalidPosition)?.split(',').filter(|running| !running.is_empty()) {
+            let running = number(running)?;
+            if running < before || running >= end {
+                return Err(InvalidPosition);
+            }
+            before = running;
+        }
+        if start == 0 || start > end { Err(InvalidPosition) } else { Ok(Self(text.to_owned())) }
+    }
+}
+
+/// The positions of one agentable's events on a page.
+struct Stretch {
+    agentable: AgentableId,
+    tenant: TenantId,
+    first: i64,
+    last: i64,
+}
+
+impl RunStore {
+    /// The position behind every event that is visible now.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn event_position(&self) -> Result<EventPosition> {
+        let snapshot = sqlx::query_scalar!(
+            r#"-- store::event::position::now
+            select pg_current_snapshot()::text as "snapshot!""#
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(EventPosition { seen: Snapshot(snapshot), page: None })
+    }
+
+    /// The events of all agentables of this cell that became visible after `position`, about `limit` at most: each
+    /// exactly once, however late its transaction commits. A transaction that stays open delays its own events only.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPosition`] when the position is of another database, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement, [`Error::Inconsistent`] when an event cannot be decoded.
+    pub async fn events_since(&self, position: &EventPosition, limit: i64) -> Result<EventPage> {
+        let limit = limit.max(1);
+        let (target, stretches) = self.stretches_since(position, limit).await?;
+        let mut room = limit;
+        let mut reads = Vec::new();
+        for stretch in &stretches {
+            let count = (stretch.last - stretch.first + 1).min(room);
+            room -= count;
+            let (agentable, tenant) = (stretch.agentable, stretch.tenant);
+            let after = Some(stretch.first - 1);
+            reads.push(StreamRead { agentable, tenant, kind: None, after, limit: count });
+            if room == 0 {
+                break;
+            }
+        }
+        let last = reads.last().map(|read| (read.agentable, read.after.unwrap_or(0) + read.limit));
+        let next = match last.filter(|_| room == 0) {
+            Some((agentable, seq)) => {
+                EventPosition { seen: position.seen.clone(), page: Some((target, agentable, seq)) }
+            }
+            None => EventPosition { seen: target, page: None },
+        };
+        let mut events = Vec::new();
+        if !reads.is_empty() {
+            let mut connection = self.pool.acquire().await?;
+            for (read, page) in reads.iter().zip(batch::read(&mut connection, &reads).await?) {
+                // Without the row of its lock, the agentable was erased in between.
+                let Some((_, page)) = page? else { continue };
+                let (tenant, agentable) = (read.tenant, read.agentable);
+                events.extend(page.into_iter().map(|event| AnyEvent { tenant, agentable, event }));
+            }
+        }
+        let has_more = next.page.is_some();
+        Ok(EventPage { events, next, has_more })
+    }
+
+    /// Up to which snapshot the page reads, and where: events of one agentable become visible in the order of their
+    /// positions, so those between two snapshots are a range without a gap.
+    async fn stretches_since(
+        &self,
+        position: &EventPosition,
+        limit: i64,
+    ) -> Result<(Snapshot, Vec<Stretch>)> {
+        let (target, agentable, seq) = match &position.page {
+            Some((target, agentable, seq)) => (Some(target.0.as_str()), agentable.0, *seq),
+            None => (None, Uuid::nil(), 0),
+        };
+        let mut tx = self.pool.begin().await?;
+        // A plan is made before the range of transactions is known. A scan would read whole tables.
+        sqlx::query!("-- store::event::position::setting\nset local enable_seqscan = off").execute(&mut *tx).await?;
+        let rows = sqlx::query!(
+            r#"-- store::event::position::since
+            with t as materialized (select coalesce($2::text::pg_snapshot, pg_current_snapshot()) as s),
+            -- The first and the last transaction that may be in question, for the indexes.
+            b as materialized (
+                select pg_snapshot_xmin($1::text::pg_snapshot)::text::bigint as first,
+                       pg_snapshot_xmax(t.s)::text::bigint as last from t),
+            -- Materialized, so that no other index is used for its condition below.
+            x as materialized (
+                select e.agentable_id, e.tenant_id, e.seq, e.xid from houston.events e
+                 where e.xid >= (select first from b) and e.xid < (select last from b)
+                union all
+                select m.agentable_id, m.tenant_id, m.seq, m.xid from houston.messages m
+                 where m.xid >= (select first from b) and m.xid < (select last from b)
+                union all
+                select r.agentable_id, r.tenant_id, r.first_seq, r.first_xid from houston.runs r
+                 where r.first_xid >= (select first from b) and r.first_xid < (select last from b)
+                union all
+                select r.agentable_id, r.tenant_id, r.started_seq, r.started_xid from houston.runs r
+                 where r.started_xid >= (select first from b) and r.started_xid < (select last from b)
+                union all
+                select r.agentable_id, r.tenant_id, r.last_seq, r.last_xid from houston.runs r
+                 where r.last_xid >= (select first from b) and r.last_xid < (select last from b)),
+            s as (
+                select x.agentable_id, x.tenant_id, min(x.seq) as first, max(x.seq) as last
+                  from x cross join t
+                 where (x.agentable_id, x.seq) > ($3::uuid, $4::bigint)
+                   and not pg_visible_in_snapshot(x.xid::text::xid8, $1::text::pg_snapshot)
+                   and pg_visible_in_snapshot(x.xid::text::xid8, t.s)
+                 group by 1, 2 order by 1 limit $5)
+            select t.s::text as "target!", pg_snapshot_xmax(pg_current_snapshot())::text::bigint as "end!", s.agentable_id as "agentable?", s.tenant_id as "tenant?", s.first, s.last
+              from t left join s on true order by s.agentable_id"#,
+            position.seen.0,
+            target,
+            agentable,
+            seq,
+            limit
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        let first = rows.first().ok_or(Error::UnknownPosition)?;
+        let target = Snapshot(first.target.clone());
+        if position.seen.end().max(target.end()) > first.end.unsigned_abs() {
+            return Err(Error::UnknownPosition);
+        }
+        let stretches = rows.into_iter().filter_map(|row| {
+            let (first, last) = row.first.zip(row.last)?;
+            let (agentable, tenant) = row.agentable.zip(row.tenant)?;
+            Some(Stretch { agentable: AgentableId(agentable), tenant: TenantId(tenant), first, last })
+        });
+        Ok((target, stretches.collect()))
+    }
+}
