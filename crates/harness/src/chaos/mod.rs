@@ -49,7 +49,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use report::{Report, Verdict};
+pub(crate) use report::Report;
 
 use client::{ClientPool, Posts};
 use evidence::Evidence;
@@ -62,8 +62,8 @@ use seed::Seed;
 
 const GOALS: usize = 80;
 const USERS: usize = 6;
-const CLIENTS: usize = 16;
-/// Mean pause between two posts of one client, in ms: 16 clients post about 8 messages a second, double texts
+const CLIENTS: usize = 22;
+/// Mean pause between two posts of one client, in ms: 22 clients post about 9 messages a second, double texts
 /// included.
 const PAUSE: u64 = 1_900;
 /// How long all runs may take to end once the faults are over.

@@ -8,14 +8,14 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::chaos::{self, Options, Report, Verdict};
+use crate::chaos::{self, Options, Report};
 use houston_xtask::console::{print, print_status};
 use houston_xtask::{child, repository};
 
 /// The example with tools that record their executions.
 const EXAMPLE: &str = "chaos_tools";
 /// How long faults are injected into a mutated service; most violations are found within seconds.
-const MUTATED: Duration = Duration::from_secs(75);
+const MUTATED: Duration = Duration::from_secs(240);
 /// The same without the sweep, whose violations show only in the quiet phase afterwards.
 const WITHOUT_SWEEP: Duration = Duration::from_secs(40);
 
@@ -109,7 +109,8 @@ impl Chaos {
             print_status(&format!("without {}", mutation.name()));
             let began = Instant::now();
             let report = Box::pin(chaos::run(&self.options(&program, Some(*mutation)))).await?;
-            let is_caught = report.verdict() == Verdict::Violated;
+            // Slow recovery shows a slow machine, no missing part of the protocol.
+            let is_caught = report.findings.iter().any(|finding| finding.count > 0 && finding.rule != "R7");
             caught += usize::from(is_caught);
             let verdict = if is_caught { "caught" } else { "NOT caught" };
             let seconds = began.elapsed().as_secs();
