@@ -22,7 +22,8 @@ create table houston.model_calls (
 );
 
 -- What each user spent on each day (UTC). A user's total is the sum of these rows: a total in houston.users would
--- change a row that every post of the user reads.
+-- change a row that every post of the user reads. Each connection adds to a row of its own, so that no step of the user
+-- waits until another one is flushed to disk.
 create table houston.spending (
     user_id uuid not null,
     day date not null,
@@ -30,5 +31,7 @@ create table houston.spending (
     cost numeric,
     model_calls integer not null,
     unpriced_calls integer not null,
-    primary key (user_id, day)
+    -- the process of Postgres that serves the connection
+    writer integer not null default pg_backend_pid(),
+    primary key (user_id, day, writer)
 ) with (fillfactor = 50);

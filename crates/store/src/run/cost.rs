@@ -56,7 +56,7 @@ impl Cost {
 }
 
 /// Counts a model call that belongs to no step, such as the one that finds a title. `run`: the run or the session under
-/// which it is counted. Other steps of the user wait for its `spending` row until the caller commits.
+/// which it is counted. Locks the agentable's row in `run_locks`.
 pub(crate) async fn count_call(
     connection: &mut PgConnection,
     agentable: AgentableId,
@@ -87,7 +87,7 @@ pub(crate) async fn count_call(
             select $2, $3, c.tenant_id, $1, $5, $6, $7, $8, $9, $10, $11, $12, $4, $13, t.at from costs c cross join t)
         insert into houston.spending as s (user_id, day, tenant_id, cost, model_calls, unpriced_calls)
         select c.user_id, (t.at at time zone 'UTC')::date, c.tenant_id, $4, 1, ($4 is null)::integer from costs c cross join t
-        on conflict (user_id, day) do update
+        on conflict (user_id, day, writer) do update
            set cost = case when $4 is null then s.cost else coalesce(s.cost, 0) + $4 end,
                model_calls = s.model_calls + 1, unpriced_calls = s.unpriced_calls + excluded.unpriced_calls",
         agentable.0,
@@ -118,7 +118,7 @@ impl RunStore {
         let spent = sqlx::query!(
             r#"-- store::cost::spent
             select (select r.cost from houston.runs r where r.id = $2) as run, l.cost as agentable,
-                   (select s.cost from houston.spending s
+                   (select sum(s.cost) from houston.spending s
                      where s.user_id = l.user_id and s.day = (clock_timestamp() at time zone 'UTC')::date) as today
               from houston.run_locks l where l.agentable_id = $1"#,
             agentable.0,
@@ -197,9 +197,11 @@ impl TenantStore<'_> {
     pub async fn user_costs(self, user: UserId, days: i64) -> Result<(Cost, Vec<Day>)> {
         let total = self.user(user).await?.cost;
         let days = sqlx::query!(
-            "-- store::cost::days
-            select day, cost, model_calls, unpriced_calls from houston.spending
-             where tenant_id = $1 and user_id = $2 order by day desc limit $3",
+            r#"-- store::cost::days
+            select day, sum(cost) as cost, sum(model_calls)::integer as "model_calls!",
+                   sum(unpriced_calls)::integer as "unpriced_calls!"
+              from houston.spending
+             where tenant_id = $1 and user_id = $2 group by day order by day desc limit $3"#,
             self.tenant.0,
             user.0,
             days

@@ -6,6 +6,7 @@ use houston_domain::step::{RunTransition, Step};
 use houston_store::Error;
 use houston_store::cost::Cost;
 use houston_store::step::Commit;
+use sqlx::{Connection as _, PgConnection};
 
 use crate::step::{answer, done};
 use crate::test_store::TestStore;
@@ -134,4 +135,26 @@ async fn model_call_is_counted_only_with_its_transaction() {
     let tx = test.runs().begin_fenced(&claimed.fence).await.unwrap();
     done(tx.commit(&step).await.unwrap());
     assert_eq!(test.costs(claimed.run).await, [sum("1", 0); 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn step_does_not_wait_for_costs_that_another_process_writes() {
+    let test = TestStore::start().await;
+    test.post("hi").await;
+    let claimed = test.claim().await.unwrap();
+    // The flush of another process takes its time.
+    let mut other = PgConnection::connect(test.database.url()).await.unwrap();
+    let mut tx = other.begin().await.unwrap();
+    let insert = "insert into houston.spending (user_id, day, tenant_id, cost, model_calls, unpriced_calls)
+                  values ($1, (clock_timestamp() at time zone 'UTC')::date, $2, 0.5, 1, 0)";
+    sqlx::query(insert).bind(test.user().0).bind(test.tenant.0).execute(&mut *tx).await.unwrap();
+
+    let step = Step { call: call(Some("0.25")), ..answer(&test, &claimed, "hello") };
+    done(test.runs().commit(&claimed.fence, &step).await.unwrap());
+    tx.commit().await.unwrap();
+    let (total, days) = test.requests().user_costs(test.user(), 10).await.unwrap();
+    assert_eq!(total, sum("0.75", 0));
+    assert_eq!((days.len(), days[0].model_calls), (1, 2));
+    let spent = test.runs().spent(test.goal, claimed.run).await.unwrap();
+    assert_eq!(spent.user_today, Some("0.75".parse().unwrap()));
 }

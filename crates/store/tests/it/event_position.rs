@@ -118,7 +118,8 @@ async fn open_transaction_delays_only_its_own_events() {
 #[tokio::test(flavor = "multi_thread")]
 async fn position_of_another_database_is_refused() {
     let test = TestStore::start().await;
-    for text in ["9000000000:9000000001:9000000000", "1:2:~1:9000000000:~0190a5c1e0e07000800000000000cafe~3"] {
+    for text in ["9000000000:9000000001:9000000000", "1:2:~1:9000000000:~0190a5c1e0e07000800000000000cafe~3"]
+    {
         let position = text.parse().unwrap();
         let error = test.runs().events_since(&position, 10).await.unwrap_err();
         assert!(matches!(error, Error::UnknownPosition), "{error}");
@@ -128,8 +129,20 @@ async fn position_of_another_database_is_refused() {
 #[test]
 fn texts_that_are_no_positions_are_refused() {
     for text in [
-        "", "1", "1:2", "0:2:", "3:2:", "1:2:2", "1:4:3,2", "1:4:x", "1:2:~1:3:", "1:2:~1:3:~x~1", "a:b:c",
-        "1:2:~1:3:~0190a5c1e0e07000800000000000cafe~1~2", "1:2:3:4", "1:2:'; drop",
+        "",
+        "1",
+        "1:2",
+        "0:2:",
+        "3:2:",
+        "1:2:2",
+        "1:4:3,2",
+        "1:4:x",
+        "1:2:~1:3:",
+        "1:2:~1:3:~x~1",
+        "a:b:c",
+        "1:2:~1:3:~0190a5c1e0e07000800000000000cafe~1~2",
+        "1:2:3:4",
+        "1:2:'; drop",
     ] {
         assert_eq!(text.parse::<EventPosition>(), Err(InvalidPosition), "{text}");
     }

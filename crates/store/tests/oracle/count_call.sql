@@ -28,10 +28,9 @@ begin
             p_call->>'model', (v_usage->>'input_tokens')::bigint, (v_usage->>'output_tokens')::bigint,
             (v_usage->>'cache_read_tokens')::bigint, (v_usage->>'cache_write_tokens')::bigint,
             (v_usage->>'reasoning_tokens')::bigint, v_cost, (p_call->>'reported')::boolean, p_at);
-    -- Last, because other steps of the user wait for this row.
     insert into houston.spending as s (user_id, day, tenant_id, cost, model_calls, unpriced_calls)
     values (v_user, (p_at at time zone 'UTC')::date, v_tenant, v_cost, 1, v_unpriced)
-    on conflict (user_id, day) do update
+    on conflict (user_id, day, writer) do update
        set cost = case when v_cost is null then s.cost else coalesce(s.cost, 0) + v_cost end,
            model_calls = s.model_calls + 1,
            unpriced_calls = s.unpriced_calls + v_unpriced;

@@ -184,7 +184,9 @@ impl RunStore {
         };
         let mut tx = self.pool.begin().await?;
         // A plan is made before the range of transactions is known. A scan would read whole tables.
-        sqlx::query!("-- store::event::position::setting\nset local enable_seqscan = off").execute(&mut *tx).await?;
+        sqlx::query!("-- store::event::position::setting\nset local enable_seqscan = off")
+            .execute(&mut *tx)
+            .await?;
         let rows = sqlx::query!(
             r#"-- store::event::position::since
             with t as materialized (select coalesce($2::text::pg_snapshot, pg_current_snapshot()) as s),

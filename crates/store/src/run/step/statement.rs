@@ -141,7 +141,7 @@ macro_rules! write_steps {
                        count(*) - count(c.cost)
                   from c cross join t
                  group by 1, 2, 3 order by 1
-                on conflict (user_id, day) do update
+                on conflict (user_id, day, writer) do update
                    set cost = case when excluded.cost is null then s.cost else coalesce(s.cost, 0) + excluded.cost end,
                        model_calls = s.model_calls + excluded.model_calls,
                        unpriced_calls = s.unpriced_calls + excluded.unpriced_calls)

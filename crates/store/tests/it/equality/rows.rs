@@ -66,7 +66,11 @@ pub(super) async fn rows(pool: &PgPool, of: &[Twin]) -> Vec<String> {
         "select 'events ' || {nth} || ' ' || {row} from ({}) t where agentable_id in ({goals}) order by {nth}, seq",
         events(&goals)
     ));
-    queries.push(format!("select 'spending ' || {row} from houston.spending t where user_id = {user}"));
+    queries.push(format!(
+        "select 'spending ' || {row} from (
+            select day, sum(cost), sum(model_calls), sum(unpriced_calls) from houston.spending
+             where user_id = {user} group by day order by day) t"
+    ));
     queries.push(format!(
         "select 'agentables ' || {row} from houston.agentables t where id in ({goals})
           order by array_position(array[{goals}]::uuid[], id)"
