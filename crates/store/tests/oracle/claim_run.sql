@@ -77,7 +77,9 @@ begin
     if v_waits then
         -- Without a holder, the next sweep finds it.
         update houston.run_locks k
-           set holder = null, wake = true, died_with = v_died, next_attempt_at = l.next_attempt_at
+           set holder = null, wake = true, died_with = v_died, next_attempt_at = l.next_attempt_at,
+               -- A column that the release with these functions did not have yet.
+               woken_at = case when k.holder is null then k.woken_at else clock_timestamp() end
          where k.agentable_id = p_agentable;
         update houston.runs r set held_for = null where r.id = l.run_id and r.held_for is not null;
         return;
