@@ -1,32 +1,52 @@
 //! Posts, claims and steps write the rows that the functions of the database wrote ([`oracle`]), in batches of any size.
+//!
+//! A sequence of random acts happens to the goals of one user twice: in one database by the rules in Rust, in batches with
+//! the acts of the sequences that happen at the same time, and in another one by the functions, one act at a time. What
+//! callers learn is compared after each act, and all rows of the user after the last one.
+//!
+//! Two variables choose what happens:
+//! - `HOUSTON_SEQUENCES`: how many sequences, 500 if it is not set;
+//! - `HOUSTON_SEED`: the seed of the first one, random if it is not set. The others follow it.
+//!
+//! So `HOUSTON_SEQUENCES=1 HOUSTON_SEED=…` repeats one sequence alone. A sequence that fails names its seed, and is repeated
+//! alone at once.
 
 use std::collections::HashMap;
+use std::io::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
-use houston_domain::id::{AgentableId, MessageId, RunId, UserId, WorkerId};
-use houston_domain::knowledge::PromptLimits;
-use houston_store::claim::{ClaimedRun, CrashPolicy};
+use houston_domain::id::Ids;
 use houston_store::session::Archiving;
-use houston_store::step::{Commit, CommittedStep};
-use houston_store::{Error, Fairness, Store};
+use houston_store::{Fairness, Store};
 use proptest::strategy::{Strategy as _, ValueTree as _};
-use proptest::test_runner::{Config, TestRunner};
-use sqlx::PgPool;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use sqlx::postgres::PgPoolOptions;
-use tokio::task::JoinSet;
+use sqlx::{AssertSqlSafe, PgPool};
+use tokio::sync::Mutex;
+use tokio::task::{JoinError, JoinSet};
 
-use self::rows::rows;
-use self::sequence::{Act, Sequence, sequence};
-use self::steps::step;
-use self::tasks::create_task;
+use self::counts::Counts;
+use self::direct::Slots;
+use self::sequence::{Sequence, sequence};
 use crate::test_store::TestStore;
 
+#[cfg(test)]
+mod claim;
+#[cfg(test)]
+mod compare;
+#[cfg(test)]
+mod counts;
+#[cfg(test)]
+mod direct;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]
 mod post;
+#[cfg(test)]
+mod record;
 #[cfg(test)]
 mod rows;
 #[cfg(test)]
@@ -37,249 +57,131 @@ mod steps;
 mod stream;
 #[cfg(test)]
 mod tasks;
+#[cfg(test)]
+mod twin;
 
-/// A goal, or a task of a goal, of one of two users to whom the same happens.
-struct Twin {
-    /// The goal or task; `None` until the task is created.
-    agentable: Option<AgentableId>,
-    /// The goal of a task.
-    parent: Option<AgentableId>,
-    /// The worker that claims the goals of its user.
-    worker: WorkerId,
-    claimed: Option<ClaimedRun>,
-    /// The call that was started and not answered, with its message.
-    open_call: Option<(String, MessageId)>,
-}
-
-/// Who writes.
-#[derive(Clone, Copy)]
-enum Writer<'a> {
-    /// The rules in Rust, in batches.
-    Rust(&'a Store),
-    /// The functions; the store is one without batches.
-    Functions(&'a Store),
-}
-
-impl Writer<'_> {
-    fn store(&self) -> &Store {
-        let (Writer::Rust(store) | Writer::Functions(store)) = self;
-        store
-    }
-}
-
-/// A text without its ids and the marks of frames, which follow from them: hexadecimal numbers of 16 digits or more.
-fn without_ids(text: &str) -> String {
-    let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-    let parts = text.split_inclusive(|c| !is_digit(c)).map(|part| {
-        let rest = part.trim_start_matches(is_digit);
-        if part.len() - rest.len() < 16 { part.to_owned() } else { format!("#{rest}") }
-    });
-    parts.collect()
-}
-
-/// What the caller learns of a commit, without ids and times.
-fn learned(result: houston_store::Result<Commit>) -> String {
-    match result {
-        Ok(Commit::Done(CommittedStep { events, read, continued, opened, cancel_seq, waiting })) => {
-            let events: Vec<_> = events
-                .iter()
-                .map(|committed| {
-                    let event = serde_json::to_value(&committed.event).unwrap();
-                    (committed.seq, event["type"].clone(), event["status"].clone(), event["code"].clone())
-                })
-                .collect();
-            format!("{events:?} {read:?} {continued} {opened} {cancel_seq:?} {}", waiting.len())
-        }
-        Ok(Commit::AlreadyCommitted) => "already committed".into(),
-        Err(Error::Fenced) => "fenced".into(),
-        Err(error) => panic!("{error}"),
-    }
-}
-
-impl TestStore {
-    /// A new user with goals, and a worker for them.
-    async fn twins(&self, pool: &PgPool, count: usize) -> Vec<Twin> {
-        let (user, worker): (UserId, WorkerId) = (self.ids.next(), self.ids.next());
-        let goals: Vec<AgentableId> = (0..count).map(|_| self.ids.beside(user)).collect();
-        let insert = "with u as (
-                insert into houston.users (id, tenant_id, name, time_zone) values ($1, $2, 'Ann', 'UTC')),
-            g as materialized (select unnest($3::uuid[]) as id),
-            a as (
-                insert into houston.agentables (id, tenant_id, user_id, kind, title)
-                select g.id, $2, $1, 'goal', 'Tokyo' from g),
-            l as (insert into houston.run_locks (agentable_id, tenant_id, user_id) select g.id, $2, $1 from g)
-            insert into houston.workers (id, name, alive_until)
-            values ($4, 'equality', clock_timestamp() + interval '1 hour')";
-        let ids: Vec<uuid::Uuid> = goals.iter().map(|goal| goal.0).collect();
-        let insert = sqlx::query(insert).bind(user.0).bind(self.tenant.0).bind(ids).bind(worker.0);
-        insert.execute(pool).await.unwrap();
-        let twin = |agentable, parent| Twin { agentable, parent, worker, claimed: None, open_call: None };
-        let tasks: Vec<Twin> = goals.iter().map(|goal| twin(None, Some(*goal))).collect();
-        goals.into_iter().map(|goal| twin(Some(goal), None)).chain(tasks).collect()
-    }
-
-    /// Claims the goal's run and reads its context.
-    async fn claim_twin(
-        &self,
-        pool: &PgPool,
-        writer: Writer<'_>,
-        twin: &mut Twin,
-        agentable: AgentableId,
-    ) -> String {
-        let (token, message, store) = (self.ids.next(), self.ids.next(), writer.store());
-        let crashes = CrashPolicy { grace: Duration::ZERO, ..CrashPolicy::default() };
-        let claimed = match writer {
-            Writer::Rust(store) => {
-                store.runs().claim_run(agentable, twin.worker, token, message, crashes).await
-            }
-            Writer::Functions(store) => {
-                oracle::claim(pool, store, agentable, (twin.worker, token, message), crashes).await
-            }
-        };
-        let Some(claimed) = claimed.unwrap() else { return "not claimed".into() };
-        let seen = format!(
-            "{} {} {} {:?} {:?} {:?}",
-            claimed.fence.epoch,
-            claimed.kind,
-            claimed.title,
-            (claimed.attempt, claimed.iterations, claimed.deaths, claimed.claims),
-            (claimed.failed_attempts, claimed.cancel_seq, claimed.usage, claimed.error.is_some()),
-            claimed.event.seq
-        );
-        if let Writer::Rust(store) = writer {
-            self.assert_read(store, agentable, std::slice::from_ref(&claimed.event)).await;
-        }
-        let limits = PromptLimits::default();
-        let context = store.runs().run_context(agentable, claimed.run, 10, &limits).await.unwrap();
-        (twin.claimed, twin.open_call) = (Some(claimed), None);
-        format!("{seen} {} {}", without_ids(&format!("{:?}", context.history)), context.run_entries)
-    }
-
-    /// The effect of an act on a goal or a task, and what its caller learns.
-    async fn act(&self, pool: &PgPool, writer: Writer<'_>, twin: &mut Twin, act: &Act) -> String {
-        let store = writer.store();
-        if let (Act::CreateTask, Some(parent), None) = (act, twin.parent, twin.agentable) {
-            twin.agentable = create_task(self, pool, parent).await;
-            return format!("{}", twin.agentable.is_some());
-        }
-        let Some(agentable) = twin.agentable else { return "there is no task".into() };
-        match act {
-            // A task never chats.
-            Act::Post(_) if twin.parent.is_some() => String::new(),
-            Act::CreateTask => String::new(),
-            Act::Post(new) => self.post_twin(pool, writer, agentable, new).await,
-            Act::Claim => self.claim_twin(pool, writer, twin, agentable).await,
-            Act::Cancel => {
-                let open = "select run_id from houston.run_locks where run_open and agentable_id = $1";
-                let open = sqlx::query_scalar(open).bind(agentable.0).fetch_optional(pool).await.unwrap();
-                let Some(run) = open else { return "nothing to cancel".into() };
-                let cancelled = store.tenant(self.tenant).cancel_run(RunId(run)).await.unwrap();
-                format!("{}", cancelled.is_some())
-            }
-            Act::Die => {
-                let dies = "update houston.run_locks set holder = gen_random_uuid()
-                             where agentable_id = $1 and holder is not null";
-                sqlx::query(dies).bind(agentable.0).execute(pool).await.unwrap();
-                String::new()
-            }
-            Act::Rest => {
-                rest(pool, agentable).await;
-                String::new()
-            }
-            Act::Step(shape) => {
-                let Some(run) = &twin.claimed else { return "not claimed".into() };
-                let fence = run.fence;
-                let step = step(self, run, &mut twin.open_call, shape);
-                match writer {
-                    Writer::Rust(store) => {
-                        let result = store.runs().commit(&fence, &step).await;
-                        if let Ok(Commit::Done(done)) = &result {
-                            self.assert_read(store, agentable, &done.events).await;
-                        }
-                        learned(result)
-                    }
-                    Writer::Functions(store) => {
-                        learned(oracle::commit(pool, &fence, &step, store.fairness()).await)
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Makes everything that happened on the goal an hour older.
-async fn rest(pool: &PgPool, goal: AgentableId) {
-    for rest in [
-        "update houston.history set created_at = created_at - interval '1 hour' where agentable_id = $1",
-        "update houston.session_states set look_at = look_at - interval '1 hour' where agentable_id = $1",
-    ] {
-        sqlx::query(rest).bind(goal.0).execute(pool).await.unwrap();
-    }
-}
-
+/// Sequences in a usual run.
+const SEQUENCES: u64 = 500;
+/// Sequences that happen at once, so that batches contain items of several users.
+const AT_ONCE: u64 = 16;
+/// Sequences after which all rows are removed: some statements read the runs of all users.
+const ROUND: u64 = 1000;
 /// Goals of each user; each may have a task.
 const GOALS: usize = 4;
+/// How often the number of sequences so far is printed.
+const PROGRESS: Duration = Duration::from_secs(10);
 
-async fn same_rows(test: &TestStore, pool: &PgPool, store: &Store, sequence: &Sequence) {
-    let alone = store.clone().without_batches();
-    let (mut batched, mut single) = (test.twins(pool, GOALS).await, test.twins(pool, GOALS).await);
-    let mut acts = sequence.acts.iter().peekable();
-    while let Some((nth, act)) = acts.next() {
-        // Acts of the same sort that follow each other, on different goals, happen at once.
-        let mut group = vec![(*nth, act)];
-        while let Some((nth, other)) = acts.next_if(|(nth, other)| {
-            // A task and its goal change each other's rows.
-            other.goes_with(act, sequence) && group.iter().all(|(earlier, _)| earlier % GOALS != nth % GOALS)
-        }) {
-            group.push((*nth, other));
-        }
-        let mut twins: HashMap<usize, &mut Twin> = batched.iter_mut().enumerate().collect();
-        let together = group.iter().map(|(nth, act)| {
-            let twin = twins.remove(nth).unwrap();
-            test.act(pool, Writer::Rust(store), twin, act)
-        });
-        let together = join_all(together.collect::<Vec<_>>()).await;
-        let mut one_by_one = Vec::new();
-        for (nth, act) in &group {
-            one_by_one.push(test.act(pool, Writer::Functions(&alone), &mut single[*nth], act).await);
-        }
-        let several = group.len() > 1;
-        let comparable = |learned: &String| match (several, act) {
-            // How many agentables may run next depends on the order in which the slots become free.
-            (true, Act::Step(_)) => learned.rsplit_once(' ').map(|(rest, _)| rest.to_owned()),
-            // So does whether a message that arrives meanwhile needs a hint.
-            (true, Act::Post(_)) => learned.rsplit_once(' ').map(|(rest, _)| rest.to_owned()),
-            _ => Some(learned.clone()),
-        };
-        assert!(
-            together.iter().map(comparable).eq(one_by_one.iter().map(comparable)),
-            "{group:?} {together:#?} {one_by_one:#?}"
-        );
-    }
-    // The functions did not know this column.
-    let ended = "update houston.runs r set last_seq = e.seq from houston.events e
-                  where r.agentable_id = any ($1) and r.last_seq is null and e.run_id = r.id
-                    and e.agentable_id = r.agentable_id and e.data ->> 'type' = 'run_finished'";
-    let goals: Vec<_> =
-        single.iter().filter_map(|twin| twin.agentable).map(|agentable| agentable.0).collect();
-    sqlx::query(ended).bind(goals).execute(pool).await.unwrap();
-    for (batched, single) in batched.iter().zip(&single) {
-        let (batched, single) = (test.stream(store, batched).await, test.stream(&alone, single).await);
-        assert_eq!(batched, single);
-    }
-    let (batched, single) = (rows(pool, &batched).await, rows(pool, &single).await);
-    for (batched, single) in batched.iter().zip(&single) {
-        assert_eq!(batched, single);
-    }
-    assert_eq!(batched.len(), single.len());
+/// Who writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    /// The rules in Rust, in batches.
+    Rust,
+    /// The functions.
+    Functions,
 }
 
-/// Sequences in a usual run; `HOUSTON_SEQUENCES` sets another number.
-const SEQUENCES: usize = 500;
-/// Sequences that happen at once, so that batches contain items of several users.
-const AT_ONCE: usize = 16;
+/// One of the two databases.
+struct Side {
+    writer: Writer,
+    test: TestStore,
+    pool: PgPool,
+    /// By the settings of a sequence.
+    stores: HashMap<(u16, bool), Store>,
+    slots: Arc<Slots>,
+    /// Columns.
+    not_compared: Vec<String>,
+}
 
-/// Prints the sequence if the test fails.
+/// Where an act happens.
+#[derive(Clone, Copy)]
+struct Scene<'a> {
+    side: &'a Side,
+    /// With the settings of the sequence.
+    store: &'a Store,
+}
+
+impl Scene<'_> {
+    fn ids(&self) -> &Ids {
+        &self.side.test.ids
+    }
+
+    fn pool(&self) -> &PgPool {
+        &self.side.pool
+    }
+}
+
+impl Side {
+    async fn start(writer: Writer) -> Self {
+        let test = TestStore::start().await;
+        let at_once = u32::try_from(AT_ONCE).unwrap();
+        // Nothing has to outlive the test; and connections plan their statements once, when the tables are empty.
+        let settings = [
+            "synchronous_commit = off",
+            "jit = off",
+            "plan_cache_mode = force_generic_plan",
+            "enable_seqscan = off",
+            "enable_hashjoin = off",
+            "enable_mergejoin = off",
+        ];
+        let name = test.sql("select current_database()");
+        test.sql(&settings.map(|setting| format!("alter database {name} set {setting};")).concat());
+        let pool = PgPoolOptions::new().max_connections(at_once).test_before_acquire(false);
+        let pool = pool.connect(test.database.url()).await.unwrap();
+        let slots = Arc::new(Slots::default());
+        match writer {
+            Writer::Rust => slots.clone().serve(test.store.runs()),
+            Writer::Functions => oracle::install(&pool).await,
+        }
+        let settings = [2, 10].into_iter().flat_map(|max| [(max, false), (max, true)]);
+        let stores =
+            settings.map(|(max, closes)| ((max, closes), store(&test, writer, max, closes))).collect();
+        let not_compared = rows::not_compared(&pool).await;
+        Self { writer, test, pool, stores, slots, not_compared }
+    }
+
+    /// Removes the rows of all sequences.
+    async fn clear(&self) {
+        let all = "select string_agg(format('houston.%I', tablename), ', ') from pg_tables
+                    where schemaname = 'houston' and tablename not in ('tenants', 'workers', 'settings', 'installation', 'functions')
+                      and tablename not like '%migrations%'";
+        let all: String = sqlx::query_scalar(all).fetch_one(&self.pool).await.unwrap();
+        sqlx::query(AssertSqlSafe(format!("truncate {all}"))).execute(&self.pool).await.unwrap();
+    }
+}
+
+fn store(test: &TestStore, writer: Writer, max_running: u16, closes_sessions: bool) -> Store {
+    let fairness = Fairness { max_running, ..Fairness::default() };
+    let kinds = if closes_sessions { vec!["goal".to_owned()] } else { Vec::new() };
+    let archiving = Archiving { kinds, ..Archiving::default() };
+    let limits = record::limits();
+    let store = test.store.clone().with_fairness(fairness).with_archiving(archiving);
+    let store = store.with_knowledge_limits(limits);
+    if writer == Writer::Rust { store } else { store.without_batches() }
+}
+
+/// The two databases.
+struct Pair {
+    batched: Side,
+    single: Side,
+}
+
+impl Pair {
+    async fn start() -> Self {
+        Self { batched: Side::start(Writer::Rust).await, single: Side::start(Writer::Functions).await }
+    }
+
+    async fn clear(&self) {
+        tokio::join!(self.batched.clear(), self.single.clear());
+    }
+
+    /// Lets the sequence of this seed happen in both, and compares them.
+    async fn sequence(&self, seed: u64) -> Counts {
+        let sequence = Printed(of_seed(seed));
+        compare::same_rows(self, seed, &sequence.0).await
+    }
+}
+
+/// Prints the sequence if it fails.
 struct Printed(Sequence);
 
 impl Drop for Printed {
@@ -290,47 +192,100 @@ impl Drop for Printed {
     }
 }
 
-fn store(test: &TestStore, max_running: u16, closes_sessions: bool) -> Store {
-    let fairness = Fairness { max_running, ..Fairness::default() };
-    let kinds = if closes_sessions { vec!["goal".to_owned()] } else { Vec::new() };
-    test.store.clone().with_fairness(fairness).with_archiving(Archiving { kinds, ..Archiving::default() })
+fn of_seed(seed: u64) -> Sequence {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    sequence().new_tree(&mut TestRunner::new_with_rng(Config::default(), random)).unwrap().current()
 }
 
-/// What all sequences share.
-struct Shared {
-    test: TestStore,
-    pool: PgPool,
-    /// By the settings of a sequence.
-    stores: HashMap<(u16, bool), Store>,
+/// What happened so far.
+struct Progress {
+    began: Instant,
+    seeds: Range<u64>,
+    next: AtomicU64,
+    /// How many sequences have happened, what in them, and when this was last printed.
+    done: Mutex<(u64, Counts, Instant)>,
 }
 
-/// Lets `count` sequences happen, one after the other.
-async fn sequences(shared: Arc<Shared>, count: usize) {
-    let mut runner = TestRunner::new(Config::default());
-    for _ in 0..count {
-        let printed = Printed(sequence().new_tree(&mut runner).unwrap().current());
-        let Sequence { max_running, closes_sessions, .. } = printed.0;
-        let store = &shared.stores[&(max_running, closes_sessions)];
-        same_rows(&shared.test, &shared.pool, store, &printed.0).await;
+impl Progress {
+    /// The seed of the next sequence before `end`.
+    fn next(&self, end: u64) -> Option<u64> {
+        self.next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| (next < end).then_some(next + 1))
+            .ok()
     }
+
+    async fn add(&self, counts: Counts) {
+        let (done, sum, printed) = &mut *self.done.lock().await;
+        *done += 1;
+        *sum += counts;
+        if printed.elapsed() >= PROGRESS {
+            *printed = Instant::now();
+            let (all, seconds) = (self.seeds.end - self.seeds.start, self.began.elapsed().as_secs());
+            // Not `eprintln`, which is shown when the test has ended.
+            let _ = writeln!(std::io::stderr(), "{done} of {all} sequences, {seconds} s");
+        }
+    }
+}
+
+/// What becomes of a sequence that may panic.
+async fn apart(sequence: impl Future<Output = Counts> + Send + 'static) -> Result<Counts, JoinError> {
+    let mut one = JoinSet::new();
+    one.spawn(sequence);
+    one.join_next().await.unwrap()
+}
+
+/// Lets sequences happen, one after the other. The error is the seed of one that failed.
+async fn sequences(pair: Arc<Pair>, progress: Arc<Progress>, end: u64) -> Result<(), u64> {
+    while let Some(seed) = progress.next(end) {
+        let of_pair = Arc::clone(&pair);
+        let done = apart(async move { of_pair.sequence(seed).await }).await;
+        progress.add(done.map_err(|_| seed)?).await;
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "set by a command that runs many, or one again")]
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_those_that_the_functions_wrote() {
-    let test = TestStore::start().await;
-    let at_once = u32::try_from(AT_ONCE).unwrap();
-    let pool = PgPoolOptions::new().max_connections(at_once).connect(test.database.url()).await.unwrap();
-    oracle::install(&pool).await;
-    #[expect(clippy::disallowed_methods, reason = "set by a command that runs many")]
-    let count = std::env::var("HOUSTON_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
-    let settings = [2, 10].into_iter().flat_map(|max| [(max, false), (max, true)]);
-    let stores = settings.map(|(max, closes)| ((max, closes), store(&test, max, closes))).collect();
-    let shared = Arc::new(Shared { test, pool, stores });
-    let mut all = JoinSet::new();
-    for _ in 0..AT_ONCE {
-        all.spawn(sequences(Arc::clone(&shared), count.div_ceil(AT_ONCE)));
+    let count = variable("HOUSTON_SEQUENCES").unwrap_or(SEQUENCES);
+    let mut random = [0; 4];
+    Ids::new(Arc::new(houston_domain::clock::SystemClock)).fill(&mut random);
+    let first = variable("HOUSTON_SEED").unwrap_or_else(|| u32::from_le_bytes(random).into());
+    let (seeds, now) = (first..first + count, Instant::now());
+    let done = Mutex::new((0, Counts::default(), now));
+    let progress = Arc::new(Progress { began: now, seeds: seeds.clone(), next: first.into(), done });
+    let pair = Arc::new(Pair::start().await);
+    for start in seeds.step_by(usize::try_from(ROUND).unwrap()) {
+        let end = (start + ROUND).min(first + count);
+        let mut all = JoinSet::new();
+        for _ in 0..AT_ONCE {
+            all.spawn(sequences(Arc::clone(&pair), Arc::clone(&progress), end));
+        }
+        while let Some(done) = all.join_next().await {
+            if let Err(seed) = done.unwrap() {
+                all.shutdown().await;
+                fail(seed).await;
+            }
+        }
+        pair.clear().await;
     }
-    while let Some(done) = all.join_next().await {
-        done.unwrap();
-    }
+    let (counts, seconds) = (progress.done.lock().await.1, now.elapsed().as_secs());
+    println!("{count} sequences from seed {first} in {seconds} s: {counts}, no difference");
+    assert!(
+        count < SEQUENCES || counts.is_complete(),
+        "some acts never happen, or too few runs start at once: {counts}"
+    );
+}
+
+/// Repeats a sequence that failed, alone.
+async fn fail(seed: u64) {
+    let alone = apart(async move { Pair::start().await.sequence(seed).await }).await;
+    let then = if alone.is_err() { "also alone" } else { "but not alone" };
+    panic!("seed {seed} fails, {then}: HOUSTON_SEQUENCES=1 HOUSTON_SEED={seed} repeats it");
 }

@@ -17,7 +17,7 @@ use houston_store::sweep::Due;
 use houston_store::{Error, Fairness, Result, Store};
 use serde_json::Value;
 use sqlx::types::Json;
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::{AssertSqlSafe, PgExecutor, PgPool};
 use uuid::Uuid;
 
 /// Adds the functions to a database.
@@ -211,7 +211,12 @@ impl<'a> Parts<'a> {
 
 /// Commits a step through the functions.
 #[expect(clippy::too_many_lines, reason = "one statement: its parameters are its length")]
-pub(crate) async fn commit(pool: &PgPool, fence: &Fence, step: &Step, fairness: Fairness) -> Result<Commit> {
+pub(crate) async fn commit(
+    connection: impl PgExecutor<'_>,
+    fence: &Fence,
+    step: &Step,
+    fairness: Fairness,
+) -> Result<Commit> {
     let parts = Parts::of(&step.transition);
     let roles: Vec<&str> = step.entries.iter().map(|entry| entry.role.as_str()).collect();
     let contents: Vec<_> = step.entries.iter().map(|entry| Json(&entry.content)).collect();
@@ -290,7 +295,7 @@ pub(crate) async fn commit(pool: &PgPool, fence: &Fence, step: &Step, fairness: 
     .bind(i32::try_from(fairness.read_bytes).unwrap())
     .bind(step.run.0)
     .bind(step.call.as_ref().map(Json))
-    .fetch_one(pool)
+    .fetch_one(connection)
     .await?;
     match row.outcome.as_deref() {
         Some("landed") => Ok(Commit::AlreadyCommitted),

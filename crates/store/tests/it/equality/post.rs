@@ -9,20 +9,17 @@ use serde_json::json;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::Writer;
+use super::Scene;
+use super::claim::crashes;
+use super::direct::may_start;
+use super::oracle;
 use super::sequence::Post;
-use crate::test_store::TestStore;
+use super::twin::Twin;
 
-impl TestStore {
-    /// Posts a message, and what its sender learns.
-    pub(super) async fn post_twin(
-        &self,
-        pool: &PgPool,
-        writer: Writer<'_>,
-        goal: AgentableId,
-        new: &Post,
-    ) -> String {
-        let (id, run, metadata) = (self.ids.next(), self.ids.next(), json!({}));
+impl Scene<'_> {
+    /// Posts a message, and what its sender learns. If it starts its run at once: also what the worker learns.
+    pub(super) async fn post(&self, twin: &mut Twin, goal: AgentableId, new: &Post) -> String {
+        let (id, run, metadata) = (self.ids().next(), self.ids().next(), json!({}));
         let post = NewPost {
             kind: Some("goal"),
             id,
@@ -30,25 +27,72 @@ impl TestStore {
             content: "hi",
             metadata: &metadata,
             double_texting: new.double_texting,
-            starts: false,
+            starts: new.starts,
         };
         let key = new.key.map(|key| (format!("{key} {}", goal.0), [u8::from(new.is_another_request); 32]));
         let key = key.as_ref().map(|(key, sha256)| IdempotencyKey { key, request_sha256: sha256 });
-        let posted = match writer {
-            Writer::Rust(store) => store.tenant(self.tenant).post_message(goal, &post, key).await,
-            Writer::Functions(store) => post_by_function(pool, store, (self.tenant, goal), &post, key).await,
+        let posted = if self.is_rust() {
+            if new.starts {
+                self.offer(twin, goal);
+            }
+            self.store.tenant(self.side.test.tenant).post_message(goal, &post, key).await
+        } else {
+            return self.post_by_function(twin, goal, &post, key).await;
         };
-        match posted {
-            Ok(Created::New(Posted { seq, run_seq, opened, needs_hint, .. })) => {
-                format!("{seq} {run_seq} {opened} {needs_hint}")
+        let started = self.side.slots.take(goal);
+        twin.is_started = started.is_some();
+        let outcome = outcome(posted, twin.is_started);
+        match started {
+            Some(run) => {
+                self.assert_read(goal, &run.posted).await;
+                format!("{outcome}\n{}", self.claimed(twin, run, true).await)
             }
-            Ok(Created::Replayed(Posted { seq, run_seq, opened, .. })) => {
-                format!("replayed {seq} {run_seq} {opened} -")
-            }
-            Ok(Created::KeyReused) => "the key was used for another request".into(),
-            Err(Error::RunInProgress { .. }) => "a run is in progress".into(),
-            Err(error) => panic!("{error}"),
+            None => outcome,
         }
+    }
+
+    /// Posts a message by the functions, and claims its run if the rules in Rust did so.
+    async fn post_by_function(
+        &self,
+        twin: &mut Twin,
+        goal: AgentableId,
+        post: &NewPost<'_>,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> String {
+        let max_running = self.store.fairness().max_running;
+        let may_start = post.starts && may_start(self.pool(), goal, max_running).await;
+        let of = (self.side.test.tenant, goal);
+        let posted = post_by_function(self.pool(), self.store, of, post, key).await;
+        let may_start = may_start && matches!(&posted, Ok(Created::New(posted)) if posted.opened);
+        assert!(may_start || !twin.is_started, "a message started its run while another one waited");
+        // The batch may leave it out, for example while a transaction of the act before is rolled back. If sessions are
+        // closed, the claim may have to close one, and is not made with the message.
+        twin.has_missed = may_start && !twin.is_started && self.store.runs().archiving().kinds.is_empty();
+        let outcome = outcome(posted, twin.is_started);
+        if !twin.is_started {
+            return outcome;
+        }
+        let ids = (twin.worker, self.ids().next(), self.ids().next());
+        let claimed = oracle::claim(self.pool(), self.store, goal, ids, crashes()).await.unwrap();
+        format!("{outcome}\n{}", self.claimed(twin, claimed.unwrap(), true).await)
+    }
+}
+
+/// What the sender learns.
+fn outcome(posted: Result<Created<Posted>>, is_started: bool) -> String {
+    match posted {
+        Ok(Created::New(Posted { seq, run_seq, opened, .. })) if is_started => {
+            format!("{seq} {run_seq} {opened} started")
+        }
+        Ok(Created::New(Posted { seq, run_seq, opened, needs_hint, .. })) => {
+            format!("{seq} {run_seq} {opened} {needs_hint}")
+        }
+        Ok(Created::Replayed(Posted { seq, run_seq, opened, .. })) => {
+            format!("replayed {seq} {run_seq} {opened} -")
+        }
+        Ok(Created::KeyReused) => "the key was used for another request".into(),
+        Err(Error::RunInProgress { .. }) => "a run is in progress".into(),
+        Err(error) => panic!("{error}"),
     }
 }
 

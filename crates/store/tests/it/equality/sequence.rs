@@ -2,27 +2,40 @@
 
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::run::RunStatus;
+use houston_domain::tool_call::EffectClass;
 use proptest::prelude::*;
 
 use super::GOALS;
+use super::record::{Record, record};
 
 /// A message.
 #[derive(Debug, Clone)]
-pub(crate) struct Post {
-    pub(crate) double_texting: DoubleTexting,
+pub(super) struct Post {
+    pub(super) double_texting: DoubleTexting,
     /// The idempotency key, one of a few.
-    pub(crate) key: Option<u8>,
+    pub(super) key: Option<u8>,
     /// Whether the request differs from the others with the same key.
-    pub(crate) is_another_request: bool,
+    pub(super) is_another_request: bool,
+    /// Whether a worker of the process has a slot for its run.
+    pub(super) starts: bool,
+}
+
+/// A claim.
+#[derive(Debug, Clone)]
+pub(super) struct Claim {
+    /// Whether the worker has died.
+    pub(super) is_dead: bool,
+    /// Whether what the run starts from is read and compared.
+    pub(super) reads: bool,
 }
 
 /// What happens to one of the goals, or to its task.
 #[derive(Debug, Clone)]
-pub(crate) enum Act {
+pub(super) enum Act {
     Post(Post),
     /// The run of the goal creates its task.
     CreateTask,
-    Claim,
+    Claim(Claim),
     Cancel,
     /// The worker that drives it dies.
     Die,
@@ -33,13 +46,14 @@ pub(crate) enum Act {
 
 impl Act {
     /// Whether both are of the same sort, and may happen at once. Of several claims, it is undefined which get the last
-    /// slots.
-    pub(crate) fn goes_with(&self, other: &Self, sequence: &Sequence) -> bool {
+    /// slots; a message starts its run at once only if none of the others does.
+    pub(super) fn goes_with(&self, other: &Self, sequence: &Sequence) -> bool {
         use Act::{Claim, Post, Step};
         match (self, other) {
-            (Post(_), Post(_)) | (Step(_), Step(_)) => true,
+            (Post(one), Post(other)) => !one.starts && !other.starts,
+            (Step(one), Step(other)) => one.record.is_none() && other.record.is_none(),
             // A worker drives one run at most that killed its workers, and it is undefined which.
-            (Claim, Claim) => usize::from(sequence.max_running) >= 2 * GOALS && !sequence.workers_die,
+            (Claim(_), Claim(_)) => usize::from(sequence.max_running) >= 2 * GOALS && !sequence.workers_die,
             _ => false,
         }
     }
@@ -47,35 +61,64 @@ impl Act {
 
 /// What happens to the goals of one user.
 #[derive(Debug, Clone)]
-pub(crate) struct Sequence {
-    pub(crate) max_running: u16,
-    pub(crate) closes_sessions: bool,
-    pub(crate) workers_die: bool,
+pub(super) struct Sequence {
+    pub(super) max_running: u16,
+    pub(super) closes_sessions: bool,
+    pub(super) workers_die: bool,
     /// The number of the goal, or `GOALS` more for its task.
-    pub(crate) acts: Vec<(usize, Act)>,
+    pub(super) acts: Vec<(usize, Act)>,
 }
 
-pub(crate) fn sequence() -> impl Strategy<Value = Sequence> {
-    let settings = (prop_oneof![Just(2), Just(10)], any::<bool>(), any::<bool>(), prop::bool::weighted(0.4));
-    settings.prop_flat_map(|(max_running, closes_sessions, workers_die, has_tasks)| {
-        let of = if has_tasks { 2 * GOALS } else { GOALS };
-        let acts = proptest::collection::vec((0..of, act(workers_die, has_tasks)), 5..60);
+pub(super) fn sequence() -> impl Strategy<Value = Sequence> {
+    let max_running = prop_oneof![Just(2), Just(10)];
+    let settings = (1..=GOALS, max_running, any::<bool>(), any::<bool>(), prop::bool::weighted(0.4));
+    settings.prop_flat_map(|(goals, max_running, closes_sessions, workers_die, has_tasks)| {
+        let of = (0..goals, prop::bool::weighted(if has_tasks { 0.4 } else { 0.0 }));
+        let of = of.prop_map(|(goal, is_task)| goal + if is_task { GOALS } else { 0 });
+        let length = prop_oneof![3 => 5..30_usize, 1 => 30..60_usize];
+        let acts = length.prop_flat_map(move |length| {
+            prop::collection::vec((of.clone(), act(workers_die, has_tasks)), length)
+        });
         acts.prop_map(move |acts| Sequence { max_running, closes_sessions, workers_die, acts })
     })
 }
 
+/// A step.
 #[derive(Debug, Clone)]
-pub(crate) struct Shape {
-    pub(crate) end: End,
-    pub(crate) entries: usize,
-    pub(crate) messages: usize,
-    pub(crate) call: Option<Option<&'static str>>,
-    /// Starts a call, or answers the one that is open.
-    pub(crate) calls_tool: bool,
+pub(super) struct Shape {
+    pub(super) end: End,
+    pub(super) entries: usize,
+    pub(super) messages: usize,
+    pub(super) call: Option<Option<&'static str>>,
+    pub(super) tools: Tools,
+    /// What its tools write into Houston's own tables, in the same transaction.
+    pub(super) record: Option<Record>,
+    pub(super) fence: FenceOf,
+    /// Whether it is sent a second time.
+    pub(super) repeats: bool,
+}
+
+/// The calls of tools in a step.
+#[derive(Debug, Clone)]
+pub(super) struct Tools {
+    /// Whether the calls that earlier steps started are answered, and whether they succeeded.
+    pub(super) answers: Option<bool>,
+    /// The calls that start, and whether they are answered by the same step.
+    pub(super) starts: Vec<(EffectClass, bool)>,
+}
+
+/// The claim under which a step is sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum FenceOf {
+    Present,
+    /// The claim before, if there was one.
+    Earlier,
+    /// Another claim with the same epoch, as after a failover.
+    Other,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum End {
+pub(super) enum End {
     Poll,
     Continue { read: bool },
     Complete,
@@ -84,7 +127,7 @@ pub(crate) enum End {
     Release,
 }
 
-fn act(workers_die: bool, has_tasks: bool) -> impl Strategy<Value = Act> {
+fn post() -> impl Strategy<Value = Post> {
     let texting = prop_oneof![
         4 => Just(DoubleTexting::Enqueue),
         1 => Just(DoubleTexting::Interrupt),
@@ -92,10 +135,30 @@ fn act(workers_die: bool, has_tasks: bool) -> impl Strategy<Value = Act> {
         1 => Just(DoubleTexting::Reject),
     ];
     let key = prop::option::weighted(0.3, 0..2_u8);
-    let post =
-        (texting, key, prop::bool::weighted(0.1)).prop_map(|(double_texting, key, is_another_request)| {
-            Post { double_texting, key, is_another_request }
-        });
+    (texting, key, prop::bool::weighted(0.1), prop::bool::weighted(0.3)).prop_map(
+        |(double_texting, key, is_another_request, starts)| Post {
+            double_texting,
+            key,
+            is_another_request,
+            starts,
+        },
+    )
+}
+
+fn tools() -> impl Strategy<Value = Tools> {
+    let effect = prop_oneof![
+        Just(EffectClass::Read),
+        Just(EffectClass::Idempotent),
+        Just(EffectClass::Checkable),
+        Just(EffectClass::Effect)
+    ];
+    let some = prop::collection::vec((effect, any::<bool>()), 1..4);
+    let starts = prop::option::weighted(0.25, some).prop_map(Option::unwrap_or_default);
+    (prop::option::weighted(0.6, prop::bool::weighted(0.7)), starts)
+        .prop_map(|(answers, starts)| Tools { answers, starts })
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
     let end = prop_oneof![
         1 => Just(End::Poll),
         3 => any::<bool>().prop_map(|read| End::Continue { read }),
@@ -105,19 +168,38 @@ fn act(workers_die: bool, has_tasks: bool) -> impl Strategy<Value = Act> {
         2 => any::<bool>().prop_map(|counts| End::Retry { counts }),
         1 => Just(End::Release),
     ];
-    let call = proptest::option::of(proptest::option::of(prop_oneof![Just("0.25"), Just("0.000001")]));
-    let tool = prop::bool::weighted(0.3);
-    let shape =
-        (end, 0..3_usize, 0..3_usize, call, tool).prop_map(|(end, entries, messages, call, calls_tool)| {
-            Shape { end, entries, messages, call, calls_tool }
-        });
+    let call = prop::option::of(prop::option::of(prop_oneof![Just("0.25"), Just("0.000001")]));
+    let fence =
+        prop_oneof![18 => Just(FenceOf::Present), 1 => Just(FenceOf::Earlier), 1 => Just(FenceOf::Other)];
+    let record = prop::option::weighted(0.2, record());
+    (end, 0..3_usize, 0..3_usize, call, tools(), record, fence, prop::bool::weighted(0.1)).prop_map(
+        |(end, entries, messages, call, tools, record, fence, repeats)| Shape {
+            end,
+            entries,
+            messages,
+            call,
+            tools,
+            record,
+            fence,
+            repeats,
+        },
+    )
+}
+
+fn act(workers_die: bool, has_tasks: bool) -> impl Strategy<Value = Act> {
+    let claim = (prop::bool::weighted(0.05), prop::bool::weighted(0.3))
+        .prop_map(|(is_dead, reads)| Act::Claim(Claim { is_dead, reads }));
+    let claim = claim.boxed();
+    let step = shape().prop_map(Act::Step).boxed();
+    let task = if has_tasks { Just(Act::CreateTask).boxed() } else { step.clone() };
+    let death = if workers_die { Just(Act::Die).boxed() } else { claim.clone() };
     prop_oneof![
-        4 => post.prop_map(Act::Post),
-        3 => Just(if has_tasks { Act::CreateTask } else { Act::Claim }),
-        5 => Just(Act::Claim),
+        4 => post().prop_map(Act::Post),
+        2 => task,
+        5 => claim,
         1 => Just(Act::Cancel),
         1 => Just(Act::Rest),
-        2 => Just(if workers_die { Act::Die } else { Act::Claim }),
-        6 => shape.prop_map(Act::Step)
+        1 => death,
+        7 => step
     ]
 }

@@ -7,11 +7,15 @@ use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Intent, ModelCall, NewMessage, RunTransition, Step};
-use houston_domain::tool_call::{EffectClass, ToolResponse};
-use houston_store::claim::ClaimedRun;
+use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
+use houston_store::Error;
+use houston_store::claim::{ClaimedRun, Fence};
+use houston_store::step::{Commit, CommittedStep};
 use serde_json::json;
 
-use super::sequence::{End, Shape};
+use super::sequence::{End, FenceOf, Shape};
+use super::twin::Twin;
+use super::{Scene, oracle};
 use crate::step::{ending, finished};
 use crate::test_store::TestStore;
 
@@ -42,12 +46,9 @@ fn transition(test: &TestStore, end: End) -> RunTransition {
     }
 }
 
-pub(super) fn step(
-    test: &TestStore,
-    claimed: &ClaimedRun,
-    open_call: &mut Option<(String, MessageId)>,
-    shape: &Shape,
-) -> Step {
+/// The step of a run. It answers and starts calls of `twin`.
+fn new_step(scene: &Scene<'_>, twin: &mut Twin, claimed: &ClaimedRun, shape: &Shape) -> Step {
+    let test = &scene.side.test;
     let mut step = test.step(claimed, transition(test, shape.end));
     if matches!(shape.end, End::Poll) {
         return step;
@@ -70,14 +71,17 @@ pub(super) fn step(
         });
         step.events.push(Event::MessageSent { message_id: id });
     }
-    if shape.calls_tool {
-        match open_call.take() {
-            Some(open) => answer_call(&mut step, open),
-            None if shape.entries == 0 => {
-                let call = start_call(test, &mut step);
-                answer_call(&mut step, call);
-            }
-            None => *open_call = Some(start_call(test, &mut step)),
+    if let Some(succeeds) = shape.tools.answers {
+        for open in twin.open_calls.drain(..) {
+            answer_call(&mut step, open, succeeds);
+        }
+    }
+    for (effect, is_answered) in &shape.tools.starts {
+        let call = start_call(test, &mut step, *effect);
+        if *is_answered {
+            answer_call(&mut step, call, true);
+        } else {
+            twin.open_calls.push(call);
         }
     }
     step.usage = Usage { input_tokens: 7, output_tokens: 5, reasoning_tokens: 1, ..Usage::default() };
@@ -93,15 +97,10 @@ pub(super) fn step(
 }
 
 /// Adds a call that is about to execute, with its message.
-fn start_call(test: &TestStore, step: &mut Step) -> (String, MessageId) {
+fn start_call(test: &TestStore, step: &mut Step, effect: EffectClass) -> (String, MessageId) {
     let cell: MessageId = test.ids.next();
     let call = cell.to_string();
-    step.intents.push(Intent {
-        call: call.clone(),
-        name: "send_mail".into(),
-        effect: EffectClass::Effect,
-        cell,
-    });
+    step.intents.push(Intent { call: call.clone(), name: "send_mail".into(), effect, cell });
     step.messages.push(NewMessage {
         id: cell,
         event: step.events.len(),
@@ -114,7 +113,71 @@ fn start_call(test: &TestStore, step: &mut Step) -> (String, MessageId) {
     (call, cell)
 }
 
-fn answer_call(step: &mut Step, (call, cell): (String, MessageId)) {
-    step.responses.push((call, ToolResponse::success("done")));
-    step.cells.push((cell, json!({"status": "done"})));
+fn answer_call(step: &mut Step, (call, cell): (String, MessageId), succeeds: bool) {
+    let (response, status) = if succeeds {
+        (ToolResponse::success("done"), "done")
+    } else {
+        (ToolResponse::failure(ToolErrorCode::Unknown, "nobody knows"), "failed")
+    };
+    step.responses.push((call, response));
+    step.cells.push((cell, json!({"status": status})));
+}
+
+/// What the caller learns of a commit, without ids and times.
+fn learned(result: &houston_store::Result<Commit>) -> String {
+    match result {
+        Ok(Commit::Done(CommittedStep { events, read, continued, opened, cancel_seq, waiting })) => {
+            let events: Vec<_> = events
+                .iter()
+                .map(|committed| {
+                    let event = serde_json::to_value(&committed.event).unwrap();
+                    (committed.seq, event["type"].clone(), event["status"].clone(), event["code"].clone())
+                })
+                .collect();
+            format!("{events:?} {read:?} {continued} {opened} {cancel_seq:?} {}", waiting.len())
+        }
+        Ok(Commit::AlreadyCommitted) => "already committed".into(),
+        Err(Error::Fenced) => "fenced".into(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+impl Scene<'_> {
+    /// Commits a step, once or twice.
+    pub(super) async fn step(&self, twin: &mut Twin, claimed: &ClaimedRun, shape: &Shape) -> String {
+        let fence = match shape.fence {
+            FenceOf::Present => claimed.fence,
+            FenceOf::Earlier => twin.earlier.unwrap_or(claimed.fence),
+            FenceOf::Other => Fence { token: self.ids().next(), ..claimed.fence },
+        };
+        let step = new_step(self, twin, claimed, shape);
+        let change = shape.record.as_ref().map(|record| self.change(twin, record));
+        let mut all = Vec::new();
+        let mut is_done = false;
+        for _ in 0..=usize::from(shape.repeats) {
+            let result = match &change {
+                // Whoever repeats what tools write asks first whether it was committed.
+                Some(_) if is_done => self.is_committed(&fence, &step).await,
+                Some(change) => self.commit_with_record(claimed, &fence, &step, change).await,
+                None if self.is_rust() => self.store.runs().commit(&fence, &step).await,
+                None => oracle::commit(self.pool(), &fence, &step, self.store.fairness()).await,
+            };
+            if let (true, Ok(Commit::Done(done))) = (self.is_rust() && shape.entries == 0, &result) {
+                self.assert_read(fence.agentable, &done.events).await;
+            }
+            is_done = matches!(result, Ok(Commit::Done(_)));
+            all.push(learned(&result));
+        }
+        all.join("\n")
+    }
+
+    /// Sends a step with records, without them, again.
+    async fn is_committed(&self, fence: &Fence, step: &Step) -> houston_store::Result<Commit> {
+        if self.is_rust() {
+            assert!(self.store.runs().was_committed(fence, step.write).await?);
+            Ok(Commit::AlreadyCommitted)
+        } else {
+            oracle::commit(self.pool(), fence, step, self.store.fairness()).await
+        }
+    }
 }

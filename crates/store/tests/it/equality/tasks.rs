@@ -1,14 +1,12 @@
 //! Creating a task, by the same statements for both writers: what differs is how its run is claimed and how it ends.
 
+use super::Scene;
 use houston_domain::id::{AgentableId, MessageId, RunId};
-use sqlx::PgPool;
-
-use crate::test_store::TestStore;
 
 /// Creates a task with its first message and its open run, if a run of its goal is open.
-pub(super) async fn create_task(test: &TestStore, pool: &PgPool, goal: AgentableId) -> Option<AgentableId> {
-    let task: AgentableId = test.ids.beside(goal);
-    let (run, message): (RunId, MessageId) = (test.ids.beside(goal), test.ids.beside(goal));
+pub(super) async fn create_task(scene: &Scene<'_>, goal: AgentableId) -> Option<AgentableId> {
+    let task: AgentableId = scene.ids().beside(goal);
+    let (run, message): (RunId, MessageId) = (scene.ids().beside(goal), scene.ids().beside(goal));
     let created = sqlx::query(
         r#"with above as (
             update houston.run_locks l set open_tasks = l.open_tasks + 1
@@ -30,9 +28,10 @@ pub(super) async fn create_task(test: &TestStore, pool: &PgPool, goal: Agentable
         select $2, e.seq, a.tenant_id, $3, 0, e.message_id, e.data
           from above a cross join (values
                (1, null::uuid, '{"type": "run_queued"}'::jsonb),
-               (2, $4::uuid, jsonb_build_object('type', 'message_posted', 'message_id', houston.shown('msg', $4::uuid)))
+               (2, $4::uuid, jsonb_build_object('type', 'message_posted', 'message_id', 'msg_' || replace($4::text, '-', '')))
              ) as e (seq, message_id, data)"#,
     );
-    let created = created.bind(goal.0).bind(task.0).bind(run.0).bind(message.0).execute(pool).await.unwrap();
+    let created =
+        created.bind(goal.0).bind(task.0).bind(run.0).bind(message.0).execute(scene.pool()).await.unwrap();
     (created.rows_affected() > 0).then_some(task)
 }
