@@ -10,7 +10,7 @@ use houston_xtask::child::{self, output};
 use houston_xtask::console::print_status;
 use houston_xtask::repository;
 
-use crate::evidence::{Evidence, Outcome, PARTS, Part};
+use crate::evidence::{Evidence, Outcome, PARTS, Part, closing_line};
 
 /// Run the long tests and measurements, and write a table of their results.
 ///
@@ -73,11 +73,10 @@ impl EvidenceOf {
         let status = child::run(command).await?;
         let printed = std::fs::read_to_string(&log)?;
         print_status(printed.trim_end());
-        let closing = printed.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("printed nothing");
         Ok(Outcome::Ended {
             passed: status.success(),
             seconds: began.elapsed().as_secs(),
-            closing: closing.trim().to_owned(),
+            closing: closing_line(&printed).to_owned(),
             printed,
         })
     }
