@@ -75,7 +75,7 @@ pub(super) fn sequence() -> impl Strategy<Value = Sequence> {
     settings.prop_flat_map(|(goals, max_running, closes_sessions, workers_die, has_tasks)| {
         let of = (0..goals, prop::bool::weighted(if has_tasks { 0.4 } else { 0.0 }));
         let of = of.prop_map(|(goal, is_task)| goal + if is_task { GOALS } else { 0 });
-        let length = prop_oneof![3 => 5..30_usize, 1 => 30..60_usize];
+        let length = prop_oneof![6 => 5..20_usize, 1 => 20..60_usize];
         let acts = length.prop_flat_map(move |length| {
             prop::collection::vec((of.clone(), act(workers_die, has_tasks)), length)
         });
