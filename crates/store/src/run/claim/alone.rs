@@ -1,6 +1,7 @@
 //! Claiming a run by itself: under its locks, so that what is decided is still true when it is written.
 
 use houston_domain::claim::{Decision, Start};
+use houston_domain::death::Verdict;
 use houston_domain::id::SessionId;
 use houston_domain::unread::MovedMessages;
 use sqlx::PgConnection;
@@ -33,35 +34,45 @@ impl RunStore {
             }
             Decision::Started(_) | Decision::Doubted => None,
         };
-        lock(&mut tx, request).await?;
-        let Some(candidate) = claims.candidate(&mut tx, request).await? else { return Ok(None) };
-        // The verdict is about the deaths that were read.
-        let verdict =
-            verdict.filter(|(version, _)| *version == candidate.version).map(|(_, verdict)| verdict);
-        let start = match claims.decide(&candidate, 0, limit, verdict) {
-            Decision::Refused | Decision::Accused => return Ok(None),
-            Decision::Doubted => {
-                // Whether the worker is alive is known after the first wait; the other runs show sooner what they are.
-                let wait = if verdict.is_some() { crashes.grace / 5 } else { crashes.grace };
-                postpone(&mut tx, request, Some(wait.as_secs_f64())).await?;
-                tx.commit().await?;
-                return Ok(None);
-            }
-            Decision::Started(start) => start,
-        };
-        if start.is_suspect && drives_other_suspect(&mut tx, request, crashes.max).await? {
-            // Without a holder, the next sweep finds it.
-            postpone(&mut tx, request, None).await?;
-            tx.commit().await?;
-            return Ok(None);
-        }
-        let claimed = claims.claim_candidate(&mut tx, request, candidate, &start).await?;
+        let claimed = claims.claim_locked(&mut tx, request, verdict).await?;
+        // Also if nothing was claimed: a transaction that is dropped keeps its locks until the pool rolls it back.
         tx.commit().await?;
         Ok(claimed)
     }
 }
 
 impl Claims {
+    /// Decides again under the lock of the row. `verdict`: about the deaths of a version of the row.
+    async fn claim_locked(
+        &self,
+        tx: &mut PgConnection,
+        request: ClaimRequest,
+        verdict: Option<(String, Verdict)>,
+    ) -> Result<Option<ClaimedRun>> {
+        let (crashes, limit) = (request.crashes, request.crashes.limit());
+        lock(tx, request).await?;
+        let Some(candidate) = self.candidate(tx, request).await? else { return Ok(None) };
+        // The verdict is about the deaths that were read.
+        let verdict =
+            verdict.filter(|(version, _)| *version == candidate.version).map(|(_, verdict)| verdict);
+        let start = match self.decide(&candidate, 0, limit, verdict) {
+            Decision::Refused | Decision::Accused => return Ok(None),
+            Decision::Doubted => {
+                // Whether the worker is alive is known after the first wait; the other runs show sooner what they are.
+                let wait = if verdict.is_some() { crashes.grace / 5 } else { crashes.grace };
+                postpone(tx, request, Some(wait.as_secs_f64())).await?;
+                return Ok(None);
+            }
+            Decision::Started(start) => start,
+        };
+        if start.is_suspect && drives_other_suspect(tx, request, crashes.max).await? {
+            // Without a holder, the next sweep finds it.
+            postpone(tx, request, None).await?;
+            return Ok(None);
+        }
+        self.claim_candidate(tx, request, candidate, &start).await
+    }
+
     async fn candidate(
         &self,
         connection: &mut PgConnection,
