@@ -120,9 +120,9 @@ fn rows(test: &TestStore, goal: AgentableId) -> String {
                 k.failed_attempts, k.crash_count, k.died_with,
                 'run', r.tenant_id = k.tenant_id, r.mode, r.status, r.attempt, r.epoch, r.worker_id = '{worker}',
                 r.held_for = k.user_id, r.slot, r.first_seq, r.iterations, r.cost, r.started_at >= r.created_at, r.ended_at,
-                (select array_agg(to_jsonb(m) - '{{id,agentable_id,run_id,created_at}}'::text[] order by m.seq)
+                (select array_agg(to_jsonb(m) - '{{id,agentable_id,run_id,created_at,xid}}'::text[] order by m.seq)
                    from houston.messages m where m.agentable_id = k.agentable_id and m.run_id = r.id),
-                (select array_agg(to_jsonb(e) - '{{agentable_id,run_id,message_id,created_at,data}}'::text[]
+                (select array_agg(to_jsonb(e) - '{{agentable_id,run_id,message_id,created_at,data,xid}}'::text[]
                                   || jsonb_build_object('data', e.data - 'message_id' - 'next_message_id',
                                                         'message', m.seq) order by e.seq)
                    from ({EVENTS}) e left join houston.messages m on m.id = e.message_id
