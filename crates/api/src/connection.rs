@@ -147,3 +147,24 @@ impl AsyncWrite for WriteTimeoutSocket {
         Pin::new(&mut self.socket).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::stream::EventStream;
+
+    /// Bytes of the future that `make` returns.
+    fn future_size<A, F: Future>(_: impl Fn(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What exists while a stream waits for events. Hyper's two buffers of 8 KiB per connection come on top.
+    #[test]
+    fn waiting_stream_holds_little_memory() {
+        let connection = future_size(|(socket, peer, routes, stop): (TcpStream, Peer, Router, _)| {
+            serve_connection(socket, peer, routes, stop)
+        });
+        let stream = size_of::<EventStream>();
+        assert!(connection <= 1536 && stream <= 768, "connection {connection}, stream {stream} bytes");
+    }
+}

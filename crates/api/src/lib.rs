@@ -87,6 +87,7 @@ mod connection;
 mod conversation;
 mod deadline;
 mod documents;
+mod endpoint;
 mod envelope;
 mod erasures;
 mod error;
@@ -102,6 +103,7 @@ mod knowledge;
 mod log_throttle;
 mod messages;
 mod offload;
+#[cfg(test)]
 mod openapi;
 mod page;
 mod peers;

@@ -6,18 +6,16 @@ use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use utoipa::openapi::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use crate::endpoint::{Endpoints, routes};
 use crate::envelope::envelope;
 use crate::error::ApiError;
-use crate::knowledge::documented::{collection, item};
+use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
     agentables, agents, check_ins, compressions, conversation, erasures, events, feed, health, history,
-    insight, messages, openapi, profile, questions, runs, sessions, teams, users,
+    insight, messages, profile, questions, runs, sessions, teams, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -26,20 +24,22 @@ pub fn router(state: State) -> Router {
     routes(App::new(state))
 }
 
+/// The OpenAPI document: the tests of `openapi` compare it with the handlers.
+const DOCUMENT: &str = include_str!("../openapi.json");
+
 pub(crate) fn routes(app: Arc<App>) -> Router {
-    let (router, document) = documented();
-    let json = openapi::json(&document);
-    router
-        .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], json)))
+    endpoints()
+        .into_router()
+        .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(from_fn_with_state(Arc::clone(&app), envelope))
         .with_state(app)
 }
 
-/// All endpoints except `/openapi.json`, and the OpenAPI document generated from them.
-pub(crate) fn documented() -> (Router<Arc<App>>, OpenApi) {
-    let (router, document) = OpenApiRouter::with_openapi(openapi::document())
+/// All endpoints except `/openapi.json`.
+pub(crate) fn endpoints() -> Endpoints {
+    Endpoints::new()
         .routes(routes!(health::live))
         .routes(routes!(health::healthy))
         .routes(routes!(health::ready))
@@ -62,13 +62,11 @@ pub(crate) fn documented() -> (Router<Arc<App>>, OpenApi) {
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())
-        .split_for_parts();
-    (router, openapi::complete(document))
 }
 
 /// Users and the resources of a user.
-fn user_routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::default()
+fn user_routes() -> Endpoints {
+    Endpoints::default()
         .routes(routes!(users::list::list, users::create::create))
         .routes(routes!(users::get::get, users::change::change, users::delete::delete))
         .routes(routes!(users::costs::costs))
@@ -83,8 +81,8 @@ fn user_routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// Agents and teams.
-fn agent_routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::default()
+fn agent_routes() -> Endpoints {
+    Endpoints::default()
         .routes(routes!(agents::list::list, agents::create::create))
         .routes(routes!(agents::resync::resync))
         .routes(routes!(agents::get::get, agents::change::change, agents::delete::delete))
@@ -94,8 +92,8 @@ fn agent_routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// Agentables of every kind and the resources of an agentable.
-fn agentable_routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::default()
+fn agentable_routes() -> Endpoints {
+    Endpoints::default()
         .routes(routes!(agentables::list::list, agentables::create::create))
         .routes(routes!(agentables::get::get, agentables::change::change, agentables::delete::delete))
         .routes(routes!(conversation::import::import))

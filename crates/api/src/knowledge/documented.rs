@@ -1,9 +1,9 @@
-//! Routes and OpenAPI operations of a [`KnowledgeResource`]. They are built here, because `#[utoipa::path]` cannot
-//! describe generic handlers.
+//! OpenAPI operations of a [`KnowledgeResource`]. They are built here, because `#[utoipa::path]` cannot describe generic
+//! handlers.
 
 use std::sync::Arc;
 
-use axum::routing::{MethodRouter, get};
+use axum::routing::MethodRouter;
 use houston_domain::knowledge::KnowledgeRules;
 use houston_protocol::page::Page;
 use utoipa::openapi::content::ContentBuilder;
@@ -17,13 +17,13 @@ use utoipa::openapi::{Ref, RefOr, Required};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::UtoipaMethodRouter;
 
-use super::{KnowledgeResource, Owner, operations};
+use super::{KnowledgeResource, Owner};
 use crate::state::App;
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
-/// `GET` and `POST` of a resource's collection.
-pub(crate) fn collection<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
+/// The operations of a resource's collection.
+pub(super) fn collection<N: KnowledgeResource>(path: &str) -> UtoipaMethodRouter<Arc<App>> {
     let KnowledgeRules { name, plural, .. } = N::KIND.rules();
     let mut schemas = Schemas::new();
     add::<N::Response>(&mut schemas);
@@ -47,14 +47,12 @@ pub(crate) fn collection<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>>
         .request_body(Some(body::<N::New>()))
         .response("409", ResponseBuilder::new().description("`full`: the maximum number of items exists."));
     let created = owner::<N>(created).response("201", json(&N::Response::name(), "The new item."));
-    let path = N::Owner::collection(N::COLLECTION);
-    let paths = paths(&path, [(HttpMethod::Get, listed), (HttpMethod::Post, created)]);
-    let handlers: MethodRouter<Arc<App>> = get(operations::list::<N>).post(operations::create::<N>);
-    (schemas, paths, handlers)
+    let paths = paths(path, [(HttpMethod::Get, listed), (HttpMethod::Post, created)]);
+    (schemas, paths, MethodRouter::new())
 }
 
-/// `GET`, `PATCH` and `DELETE` of one item of a resource.
-pub(crate) fn item<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
+/// The operations of one item of a resource.
+pub(super) fn item<N: KnowledgeResource>(path: &str) -> UtoipaMethodRouter<Arc<App>> {
     let name = N::KIND.rules().name;
     let mut schemas = Schemas::new();
     add::<N::Response>(&mut schemas);
@@ -76,10 +74,7 @@ pub(crate) fn item<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
         .parameter(id())
         .response("204", ResponseBuilder::new().description("The item is deleted."));
     let operations = [(HttpMethod::Get, read), (HttpMethod::Patch, changed), (HttpMethod::Delete, deleted)];
-    let paths = paths(&format!("/v1/{}/{{id}}", N::PATH), operations);
-    let handlers: MethodRouter<Arc<App>> =
-        get(operations::get::<N>).patch(operations::change::<N>).delete(operations::delete::<N>);
-    (schemas, paths, handlers)
+    (schemas, paths(path, operations), MethodRouter::new())
 }
 
 fn operation(verb: &str, noun: &str, summary: &str) -> OperationBuilder {

@@ -1,0 +1,104 @@
+//! Routes, with the operations of the OpenAPI document that belong to them.
+//!
+//! The operations are generated from the handlers by tests only. A server answers with the checked-in document: generating it
+//! would cost each process some megabytes of memory and code.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::MethodRouter;
+#[cfg(test)]
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+use crate::state::App;
+
+/// The handlers of one path.
+pub(crate) struct Endpoint {
+    path: String,
+    handlers: MethodRouter<Arc<App>>,
+    #[cfg(test)]
+    documented: UtoipaMethodRouter<Arc<App>>,
+}
+
+/// Endpoints of several paths.
+#[derive(Default)]
+pub(crate) struct Endpoints {
+    router: Router<Arc<App>>,
+    #[cfg(test)]
+    documented: OpenApiRouter<Arc<App>>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(
+        path: String,
+        handlers: MethodRouter<Arc<App>>,
+        #[cfg(test)] documented: UtoipaMethodRouter<Arc<App>>,
+    ) -> Self {
+        Self {
+            path,
+            handlers,
+            #[cfg(test)]
+            documented,
+        }
+    }
+}
+
+impl Endpoints {
+    /// No endpoints, and a document without paths.
+    pub(crate) fn new() -> Self {
+        Self {
+            router: Router::new(),
+            #[cfg(test)]
+            documented: OpenApiRouter::with_openapi(crate::openapi::document()),
+        }
+    }
+
+    /// Adds an endpoint.
+    pub(crate) fn routes(self, endpoint: Endpoint) -> Self {
+        Self {
+            router: self.router.route(&endpoint.path, endpoint.handlers),
+            #[cfg(test)]
+            documented: self.documented.routes(endpoint.documented),
+        }
+    }
+
+    pub(crate) fn merge(self, others: Self) -> Self {
+        Self {
+            router: self.router.merge(others.router),
+            #[cfg(test)]
+            documented: self.documented.merge(others.documented),
+        }
+    }
+
+    pub(crate) fn into_router(self) -> Router<Arc<App>> {
+        self.router
+    }
+
+    /// The document generated from the handlers.
+    #[cfg(test)]
+    pub(crate) fn into_document(self) -> utoipa::openapi::OpenApi {
+        crate::openapi::complete(self.documented.into_openapi())
+    }
+}
+
+/// The endpoint of handlers with `#[utoipa::path]` and the same path.
+macro_rules! routes {
+    ($($($part:ident)::+),+ $(,)?) => {{
+        use utoipa_axum::PathItemExt as _;
+        let (mut path, mut handlers) = (String::new(), axum::routing::MethodRouter::new());
+        $(
+            path.replace_range(.., &utoipa_axum::routes!(@path [path()] of $($part)::+));
+            for method in utoipa_axum::routes!(@path [methods()] of $($part)::+) {
+                handlers = handlers.on(method.to_method_filter(), $($part)::+);
+            }
+        )+
+        $crate::endpoint::Endpoint::new(
+            path,
+            handlers,
+            #[cfg(test)]
+            utoipa_axum::routes!($($($part)::+),+),
+        )
+    }};
+}
+
+pub(crate) use routes;
