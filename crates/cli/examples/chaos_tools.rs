@@ -34,7 +34,8 @@ impl LedgerTool {
                 "properties": {"op": {"type": "string"}, "ms": {"type": "integer"}},
                 "required": ["op"],
                 "additionalProperties": false,
-            }),
+            })
+            .into(),
             effect,
             timeout: Duration::from_secs(30),
         })

@@ -32,7 +32,7 @@ impl Default for RingBell {
                     "strokes": {"type": "integer", "description": "How often; each is reported. 1 when left out."},
                 },
                 "additionalProperties": false,
-            }),
+            }).into(),
             // It has an effect outside, so it must not be repeated after a crash.
             effect: EffectClass::Effect,
             timeout: Duration::from_secs(60),

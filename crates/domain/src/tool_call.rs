@@ -1,5 +1,6 @@
 //! Tool definitions, tool calls, and their responses.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -50,8 +51,8 @@ pub struct ToolDefinition {
     pub name: String,
     /// When and how to use it, for the model.
     pub description: String,
-    /// JSON Schema of its arguments, which must be an object.
-    pub input_schema: Value,
+    /// JSON Schema of its arguments, which must be an object. All copies of the definition share it.
+    pub input_schema: Arc<Value>,
     /// Whether a call may be repeated after a crash.
     #[serde(default)]
     pub effect: EffectClass,

@@ -37,7 +37,8 @@ pub(crate) fn houston() -> ExitCode {
                 name: name.to_owned(),
                 description: "Writes a line into a ledger.".to_owned(),
                 input_schema: json!({"type": "object", "properties": {
-                    "name": {"type": "string"}, "ms": {"type": "integer"}}}),
+                    "name": {"type": "string"}, "ms": {"type": "integer"}}})
+                .into(),
                 effect,
                 timeout: Duration::from_secs(60),
             },

@@ -40,7 +40,7 @@ impl Default for CreateFeedItem {
                 },
                 "required": ["title", "content"],
                 "additionalProperties": false,
-            }),
+            }).into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })

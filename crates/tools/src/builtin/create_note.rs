@@ -38,7 +38,8 @@ impl Default for CreateNote {
                 },
                 "required": ["title", "content"],
                 "additionalProperties": false,
-            }),
+            })
+            .into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })

@@ -49,7 +49,7 @@ impl Default for CreateTask {
                 },
                 "required": ["title", "instructions"],
                 "additionalProperties": false,
-            }),
+            }).into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })

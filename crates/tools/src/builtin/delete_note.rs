@@ -37,7 +37,8 @@ impl Default for DeleteNote {
                         format!("An id from <notes> or {}.", list_notes::NAME)}},
                 "required": ["note_id"],
                 "additionalProperties": false,
-            }),
+            })
+            .into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })

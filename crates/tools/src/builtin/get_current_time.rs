@@ -33,7 +33,8 @@ impl Default for GetCurrentTime {
                                                                     user's when left out."},
                 },
                 "additionalProperties": false,
-            }),
+            })
+            .into(),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })

@@ -28,7 +28,7 @@ impl Default for ListFeedItems {
                 "Find items of the user's feed, newest first: id, title and the beginning of each. {} reads one in full.",
                 read_feed_item::NAME
             ),
-            input_schema: listing::schema(MAX_ITEMS),
+            input_schema: listing::schema(MAX_ITEMS).into(),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })

@@ -26,7 +26,7 @@ impl Default for ListLearnings {
             description:
                 "Find what you have learnt for this goal, newest first, in full. <learnings> has only some."
                     .to_owned(),
-            input_schema: listing::schema(MAX_ITEMS),
+            input_schema: listing::schema(MAX_ITEMS).into(),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })

@@ -28,7 +28,7 @@ impl Default for ListNotes {
                 "Find notes of this goal, newest first: id, title and the beginning of each. {} reads one in full.",
                 read_note::NAME
             ),
-            input_schema: listing::schema(MAX_ITEMS),
+            input_schema: listing::schema(MAX_ITEMS).into(),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })

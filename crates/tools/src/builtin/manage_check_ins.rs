@@ -44,7 +44,8 @@ impl Default for ManageCheckIns {
                 },
                 "required": ["action"],
                 "additionalProperties": false,
-            }),
+            })
+            .into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })

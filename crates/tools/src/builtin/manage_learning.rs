@@ -53,7 +53,8 @@ impl Default for ManageLearning {
                 },
                 "required": ["action"],
                 "additionalProperties": false,
-            }),
+            })
+            .into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })

@@ -62,7 +62,7 @@ impl Default for ManageMemory {
                 },
                 "required": ["action"],
                 "additionalProperties": false,
-            }),
+            }).into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })

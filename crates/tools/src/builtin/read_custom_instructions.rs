@@ -27,7 +27,7 @@ impl Default for ReadCustomInstructions {
             name: NAME.to_owned(),
             description: "Read all custom instructions of the user in full. <custom_instructions> may have only some, and shortened."
                 .to_owned(),
-            input_schema: json!({"type": "object", "properties": {}, "additionalProperties": false}),
+            input_schema: json!({"type": "object", "properties": {}, "additionalProperties": false}).into(),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })

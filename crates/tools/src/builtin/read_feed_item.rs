@@ -36,7 +36,8 @@ impl Default for ReadFeedItem {
                     format!("An id from {}.", list_feed_items::NAME)}},
                 "required": ["feed_item_id"],
                 "additionalProperties": false,
-            }),
+            })
+            .into(),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })

@@ -36,7 +36,8 @@ impl Default for ReadNote {
                         format!("An id from <notes> or {}.", list_notes::NAME)}},
                 "required": ["note_id"],
                 "additionalProperties": false,
-            }),
+            })
+            .into(),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })

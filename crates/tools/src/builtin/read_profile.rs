@@ -27,7 +27,7 @@ impl Default for ReadProfile {
             name: NAME.to_owned(),
             description: "Read all of what is known of the user: facts, preferences, communication style, interests, aims. <user> has the first of each."
                 .to_owned(),
-            input_schema: json!({"type": "object", "properties": {}, "additionalProperties": false}),
+            input_schema: json!({"type": "object", "properties": {}, "additionalProperties": false}).into(),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })

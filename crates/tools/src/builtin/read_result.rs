@@ -56,7 +56,7 @@ impl Default for ReadResult {
                 },
                 "required": ["result_id"],
                 "additionalProperties": false,
-            }),
+            }).into(),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })

@@ -45,7 +45,7 @@ impl Default for ScheduleCheckIn {
                 },
                 "required": ["reason"],
                 "additionalProperties": false,
-            }),
+            }).into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })

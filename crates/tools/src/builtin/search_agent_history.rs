@@ -55,7 +55,7 @@ impl Default for SearchAgentHistory {
                               "description": "With session_id: go on after this position."},
                 },
                 "additionalProperties": false,
-            }),
+            }).into(),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })

@@ -32,7 +32,8 @@ impl Default for SendMessage {
                 "properties": {"content": {"type": "string", "description": "The message, in Markdown."}},
                 "required": ["content"],
                 "additionalProperties": false,
-            }),
+            })
+            .into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })

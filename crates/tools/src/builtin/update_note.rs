@@ -45,7 +45,7 @@ impl Default for UpdateNote {
                 },
                 "required": ["note_id"],
                 "additionalProperties": false,
-            }),
+            }).into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })

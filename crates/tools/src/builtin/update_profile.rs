@@ -47,7 +47,7 @@ impl Default for UpdateProfile {
                 },
                 "required": ["list"],
                 "additionalProperties": false,
-            }),
+            }).into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })

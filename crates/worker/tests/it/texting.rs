@@ -30,7 +30,7 @@ impl Endless {
         let definition = ToolDefinition {
             name: "endless".into(),
             description: "never ends".into(),
-            input_schema: json!({"type": "object"}),
+            input_schema: json!({"type": "object"}).into(),
             effect: EffectClass::Effect,
             timeout: Duration::from_secs(600),
         };

@@ -35,7 +35,7 @@ pub(crate) fn hang(timeout: Duration) -> Vec<SharedTool> {
     vec![Arc::new(Hang(ToolDefinition {
         name: "hang".to_owned(),
         description: "Never answers.".to_owned(),
-        input_schema: json!({"type": "object"}),
+        input_schema: json!({"type": "object"}).into(),
         effect: EffectClass::Effect,
         timeout,
     }))]

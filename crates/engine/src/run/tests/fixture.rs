@@ -63,7 +63,7 @@ impl TestTool {
         let definition = ToolDefinition {
             name: name.to_owned(),
             description: String::new(),
-            input_schema: json!({"type": "object"}),
+            input_schema: json!({"type": "object"}).into(),
             effect,
             timeout: Duration::from_secs(30),
         };
