@@ -11,6 +11,9 @@ use crate::health::Monitor;
 use crate::health::config::NoSchedule;
 use crate::lease::Current;
 
+/// The length of each of the scheduler's queues, which are allocated at once. There is one job.
+const QUEUE: usize = 16;
+
 /// The job's name in Postgres.
 const HEALTH_MONITOR: &str = "health_monitor";
 
@@ -48,7 +51,7 @@ pub(crate) async fn run(monitor: Arc<Monitor>, mut current: Current, stop: Cance
 /// Schedules the job at times in UTC, by this machine's clock. The database's clock decides which tick that is.
 async fn schedule(monitor: Arc<Monitor>, stop: &CancellationToken) -> Result<JobScheduler, Error> {
     let times = monitor.config.tick.schedule()?;
-    let scheduler = JobScheduler::new().await?;
+    let scheduler = JobScheduler::new_with_channel_size(QUEUE).await?;
     let stop = stop.clone();
     let job = Job::new_async_tz(times, chrono::Utc, move |_, _| {
         let (monitor, stop) = (Arc::clone(&monitor), stop.clone());
