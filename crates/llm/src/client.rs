@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use houston_domain::model::{ModelError, ModelErrorCode};
 use houston_domain::storable::storable;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Response, Url};
+use reqwest::{Body, Response, Url};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::answer::AnswerStream;
@@ -173,7 +173,9 @@ impl HttpModel {
         headers: HeaderMap,
         deadline: Instant,
     ) -> Result<EventStream, ModelError> {
-        let body = self.wire.encode(&self.context.description, self.dialect, request);
+        // As a body that cannot be cloned it is freed when it is sent. Otherwise the client would keep a copy for redirects and
+        // retries, which are off, for as long as the model thinks.
+        let body = Body::wrap(Body::from(self.wire.encode(&self.context.description, self.dialect, request)));
         let sending = self.http.client.post(self.url.clone()).headers(headers).body(body).send();
         let response = timeout(self.http.timeouts.first_byte, sending)
             .await
