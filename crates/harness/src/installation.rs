@@ -29,19 +29,19 @@ pub(crate) struct Installation {
     _folder: TempDir,
 }
 
-/// Builds the release binary of the service; returns its path.
+/// Builds the binary of the service as it is deployed; returns its path.
 pub(crate) async fn build_service() -> Result<PathBuf> {
-    let program = build("houston-cli", "houston").await?;
+    let program = build("dist", "houston-cli", "houston").await?;
     refuse_crash_points(&std::fs::read(&program)?)?;
     Ok(program)
 }
 
-/// Builds the release binary `name` of `package`; returns its path.
-pub(crate) async fn build(package: &str, name: &str) -> Result<PathBuf> {
+/// Builds the binary `name` of `package` with `profile`, `release` or `dist`; returns its path.
+pub(crate) async fn build(profile: &str, package: &str, name: &str) -> Result<PathBuf> {
     let mut cargo = repository::cargo();
-    cargo.args(["build", "--release", "--quiet", "--package", package, "--bin", name]);
+    cargo.args(["build", "--profile", profile, "--quiet", "--package", package, "--bin", name]);
     child::succeed(cargo).await?;
-    Ok(repository::target().join("release").join(name))
+    Ok(repository::target().join(profile).join(name))
 }
 
 /// Fails if the binary contains crash points, recognised by strings of the `faults` crate.

@@ -75,7 +75,7 @@ impl Bench {
         // The load generator shares the cores with the service: unoptimised, it would use half of the processor time.
         if cfg!(debug_assertions) {
             print_status("building the load generator");
-            let optimised = installation::build("houston-harness", "houston-harness").await?;
+            let optimised = installation::build("release", "houston-harness", "houston-harness").await?;
             return self.run_optimised(&optimised, &binary).await;
         }
         let size = if self.quick { Size::QUICK } else { Size::FULL };
