@@ -6,8 +6,6 @@ create table houston.users (
     external_id text,
     name text not null,
     time_zone text not null default 'UTC',
-    -- the total cost in US dollars of a user without any priced call in houston.spending
-    total_llm_cost numeric default 0,
     created_at timestamptz not null default now(),
     unique (tenant_id, external_id)
 );

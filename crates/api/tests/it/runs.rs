@@ -31,6 +31,7 @@ async fn costs_are_decimals_of_calls_runs_goals_and_users() {
     let user = format!("/v1/users/{}", api.user);
     let of = |run: serde_json::Value, name: &str| (run[name].clone(), run["unpriced_calls"].clone());
     assert_eq!(of(api.get(&run).await.ok(), "cost"), (json!("0"), json!(0)));
+    assert_eq!(of(api.get(&user).await.ok(), "total_llm_cost"), (json!("0"), json!(0)), "nothing spent yet");
     Worker::start(&api).await.claim().await.answer("hi").await;
     assert_eq!(of(api.get(&run).await.ok(), "cost"), (json!("0.0015"), json!(0)));
     let goal = api.get(&format!("/v1/goals/{}", api.goal)).await.ok();

@@ -86,9 +86,10 @@ impl TenantStore<'_> {
         let user = sqlx::query!(
             r#"-- store::user::get
             select u.id, u.external_id, u.name, u.time_zone, u.created_at,
-                   coalesce(s.cost, u.total_llm_cost) as cost, s.unpriced_calls as "unpriced_calls!"
+                   s.cost as "cost!", s.unpriced_calls as "unpriced_calls!"
               from houston.users u
-              cross join (select sum(d.cost) as cost, coalesce(sum(d.unpriced_calls), 0)::integer as unpriced_calls
+              cross join (select coalesce(sum(d.cost), 0) as cost,
+                                 coalesce(sum(d.unpriced_calls), 0)::integer as unpriced_calls
                             from houston.spending d where d.user_id = $2) s
              where u.tenant_id = $1 and u.id = $2"#,
             self.tenant.0,
@@ -103,7 +104,7 @@ impl TenantStore<'_> {
             name: user.name,
             time_zone: user.time_zone,
             created_at: user.created_at,
-            cost: Cost::of(user.cost, user.unpriced_calls),
+            cost: Cost::of(Some(user.cost), user.unpriced_calls),
         })
     }
 
@@ -120,10 +121,11 @@ impl TenantStore<'_> {
         let rows = sqlx::query!(
             r#"-- store::user::list
             select u.id, u.external_id, u.name, u.time_zone, u.created_at,
-                   coalesce(s.cost, u.total_llm_cost) as cost, s.unpriced_calls as "unpriced_calls!"
+                   s.cost as "cost!", s.unpriced_calls as "unpriced_calls!"
               from houston.users u
               cross join lateral (
-                    select sum(d.cost) as cost, coalesce(sum(d.unpriced_calls), 0)::integer as unpriced_calls
+                    select coalesce(sum(d.cost), 0) as cost,
+                           coalesce(sum(d.unpriced_calls), 0)::integer as unpriced_calls
                       from houston.spending d where d.user_id = u.id) s
              where u.tenant_id = $1 and ($2::text is null or u.external_id = $2) and ($3::uuid is null or u.id < $3)
              order by u.id desc limit $4"#,
@@ -142,7 +144,7 @@ impl TenantStore<'_> {
                 name: user.name,
                 time_zone: user.time_zone,
                 created_at: user.created_at,
-                cost: Cost::of(user.cost, user.unpriced_calls),
+                cost: Cost::of(Some(user.cost), user.unpriced_calls),
             })
             .collect())
     }
