@@ -21,6 +21,9 @@ use crate::error::{Error, Result};
 
 /// Most items of one statement. Larger batches save little and delay their first item.
 const MAX_ITEMS: usize = 32;
+/// Most bytes of one statement, as the items state them: more would take long to send and to parse, and delay the items
+/// behind it. An item that is larger by itself is a batch of its own.
+const MAX_BYTES: usize = 8 << 20;
 /// Longest time for a batch, over the network too; the server itself gives up after `statement_timeout`.
 const TIMEOUT: Duration = Duration::from_secs(6);
 
@@ -39,6 +42,9 @@ pub(crate) trait Batch: Clone + Send + Sync + 'static {
 
     /// The keys of an item.
     fn keys(item: &Self::Item) -> impl Iterator<Item = Self::Key>;
+
+    /// About how many bytes of the statement the item takes: those of its texts, which may be large.
+    fn bytes(item: &Self::Item) -> usize;
 
     /// Writes the items in one transaction. The result has `None` for each item that was not written.
     fn write(
@@ -116,6 +122,36 @@ impl<B: Batch> std::fmt::Debug for Batcher<B> {
     }
 }
 
+/// Queued items, divided into a batch and the items for the next one.
+struct Split<B: Batch> {
+    items: Vec<B::Item>,
+    /// Who waits for each item of the batch.
+    callers: Vec<oneshot::Sender<B::Done>>,
+    behind: Vec<Queued<B>>,
+}
+
+/// Items that share a key with an earlier one stay behind, and so do all from the one with which the batch would have
+/// more than `max_bytes`. The batch has at least one item.
+fn split<B: Batch>(queued: Vec<Queued<B>>, max_bytes: usize) -> Split<B> {
+    let (mut keys, mut bytes) = (HashSet::new(), 0_usize);
+    let (mut items, mut callers, mut behind) = (Vec::new(), Vec::new(), Vec::new());
+    for (item, caller) in queued {
+        if B::keys(&item).any(|key| keys.contains(&key)) {
+            behind.push((item, caller));
+            continue;
+        }
+        bytes = bytes.saturating_add(B::bytes(&item));
+        if bytes > max_bytes && !items.is_empty() {
+            behind.push((item, caller));
+            continue;
+        }
+        keys.extend(B::keys(&item));
+        items.push(item);
+        callers.push(caller);
+    }
+    Split { items, callers, behind }
+}
+
 struct Writer<B: Batch> {
     batch: B,
     options: Arc<PgConnectOptions>,
@@ -128,7 +164,8 @@ struct Writer<B: Batch> {
 impl<B: Batch> Writer<B> {
     async fn run(mut self) {
         loop {
-            let Some((mut items, callers)) = self.next().await else { return };
+            let Some(Split { mut items, callers, behind }) = self.next().await else { return };
+            self.behind = behind;
             match tokio::time::timeout(TIMEOUT, self.write(&mut items)).await {
                 Ok(Ok(written)) => {
                     for (caller, done) in callers.into_iter().zip(written) {
@@ -152,24 +189,13 @@ impl<B: Batch> Writer<B> {
         }
     }
 
-    /// What is queued; `None` when the batcher is gone. Items that share a key with an earlier one stay behind.
-    async fn next(&mut self) -> Option<(Vec<B::Item>, Vec<oneshot::Sender<B::Done>>)> {
+    /// What is queued; `None` when the batcher is gone.
+    async fn next(&mut self) -> Option<Split<B>> {
         let mut queued = std::mem::take(&mut self.behind);
         if queued.is_empty() && self.items.lock().await.recv_many(&mut queued, MAX_ITEMS).await == 0 {
             return None;
         }
-        let mut keys = HashSet::new();
-        let (mut items, mut callers) = (Vec::new(), Vec::new());
-        for (item, caller) in queued {
-            if B::keys(&item).any(|key| keys.contains(&key)) {
-                self.behind.push((item, caller));
-                continue;
-            }
-            keys.extend(B::keys(&item));
-            items.push(item);
-            callers.push(caller);
-        }
-        Some((items, callers))
+        Some(split::<B>(queued, MAX_BYTES))
     }
 
     async fn write(&mut self, items: &mut [B::Item]) -> Result<Vec<Option<B::Done>>> {
@@ -178,5 +204,62 @@ impl<B: Batch> Writer<B> {
             none => none.insert(self.options.connect().await.map_err(Error::from)?),
         };
         self.batch.write(connection, items).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    struct Rows;
+
+    impl Batch for Rows {
+        /// A key and a size.
+        type Item = (char, usize);
+        type Done = ();
+        type Key = char;
+
+        fn keys(item: &(char, usize)) -> impl Iterator<Item = char> {
+            std::iter::once(item.0)
+        }
+
+        fn bytes(item: &(char, usize)) -> usize {
+            item.1
+        }
+
+        async fn write(&self, _: &mut PgConnection, items: &mut [(char, usize)]) -> Result<Vec<Option<()>>> {
+            Ok(vec![Some(()); items.len()])
+        }
+    }
+
+    /// The keys of each batch until nothing is left, with at most 10 bytes each.
+    fn batches(items: &[(char, usize)]) -> Vec<String> {
+        let mut queued: Vec<Queued<Rows>> = items.iter().map(|item| (*item, oneshot::channel().0)).collect();
+        let mut batches = Vec::new();
+        while !queued.is_empty() {
+            let split = split::<Rows>(queued, 10);
+            assert_eq!(split.items.len(), split.callers.len());
+            batches.push(split.items.iter().map(|item| item.0).collect());
+            queued = split.behind;
+        }
+        batches
+    }
+
+    #[test]
+    fn batch_ends_before_the_item_that_exceeds_its_bytes() {
+        assert_eq!(batches(&[('a', 4), ('b', 6), ('c', 1)]), ["ab", "c"]);
+        assert_eq!(batches(&[('a', 4), ('b', 7), ('c', 1)]), ["a", "bc"], "nothing overtakes a large item");
+        assert_eq!(
+            batches(&[('a', 1), ('b', 99), ('c', 99)]),
+            ["a", "b", "c"],
+            "alone if larger than a batch"
+        );
+        assert_eq!(
+            batches(&[('a', 1), ('a', 9), ('b', 9)]),
+            ["ab", "a"],
+            "one that stays behind takes no room"
+        );
+        assert_eq!(batches(&[('a', usize::MAX), ('b', usize::MAX)]), ["a", "b"]);
     }
 }

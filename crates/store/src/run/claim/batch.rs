@@ -84,6 +84,10 @@ impl Batch for Claims {
         [(item.request.agentable.0, None)].into_iter().chain(request)
     }
 
+    fn bytes(item: &ClaimItem) -> usize {
+        item.post.as_ref().map_or(0, |post| post.row.bytes())
+    }
+
     async fn write(
         &self,
         connection: &mut PgConnection,

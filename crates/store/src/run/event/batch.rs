@@ -43,6 +43,10 @@ impl Batch for StreamReads {
         std::iter::empty()
     }
 
+    fn bytes(_: &StreamRead) -> usize {
+        0
+    }
+
     async fn write(
         &self,
         connection: &mut PgConnection,

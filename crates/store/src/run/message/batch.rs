@@ -63,6 +63,11 @@ impl PostRow {
         })
     }
 
+    /// The bytes of its texts.
+    pub(crate) fn bytes(&self) -> usize {
+        self.content.len() + self.metadata.get().len()
+    }
+
     /// What a request with the same idempotency key shares with it.
     pub(crate) fn request_key(&self) -> Option<(Uuid, Option<String>)> {
         self.key.as_ref().map(|key| (self.tenant_id, Some(key.clone())))
@@ -154,6 +159,10 @@ impl Batch for Posts {
 
     fn keys(item: &PostRow) -> impl Iterator<Item = Self::Key> {
         [(item.agentable_id, None)].into_iter().chain(item.request_key())
+    }
+
+    fn bytes(item: &PostRow) -> usize {
+        item.bytes()
     }
 
     #[expect(clippy::too_many_lines, reason = "one statement: the rows it writes are its length")]

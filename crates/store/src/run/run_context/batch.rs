@@ -37,6 +37,10 @@ impl Batch for Contexts {
         std::iter::empty()
     }
 
+    fn bytes(_: &ContextRequest) -> usize {
+        0
+    }
+
     async fn write(
         &self,
         connection: &mut PgConnection,

@@ -67,6 +67,10 @@ impl Batch for Steps {
         std::iter::once(item.agentable_id)
     }
 
+    fn bytes(item: &StepRows) -> usize {
+        item.bytes()
+    }
+
     async fn write(
         &self,
         connection: &mut PgConnection,

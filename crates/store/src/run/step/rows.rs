@@ -219,6 +219,18 @@ impl StepRows {
         Ok(())
     }
 
+    /// The bytes of its texts.
+    pub(super) fn bytes(&self) -> usize {
+        let json = |json: &Option<Box<RawValue>>| json.as_ref().map_or(0, |json| json.get().len());
+        let entries: usize = self.entries.iter().map(|entry| json(&entry.content)).sum();
+        let events: usize = self.events.iter().map(|event| json(&event.data)).sum();
+        let messages = self.messages.iter().map(|of| of.content.len() + of.metadata.get().len());
+        let intents: usize = self.intents.iter().map(|intent| json(&intent.response)).sum();
+        let responses = self.responses.iter().map(|response| response.response.get().len());
+        let cells = self.cells.iter().map(|cell| cell.metadata.get().len());
+        entries + events + intents + messages.chain(responses).chain(cells).sum::<usize>()
+    }
+
     pub(super) fn has_tools(&self) -> bool {
         !(self.intents.is_empty() && self.responses.is_empty() && self.cells.is_empty())
     }

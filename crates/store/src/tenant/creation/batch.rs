@@ -112,6 +112,18 @@ impl CreationRow {
     }
 }
 
+impl CreationRow {
+    /// The bytes of its texts.
+    fn bytes(&self) -> usize {
+        let message = |of: &MessageRow| of.content.len() + of.metadata.get().len();
+        let agentable = |of: &AgentableRow| {
+            of.title.len() + of.description.len() + of.message.as_ref().map_or(0, message)
+        };
+        let response = self.response.as_ref().map_or(0, |response| response.get().len());
+        self.agentables.iter().map(agentable).sum::<usize>() + response
+    }
+}
+
 impl UserRow {
     fn of(user: &User) -> Self {
         let User { external_id, name, time_zone, created_at, .. } = user.clone();
@@ -167,6 +179,10 @@ impl Batch for Creations {
         let external_id = item.new_user.as_ref().and_then(|user| user.external_id.clone());
         let key = item.key.clone().map(|key| (item.tenant_id, true, key));
         key.into_iter().chain(external_id.map(|id| (item.tenant_id, false, id)))
+    }
+
+    fn bytes(item: &CreationRow) -> usize {
+        item.bytes()
     }
 
     async fn write(
