@@ -1,12 +1,12 @@
 //! A conversation as a JSON document, for export, fork and import: one agentable with its thread, its history
-//! including closed sessions, its notes and learnings. The only ids in it are those of large results, because texts
-//! refer to them; so an imported document is exported again unchanged.
+//! including closed sessions, its notes and learnings, and the closed questions of its runs. The only ids in it are those
+//! of large results, because texts refer to them; so an imported document is exported again unchanged.
 //!
 //! ```json
 //! {"format": "houston.conversation", "version": 2, "kind": "goal", "title": "Tokyo",
 //!  "messages": [{"source": "user", "message_type": "text", "content": "Book it", "created_at": "2026-11-20T10:00:00Z"}],
 //!  "history": [{"role": "user", "content": [{"type": "text", "text": "Book it"}], "created_at": "2026-11-20T10:00:00Z"}],
-//!  "notes": [], "learnings": [], "sessions": [], "compressions": [], "results": []}
+//!  "notes": [], "learnings": [], "sessions": [], "compressions": [], "results": [], "questions": []}
 //! ```
 //!
 //! # Invariants
@@ -23,6 +23,7 @@ mod check;
 mod closed_session;
 mod digest;
 mod exported_compression;
+mod exported_question;
 mod exported_result;
 mod version;
 
@@ -37,6 +38,7 @@ pub use self::check::Invalid;
 pub use self::closed_session::{ClosedSession, MAX_SUMMARY_BYTES, SummarySource};
 pub use self::digest::digest;
 pub use self::exported_compression::ExportedCompression;
+pub use self::exported_question::ExportedQuestion;
 pub use self::exported_result::ExportedResult;
 pub use self::version::{FORMAT, Format, Version};
 
@@ -86,6 +88,9 @@ pub struct Conversation {
     /// Large tool results that the texts refer to by id.
     #[serde(default)]
     pub results: Vec<ExportedResult>,
+    /// Closed questions of its runs, oldest first.
+    #[serde(default)]
+    pub questions: Vec<ExportedQuestion>,
 }
 
 /// A message of the thread.

@@ -11,6 +11,9 @@ use serde_json::Value;
 
 use crate::id::QuestionId;
 
+/// Maximum number of characters of the name of who answers.
+pub const MAX_ANSWERED_BY_CHARS: usize = 200;
+
 /// What a question is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::QuestionId;
-use houston_domain::question::QuestionState;
 use houston_domain::question::schema::check;
+use houston_domain::question::{MAX_ANSWERED_BY_CHARS, QuestionState};
 use houston_domain::storable::storable_value;
 use houston_protocol::question::{AnswerQuestion, QuestionResponse};
 use houston_protocol::schema;
@@ -19,9 +19,6 @@ use crate::body::{Creation, check_line};
 use crate::error::ApiError;
 use crate::questions::response;
 use crate::state::App;
-
-/// Maximum number of characters of `answered_by`.
-const MAX_NAME_CHARS: usize = 200;
 
 #[utoipa::path(
     post,
@@ -44,7 +41,7 @@ pub(crate) async fn answer(
     Creation { value: AnswerQuestion { answer, answered_by }, key: _ }: Creation<AnswerQuestion>,
 ) -> Result<impl IntoResponse, ApiError> {
     if let Some(name) = &answered_by {
-        check_line("/answered_by", name, MAX_NAME_CHARS)?;
+        check_line("/answered_by", name, MAX_ANSWERED_BY_CHARS)?;
     }
     let mut storable = answer.clone();
     storable_value(&mut storable);

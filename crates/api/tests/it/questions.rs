@@ -92,3 +92,40 @@ async fn question_of_an_ended_run_or_another_tenant_is_not_answered() {
     let problem = api.post(&format!("{path}/answer"), answer).await.refused(409, "question_closed");
     assert!(problem["detail"].as_str().unwrap().contains("is cancelled"), "{problem}");
 }
+
+#[tokio::test]
+async fn export_and_copies_have_the_closed_questions() {
+    let api = TestApi::start().await;
+    api.post_message("Delete all notes").await;
+    let worker = Worker::start(&api).await;
+    let asked = question(&api);
+    let path = format!("/v1/questions/{}/answer", asked.id);
+    worker.claim().await.ask(asked).await;
+    let open = api.get(&api.path("/export")).await.ok();
+    assert_eq!(open["questions"], json!([]), "it belongs to a turn that is not complete");
+    api.post(&path, json!({"answer": {"yes": true}, "answered_by": "Ann"})).await.ok();
+    worker.claim().await.answer("Done.").await;
+
+    let exported = api.get(&api.path("/export")).await.ok();
+    let [of] = exported["questions"].as_array().unwrap().as_slice() else { panic!("{exported}") };
+    assert_eq!(
+        (&of["kind"], &of["subject"], &of["text"], &of["state"], &of["answer"], &of["answered_by"]),
+        (
+            &json!("approval"),
+            &json!("call_1"),
+            &json!("May I?"),
+            &json!("answered"),
+            &json!({"yes": true}),
+            &json!("Ann")
+        )
+    );
+    let fork = api.post(&api.path("/fork"), json!({})).await;
+    let copy = fork.header("location").to_owned();
+    assert_eq!(api.get(&format!("{copy}/export")).await.ok()["questions"], exported["questions"]);
+
+    let mut document = exported;
+    document["questions"][0]["state"] = json!("open");
+    let body = json!({"user_id": api.user, "conversation": document});
+    let problem = api.post("/v1/goals/import", body).await.refused(422, "invalid_request");
+    assert_eq!(problem["errors"][0]["pointer"], "/conversation/questions/0/state", "{problem}");
+}

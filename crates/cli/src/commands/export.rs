@@ -11,7 +11,8 @@ use super::agentable::AgentArg;
 use super::{Context, Failure};
 use crate::output::{print_json_text, print_stderr};
 
-/// Export a conversation as JSON, for `houston import`: thread, history, closed sessions, notes and learnings.
+/// Export a conversation as JSON, for `houston import`: thread, history, closed sessions, notes, learnings and
+/// closed questions.
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     #[command(flatten)]

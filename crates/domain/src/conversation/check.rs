@@ -1,5 +1,6 @@
 //! Validation of a conversation document: whether it can be stored and continued; if not, which part is wrong and why.
 
+mod questions;
 mod sessions;
 
 use chrono::{DateTime, Datelike, Utc};
@@ -56,6 +57,7 @@ impl Conversation {
         self.check_sessions()?;
         self.check_compressions()?;
         self.check_results()?;
+        self.check_questions()?;
         self.check_knowledge()
     }
 
@@ -78,6 +80,7 @@ impl Conversation {
             ("/sessions", self.sessions.len()),
             ("/compressions", self.compressions.len()),
             ("/results", self.results.len()),
+            ("/questions", self.questions.len()),
         ];
         let detail = "is not allowed in a document of version 1: leave it out, or set `version` to 2";
         counts.iter().find(|(_, count)| *count > 0).map_or(Ok(()), |(pointer, _)| invalid(*pointer, detail))

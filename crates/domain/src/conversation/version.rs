@@ -31,7 +31,7 @@ impl<'de> Deserialize<'de> for Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(into = "u32")]
 pub enum Version {
-    /// No sessions, compressions or results; `closed_entries` instead.
+    /// No sessions, compressions, results or questions; `closed_entries` instead.
     One,
     /// The current version, with all fields.
     Two,

@@ -1,6 +1,7 @@
 //! Creating an agentable from a document: its rows, and one finished run that owns them.
 
 mod past;
+mod questions;
 
 use chrono::{DateTime, Utc};
 use houston_domain::conversation::Conversation;
@@ -97,6 +98,7 @@ impl TenantStore<'_> {
         owner.sessions(&mut tx, conversation, ids).await?;
         owner.compressions(&mut tx, conversation, ids).await?;
         owner.results(&mut tx, conversation).await?;
+        owner.questions(&mut tx, conversation, ids).await?;
         owner.begin(&mut tx, new, last_seq).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))

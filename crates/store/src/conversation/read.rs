@@ -1,6 +1,7 @@
 //! Exporting a conversation in pages, from one snapshot of the database.
 
 mod past;
+mod questions;
 
 use chrono::{DateTime, Utc};
 use houston_domain::conversation::{
@@ -62,9 +63,9 @@ struct End {
 
 impl TenantStore<'_> {
     /// Exports a conversation of the tenant up to the position in `options`, sealed: thread, history with closed
-    /// sessions, compressions and large results, notes and learnings. Of an open run only complete turns and
-    /// messages that were read are included. With a position, the document is what it would have been when that
-    /// entry was the last one: its session is open.
+    /// sessions, compressions and large results, notes and learnings, closed questions. Of an open run only complete
+    /// turns and messages that were read are included. With a position, the document is what it would have been when
+    /// that entry was the last one: its session is open.
     ///
     /// # Errors
     /// [`Error::NoSuchPosition`] when there is no entry at that position, [`Error::InsideTurn`] when a turn is
@@ -87,6 +88,7 @@ impl TenantStore<'_> {
             notes = reader.notes(end).await?;
             learnings = reader.learnings(end).await?;
         }
+        let questions = reader.questions(end).await?;
         let positions = past::Positions::of(&history);
         let history: Vec<HistoryEntry> = history.into_iter().map(|entry| entry.entry).collect();
         let sessions = reader.sessions((options.until, session_position), &positions, &history).await?;
@@ -107,6 +109,7 @@ impl TenantStore<'_> {
             sessions,
             compressions,
             results: Vec::new(),
+            questions,
         };
         conversation.results = reader.results(&conversation).await?;
         tx.commit().await?;

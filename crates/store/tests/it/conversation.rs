@@ -4,13 +4,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use houston_domain::compression::CompressionReason;
 use houston_domain::conversation::{
-    ClosedSession, Conversation, ExportedCompression, ExportedLearning, ExportedNote, ExportedResult, Format,
-    HistoryEntry, SummarySource, ThreadMessage, Version,
+    ClosedSession, Conversation, ExportedCompression, ExportedLearning, ExportedNote, ExportedQuestion,
+    ExportedResult, Format, HistoryEntry, SummarySource, ThreadMessage, Version,
 };
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::id::{AgentableId, ResultId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::{MessageType, Source};
+use houston_domain::question::{QuestionKind, QuestionState};
 use houston_domain::session::CompletionReason;
 use houston_domain::step::{Ending, RunTransition};
 use houston_store::Error;
@@ -93,6 +94,32 @@ fn message() -> impl Strategy<Value = ThreadMessage> {
         let metadata = serde_json::Map::from_iter([("of".to_owned(), metadata)]);
         let content = format!("said: {content}");
         ThreadMessage { source, message_type, content, metadata, created_at }
+    })
+}
+
+/// A closed question; with an answer if it was answered.
+fn question() -> impl Strategy<Value = ExportedQuestion> {
+    use QuestionState::{Answered, Cancelled, Expired, Superseded};
+    let asked = (text(), proptest::option::of(text()), proptest::option::of(value()), time(), time());
+    let state = proptest::sample::select(vec![Answered, Expired, Superseded, Cancelled]);
+    let closed = (state, prop_oneof![Just(Value::Null), value()], text());
+    let expires_at = proptest::option::of(time());
+    (asked, closed, expires_at).prop_map(|(asked, (state, answer, by), expires_at)| {
+        let (text, subject, default_value, created_at, closed_at) = asked;
+        let is_answered = state == Answered;
+        ExportedQuestion {
+            kind: QuestionKind::Input,
+            subject,
+            text: format!("asked: {text}"),
+            schema: expires_at.map(|_| json!({"type": ["string", "null"]})),
+            default_value,
+            expires_at,
+            state,
+            answer: is_answered.then_some(answer),
+            answered_by: is_answered.then(|| format!("Ann {by}")),
+            created_at,
+            closed_at,
+        }
     })
 }
 
@@ -187,7 +214,8 @@ fn conversation() -> impl Strategy<Value = Conversation> {
     let turns = proptest::collection::vec(turn(), 0..6);
     let messages = proptest::collection::vec(message(), 0..8);
     let items = proptest::collection::vec((text(), time(), time()), 0..4);
-    (turns, messages, items, past()).prop_map(|(turns, messages, items, past)| {
+    let questions = proptest::collection::vec(question(), 0..3);
+    (turns, messages, items, past(), questions).prop_map(|(turns, messages, items, past, questions)| {
         let note = |(content, created_at, updated_at): &(String, _, _)| ExportedNote {
             title: "a note".to_owned(),
             content: content.clone(),
@@ -218,6 +246,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
             sessions,
             compressions,
             results,
+            questions,
         };
         without_digests.with_digests()
     })
@@ -272,6 +301,10 @@ async fn export_of_an_import_is_the_same_document() {
     assert_eq!(test.sql(lost).trim(), "0", "each session with a summary can be found by it");
     let sessions = "select count(*) > 20, count(summary_due_at) > 5 from houston.sessions";
     assert_eq!(test.sql(sessions).trim(), "t|t", "the documents had sessions");
+    let answered = "select count(*) > 10, count(*) filter (where answer = 'null') > 0,
+                           bool_and(run_id in (select id from houston.runs where status = 'completed'))
+                      from houston.questions where state = 'answered'";
+    assert_eq!(test.sql(answered).trim(), "t|t|t", "the documents had answers, null among them");
     let compressed = "select count(*) from houston.compressions c join houston.run_locks l using (agentable_id)
                        where c.through_position > l.session_position and c.session_position <> l.session_position";
     assert_eq!(test.sql(compressed).trim(), "0", "compressions of the open session belong to it");
