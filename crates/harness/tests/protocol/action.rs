@@ -15,6 +15,10 @@ pub(crate) enum Action {
     Duplicate,
     Sweep,
     RetryIsDue,
+    /// A person answers the question of the run, or the question expires.
+    CloseQuestion,
+    /// The sweep wakes a run whose time has come.
+    WakeWaiting,
     Expire(usize),
     Renew(usize),
     Reap(usize),
@@ -43,6 +47,12 @@ impl Protocol {
     pub(crate) fn progress(&self, world: &World, actions: &mut Vec<Action>) {
         if world.database.lock.waiting {
             actions.push(Action::RetryIsDue);
+        }
+        if world.database.has_open_question() {
+            actions.push(Action::CloseQuestion);
+        }
+        if self.scenario.rules.sweep && world.database.lock.until {
+            actions.push(Action::WakeWaiting);
         }
         for (nth, worker) in world.workers.iter().enumerate() {
             match (worker.lease, &worker.state) {

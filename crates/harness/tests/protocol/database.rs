@@ -37,6 +37,8 @@ pub(crate) struct Lock {
     pub(crate) wake: bool,
     /// Whether the next attempt is not due yet.
     pub(crate) waiting: bool,
+    /// Whether the run waits until a time.
+    pub(crate) until: bool,
     pub(crate) failed_attempts: u8,
     /// The column `died_with`, in order.
     pub(crate) died_with: Vec<Death>,
@@ -58,12 +60,25 @@ pub(crate) enum Status {
     Queued,
     Running,
     Retrying,
+    /// It let go of the lock and is open: see [`Awaited`].
+    Waiting,
     Completed,
     Cancelled,
     Failed,
 }
 
-/// A row of `runs`, with its rows of `tool_calls`.
+/// What a run waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Awaited {
+    /// It has not asked, and has not waited until a time.
+    Nothing,
+    /// Its question is open.
+    Answer,
+    /// Its question is closed: answered, expired, or by the end of the run; or it has waited until a time.
+    Arrived,
+}
+
+/// A row of `runs`, with its rows of `tool_calls` and `questions`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub(crate) status: Status,
@@ -73,6 +88,7 @@ pub(crate) struct Run {
     pub(crate) worker: Holder,
     pub(crate) intents: Set,
     pub(crate) responses: Set,
+    pub(crate) awaited: Awaited,
     /// How often the run ended; 2 means two or more.
     pub(crate) ends: u8,
 }
@@ -113,6 +129,7 @@ pub(crate) fn queued() -> Run {
         worker: Holder::None,
         intents: 0,
         responses: 0,
+        awaited: Awaited::Nothing,
         ends: 0,
     }
 }
@@ -131,6 +148,7 @@ impl Database {
             read: 0,
             wake: false,
             waiting: false,
+            until: false,
             failed_attempts: 0,
             died_with: Vec::new(),
             run: 0,
@@ -158,6 +176,7 @@ impl Database {
         }
         if rules.wake || self.lock.holder == Holder::None {
             self.lock.wake = true;
+            self.lock.until = false;
         }
         self.messages.push(Outcome::Pending);
     }
@@ -168,6 +187,30 @@ impl Database {
         self.run().cancel.get_or_insert(posted);
         self.lock.wake = true;
         self.lock.waiting = false;
+        self.lock.until = false;
+    }
+
+    /// Whether the question of the open run can be closed.
+    pub(crate) fn has_open_question(&self) -> bool {
+        self.lock.open && self.runs[usize::from(self.lock.run)].awaited == Awaited::Answer
+    }
+
+    /// `question::close` and `question::report`: an answer, or the time of the question.
+    pub(crate) fn close_question(&mut self) {
+        self.run().awaited = Awaited::Arrived;
+        self.lock.wake = true;
+        self.lock.until = false;
+    }
+
+    /// `sweep::wake_waiting`.
+    pub(crate) fn wake_waiting(&mut self) {
+        self.lock.wake = true;
+        self.lock.until = false;
+    }
+
+    /// Whether the open run waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.lock.open && self.runs[usize::from(self.lock.run)].status == Status::Waiting
     }
 
     pub(crate) fn is_dead(&self, holder: Holder, leases: &[Lease]) -> bool {
@@ -179,9 +222,10 @@ impl Database {
 
     /// A claim.
     pub(crate) fn claim(&mut self, rules: &Rules, worker: u8, leases: &[Lease]) -> Option<Claimed> {
-        let free = self.is_dead(self.lock.holder, leases);
+        let free = self.is_dead(self.lock.holder, leases) || !rules.claims_free_locks_only;
+        let still_waits = self.is_waiting() && !self.lock.wake;
         let claimer_lives = leases[usize::from(worker)] == Lease::Alive;
-        if !self.lock.open || self.lock.waiting || !free || !claimer_lives {
+        if !self.lock.open || self.lock.waiting || still_waits || !free || !claimer_lives {
             return None;
         }
         let run = self.run();

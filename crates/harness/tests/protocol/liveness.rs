@@ -17,7 +17,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use stateright::Model;
 
 use crate::action::Action;
-use crate::database::{Holder, Outcome};
+use crate::database::{Awaited, Holder, Outcome};
 use crate::protocol::Protocol;
 use crate::worker::WorkerState;
 use crate::world::World;
@@ -37,6 +37,7 @@ impl Protocol {
             && !lock.wake
             && lock.holder == Holder::None
             && world.database.messages.iter().all(|message| *message != Outcome::Pending)
+            && world.database.runs.iter().all(|run| run.awaited != Awaited::Answer)
             && world.workers.iter().all(|worker| worker.state == WorkerState::Idle)
     }
 

@@ -9,7 +9,7 @@
 //!
 //! | model | code |
 //! |---|---|
-//! | `database.rs` | `migrations/functions/post_message.sql`; `domain/src/claim.rs`; `store/src/{run/claim,run,run/sweep,run/lease,run/record}.rs` |
+//! | `database.rs` | `migrations/functions/post_message.sql`; `domain/src/claim.rs`; `store/src/{run/claim,run,run/sweep,run/lease,run/record,run/question}.rs` |
 //! | `step.rs` | `domain/src/step/decision.rs`, `store/src/run/step` |
 //! | `worker.rs` | `engine/src/drive.rs`, `engine/src/run/{driver,tool_runner,journal}`, `domain/src/agent/mod.rs` |
 //! | `action.rs`, `protocol.rs` | which actions are possible and what they do: `worker/src/{worker,sweep,reaper,lease}.rs`, clients, time, faults |
@@ -24,6 +24,9 @@
 //! * Cancels at any time, noticed at any time; temporary and permanent failures of the model; the wait for a retry;
 //!   messages given up after too many deaths, where deaths of workers that turn out to live do not count; hand-over; a
 //!   crash or breakdown at every point.
+//!
+//! * Runs that wait: for an answer, which may arrive before the run waits, or until a time; woken by either, by a message or
+//!   by a cancel, at any moment.
 //!
 //! * Batches of several agentables' steps and claims: a model of their own, in `batches.rs`.
 //!

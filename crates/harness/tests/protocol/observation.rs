@@ -66,6 +66,18 @@ observations! {
     ResentAfterApplied,
     /// A claim succeeded, its response was lost, and the lock was released.
     Abandoned,
+    /// A waiting run was claimed because of an answer, or because its question has expired.
+    WokenByAnswer,
+    /// A waiting run was claimed because of a message.
+    WokenByMessage,
+    /// A waiting run was claimed because of a cancel.
+    WokenByCancel,
+    /// A waiting run was claimed because its time had come.
+    WokenByTime,
+    /// A run did not wait because its question was closed, although no wake flag said so any more.
+    AnsweredBeforeWait,
+    /// A run did not wait because something arrived at that moment.
+    WaitGaveWay,
 }
 
 /// The observations so far, as a bit set.

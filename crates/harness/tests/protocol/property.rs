@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use crate::database::Outcome;
+use crate::database::{Awaited, Holder, Outcome};
 use crate::history::{answers_once, is_valid, reads_once};
 use crate::protocol::Protocol;
 use crate::scenario::Class;
@@ -26,6 +26,12 @@ pub(crate) const NOT_FORGOTTEN: &str = "an unread message is not forgotten";
 pub(crate) const END_SETTLES: &str = "the end of a run settles its messages";
 /// A cancel settles only messages posted before it.
 pub(crate) const CANCEL_TAKES_EARLIER: &str = "a cancel takes only earlier messages";
+/// A waiting run holds no lock.
+pub(crate) const WAITING_IS_FREE: &str = "a waiting run holds no lock";
+/// A waiting run has the wake flag, or what it waits for is still to come and nothing else has arrived.
+pub(crate) const WAKE_IS_KEPT: &str = "a wake-up is not lost";
+/// No claim takes a lock from a worker whose lease is valid.
+pub(crate) const ONE_HOLDER: &str = "a wake-up starts no second holder";
 /// R1, R9: a state without further progress has nothing pending and no lock held.
 pub(crate) const NOTHING_PENDING_AT_REST: &str = "at rest nothing is pending";
 /// R1: once faults stop, every message is answered, visibly failed or cancelled.
@@ -66,6 +72,19 @@ pub(crate) fn all() -> Vec<Property<Protocol>> {
                 _ => true,
             })
         }),
+        Property::always(WAITING_IS_FREE, |_, world: &World| {
+            !world.database.is_waiting() || world.database.lock.holder == Holder::None
+        }),
+        Property::always(WAKE_IS_KEPT, |_, world: &World| {
+            let (lock, runs) = (&world.database.lock, &world.database.runs);
+            let waits = |run: usize| runs[run].awaited == Awaited::Answer || lock.until;
+            let is_quiet = |run: usize| {
+                runs[run].cancel.is_none() && usize::from(lock.read) == world.database.messages.len()
+            };
+            let run = usize::from(lock.run);
+            !world.database.is_waiting() || lock.wake || (waits(run) && is_quiet(run))
+        }),
+        Property::always(ONE_HOLDER, |_, world: &World| !world.second_holder),
         Property::always(NOTHING_PENDING_AT_REST, |protocol: &Protocol, world: &World| {
             !protocol.is_at_rest(world) || protocol.is_settled(world)
         }),

@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use stateright::{Model, Property};
 
 use crate::action::Action;
-use crate::database::{Holder, Lease};
+use crate::database::{Claimed, Database, Holder, Lease};
 use crate::observation::{Observation, Observations};
 use crate::property;
 use crate::rules::{Fence, Intent};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Waits};
 use crate::step::{CommitOutcome, Ending, Step};
 use crate::worker::{Calls, RunDriver, WorkerState};
 use crate::world::World;
@@ -33,10 +33,13 @@ impl Protocol {
         let leases = world.leases();
         let waited = world.database.lock.failed_attempts > 0;
         let claimer = u8::try_from(worker).unwrap();
+        let before = world.database.clone();
         let Some(claimed) = world.database.claim(&self.scenario.rules, claimer, &leases) else {
             self.observed.record(Observation::LateHint);
             return;
         };
+        world.second_holder |= !before.is_dead(before.lock.holder, &leases);
+        self.note_wake(&before, claimed);
         if claimed.takeover {
             self.observed.record(Observation::Takeover);
         }
@@ -51,6 +54,22 @@ impl Protocol {
         } else {
             WorkerState::Abandoning { epoch: claimed.epoch, broke_down: false }
         };
+    }
+
+    /// Records what has woken a waiting run.
+    fn note_wake(&self, before: &Database, claimed: Claimed) {
+        if !before.is_waiting() {
+            return;
+        }
+        self.observed.record(if claimed.cancelled {
+            Observation::WokenByCancel
+        } else if usize::from(before.lock.read) < before.messages.len() {
+            Observation::WokenByMessage
+        } else if self.scenario.waits == Waits::ForAnswer {
+            Observation::WokenByAnswer
+        } else {
+            Observation::WokenByTime
+        });
     }
 
     /// A commit, checked by the scenario's fence.
@@ -87,7 +106,12 @@ impl Protocol {
         world.stale_write |= !world.database.is_held(driver.epoch);
         let keeps_ids = self.scenario.budget.lost_answers > 0 && self.scenario.rules.write_id;
         let write = keeps_ids.then_some((driver.epoch, driver.write));
+        let is_awake = world.database.lock.wake;
         let outcome = world.database.commit(&self.scenario.rules, step, write);
+        if step == Step::Wait && outcome.went_on {
+            let kept = if is_awake { Observation::WaitGaveWay } else { Observation::AnsweredBeforeWait };
+            self.observed.record(kept);
+        }
         self.note(step, driver, outcome);
         let calls = match state {
             WorkerState::Executing(_, calls) => calls,
@@ -179,6 +203,7 @@ impl Protocol {
                 return;
             }
             Action::Duplicate => world.left.duplicates -= 1,
+            Action::CloseQuestion => world.database.close_question(),
             _ if world.flushed => self.observed.record(Observation::WokenAfterFlush),
             _ => {}
         }
@@ -242,9 +267,13 @@ impl Model for Protocol {
     fn next_state(&self, last: &World, action: Action) -> Option<World> {
         let mut world = last.clone();
         match action {
-            Action::Post | Action::Cancel | Action::Flush | Action::Duplicate | Action::Sweep => {
-                self.client_or_queue_action(&mut world, action);
-            }
+            Action::Post
+            | Action::Cancel
+            | Action::CloseQuestion
+            | Action::Flush
+            | Action::Duplicate
+            | Action::Sweep => self.client_or_queue_action(&mut world, action),
+            Action::WakeWaiting => world.database.wake_waiting(),
             Action::RetryIsDue => world.database.lock.waiting = false,
             Action::Claim(nth) => self.claim(&mut world, nth, true),
             Action::ClaimUnanswered(nth) => {

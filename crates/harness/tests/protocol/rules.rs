@@ -37,6 +37,14 @@ pub(crate) struct Rules {
     pub(crate) write_id: bool,
     /// A cancelled run reads no messages posted after the cancel.
     pub(crate) cancel_bounds: bool,
+    /// A run that is about to wait first looks at the wake flag under the row lock.
+    pub(crate) wait_rereads: bool,
+    /// It also looks at its question, because an earlier step may have cleared the flag that the answer set.
+    pub(crate) wait_looks_at_answer: bool,
+    /// A wait releases the lock.
+    pub(crate) wait_releases: bool,
+    /// A lock whose holder is alive cannot be claimed, whatever has woken the run.
+    pub(crate) claims_free_locks_only: bool,
 }
 
 impl Rules {
@@ -48,5 +56,9 @@ impl Rules {
         reread: true,
         write_id: true,
         cancel_bounds: true,
+        wait_rereads: true,
+        wait_looks_at_answer: true,
+        wait_releases: true,
+        claims_free_locks_only: true,
     };
 }

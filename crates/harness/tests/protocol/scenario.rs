@@ -40,6 +40,15 @@ pub(crate) struct Budget {
     pub(crate) drains: u8,
 }
 
+/// What each run waits for before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    Never,
+    /// It asks first, calls its tools, and then waits for the answer.
+    ForAnswer,
+    UntilTime,
+}
+
 /// A scenario to check exhaustively.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
@@ -48,6 +57,7 @@ pub(crate) struct Scenario {
     pub(crate) workers: usize,
     /// The tools called in the first turn of each run; empty: the model answers at once.
     pub(crate) tools: &'static [Class],
+    pub(crate) waits: Waits,
     pub(crate) budget: Budget,
     /// Consecutive deaths of workers with a run, without a committed step between them, before it is given up.
     pub(crate) max_crashes: u8,
@@ -69,6 +79,7 @@ impl Scenario {
             rules: Rules::CHOSEN,
             workers: 2,
             tools,
+            waits: Waits::Never,
             budget,
             max_crashes: 3,
             max_failures: 1,
@@ -198,6 +209,39 @@ pub(crate) fn drain() -> Scenario {
     Scenario::of("drain", &[Idempotent], budget, must_observe)
 }
 
+/// Runs ask, call a tool, and wait for the answer, which may arrive at any time.
+pub(crate) fn waiting_for_answers() -> Scenario {
+    let budget = Budget { posts: 2, cancels: 1, expiries: 1, ..NONE };
+    let must_observe = &[
+        O::WokenByAnswer,
+        O::WokenByMessage,
+        O::WokenByCancel,
+        O::AnsweredBeforeWait,
+        O::WaitGaveWay,
+        O::ZombieRefused,
+        O::LateHint,
+    ];
+    let scenario = Scenario::of("waiting for answers", &[Effect], budget, must_observe);
+    Scenario { waits: Waits::ForAnswer, ..scenario }
+}
+
+/// Runs wait for answers while workers die, hints are lost, and responses of commits as well.
+pub(crate) fn waiting_with_losses() -> Scenario {
+    let budget = Budget { posts: 2, crashes: 1, flushes: 1, lost_answers: 1, ..NONE };
+    let must_observe = &[O::WokenByAnswer, O::WokenByMessage, O::WokenAfterFlush, O::ResentAfterApplied];
+    let scenario = Scenario::of("waiting with losses", &[], budget, must_observe);
+    Scenario { waits: Waits::ForAnswer, ..scenario }
+}
+
+/// Runs wait until a time.
+pub(crate) fn waiting_until_a_time() -> Scenario {
+    let budget = Budget { posts: 2, cancels: 1, crashes: 1, expiries: 1, ..NONE };
+    let must_observe =
+        &[O::WokenByTime, O::WokenByMessage, O::WokenByCancel, O::WaitGaveWay, O::ZombieRefused];
+    let scenario = Scenario::of("waiting until a time", &[], budget, must_observe);
+    Scenario { waits: Waits::UntilTime, ..scenario }
+}
+
 /// All scenarios.
 pub(crate) fn all() -> Vec<Scenario> {
     vec![
@@ -213,5 +257,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         lost_answers_of_tools(),
         poison(),
         drain(),
+        waiting_for_answers(),
+        waiting_with_losses(),
+        waiting_until_a_time(),
     ]
 }

@@ -1,6 +1,6 @@
 //! The steps of a run, and how they are committed.
 
-use crate::database::{Database, Holder, Outcome, Status, messages};
+use crate::database::{Awaited, Database, Holder, Lock, Outcome, Status, messages};
 use crate::history::{Entry, Set};
 use crate::rules::Rules;
 
@@ -33,6 +33,10 @@ pub(crate) enum Step {
     Retry,
     /// Another worker goes on: `hand_over`.
     HandOver,
+    /// Asks a question: `go_on`.
+    Ask,
+    /// Waits for the answer, or until a time if nothing was asked: `wait`.
+    Wait,
 }
 
 /// The result of a commit.
@@ -48,7 +52,7 @@ pub(crate) struct CommitOutcome {
 
 impl Step {
     fn reads(self) -> bool {
-        matches!(self, Self::Read | Self::Results { .. } | Self::Whole(_))
+        matches!(self, Self::Read | Self::Results { .. } | Self::Whole(_) | Self::Wait)
     }
 
     fn ends(self) -> bool {
@@ -62,6 +66,7 @@ impl Step {
             Self::End { ending: Ending::Failed, .. } => Some(Status::Failed),
             Self::Retry => Some(Status::Retrying),
             Self::HandOver => Some(Status::Queued),
+            Self::Wait => Some(Status::Waiting),
             _ => None,
         }
     }
@@ -74,6 +79,19 @@ impl Step {
             Self::Answer => vec![Entry::Answer { run }],
             Self::End { open, .. } if open != 0 => vec![Entry::Results { calls: open }],
             _ => Vec::new(),
+        }
+    }
+}
+
+impl Lock {
+    /// Whether the next attempt is not due yet, and how many have failed.
+    fn count_failure(&mut self, step: Step, released: bool) {
+        self.waiting = step == Step::Retry;
+        match step {
+            Step::Retry => self.failed_attempts += 1,
+            Step::HandOver => {}
+            _ if released => self.failed_attempts = 0,
+            _ => {}
         }
     }
 }
@@ -96,7 +114,11 @@ impl Database {
         let posted = self.messages.len();
         let until = bound.filter(|_| !ending).map_or(posted, usize::from);
         let mut unread = messages(usize::from(from), until).filter(|_| looks);
-        let went_on = step == Step::Answer && unread.is_some();
+        let went_on = match step {
+            Step::Answer => unread.is_some(),
+            Step::Wait => self.wait_goes_on(rules),
+            _ => false,
+        };
         if step == Step::Answer && !went_on && looks {
             unread = messages(usize::from(from), posted);
         }
@@ -109,6 +131,7 @@ impl Database {
             self.history.push(Entry::User { messages });
         }
         self.note_calls(step);
+        let asked_nothing = self.note_question(step, over);
         if released {
             let run = self.run();
             run.status = step.status().unwrap_or(run.status);
@@ -127,22 +150,37 @@ impl Database {
             Step::Retry | Step::HandOver => true,
             _ => opened,
         };
-        if released {
+        if released && (rules.wait_releases || step != Step::Wait) {
             lock.holder = Holder::None;
         }
-        lock.waiting = step == Step::Retry;
-        match step {
-            Step::Retry => lock.failed_attempts += 1,
-            Step::HandOver => {}
-            _ if released => lock.failed_attempts = 0,
-            _ => {}
-        }
+        lock.until = released && step == Step::Wait && asked_nothing;
+        lock.count_failure(step, released);
         lock.open = !over;
         if opened {
             self.open_run();
         }
         let read = unread.is_some() && !released;
         CommitOutcome { went_on, opened, cancelled: cancel.is_some(), read, released }
+    }
+
+    /// Whether something has arrived that keeps a run going which would wait.
+    fn wait_goes_on(&self, rules: &Rules) -> bool {
+        let is_answered = self.runs[usize::from(self.lock.run)].awaited == Awaited::Arrived;
+        (rules.wait_rereads && self.lock.wake) || (rules.wait_looks_at_answer && is_answered)
+    }
+
+    /// Returns whether the run waits until a time, if it waits.
+    fn note_question(&mut self, step: Step, over: bool) -> bool {
+        let run = self.run();
+        let asked_nothing = run.awaited == Awaited::Nothing;
+        match step {
+            Step::Ask => run.awaited = Awaited::Answer,
+            // What the driver remembers: it waits once.
+            Step::Wait if asked_nothing => run.awaited = Awaited::Arrived,
+            _ if over && !asked_nothing => run.awaited = Awaited::Arrived,
+            _ => {}
+        }
+        asked_nothing
     }
 
     /// Sets the outcome of the messages that were read before this step.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::observation::Observation;
 use crate::property::{
     ANSWERED_ONCE, CANCEL_TAKES_EARLIER, EFFECT_ONCE, ENDS_ONCE, NO_STALE_WRITE, NOT_FORGOTTEN,
-    NOTHING_PENDING_AT_REST, SETTLES, VALID_HISTORY,
+    NOTHING_PENDING_AT_REST, ONE_HOLDER, SETTLES, VALID_HISTORY, WAITING_IS_FREE, WAKE_IS_KEPT,
 };
 use crate::rules::{Fence, Intent, Rules};
 use crate::scenario::{self, Scenario};
@@ -72,6 +72,45 @@ fn weakened() -> Vec<Weakened> {
     ]
 }
 
+/// The rules of runs that wait.
+fn weakened_waits() -> Vec<Weakened> {
+    let chosen = Rules::CHOSEN;
+    let weak = |name, rules, scenario, breaks| Weakened { name, rules, scenario, breaks };
+    vec![
+        weak(
+            "wait forgets wake",
+            Rules { wait_rereads: false, ..chosen },
+            scenario::waiting_for_answers(),
+            &[NOT_FORGOTTEN, WAKE_IS_KEPT],
+        ),
+        weak(
+            "wait forgets answer",
+            Rules { wait_looks_at_answer: false, ..chosen },
+            scenario::waiting_for_answers(),
+            // The step that called tools has cleared the wake flag of the answer.
+            &[WAKE_IS_KEPT, NOTHING_PENDING_AT_REST, SETTLES],
+        ),
+        weak(
+            "no sweep of waits",
+            Rules { sweep: false, ..chosen },
+            scenario::waiting_until_a_time(),
+            &[NOTHING_PENDING_AT_REST, SETTLES],
+        ),
+        weak(
+            "wait keeps the lock",
+            Rules { wait_releases: false, ..chosen },
+            scenario::waiting_for_answers(),
+            &[WAITING_IS_FREE, NOTHING_PENDING_AT_REST, SETTLES],
+        ),
+        weak(
+            "wake takes any lock",
+            Rules { claims_free_locks_only: false, ..chosen },
+            scenario::waiting_with_losses(),
+            &[ONE_HOLDER],
+        ),
+    ]
+}
+
 #[test]
 fn protocol_satisfies_all_properties() {
     let found: Vec<_> = scenario::all().iter().map(|scenario| check("chosen", scenario)).collect();
@@ -100,13 +139,14 @@ fn protocol_satisfies_all_properties() {
 
 #[test]
 fn protocol_without_a_rule_violates_properties() {
+    let weakened: Vec<Weakened> = weakened().into_iter().chain(weakened_waits()).collect();
     let mut found = Vec::new();
-    for weak in weakened() {
-        let scenario = weak.scenario.under(weak.rules);
+    for weak in &weakened {
+        let scenario = weak.scenario.clone().under(weak.rules);
         found.push(check(weak.name, &scenario));
     }
     println!("{}", table(&found));
-    for (weak, found) in weakened().iter().zip(&found) {
+    for (weak, found) in weakened.iter().zip(&found) {
         let violated: BTreeSet<_> = found.violated.iter().copied().collect();
         assert_eq!(violated, BTreeSet::from_iter(weak.breaks.iter().copied()), "{}", weak.name);
     }

@@ -1,10 +1,10 @@
 //! A worker process and the run it drives.
 
-use crate::database::{Claimed, Database, Lease};
+use crate::database::{Awaited, Claimed, Database, Lease};
 use crate::history::{Set, first, has_called, open_calls};
 use crate::observation::Observation;
 use crate::rules::Intent;
-use crate::scenario::{Class, Scenario};
+use crate::scenario::{Class, Scenario, Waits};
 use crate::step::{CommitOutcome, Ending, Step};
 
 /// What a worker knows about the run it drives.
@@ -24,6 +24,8 @@ pub(crate) struct RunDriver {
     pub(crate) called: bool,
     /// Calls without results, as far as it knows.
     pub(crate) open: Set,
+    /// What the run waits for, as far as it knows.
+    pub(crate) awaited: Awaited,
 }
 
 /// The open calls of a turn.
@@ -98,13 +100,15 @@ impl RunDriver {
             given_up: claimed.deaths >= scenario.max_crashes,
             called: false,
             open: 0,
+            awaited: Awaited::Nothing,
         }
     }
 
-    /// Loads the history: the progress of the run.
+    /// Loads the history and the question: the progress of the run.
     pub(crate) fn load(mut self, database: &Database) -> Self {
         self.called = has_called(&database.history, self.run);
         self.open = open_calls(&database.history);
+        self.awaited = database.runs[usize::from(self.run)].awaited;
         self
     }
 
@@ -158,10 +162,17 @@ impl RunDriver {
         if self.cancelled {
             return vec![Step::End { ending: Ending::Cancelled, open: self.open }];
         }
-        if self.called || scenario.tools.is_empty() {
-            vec![Step::Answer]
-        } else {
-            vec![Step::Calls(first(scenario.tools.len()))]
+        if scenario.waits == Waits::ForAnswer && self.awaited == Awaited::Nothing {
+            return vec![Step::Ask];
+        }
+        if !self.called && !scenario.tools.is_empty() {
+            return vec![Step::Calls(first(scenario.tools.len()))];
+        }
+        match (scenario.waits, self.awaited) {
+            // It may also end while its question is open.
+            (Waits::ForAnswer, Awaited::Answer) => vec![Step::Wait, Step::Answer],
+            (Waits::UntilTime, Awaited::Nothing) => vec![Step::Wait],
+            _ => vec![Step::Answer],
         }
     }
 
@@ -174,6 +185,9 @@ impl RunDriver {
         self.unread = false;
         self.cancelled |= outcome.cancelled;
         match step {
+            Step::Ask => WorkerState::Driving(Self { awaited: Awaited::Answer, ..self }),
+            // Something has arrived: the driver looks at it.
+            Step::Wait => WorkerState::Loading(self),
             Step::Calls(open) => {
                 self.called = true;
                 self.open = open;

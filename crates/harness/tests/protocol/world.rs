@@ -20,6 +20,8 @@ pub(crate) struct World {
     pub(crate) repeated: Vec<Set>,
     /// Whether a write of a worker without the lock was accepted.
     pub(crate) stale_write: bool,
+    /// Whether a lock was claimed although its holder's lease was valid.
+    pub(crate) second_holder: bool,
     pub(crate) left: Budget,
 }
 
@@ -34,6 +36,7 @@ impl World {
             executed: Vec::new(),
             repeated: Vec::new(),
             stale_write: false,
+            second_holder: false,
             left: scenario.budget,
         }
     }
