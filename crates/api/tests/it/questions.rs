@@ -10,7 +10,8 @@ use crate::worker::Worker;
 
 const OTHER: &str = "hou_other_0123456789";
 
-fn question(api: &TestApi) -> NewQuestion {
+/// A question whose answer says yes or no.
+pub(crate) fn question(api: &TestApi) -> NewQuestion {
     NewQuestion {
         id: api.state.ids.beside(api.agentable()),
         kind: QuestionKind::Approval,

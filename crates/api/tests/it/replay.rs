@@ -5,6 +5,7 @@ use houston_domain::run::RunStatus;
 use serde_json::json;
 
 use crate::http::{End, Frame, kinds};
+use crate::questions::question;
 use crate::test_api::TestApi;
 use crate::worker::Worker;
 
@@ -117,6 +118,57 @@ async fn live_stream_resumes_from_every_position_within_a_text() {
         let (rest, end) = api.stream("", Some(id)).await.rest().await;
         let joined: Vec<Frame> = recorded[..=number].iter().cloned().chain(rest).collect();
         assert_eq!((texts_of(&joined), end), (whole.clone(), End::Clean), "after {id}");
+    }
+}
+
+/// The events of a stream that texts do not consist of.
+fn facts(frames: &[Frame]) -> Vec<&str> {
+    kinds(frames).into_iter().filter(|kind| kind.starts_with("houston.")).collect()
+}
+
+#[tokio::test]
+async fn stream_resumed_at_a_waiting_run_continues_when_it_wakes() {
+    let api = TestApi::start().await;
+    api.post_message("Delete all notes").await;
+    let worker = Worker::start(&api).await;
+    let run = worker.claim().await;
+    let mut stream = api.stream("", None).await;
+    let mut recorded = stream.until("STEP_STARTED").await;
+    // A text that the run does not commit: clients take it back when the next attempt begins.
+    run.write(Part::Message, 0, 0, "Let me");
+    recorded.extend(stream.until("TEXT_MESSAGE_CONTENT").await);
+    let asked = question(&api);
+    let answer = format!("/v1/questions/{}/answer", asked.id);
+    run.ask(asked).await;
+    recorded.extend(stream.until("houston.run.waiting").await);
+    let waiting = recorded.last().unwrap().id.clone();
+    drop(stream);
+
+    let by_header = api.stream("", Some(&waiting)).await;
+    let by_query = api.stream(&format!("?after={waiting}"), None).await;
+    let mut resumed = [(by_header, Vec::new()), (by_query, Vec::new())];
+    api.post(&answer, json!({"answer": {"yes": true}})).await.ok();
+    let run = worker.claim().await;
+    for (stream, frames) in &mut resumed {
+        frames.extend(stream.until("houston.attempt.started").await);
+    }
+    run.write(Part::Message, 0, 0, "Don");
+    for (stream, frames) in &mut resumed {
+        frames.extend(stream.until("TEXT_MESSAGE_CONTENT").await);
+        assert_eq!(frames.last().unwrap().data["delta"], "Don", "while the run writes");
+    }
+    run.answer("Done.").await;
+    for (mut stream, mut frames) in resumed {
+        let (rest, end) = stream.rest().await;
+        frames.extend(rest);
+        assert_eq!((frames[0].kind(), end), ("houston.question.closed", End::Clean));
+        let texts = texts_of(&[recorded.clone(), frames.clone()].concat());
+        assert!(texts.0.values().eq(["Done."]) && texts.1, "{texts:?}");
+        let received = [recorded.clone(), frames].concat();
+        let (all, _) = api.stream("", None).await.rest().await;
+        assert_eq!(facts(&received), facts(&all), "none is missing, none is sent twice");
+        let (again, end) = api.stream("", Some(&waiting)).await.rest().await;
+        assert_eq!((again[0].kind(), end), ("houston.question.closed", End::Clean), "after the end as well");
     }
 }
 
