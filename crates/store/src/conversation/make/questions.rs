@@ -40,7 +40,7 @@ impl Owner {
             let created: Vec<DateTime<Utc>> = each().map(|one| one.created_at).collect();
             let closed: Vec<DateTime<Utc>> = each().map(|one| one.closed_at).collect();
             sqlx::query!(
-                "-- store::conversation::make::questions
+                "-- store::conversation::make::questions::questions
                 insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, subject, text, schema,
                                                default_value, expires_at, state, answer, answered_by, created_at,
                                                closed_at)

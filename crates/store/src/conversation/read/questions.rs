@@ -14,7 +14,7 @@ impl Reader<'_> {
         let mut after = Uuid::nil();
         loop {
             let rows = sqlx::query!(
-                r#"-- store::conversation::read::questions
+                r#"-- store::conversation::read::questions::questions
                 select id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by, created_at,
                        closed_at as "closed_at!",
                        octet_length(concat(text, schema::text, default_value::text, answer::text)) as "bytes!"
