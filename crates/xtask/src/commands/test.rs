@@ -153,8 +153,8 @@ impl Test {
     /// `--workspace`, or the named crates.
     fn selection(&self) -> Vec<String> {
         if self.cells.is_some() {
-            // The tests of the whole service, and the binary with the tool that they use.
-            return ["--package", "houston-cli", "--test", "it", "--examples"].map(str::to_owned).to_vec();
+            // The tests of the whole service. `--test it` alone would not build the examples that they run.
+            return ["--package", "houston-cli"].map(str::to_owned).to_vec();
         }
         if self.packages.is_empty() {
             return vec!["--workspace".to_owned()];

@@ -156,7 +156,7 @@ impl Scene<'_> {
         let mut is_done = false;
         for _ in 0..=usize::from(shape.repeats) {
             let result = match &change {
-                // Whoever repeats what tools write asks first whether it was committed.
+                // Before what tools write is repeated, it is asked whether it was committed.
                 Some(_) if is_done => self.is_committed(&fence, &step).await,
                 Some(change) => self.commit_with_record(claimed, &fence, &step, change).await,
                 None if self.is_rust() => self.store.runs().commit(&fence, &step).await,
