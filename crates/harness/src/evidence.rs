@@ -28,7 +28,7 @@ enum Program {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: [Part; 12] = [
+pub(crate) const PARTS: [Part; 14] = [
     Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",
@@ -91,6 +91,20 @@ pub(crate) const PARTS: [Part; 12] = [
         program: Program::Harness,
         whole: &["bench"],
         quick: &["bench", "--quick"],
+    },
+    Part {
+        name: "workers",
+        what: "throughput with 1, 2 and 4 worker processes",
+        program: Program::Harness,
+        whole: &["bench", "--workers"],
+        quick: &["bench", "--workers", "--quick"],
+    },
+    Part {
+        name: "hints",
+        what: "500,000 hints through Redis, and the pick-up of a hint by an idle worker",
+        program: Program::Harness,
+        whole: &["bench", "--hints"],
+        quick: &["bench", "--hints", "--quick"],
     },
     Part {
         name: "conversation",

@@ -61,14 +61,14 @@ pub(crate) async fn measure(
     let seconds_to_hold = round(began.elapsed().as_secs_f64());
     let (mut peak, end) = (0, Instant::now() + hold);
     while Instant::now() < end {
-        peak = peak.max(installation.rss()?);
+        peak = peak.max(installation.houston.rss()?);
         tokio::time::sleep(MEASURE_INTERVAL).await;
     }
     let began = Instant::now();
     gate.open();
     while let Some(client) = clients.join_next().await {
         client??;
-        peak = peak.max(installation.rss()?);
+        peak = peak.max(installation.houston.rss()?);
     }
     wait_until_all_ended(installation).await?;
     let seconds_to_end = round(began.elapsed().as_secs_f64());
@@ -82,7 +82,7 @@ pub(crate) async fn measure(
         seconds_to_end,
         peak_mb: megabytes(peak),
         kb_per_run,
-        after_mb: megabytes(installation.rss()?),
+        after_mb: megabytes(installation.houston.rss()?),
     };
     print_status(&format!("  {:.1} MB at most: {kb_per_run:.1} KB each", held.peak_mb));
     Ok(held)

@@ -1,4 +1,4 @@
-//! A Houston process and a model server for one measurement.
+//! Houston and a model server for one measurement.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::database::{self, Counters};
 use super::workload;
-use crate::installation::{Installation, goal, user};
+use crate::installation::{Installation, Processes, goal, user};
 use crate::proc;
 use houston_xtask::console::Progress;
 
@@ -57,7 +57,18 @@ pub(crate) struct Rest {
 }
 
 impl<'s> BenchInstallation<'s> {
+    /// Starts the service as one process.
     pub(crate) async fn start(program: &Path, servers: &'s TestServers, replies: Replies) -> Result<Self> {
+        Self::start_as(Processes::One, program, servers, replies).await
+    }
+
+    /// Starts the service as `processes`.
+    pub(crate) async fn start_as(
+        processes: Processes,
+        program: &Path,
+        servers: &'s TestServers,
+        replies: Replies,
+    ) -> Result<Self> {
         let reply = Arc::new(Mutex::new(Reply::empty()));
         let script = Arc::clone(&reply);
         let model =
@@ -69,7 +80,7 @@ impl<'s> BenchInstallation<'s> {
             ("HOUSTON_LOCAL_URL", model.url()),
             ("HOUSTON_MODEL_TOOLS", (replies == Replies::Tool).to_string()),
         ];
-        let houston = Installation::start(program, servers, &variables).await?;
+        let houston = Installation::start_as(processes, program, servers, &variables).await?;
         let installation = Self { servers, houston, model, reply, replies };
         installation.answer_at_once();
         Ok(installation)
@@ -109,20 +120,16 @@ impl<'s> BenchInstallation<'s> {
         let seconds = began.elapsed().as_secs_f64();
         let busy = spent.houston + spent.postgres + spent.redis;
         Ok(Rest {
-            rss: self.rss()?,
+            rss: self.houston.rss()?,
             commits_per_second: after.since(before).commits as f64 / seconds,
             cpu_ms_per_second: busy.as_secs_f64() * 1000.0 / seconds,
         })
     }
 
-    pub(crate) fn rss(&self) -> Result<u64> {
-        proc::rss(self.houston.pid())
-    }
-
     pub(crate) fn cpu(&self) -> Result<Cpu> {
         let of = |pid: Option<u32>| proc::cpu(pid.context("a server has no process id")?);
         Ok(Cpu {
-            houston: proc::cpu(self.houston.pid())?,
+            houston: self.houston.cpu()?,
             postgres: of(self.servers.postgres_pid())?,
             redis: of(self.servers.redis_pid())?,
         })

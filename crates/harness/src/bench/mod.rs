@@ -3,6 +3,9 @@
 //!
 //! The load generator and the model run on the same machine as the service. So compare processor time per run
 //! between machines and with other systems; latency and throughput depend on how many cores are left.
+//!
+//! Besides: `--throughput` tells 32 and 128 runs at once and new goals apart, `--workers` does so with 1, 2 and 4 worker
+//! processes beside an API process, and `--hints` measures the lanes of hints without Postgres.
 
 mod bound;
 pub(crate) mod cancel;
@@ -10,6 +13,7 @@ pub(crate) mod conversation;
 pub(crate) mod database;
 mod flood;
 mod held;
+pub(crate) mod hints;
 pub(crate) mod history;
 mod idle;
 mod installation;
@@ -53,6 +57,10 @@ pub(crate) struct Size {
     pub(crate) flood: usize,
     /// Messages of the other user.
     pub(crate) flood_runs: usize,
+    /// Hints sent and handled as fast as possible.
+    pub(crate) hints: usize,
+    /// Hints sent one after the other into an idle lane.
+    pub(crate) idle_hints: usize,
     /// Tokens per answer in the token measurement.
     pub(crate) tokens: usize,
     /// Turns of the conversation that is run with four configurations.
@@ -72,6 +80,8 @@ impl Size {
         cancelled: 80,
         flood: 100_000,
         flood_runs: 400,
+        hints: 500_000,
+        idle_hints: 1000,
         tokens: 1000,
         turns: 500,
         long: 10_000,
@@ -86,6 +96,8 @@ impl Size {
         cancelled: 10,
         flood: 10_000,
         flood_runs: 100,
+        hints: 50_000,
+        idle_hints: 100,
         tokens: 100,
         turns: 100,
         long: 500,
@@ -121,6 +133,7 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     let with_tool = saturated::measure(&installation, size, &rest_with_tools, Journey::FromMessage).await?;
     installation.stop_and_check()?;
     let scale = scale::measure().await?;
+    let hints = hints::measure(size).await?;
 
     let tokens = tokens::measure(program, servers, size.tokens).await?;
 
@@ -134,6 +147,6 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     let settings = Settings::of(size, servers)?;
     Ok(Report::of(
         settings,
-        Measurements { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale, tokens },
+        Measurements { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale, tokens, hints },
     ))
 }

@@ -11,6 +11,7 @@ use super::cancel::Cancel;
 use super::conversation::{Conversation, Flat};
 use super::flood::Flood;
 use super::held::Held;
+use super::hints::Hints;
 use super::idle::Idle;
 use super::installation::Rest;
 use super::saturated::{Saturated, Shares};
@@ -88,6 +89,7 @@ pub(crate) struct Measurements {
     pub(crate) scale: Option<Scale>,
     pub(crate) flood: Flood,
     pub(crate) tokens: Tokens,
+    pub(crate) hints: Hints,
 }
 
 #[derive(Debug, Serialize)]
@@ -104,6 +106,7 @@ struct Parts {
     idle_scale: Option<Scale>,
     flood: Flood,
     tokens: Tokens,
+    hints: Hints,
 }
 
 /// Converts bytes to MB.
@@ -113,8 +116,19 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
 
 impl Report {
     pub(crate) fn of(settings: Settings, more: Measurements) -> Self {
-        let Measurements { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale, tokens } =
-            more;
+        let Measurements {
+            rest,
+            idle,
+            saturated,
+            bound,
+            held,
+            with_tool,
+            cancel,
+            flood,
+            scale,
+            tokens,
+            hints,
+        } = more;
         let most_memory = |streamed: bool| {
             held.iter()
                 .filter(|held| held.streamed == streamed)
@@ -149,6 +163,7 @@ impl Report {
                 idle_scale: scale,
                 flood,
                 tokens,
+                hints,
             },
         }
     }
@@ -156,10 +171,12 @@ impl Report {
     /// The table: measured value, target, whether it is met, and the best figure of comparable systems.
     pub(crate) fn table(&self) -> String {
         let more = &self.more;
-        let rows =
+        let mut rows =
             [&self.rows()[..], &cancel_rows(&more.cancel), &flood_rows(more.flood), &token_rows(more.tokens)]
                 .concat();
-        let mut text = render(&with_scale(rows, more.idle_scale));
+        let lines = more.idle_scale.iter().flat_map(Scale::lines).chain(more.hints.lines());
+        rows.extend(lines.map(|[what, measured, target, met]| [what, measured, target, met, String::new()]));
+        let mut text = render(&rows);
         let settings = &self.settings;
         let _ = write!(
             text,
@@ -268,9 +285,9 @@ fn row(what: &str, measured: String, target: &str, met: &str, other: &str) -> [S
     [what.to_owned(), measured, target.to_owned(), met.to_owned(), other.to_owned()]
 }
 
-/// The table of `--scale`.
-pub(crate) fn scale_table(scale: Scale) -> String {
-    render(&with_scale(vec![["", "measured", "target", "met", ""].map(str::to_owned)], Some(scale)))
+/// A table of rows with name, measured value, target, and whether it is met.
+pub(crate) fn targets_table(rows: &[[String; 4]]) -> String {
+    render(&[&[["", "measured", "target", "met"].map(str::to_owned)][..], rows].concat())
 }
 
 /// The table of `--conversation`.
@@ -294,12 +311,6 @@ pub(crate) fn conversation_table(conversation: &Conversation) -> String {
             "\n{} turns; a turn after {turns} others takes {:.1} ms (p99 {:.1}), a turn of a new agentable {:.1} ({:.1}): ratio {ratio:.2}\n",
             conversation.turns, old_ms.p50, old_ms.p99, new_ms.p50, new_ms.p99
         )
-}
-
-fn with_scale(mut rows: Vec<[String; 5]>, scale: Option<Scale>) -> Vec<[String; 5]> {
-    let lines = scale.iter().flat_map(Scale::lines);
-    rows.extend(lines.map(|[what, measured, target, met]| [what, measured, target, met, String::new()]));
-    rows
 }
 
 /// Formats rows with columns as wide as their widest field.

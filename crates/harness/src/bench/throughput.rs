@@ -1,4 +1,5 @@
-//! Throughput alone: 32 and 128 runs at once, the same with a new goal for each run, and where the time of Postgres goes.
+//! Throughput alone: 32 and 128 runs at once, with a new goal for each run, or with several workers; and where the time
+//! of Postgres goes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,10 +13,46 @@ use super::Size;
 use super::database::query;
 use super::installation::{BenchInstallation, Replies};
 use super::saturated::{self, Journey, Saturated};
+use crate::installation::Processes;
+
+/// Connections of Postgres: enough for an API process and four workers.
+const CONNECTIONS: u16 = 300;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case {
+    processes: Processes,
+    concurrency: usize,
+    journey: Journey,
+}
+
+impl Case {
+    const fn of(processes: Processes, concurrency: usize) -> Self {
+        Self { processes, concurrency, journey: Journey::FromMessage }
+    }
+}
+
+/// One process.
+pub(crate) const ALONE: [Case; 3] = [
+    Case::of(Processes::One, 32),
+    Case::of(Processes::One, 128),
+    Case { processes: Processes::One, concurrency: 32, journey: Journey::FromGoal },
+];
+
+/// 1, 2 and 4 workers.
+pub(crate) const WORKERS: [Case; 6] = [
+    Case::of(Processes::Workers(1), 32),
+    Case::of(Processes::Workers(2), 32),
+    Case::of(Processes::Workers(4), 32),
+    Case::of(Processes::Workers(1), 128),
+    Case::of(Processes::Workers(2), 128),
+    Case::of(Processes::Workers(4), 128),
+];
 
 /// One measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Throughput {
+    processes: Processes,
     concurrency: usize,
     creates_goals: bool,
     result: Saturated,
@@ -35,13 +72,18 @@ struct Statement {
 }
 
 /// Measures each case on servers of its own. `statements`: with `pg_stat_statements`, which costs some time itself.
-pub(crate) async fn measure(program: &Path, size: Size, statements: bool) -> Result<Vec<Throughput>> {
-    let cases = [(32, Journey::FromMessage), (128, Journey::FromMessage), (32, Journey::FromGoal)];
+pub(crate) async fn measure(
+    program: &Path,
+    size: Size,
+    cases: &[Case],
+    statements: bool,
+) -> Result<Vec<Throughput>> {
     let mut measured = Vec::new();
-    for (concurrency, journey) in cases {
-        print_status(&format!("throughput: {concurrency} at once, {journey:?}"));
+    for &Case { processes, concurrency, journey } in cases {
+        print_status(&format!("throughput: {concurrency} at once, {journey:?}, {}", name(processes)));
         let servers = programs::servers(|config| {
             config.fsync = true;
+            config.max_connections = CONNECTIONS;
             if statements {
                 config.postgres_settings =
                     ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on"]
@@ -49,7 +91,7 @@ pub(crate) async fn measure(program: &Path, size: Size, statements: bool) -> Res
                         .to_vec();
             }
         })?;
-        let installation = BenchInstallation::start(program, &servers, Replies::Text).await?;
+        let installation = BenchInstallation::start_as(processes, program, &servers, Replies::Text).await?;
         if statements {
             query(&servers, "create extension pg_stat_statements")?;
         }
@@ -59,7 +101,7 @@ pub(crate) async fn measure(program: &Path, size: Size, statements: bool) -> Res
         let creates_goals = journey == Journey::FromGoal;
         let statements = if statements { self::statements(&servers, runs)? } else { Vec::new() };
         installation.stop_and_check()?;
-        measured.push(Throughput { concurrency, creates_goals, result, statements });
+        measured.push(Throughput { processes, concurrency, creates_goals, result, statements });
     }
     Ok(measured)
 }
@@ -93,17 +135,26 @@ fn statements(servers: &houston_testkit::servers::TestServers, runs: usize) -> R
         .collect())
 }
 
+fn name(processes: Processes) -> String {
+    match processes {
+        Processes::One => "one process".to_owned(),
+        Processes::Workers(1) => "API, 1 worker".to_owned(),
+        Processes::Workers(workers) => format!("API, {workers} workers"),
+    }
+}
+
 /// The measurements for people.
 pub(crate) fn table(measured: &[Throughput]) -> String {
     let mut text = String::from(
-        "at once  journey         runs/s   CPU per run, ms   Houston + Postgres + Redis   commits   WAL bytes   load, ms\n",
+        "processes       at once  journey         runs/s   CPU per run, ms   Houston + Postgres + Redis   commits   WAL bytes   load, ms\n",
     );
-    for Throughput { concurrency, creates_goals, result, statements } in measured {
+    for Throughput { processes, concurrency, creates_goals, result, statements } in measured {
         let share = result.cpu_ms_per_run;
         let journey = if *creates_goals { "new goal" } else { "message" };
         let _ = writeln!(
             text,
-            "{concurrency:7}  {journey:14}  {:6.0}   {:15.2}   {:9.2} + {:.2} + {:.2}        {:7.2}   {:9.0}   {:8.2}",
+            "{:14}  {concurrency:7}  {journey:14}  {:6.0}   {:15.2}   {:9.2} + {:.2} + {:.2}        {:7.2}   {:9.0}   {:8.2}",
+            name(*processes),
             result.runs_per_second,
             share.sum(),
             share.houston,
@@ -120,5 +171,11 @@ pub(crate) fn table(measured: &[Throughput]) -> String {
             );
         }
     }
+    let rate = |Throughput { processes, concurrency, creates_goals, result, .. }: &Throughput| {
+        let what = if *creates_goals { " with a new goal each" } else { "" };
+        format!("{:.0} ({}, {concurrency} at once{what})", result.runs_per_second, name(*processes))
+    };
+    let rates: Vec<String> = measured.iter().map(rate).collect();
+    let _ = writeln!(text, "\nruns/s: {}", rates.join(", "));
     text
 }

@@ -20,7 +20,6 @@ use super::spread::{Spread, round};
 use super::workload;
 use crate::http::Connection;
 use crate::installation::{Installation, goal};
-use crate::proc;
 use houston_xtask::console::Progress;
 
 /// Pause between two tokens of an answer: 50 tokens/s, as a fast model streams.
@@ -58,7 +57,7 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, tokens: usize
     let user = houston.user("bench").await?;
     let mut readers = JoinSet::new();
     let message: Arc<str> = workload::message().into();
-    let (cpu, began) = (proc::cpu(houston.pid())?, Instant::now());
+    let (cpu, began) = (houston.cpu()?, Instant::now());
     for _ in 0..ANSWERS {
         let mut connection = houston.connect().await?;
         let goal = goal(&mut connection, &user, "bench").await?;
@@ -71,7 +70,7 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, tokens: usize
         overheads.extend(read??);
         progress.step();
     }
-    let (spent, seconds) = (proc::cpu(houston.pid())? - cpu, began.elapsed().as_secs_f64());
+    let (spent, seconds) = (houston.cpu()? - cpu, began.elapsed().as_secs_f64());
     let count = overheads.len();
     Ok(Tokens {
         answers: ANSWERS,

@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::bench::report::{conversation_table, scale_table};
-use crate::bench::{Size, cancel, conversation, history, measure, scale, throughput, tokens};
+use crate::bench::report::{conversation_table, targets_table};
+use crate::bench::{Size, cancel, conversation, hints, history, measure, scale, throughput, tokens};
 use crate::installation;
 use houston_xtask::console::{print, print_status};
 use houston_xtask::{child, programs};
@@ -37,10 +37,16 @@ pub(crate) struct Bench {
     #[arg(long)]
     history: bool,
     /// Measure only the throughput: 32 and 128 runs at once, and with a new goal for each run
-    #[arg(long)]
+    #[arg(long, group = "load")]
     throughput: bool,
-    /// With `--throughput`: count the statements of Postgres, and their time
-    #[arg(long, requires = "throughput")]
+    /// Measure only the throughput with 1, 2 and 4 worker processes beside an API process: 32 and 128 runs at once
+    #[arg(long, group = "load")]
+    workers: bool,
+    /// Measure only the lanes of hints in Redis: hints per second, and the pick-up of a hint by an idle worker
+    #[arg(long)]
+    hints: bool,
+    /// With `--throughput` or `--workers`: count the statements of Postgres, and their time
+    #[arg(long, requires = "load")]
     statements: bool,
     /// The binary to measure, instead of building it
     #[arg(long, value_name = "PATH")]
@@ -55,6 +61,9 @@ impl Bench {
         }
         if self.history {
             return self.history().await;
+        }
+        if self.hints {
+            return self.hints().await;
         }
         let binary = match &self.binary {
             Some(binary) => binary.canonicalize()?,
@@ -79,8 +88,9 @@ impl Bench {
             return self.run_optimised(&optimised, &binary).await;
         }
         let size = if self.quick { Size::QUICK } else { Size::FULL };
-        if self.throughput {
-            let measured = Box::pin(throughput::measure(&binary, size, self.statements)).await?;
+        if self.throughput || self.workers {
+            let cases = if self.workers { &throughput::WORKERS[..] } else { &throughput::ALONE };
+            let measured = Box::pin(throughput::measure(&binary, size, cases, self.statements)).await?;
             print(&if self.json { serde_json::to_string(&measured)? } else { throughput::table(&measured) })?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -128,7 +138,7 @@ impl Bench {
     /// Needs no build of Houston: only Postgres is measured.
     async fn scale(&self) -> Result<ExitCode> {
         let scale = scale::measure().await?.context("`pgbench` is not installed beside Postgres")?;
-        print(&if self.json { serde_json::to_string(&scale)? } else { scale_table(scale) })?;
+        print(&if self.json { serde_json::to_string(&scale)? } else { targets_table(&scale.lines()) })?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -140,11 +150,19 @@ impl Bench {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Needs no build of Houston: only its queue and Redis are measured.
+    async fn hints(&self) -> Result<ExitCode> {
+        let size = if self.quick { Size::QUICK } else { Size::FULL };
+        let hints = hints::measure(size).await?;
+        print(&if self.json { serde_json::to_string(&hints)? } else { hints.table() })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
     async fn run_optimised(&self, optimised: &Path, binary: &Path) -> Result<ExitCode> {
         let mut command = Command::new(optimised);
         command.arg("bench").arg("--binary").arg(binary);
         command.args(self.json.then_some("--json")).args(self.quick.then_some("--quick"));
-        command.args(self.throughput.then_some("--throughput"));
+        command.args(self.throughput.then_some("--throughput")).args(self.workers.then_some("--workers"));
         command.args(self.statements.then_some("--statements"));
         Ok(child::code(child::run(command).await?))
     }

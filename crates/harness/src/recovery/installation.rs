@@ -16,9 +16,8 @@ use super::{POLL, Plan};
 use crate::bench::database::query;
 use crate::http::Connection;
 use crate::installation::{self, goal, user};
-use houston_xtask::child::output;
 
-/// How long a process may take to start.
+/// How long the runs may take to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a terminated worker may take to exit: twice the promised time, so that a late exit is measured.
 const EXIT: Duration = Duration::from_secs(50);
@@ -63,11 +62,7 @@ impl<'s> RecoveryInstallation<'s> {
         });
         let model = model.await?;
         let houston = |arguments: &[&str]| command(program, servers, &model, arguments);
-        output(&mut houston(&["migrate"]))?;
-        let key = output(&mut houston(&["key", "create", "--tenant", "recovery"]))?.trim().to_owned();
-        let mut serve = Process::spawn(&mut houston(&["serve", "--address", "127.0.0.1:0"]))?;
-        let address = serve.wait_for_address(PATIENCE)?;
-        serve.wait_for_ready(address, "/readyz", PATIENCE)?;
+        let (serve, address, key) = installation::serve(houston)?;
         let mut connection = Connection::open(address, &key).await?;
         let mut goals = Vec::with_capacity(plan.runs);
         for _ in 0..plan.runs {
@@ -118,9 +113,8 @@ impl<'s> RecoveryInstallation<'s> {
 
     /// Starts one more worker.
     pub(crate) fn start_worker(&mut self) -> Result<()> {
-        let worker = Process::spawn(&mut command(self.program, self.servers, &self.model, &["work"]))?;
-        worker.wait_for_line(PATIENCE, |line| line == "working")?;
-        self.workers.push(worker);
+        let houston = |arguments: &[&str]| command(self.program, self.servers, &self.model, arguments);
+        self.workers.push(installation::work(houston)?);
         Ok(())
     }
 
@@ -200,14 +194,10 @@ impl<'s> RecoveryInstallation<'s> {
 
 /// A `houston` command on these servers, with the default settings.
 fn command(program: &Path, servers: &TestServers, model: &ModelServer, arguments: &[&str]) -> Command {
-    let mut command = installation::command(program);
+    let mut command = installation::command_on(servers, program, arguments);
     command
-        .args(arguments)
-        .env("DATABASE_URL", servers.database_url())
-        .env("HOUSTON_REDIS_URL", servers.redis_url())
         .env("HOUSTON_MODEL", "local/recovery")
         .env("HOUSTON_LOCAL_URL", model.url())
-        .env("HOUSTON_MODEL_TOOLS", "false")
-        .env("HOUSTON_LOG", "warn");
+        .env("HOUSTON_MODEL_TOOLS", "false");
     command
 }
