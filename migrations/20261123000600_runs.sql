@@ -70,7 +70,7 @@ create table houston.runs (
 -- The runs of a dead worker, and those that a worker must cancel.
 create index runs_in_flight on houston.runs (worker_id) where status = 'running';
 -- The held runs of a user: a few entries, however many wait. held_for is a separate column so that no other index fits
--- this query. No slot is held twice: of two claims that count the same free slots at once, one fails.
+-- this query. No slot is held twice, so of two claims that take the same one at once, one fails.
 create unique index runs_held on houston.runs (held_for, slot) where held_for is not null;
 -- Runs that wait for a worker, oldest first, and how the latest ones ended; for the health monitor.
 create index runs_waiting on houston.runs (created_at) where status in ('queued', 'retrying');

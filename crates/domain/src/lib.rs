@@ -47,6 +47,7 @@ pub mod run;
 pub mod runtime_state;
 pub mod schedule;
 pub mod session;
+pub mod slot;
 pub mod statistics;
 pub mod step;
 pub mod storable;

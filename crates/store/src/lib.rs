@@ -62,7 +62,8 @@
 //! - A transaction that gives an agentable a reason to run also sets `wake`; the sweep reads nothing else. A lost
 //!   hint costs seconds.
 //! - Leases are compared with the database's clock only.
-//! - At most [`Fairness::max_running`] runs of one user are held at once, over all workers. Runs over that limit
+//! - At most [`Fairness::max_running`] runs of one user are held at once, over all workers: each in a slot of its own, and a
+//!   claim tries the numbers that are free ([`houston_domain::slot`]). It waits for no other claim. Runs over that limit
 //!   stay awake: the step that ends one of the user's runs returns them ([`step::CommittedStep::waiting`]), and the sweep
 //!   finds them too.
 //! - Waiting work is found by the index `run_locks_awake (user_id, due_at) where wake`, held runs by `runs_held

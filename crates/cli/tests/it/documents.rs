@@ -183,7 +183,7 @@ fn sample_conversation() -> Value {
             {"content": "z", "created_at": at, "updated_at": at},
             {"content": "a", "created_at": at, "updated_at": at},
         ],
-        "sessions": [], "compressions": [], "results": [],
+        "questions": [], "sessions": [], "compressions": [], "results": [],
     })
 }
 

@@ -12,6 +12,7 @@ use houston_store::message::{NewPost, Posted};
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Fairness, Store};
 use serde_json::Value;
+use sqlx::{Connection as _, PgConnection};
 
 use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal, open};
@@ -268,4 +269,64 @@ async fn slot_of_a_run_that_was_let_go_is_not_given_twice() {
             }
         }
     }
+}
+
+/// Claims as several processes do, each for a worker of its own.
+async fn claim_by(test: &TestStore, store: &Store, goal: AgentableId) -> Option<ClaimedRun> {
+    let (token, message) = (test.ids.next(), test.ids.next());
+    let crashes = CrashPolicy::default();
+    store.runs().claim_run(goal, test.worker, token, message, crashes).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_of_several_processes_respect_the_limit_together() {
+    let test = TestStore::start().await;
+    let fairness = Fairness { max_running: 3, ..Fairness::default() };
+    let stores: Vec<Store> = (0..4).map(|_| open(test.database.url()).with_fairness(fairness)).collect();
+    let goals = goals_of(&test, test.goal, 24).await;
+    for goal in &goals {
+        test.post_to(*goal, "hi").await.unwrap();
+    }
+    let mut left: Vec<AgentableId> = goals.clone();
+    while !left.is_empty() {
+        let claims =
+            left.iter().zip(stores.iter().cycle()).map(|(goal, store)| claim_by(&test, store, *goal));
+        let mut held: Vec<ClaimedRun> =
+            futures_util::future::join_all(claims).await.into_iter().flatten().collect();
+        assert!(held.len() <= 3, "{held:?}");
+        // A claim that met another one at the same moment finds the slot later.
+        for goal in &left {
+            held.extend(claim_by(&test, &stores[0], *goal).await);
+        }
+        assert_eq!(held.len(), 3);
+        let slots = "select count(*), count(distinct slot) from houston.runs where held_for is not null";
+        assert_eq!(test.sql(slots).trim(), "3|3");
+        left.retain(|goal| held.iter().all(|run| run.fence.agentable != *goal));
+        for run in &held {
+            end(&test, run).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claim_waits_for_no_other_claim_of_its_user() {
+    let test = TestStore::start().await;
+    let goals = goals_of(&test, test.goal, 2).await;
+    for goal in &goals {
+        test.post_to(*goal, "hi").await.unwrap();
+    }
+    // Claims of other processes whose commit takes its time: they take slots 1 and 2.
+    let mut other = PgConnection::connect(test.database.url()).await.unwrap();
+    let mut tx = other.begin().await.unwrap();
+    let lock = "select pg_advisory_xact_lock(hashtext(user_id::text), slot)
+                  from houston.agentables, generate_series(1, $2) as slot where id = $1";
+    sqlx::query(lock).bind(goals[0].0).bind(2).execute(&mut *tx).await.unwrap();
+    let fairness = |max_running| Fairness { max_running, ..Fairness::default() };
+    let at_the_limit = open(test.database.url()).with_fairness(fairness(2));
+    assert!(claim_by(&test, &at_the_limit, goals[0]).await.is_none());
+    let below = open(test.database.url()).with_fairness(fairness(3));
+    assert!(claim_by(&test, &below, goals[0]).await.is_some());
+    assert!(claim_by(&test, &below, goals[1]).await.is_none());
+    tx.rollback().await.unwrap();
+    assert!(claim_by(&test, &below, goals[1]).await.is_some());
 }

@@ -6,7 +6,7 @@ use houston_domain::id::SessionId;
 use houston_domain::unread::MovedMessages;
 use sqlx::PgConnection;
 
-use super::batch::{Claims, lowest_slot};
+use super::batch::Claims;
 use super::read::Candidate;
 use super::turn::{Session, turn};
 use super::write::ClaimRow;
@@ -34,7 +34,13 @@ impl RunStore {
             }
             Decision::Started(_) | Decision::Doubted => None,
         };
-        let claimed = claims.claim_locked(&mut tx, request, verdict).await?;
+        let claimed = match claims.claim_locked(&mut tx, request, verdict).await {
+            Err(error) if is_taken(&error) => {
+                tx.rollback().await?;
+                return Box::pin(self.claim_alone(request)).await;
+            }
+            claimed => claimed?,
+        };
         // Also if nothing was claimed: a transaction that is dropped keeps its locks until the pool rolls it back.
         tx.commit().await?;
         Ok(claimed)
@@ -83,7 +89,8 @@ impl Claims {
         Ok(self.read(connection, &[request.into()]).await?.into_iter().next().flatten())
     }
 
-    /// Writes the claim with all that belongs to it; `None` if the present holder turns out to be alive.
+    /// Writes the claim with all that belongs to it; `None` if the present holder turns out to be alive, or if other claims
+    /// are taking all slots of the user at the moment.
     async fn claim_candidate(
         &self,
         connection: &mut PgConnection,
@@ -91,9 +98,9 @@ impl Claims {
         candidate: Candidate,
         start: &Start,
     ) -> Result<Option<ClaimedRun>> {
-        let slot = lowest_slot(|slot| candidate.slots.contains(&slot));
+        let slots = candidate.choices(1, request.worker).concat();
         let item = request.into();
-        let row = ClaimRow::of(0, &item, &candidate, start, slot)
+        let row = ClaimRow::of(0, &item, &candidate, start, slots)
             .map_err(|error| Error::Database(sqlx::Error::Encode(error.into())))?;
         let Some(claimed) = self.claim(connection, &[row]).await?.into_iter().next() else { return Ok(None) };
         let first = candidate.claimable.unread.first().filter(|_| start.moves_messages);
@@ -115,22 +122,20 @@ impl Claims {
     }
 }
 
-/// Takes the lock's row, and the lock that serialises the claims of the user until their commit. Locks with a single key
-/// belong to the workers' leases.
+/// Whether another claim of the user took the slot since the free ones were read.
+fn is_taken(error: &Error) -> bool {
+    matches!(error, Error::Database(error)
+        if error.as_database_error().is_some_and(|error| error.constraint() == Some("runs_held")))
+}
+
+/// Takes the row of the lock.
 async fn lock(connection: &mut PgConnection, request: ClaimRequest) -> Result<()> {
-    let user = sqlx::query_scalar!(
+    sqlx::query!(
         "-- store::claim::alone::lock
-        select user_id from houston.run_locks where agentable_id = $1 for no key update",
+        select from houston.run_locks where agentable_id = $1 for no key update",
         request.agentable.0
     )
-    .fetch_optional(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "-- store::claim::alone::lock_user
-        select pg_advisory_xact_lock(1, hashtext($1::uuid::text))::text as locked",
-        user
-    )
-    .fetch_one(connection)
+    .execute(connection)
     .await?;
     Ok(())
 }

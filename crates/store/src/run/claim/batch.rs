@@ -9,9 +9,9 @@
 //! A claim that changes more than its own agentable's rows is made by itself ([`alone`](super::alone)): one that closes
 //! a session, takes messages of another run, or concerns a run that kills its workers.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use houston_domain::claim::{CrashLimit, Decision, decide};
+use houston_domain::claim::{CrashLimit, Decision, Start, decide};
 use houston_domain::death::Verdict;
 use houston_domain::id::UserId;
 use sqlx::PgConnection;
@@ -95,30 +95,26 @@ impl Batch for Claims {
     ) -> Result<Vec<Option<Outcome>>> {
         let mut candidates = self.read(connection, items).await?;
         let mut outcomes: Vec<Outcome> = items.iter().map(|_| Outcome::Refused).collect();
-        let (mut rows, mut starts) = (Vec::new(), HashMap::new());
-        // The slots that the claims of this batch take, and the requests that were refused because of them.
-        let mut taken: HashMap<UserId, HashSet<i32>> = HashMap::new();
+        // The runs of each user that this batch starts, and the requests that were refused because of them.
+        let mut starts: HashMap<UserId, Vec<(usize, Start)>> = HashMap::new();
         let mut refused = Vec::new();
         for (n, (item, candidate)) in items.iter().zip(&candidates).enumerate() {
             let Some(candidate) = candidate else { continue };
-            let taken = taken.entry(candidate.run.user).or_default();
-            let in_batch = i32::try_from(taken.len()).unwrap_or(i32::MAX);
+            let starts = starts.entry(candidate.run.user).or_default();
+            let in_batch = i32::try_from(starts.len()).unwrap_or(i32::MAX);
             match self.decide(candidate, in_batch, item.request.crashes.limit(), None) {
                 Decision::Refused if in_batch > 0 => refused.push(n),
                 Decision::Refused => {}
                 Decision::Started(start) if start.is_plain() => {
                     // Whatever is not written is claimed alone.
                     outcomes[n] = Outcome::Alone;
-                    let slot = lowest_slot(|slot| candidate.slots.contains(&slot) || taken.contains(&slot));
-                    if let Ok(row) = ClaimRow::of(n, item, candidate, &start, slot) {
-                        taken.insert(slot);
-                        rows.push(row);
-                        starts.insert(n, start);
-                    }
+                    starts.push((n, start));
                 }
                 Decision::Started(_) | Decision::Doubted | Decision::Accused => outcomes[n] = Outcome::Alone,
             }
         }
+        let rows = rows_of(&starts, items, &candidates);
+        let starts: HashMap<usize, Start> = starts.into_values().flatten().collect();
         let mut written = Vec::new();
         if !rows.is_empty() {
             houston_faults::fault!("C23")?;
@@ -168,7 +164,21 @@ impl Claims {
     }
 }
 
-/// The lowest number of a slot that is not taken.
-pub(super) fn lowest_slot(is_taken: impl Fn(i32) -> bool) -> i32 {
-    (1..).find(|slot| !is_taken(*slot)).unwrap_or(i32::MAX)
+/// The rows of the claims, each with slots of its own. One whose entry cannot be encoded is left out.
+fn rows_of<'a>(
+    starts: &HashMap<UserId, Vec<(usize, Start)>>,
+    items: &'a [ClaimItem],
+    candidates: &[Option<Candidate>],
+) -> Vec<ClaimRow<'a>> {
+    let mut claims = Vec::new();
+    for starts in starts.values() {
+        let first = starts.first().and_then(|(n, _)| candidates[*n].as_ref().zip(items.get(*n)));
+        let choices = first.map(|(of, item)| of.choices(starts.len(), item.request.worker));
+        claims.extend(starts.iter().zip(choices.into_iter().flatten()));
+    }
+    claims.sort_unstable_by_key(|((n, _), _)| *n);
+    let row = |((n, start), slots): (&(usize, Start), _)| {
+        ClaimRow::of(*n, &items[*n], candidates[*n].as_ref()?, start, slots).ok()
+    };
+    claims.into_iter().filter_map(row).collect()
 }

@@ -4,9 +4,10 @@ use chrono::DateTime;
 use houston_domain::claim::{Claimable, Holder, OpenSession, PostTarget};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
-use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
+use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::slot;
 use houston_domain::unread::Unread;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,9 +29,9 @@ pub(super) struct Candidate {
     pub(super) close_reason: Option<String>,
     /// The position of the latest entry of an earlier run in the open session.
     pub(super) last_entry: Option<i64>,
-    /// The slots that runs of its user hold, this run included: two claims that count the same free slots then choose the
-    /// same slot, and one of them fails.
+    /// The slots that runs of its user hold, this run included.
     pub(super) slots: Vec<i32>,
+    /// How many more runs of its user may be held.
     pub(super) free_slots: i32,
     pub(super) claimable: Claimable,
     /// What decides whether a message that is posted with the claim may start its run.
@@ -38,6 +39,14 @@ pub(super) struct Candidate {
     pub(super) context: Option<Box<RunContext>>,
     /// The run; epoch, position, deaths and time are set when the claim is written.
     pub(super) run: ClaimedRun,
+}
+
+impl Candidate {
+    /// The slots that as many claims of its user may take, see [`slot::choices`].
+    pub(super) fn choices(&self, claims: usize, worker: WorkerId) -> Vec<Vec<i32>> {
+        let free = usize::try_from(self.free_slots).unwrap_or(0).max(claims);
+        slot::choices(&self.slots, free, claims, worker)
+    }
 }
 
 /// The error message of a run, while the failure it reports has not been resolved.

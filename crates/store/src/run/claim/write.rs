@@ -25,7 +25,8 @@ pub(super) struct ClaimRow<'a> {
     version: String,
     worker_id: Uuid,
     token: Uuid,
-    slot: i32,
+    /// The slots to try, see [`houston_domain::slot`].
+    slots: Vec<i32>,
     /// The message that opens the run, if it is posted with the claim.
     post: Option<&'a PostRow>,
     /// The entry with the messages that are read.
@@ -46,13 +47,13 @@ pub(super) struct ClaimRow<'a> {
 }
 
 impl<'a> ClaimRow<'a> {
-    /// The rows of the claim in slot `slot`; `n` is its index in its batch.
+    /// The rows of the claim in one of `slots`; `n` is its index in its batch.
     pub(super) fn of(
         n: usize,
         item: &'a ClaimItem,
         candidate: &Candidate,
         start: &Start,
-        slot: i32,
+        slots: Vec<i32>,
     ) -> serde_json::Result<Self> {
         let request = &item.request;
         let read = &candidate.claimable.unread[..start.read];
@@ -73,7 +74,7 @@ impl<'a> ClaimRow<'a> {
             version: candidate.version.clone(),
             worker_id: request.worker.0,
             token: request.token.0,
-            slot,
+            slots,
             post: item.post.as_ref().map(|post| &post.row),
             content: entry.clone().filter(|_| message.is_none()),
             entry,
@@ -125,8 +126,8 @@ impl Candidate {
 }
 
 impl Claims {
-    /// Writes the claims of agentables that have not changed since they were read. The advisory lock
-    /// serialises the claims of one user.
+    /// Writes the claims of agentables that have not changed since they were read, each in the first of its slots that
+    /// neither a run holds nor a claim is taking at the moment: such a claim holds the advisory lock of the slot.
     #[expect(clippy::too_many_lines, reason = "one statement: the rows it writes are its length")]
     pub(super) async fn claim(
         &self,
@@ -137,11 +138,11 @@ impl Claims {
             r#"-- store::claim::write::claims
             with i as materialized (
                 select * from jsonb_to_recordset($1) as i (
-                    n integer, agentable_id uuid, version text, worker_id uuid, token uuid, slot integer, post jsonb,
+                    n integer, agentable_id uuid, version text, worker_id uuid, token uuid, slots integer[], post jsonb,
                     content jsonb, message_seq bigint, event jsonb, started_message_id uuid, read integer, read_to bigint,
                     has_more boolean, stays_awake boolean, schedules_session boolean)),
             c as materialized (
-                select i.*, k.tenant_id, k.user_id, k.epoch + 1 as epoch, i.post is not null as opens,
+                select i.*, s.slot, k.tenant_id, k.user_id, k.epoch + 1 as epoch, i.post is not null as opens,
                        case when i.post is null then k.run_id else p.run_id end as run_id,
                        k.last_seq + case when i.post is null then 1 else 3 end as seq,
                        k.last_position + (i.read > 0)::integer as position,
@@ -157,8 +158,12 @@ impl Claims {
                           and exists (select from houston.workers w
                                        where w.id = i.worker_id and w.alive_until > clock_timestamp())
                           for no key update skip locked) k
-                 where pg_try_advisory_xact_lock(1, hashtext(k.user_id::text))
-                   and (p.key is null or houston.try_key(k.tenant_id, p.key))),
+                 cross join lateral (
+                       select s.slot from unnest(i.slots) with ordinality as s (slot, nth)
+                        where not exists (select from houston.runs h where h.held_for = k.user_id and h.slot = s.slot)
+                          and pg_try_advisory_xact_lock(hashtext(k.user_id::text), s.slot)
+                        limit 1) s
+                 where (p.key is null or houston.try_key(k.tenant_id, p.key))),
             keys as (
                 insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
                 select c.tenant_id, c.key, c.request_sha256, c.message_id from c where c.key is not null order by c.key
