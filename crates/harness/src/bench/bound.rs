@@ -145,7 +145,7 @@ fn loop_script(statements: &BTreeMap<String, String>, tenant: &str) -> Result<St
 fn claim_row() -> &'static str {
     "select jsonb_build_array(jsonb_build_object(
                 'n', 0, 'agentable_id', l.agentable_id, 'version', l.xmin::text, 'worker_id', :worker::uuid,
-                'token', :token::uuid, 'slot', 1, 'message_seq', l.last_seq, 'message_id', gen_random_uuid(),
+                'token', :token::uuid, 'slots', array[1], 'message_seq', l.last_seq, 'message_id', gen_random_uuid(),
                 'read', 1, 'read_to', l.last_seq, 'has_more', false, 'stays_awake', false,
                 'schedules_session', true)) as claim
        from houston.run_locks l where l.agentable_id = :agentable::uuid"

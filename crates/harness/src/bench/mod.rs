@@ -4,7 +4,7 @@
 //! The load generator and the model run on the same machine as the service. So compare processor time per run
 //! between machines and with other systems; latency and throughput depend on how many cores are left.
 //!
-//! Besides: `--throughput` tells 32 and 128 runs at once and new goals apart, `--workers` does so with 1, 2 and 4 worker
+//! Besides: `--throughput` measures 32 and 128 runs at once and with new goals, `--workers` does so with 1, 2 and 4 worker
 //! processes beside an API process, and `--hints` measures the lanes of hints without Postgres.
 
 mod bound;

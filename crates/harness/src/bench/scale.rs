@@ -1,8 +1,10 @@
 //! The time of the sweep and of a claim among 100,000 idle agentables.
 //!
 //! Uses its own Postgres with fsync off: the disk latency of a commit does not depend on the number of rows and would
-//! hide the difference. Times are round trips of `pgbench` over a unix socket, with prepared statements.
+//! hide the difference. The sweep is timed as round trips of `pgbench` over a unix socket, with prepared statements; claims
+//! by `crates/store/examples/claims.rs`, from the request to the claimed run.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -13,7 +15,8 @@ use serde::Serialize;
 
 use super::database::query;
 use super::spread::{Spread, round};
-use super::statement::{fill, quote, statements};
+use super::statement::{fill, statements};
+use crate::installation::build_example;
 use houston_xtask::child::output;
 use houston_xtask::console::print_status;
 use houston_xtask::programs;
@@ -39,6 +42,8 @@ pub(crate) struct Scale {
 
 /// Measures sweep and claim; `None` without `pgbench`.
 pub(crate) async fn measure() -> Result<Option<Scale>> {
+    print_status("idle scale: building the example `claims` of the store");
+    let claimer = build_example("houston-store", "claims").await?;
     let servers = programs::servers(|config| config.fsync = false)?;
     let Ok(pgbench) = psql::program(&servers, "pgbench") else {
         print_status("idle scale: skipped, `pgbench` is not installed beside this Postgres");
@@ -68,28 +73,10 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
             values,
         )
     };
-    let goal = "('01900000-0002-7000-8000-' || lpad(to_hex(:n::int), 12, '0'))::uuid";
-    let worker = format!("{}::uuid", quote(&SeedData::id("worker", 0)));
     let sweep = text("store::sweep::due", &["'00000000-0000-0000-0000-000000000000'::uuid", PAGE, "10"])?;
-    let claim = text(
-        "store::claim::run",
-        &[
-            goal,
-            &worker,
-            "gen_random_uuid()",
-            "gen_random_uuid()",
-            "10",
-            "100",
-            "262144",
-            "3",
-            "5",
-            "array['goal']",
-            "1800",
-        ],
-    )?;
     print_status("idle scale: sweeps, then claims");
     let sweep_ms = times(&servers, &pgbench, &sweep, SWEEPS).await?;
-    let claim_ms = times(&servers, &pgbench, &claim, CLAIMS).await?;
+    let claim_ms = claims(&claimer, &servers).await?;
     let claimed = query(&servers, "select count(*) from houston.runs where status = 'running'")?;
     ensure!(
         claimed.parse::<u32>()? == CLAIMS + SEED.driven,
@@ -97,6 +84,21 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
     );
     let messages = agentables * runs * 2;
     Ok(Some(Scale { agentables, messages, seeded_s: round(seeded.as_secs_f64()), sweep_ms, claim_ms }))
+}
+
+/// Claims the first waiting agentables, each with the context of its run.
+async fn claims(program: &Path, servers: &TestServers) -> Result<Spread> {
+    let mut command = Command::new(program);
+    command.args([
+        servers.database_url(),
+        &SeedData::id("worker", 0),
+        &SeedData::id("goal", 0),
+        &CLAIMS.to_string(),
+    ]);
+    let printed = tokio::task::spawn_blocking(move || output(&mut command)).await??;
+    let times: Vec<u64> = serde_json::from_str(printed.trim())?;
+    ensure!(times.len() == usize::try_from(CLAIMS)?, "{} of {CLAIMS} claims were timed", times.len());
+    Ok(Spread::of(times.into_iter().map(Duration::from_micros)))
 }
 
 /// Percentiles of [`durations`].

@@ -49,11 +49,10 @@ const CALLS: &[(&str, &str)] = &[
 
 /// Exceptions of rule 4.
 const LOCKS: &[(&str, &str)] = &[
-    ("store::claim::alone::lock_user", "the claims of one user, all of whose rows are on one server"),
     ("store::claim::alone::lock_worker", "the claims of one worker, which is registered on this server"),
     ("lock_key", "an idempotency key, which is on the server of what its request is for"),
     ("store::bound::lock", "a limit of one user or agentable, all of whose rows are on one server"),
-    ("store::claim::write::claims", "the claims of one user, as claim::alone::lock_user"),
+    ("store::claim::write::claims", "the slots of one user, all of whose rows are on one server"),
     ("store::functions::lock", "the functions of one server"),
     ("store::lease::lock", "the connection of a worker to one server; the worker is alive while it is held"),
     ("try_key", "an idempotency key, as lock_key"),
