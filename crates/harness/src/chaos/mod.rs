@@ -90,6 +90,8 @@ pub(crate) struct Options {
     pub(crate) fault_rate: u64,
     /// The part of the protocol to switch off (`HOUSTON_MUTATION`); then the run ends at the first violation.
     pub(crate) mutation: Option<String>,
+    /// Whether recovery times beyond their targets are violations (R7).
+    pub(crate) judges_times: bool,
 }
 
 /// Starts the service, injects faults under load, waits for quiet and checks every invariant.
@@ -140,7 +142,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     evidence.goals = goals.iter().map(|goal| bare_id(goal)).collect();
     let mut posts = std::mem::take(&mut *pool.posts());
     evidence.posts = std::mem::take(&mut posts.posts);
-    let findings = if found { checker::safety(&evidence) } else { checker::all(&evidence) };
+    let findings = findings(options, &evidence, found);
     let times = (seconds, quiet.as_secs_f64());
     let mut report =
         Report::new((options.seed, options.mutation.clone()), times, findings, fault_log, &evidence);
@@ -198,6 +200,15 @@ async fn restart_ended(installation: Arc<ChaosInstallation>) {
         }
         sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// What the rules find; after a violation was `found` in a mutated service, those that need no ended run.
+fn findings(options: &Options, evidence: &Evidence, found: bool) -> Vec<checker::Finding> {
+    let mut findings = if found { checker::safety(evidence) } else { checker::all(evidence) };
+    if !options.judges_times {
+        recovery::report_only(&mut findings);
+    }
+    findings
 }
 
 async fn gather(installation: &Arc<ChaosInstallation>) -> Result<Evidence> {

@@ -5,7 +5,7 @@ use super::evidence::{EventRow, Evidence};
 
 /// Seconds within which 50 %, 99 % and 100 % of the runs must be claimed again. The second one counts only kills
 /// without an outage of Postgres: while Postgres is unreachable no run can be claimed, and that is another fault.
-const TARGETS: (f64, f64, f64) = (5.0, 10.0, 35.0);
+const TARGETS: (f64, f64, f64) = (3.0, 10.0, 35.0);
 /// Events that release a lock without a crash.
 const RELEASING_EVENTS: [&str; 4] = ["run_finished", "retry_scheduled", "run_waiting", "handed_over"];
 
@@ -79,6 +79,14 @@ pub(crate) fn times(evidence: &Evidence) -> Finding {
         finding.examples.extend(slowest.map(|wait| format!("{:.1} s: {}", wait.seconds, wait.what)));
     }
     finding
+}
+
+/// Leaves the times, but no violation.
+pub(crate) fn report_only(findings: &mut [Finding]) {
+    for finding in findings.iter_mut().filter(|finding| finding.rule == "R7" && finding.count > 0) {
+        finding.count = 0;
+        finding.note += "; not judged";
+    }
 }
 
 #[cfg(test)]

@@ -33,6 +33,9 @@ pub(crate) struct Chaos {
     /// The number of cells, each with a Postgres and a Redis of its own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     cells: u8,
+    /// The machine does other work meanwhile: recovery times are reported, but none is a violation
+    #[arg(long)]
+    busy: bool,
     /// Also write the report as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -97,6 +100,8 @@ impl Chaos {
             time,
             fault_rate: if mutation.is_some() { 2 } else { 1 },
             mutation: mutation.map(Mutation::name),
+            // Slow recovery shows a slow machine, no missing part of the protocol.
+            judges_times: !self.busy && mutation.is_none(),
         }
     }
 
@@ -109,8 +114,7 @@ impl Chaos {
             print_status(&format!("without {}", mutation.name()));
             let began = Instant::now();
             let report = Box::pin(chaos::run(&self.options(&program, Some(*mutation)))).await?;
-            // Slow recovery shows a slow machine, no missing part of the protocol.
-            let is_caught = report.findings.iter().any(|finding| finding.count > 0 && finding.rule != "R7");
+            let is_caught = report.violations() > 0;
             caught += usize::from(is_caught);
             let verdict = if is_caught { "caught" } else { "NOT caught" };
             let seconds = began.elapsed().as_secs();
