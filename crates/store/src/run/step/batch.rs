@@ -104,16 +104,23 @@ impl Batch for Steps {
 }
 
 impl StepRows {
-    /// Makes the step expect the epoch and the token that the lock has now, so that it is not fenced.
+    /// Makes a step that would be fenced expect the epoch and the token that the lock has now, and the lock have a holder.
     async fn take_present_fence(&mut self, connection: &mut PgConnection) -> Result<()> {
         let now = sqlx::query!(
             "-- store::step::batch::present_fence
-            select epoch, run_token from houston.run_locks where agentable_id = $1",
-            self.agentable_id
+            update houston.run_locks
+               set holder = coalesce(holder, $2), run_token = coalesce(run_token, $2)
+             where agentable_id = $1 and (epoch <> $3 or run_token is distinct from $2)
+            returning epoch, run_token",
+            self.agentable_id,
+            self.token,
+            self.fence
         )
-        .fetch_one(connection)
+        .fetch_optional(connection)
         .await?;
-        (self.fence, self.token) = (now.epoch, now.run_token.unwrap_or_default());
+        if let Some(now) = now {
+            (self.fence, self.token) = (now.epoch, now.run_token.unwrap_or_default());
+        }
         Ok(())
     }
 }
