@@ -81,7 +81,8 @@ impl Endpoints {
     }
 }
 
-/// The endpoint of handlers with `#[utoipa::path]` and the same path.
+/// The endpoint of handlers with `#[utoipa::path]` and the same path. Takes their path and methods with the internal rules of
+/// `utoipa_axum::routes`, which has no public ones for that; a version that renames them does not compile.
 macro_rules! routes {
     ($($($part:ident)::+),+ $(,)?) => {{
         use utoipa_axum::PathItemExt as _;

@@ -1,6 +1,7 @@
 //! Slots: how many runs of a user are held at once, as numbers. A held run has a number that no other held run of its user
-//! has, and a claim chooses among as many free numbers as runs may start. Claims that do not see each other therefore
-//! never start more than that.
+//! has, and a claim chooses among as many free numbers as runs may start: the lowest ones. While all held numbers are within
+//! the limit, claims that do not see each other therefore never exceed it. Numbers above the limit are chosen only while
+//! runs of dead workers hold some.
 
 use std::collections::HashSet;
 

@@ -18,7 +18,8 @@ pub const SETTING: Option<&str> = if crate::ARMED { Some("mutation") } else { No
 pub enum Mutation {
     /// A step is committed whatever its epoch and token: a zombie can write.
     Fence,
-    /// Of the steps of a batch, the first is committed whatever its epoch and token.
+    /// Of the steps of a batch, the first is committed whatever its epoch and token, and a worker that lost its lease goes
+    /// on: otherwise hardly any stale step reaches a batch.
     BatchFence,
     /// Epoch and token are checked before the row is locked: a takeover can happen in between.
     RowLock,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use houston_domain::id::{Ids, ProcessId, WorkerId};
 use houston_engine::Holder;
+use houston_faults::mutation::{self, Mutation};
 use houston_queue::{Hint, Lane};
 use houston_store::lease::LeaseConnection;
 use rustix::time::{ClockId, clock_gettime};
@@ -68,13 +69,19 @@ impl LeaseKeeper {
         let mut former = Vec::new();
         while !self.done.is_cancelled() {
             let incarnation = Incarnation::new(&self);
+            let mut drops_runs = true;
             match incarnation.hold(current, &mut former).await {
                 LeaseEnd::Done(connection) => resign(connection).await,
-                LeaseEnd::Lost => former.push(incarnation.holder.worker),
+                LeaseEnd::Lost => {
+                    former.push(incarnation.holder.worker);
+                    drops_runs = !mutation::is(Mutation::BatchFence);
+                }
                 LeaseEnd::Never => {}
             }
             current.send_replace(None);
-            incarnation.holder.lost.cancel();
+            if drops_runs {
+                incarnation.holder.lost.cancel();
+            }
         }
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct Chaos {
 enum Mutation {
     /// Steps are committed whatever their epoch and token
     Fence,
-    /// Of the steps of a batch, the first is committed whatever its epoch and token
+    /// Of the steps of a batch, the first is committed whatever its epoch and token; lost leases stop no run
     BatchFence,
     /// Epoch and token are checked before the row is locked
     RowLock,

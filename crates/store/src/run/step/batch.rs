@@ -110,7 +110,7 @@ impl StepRows {
             "-- store::step::batch::present_fence
             update houston.run_locks
                set holder = coalesce(holder, $2), run_token = coalesce(run_token, $2)
-             where agentable_id = $1 and (epoch <> $3 or run_token is distinct from $2)
+             where agentable_id = $1 and (epoch <> $3 or run_token is distinct from $2 or holder is null)
             returning epoch, run_token",
             self.agentable_id,
             self.token,
