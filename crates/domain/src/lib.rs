@@ -31,6 +31,7 @@ pub mod death;
 pub mod error_message;
 pub mod event;
 pub mod frame;
+pub mod guard;
 pub mod health;
 pub mod history;
 pub mod id;

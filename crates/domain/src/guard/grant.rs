@@ -1,0 +1,96 @@
+//! Grants: lasting yes of a person.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::pattern::{Patterns, Star};
+use super::rule::{Matching, When};
+use super::{GuardError, LayerKind, Problem, Spot};
+
+/// The lasting yes of a person. It lifts questions that allow one, and nothing else.
+///
+/// ```json
+/// {"tool": "github__create_issue", "when": {"/repo": {"glob": "acme/*"}, "/draft": {"equals": true}}, "pin": "6f1c…"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// The name of the tool, or a pattern.
+    pub tool: String,
+    /// JSON pointers into the arguments: what they must be. All must hold.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub when: BTreeMap<String, Granted>,
+    /// The pin of the tool's definition when the yes was given. It is void for a tool with another pin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<String>,
+}
+
+/// What an argument must be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Granted {
+    /// This value, exactly.
+    Equals(Value),
+    /// What matches this pattern, as in a rule that allows. See [`super::RuleSettings`].
+    Glob(String),
+}
+
+/// A grant with its patterns compiled.
+#[derive(Debug, Clone)]
+pub struct CompiledGrant {
+    tool: String,
+    tools: Patterns,
+    equal: Vec<(String, Value)>,
+    when: When,
+    pin: Option<String>,
+}
+
+impl Grant {
+    /// Compiles the grant. Errors name `layer`: that of the person who gave it.
+    ///
+    /// # Errors
+    /// [`GuardError`] when a pattern or a pointer is wrong.
+    pub fn compile(&self, layer: LayerKind) -> Result<CompiledGrant, GuardError> {
+        let wrong = |pointer, problem| GuardError {
+            layer,
+            spot: Spot::Grant { tool: self.tool.chars().take(100).collect(), pointer },
+            problem,
+        };
+        let tools = Patterns::new(std::slice::from_ref(&self.tool), Star::All)
+            .map_err(|problem| wrong(None, problem))?;
+        let (mut equal, mut globs) = (Vec::new(), BTreeMap::new());
+        for (pointer, granted) in &self.when {
+            if !pointer.starts_with('/') {
+                return Err(wrong(Some(pointer.clone()), Problem::Pointer(pointer.clone())));
+            }
+            match granted {
+                Granted::Equals(value) => equal.push((pointer.clone(), value.clone())),
+                Granted::Glob(glob) => {
+                    globs.insert(pointer.clone(), glob.clone());
+                }
+            }
+        }
+        let when =
+            When::new(&globs, Matching::Exact).map_err(|(pointer, problem)| wrong(Some(pointer), problem))?;
+        Ok(CompiledGrant { tool: self.tool.clone(), tools, equal, when, pin: self.pin.clone() })
+    }
+}
+
+impl CompiledGrant {
+    /// The pattern of its tools.
+    #[must_use]
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    /// Whether it is about this call of a tool whose definition has this pin.
+    #[must_use]
+    pub fn covers(&self, tool: &str, input: &Value, pin: Option<&str>) -> bool {
+        self.pin.as_deref() == pin
+            && self.tools.is_match(tool)
+            && self.equal.iter().all(|(pointer, value)| input.pointer(pointer) == Some(value))
+            && self.when.is_met(input)
+    }
+}

@@ -1,0 +1,167 @@
+//! The settings of one layer, as files and the API have them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
+
+use super::{Category, GuardError, LayerKind, Level, Profile, Risk, Ruling};
+
+/// The settings of one layer. The installation's (`jobs/guards.toml`) have every key but `rule` and `tools`; in the
+/// layers below, each key is optional, and what is left out restricts nothing.
+///
+/// ```toml
+/// level = "read"
+/// [[rule]]
+/// tool = "github__*"
+/// when = { "/repo" = "acme/*" }
+/// decide = "ask"
+/// ```
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GuardSettings {
+    /// The highest level a tool may need.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
+    /// The categories of the tools that may be called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub categories: Option<Vec<Category>>,
+    /// Patterns of the paths that may be touched, below the workspace; empty: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<Vec<String>>,
+    /// Patterns of the hosts that may be reached; empty: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
+    /// Patterns of the paths that may hold secrets: touching them needs a yes each time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensitive: Option<Vec<String>>,
+    /// Patterns of the tools that are switched off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub denied: Option<Vec<String>>,
+    /// Patterns of the tools for which this layer checks neither level nor category.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<Vec<String>>,
+    /// Whether the model must say what each call is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intents: Option<Intents>,
+    /// What happens to a question in a run in which no person takes part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unattended: Option<Unattended>,
+    /// What it says of each risk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
+    /// Rules about single tools and their arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rule: Vec<RuleSettings>,
+    /// Facts about tools, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, ToolSettings>,
+}
+
+impl GuardSettings {
+    /// Reads the settings of a layer of kind `kind` from TOML.
+    ///
+    /// # Errors
+    /// [`GuardError`] when the text is not TOML, or has keys or values that do not exist.
+    pub fn from_toml(kind: LayerKind, text: &str) -> Result<Self, GuardError> {
+        toml::from_str(text).map_err(|error| GuardError::unreadable(kind, &error))
+    }
+}
+
+/// Whether the model must say what each call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Intents {
+    /// It may.
+    #[default]
+    Off,
+    /// A call without an intent is refused, with a text that says how to write one.
+    Required,
+}
+
+/// What happens to a question in a run in which no person takes part: a task, a feed, a check-in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unattended {
+    /// It is asked, and the run waits.
+    #[default]
+    Ask,
+    /// The call is refused.
+    Deny,
+}
+
+/// One rule. Of all rules of a layer that match a call, the strictest decides.
+///
+/// `when` compares arguments with patterns. Each text, number and boolean at the pointer, also within lists and
+/// tables, counts as one value.
+///
+/// - A rule that asks or denies matches generously: one of the values is enough, upper and lower case are the same,
+///   and `*` is any text.
+/// - A rule that allows matches exactly: all values must match, upper and lower case differ, `*` is any text without
+///   `/` (`**` any text; a pattern that is only `*` also any text), and a value with a part `..` does not match.
+///
+/// Where there is no value, no rule matches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleSettings {
+    /// A pattern of the names of tools: `github__*`.
+    pub tool: String,
+    /// JSON pointers into the arguments, each with a pattern. All must match.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub when: BTreeMap<String, String>,
+    /// What it decides.
+    pub decide: Ruling,
+    /// The reason, for the model and for the person who is asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// Of a rule that asks: ask each time, a lasting yes is not possible.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub always: bool,
+    /// Arguments that the rule must match. They are tried when the settings are loaded.
+    #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<Value>,
+    /// Arguments that the rule must not match. They are tried when the settings are loaded.
+    #[serde(default, rename = "not_match", skip_serializing_if = "Vec::is_empty")]
+    pub counterexamples: Vec<Value>,
+}
+
+/// Facts about a tool: `[tools.<name>]`. Those of the installation take the place of the tool's own. A lower layer can
+/// only make them stricter: the higher level and risk count, the smaller rates and limits, and what is true in any
+/// layer is true.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolSettings {
+    /// The level it needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
+    /// What it deals with. Only the installation may set it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<Category>,
+    /// What may go wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub risk: Option<Risk>,
+    /// The arguments that are paths: JSON pointers or names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_at: Option<Vec<String>>,
+    /// The arguments that are URLs or hosts: JSON pointers or names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_at: Option<Vec<String>>,
+    /// Whether its results contain private data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads_private: Option<bool>,
+    /// Whether its results contain what strangers wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub untrusted_output: Option<bool>,
+    /// Whether its arguments leave the installation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sends_out: Option<bool>,
+    /// Whether it is the agent's reply, which always passes. Only the installation may set it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply: Option<bool>,
+    /// Maximum number of calls per user and minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_min: Option<u32>,
+    /// Maximum values of arguments, by JSON pointer or name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, Number>,
+}

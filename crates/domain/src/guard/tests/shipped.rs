@@ -1,0 +1,113 @@
+//! The file that comes with Houston, and the tools that come with it.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::*;
+use crate::tool_call::EffectClass;
+
+fn shipped() -> Vec<Arc<Layer>> {
+    let kind = LayerKind::Installation;
+    let settings = GuardSettings::from_toml(kind, include_str!("../../../../../jobs/guards.toml")).unwrap();
+    vec![Arc::new(Layer::compile(kind, "jobs/guards.toml", &settings).unwrap())]
+}
+
+/// The tools of `crates/tools`, with the effect class of each: one file is one tool.
+fn built_in() -> Vec<(String, EffectClass)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/src/builtin");
+    let mut tools: Vec<(String, EffectClass)> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .filter_map(|path| {
+            let text = std::fs::read_to_string(&path).ok()?;
+            let effect = text.split("effect: EffectClass::").nth(1)?.split(',').next()?.to_lowercase();
+            let effect = serde_json::from_value(effect.into()).unwrap();
+            Some((path.file_stem()?.to_str()?.to_owned(), effect))
+        })
+        .collect();
+    tools.sort_by(|one, other| one.0.cmp(&other.0));
+    assert!(tools.len() >= 20, "this test finds too few tools: {tools:?}");
+    tools
+}
+
+fn verdict(name: &str, effect: EffectClass, input: &Value, situation: &Situation<'_>) -> Verdict {
+    let facts = ToolFacts::of_effect(effect);
+    decide(
+        &shipped(),
+        &Call { tool: name, facts: Some(&facts), input, pin: None, pin_changed: false },
+        situation,
+    )
+}
+
+#[test]
+fn each_built_in_tool_has_facts() {
+    let settings =
+        GuardSettings::from_toml(LayerKind::Installation, include_str!("../../../../../jobs/guards.toml"))
+            .unwrap();
+    for (name, _) in built_in() {
+        let has_category = settings.tools.get(&name).is_some_and(|facts| facts.category.is_some());
+        assert!(has_category, "jobs/guards.toml gives no category in [tools.{name}]");
+    }
+}
+
+#[test]
+fn built_in_tools_pass_unless_they_destroy() {
+    for (name, effect) in built_in() {
+        let verdict = verdict(&name, effect, &json!({}), &Situation::new(Autonomy::Medium));
+        let expected = if name == "delete_note" { Ruling::Ask } else { Ruling::Allow };
+        assert_eq!(ruling(&verdict), expected, "{name}: {verdict:?}");
+    }
+}
+
+#[test]
+fn deleting_notes_and_forgetting_ask_each_time() {
+    for autonomy in Autonomy::ALL {
+        for (name, input) in [("delete_note", json!({})), ("manage_memory", json!({"action": "forget"}))] {
+            let verdict = verdict(name, EffectClass::Idempotent, &input, &Situation::new(autonomy));
+            assert!(matches!(verdict.decision, Decision::Ask { lasting: false, .. }), "{name}: {verdict:?}");
+        }
+    }
+    for action in ["save", "recall", "read"] {
+        let input = json!({"action": action, "content": "Never forget."});
+        let verdict =
+            verdict("manage_memory", EffectClass::Idempotent, &input, &Situation::new(Autonomy::Medium));
+        assert_eq!(ruling(&verdict), Ruling::Allow, "{action}");
+    }
+}
+
+#[test]
+fn the_reply_passes_at_every_autonomy() {
+    for autonomy in Autonomy::ALL {
+        let tainted = Situation {
+            untrusted_read: true,
+            private_read: true,
+            attended: false,
+            ..Situation::new(autonomy)
+        };
+        let verdict = verdict("send_message", EffectClass::Idempotent, &json!({"content": "hi"}), &tainted);
+        assert_eq!(summary(&verdict), "allow, by reply");
+    }
+}
+
+#[test]
+fn tools_of_other_programs_ask_each_time() {
+    let facts = ToolFacts::foreign();
+    let call = Call { tool: "x__y", facts: Some(&facts), input: &json!({}), pin: None, pin_changed: false };
+    let verdict = decide(&shipped(), &call, &full());
+    assert_eq!(summary(&verdict), "ask each time, destructive, by installation profile: destructive");
+}
+
+#[test]
+fn names_that_may_hold_secrets_ask() {
+    let facts = ToolFacts { path_at: vec!["/path".into()], ..ToolFacts::of_effect(EffectClass::Read) };
+    for path in
+        [".env.local", "a/.ssh/id_ed25519", "deploy/tls.pem", "Credentials.json", "x.kdbx", "a/.git/config"]
+    {
+        let input = json!({"path": path});
+        let call =
+            Call { tool: "read_file", facts: Some(&facts), input: &input, pin: None, pin_changed: false };
+        let verdict = decide(&shipped(), &call, &full());
+        assert!(verdict.by.rule.starts_with("sensitive: "), "{path}: {verdict:?}");
+    }
+}

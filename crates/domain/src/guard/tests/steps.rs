@@ -1,0 +1,504 @@
+//! One row for each thing that a step may do.
+
+use serde_json::{Value, json};
+
+use super::super::{CompiledGrant, Grant};
+use super::*;
+
+const MEDIUM: Autonomy = Autonomy::Medium;
+const FULL: Autonomy = Autonomy::Full;
+
+/// Each row: the installation's settings, those of the user, the tool, its arguments, the autonomy, the verdict.
+type Row = (&'static str, &'static str, &'static str, Value, Autonomy, &'static str);
+
+fn check(rows: &[Row]) {
+    for (installation, user, name, input, autonomy, expected) in rows {
+        let lower = [(LayerKind::User, *user)];
+        let layers = layers(installation, if user.is_empty() { &[] } else { &lower });
+        let verdict = judge(&layers, name, input, &Situation::new(*autonomy));
+        assert_eq!(
+            summary(&verdict),
+            *expected,
+            "{name} {input} with {installation} and {user}: {verdict:?}"
+        );
+    }
+}
+
+#[test]
+fn tools_levels_and_categories() {
+    let none = || json!({});
+    check(&[
+        ("", "", "no_such_tool", none(), FULL, "deny NOT_FOUND, by tool"),
+        ("", "", "read_file", none(), FULL, "allow, by installation profile: read"),
+        (
+            "denied = ['*__delete_*']",
+            "",
+            "github__delete_repo",
+            none(),
+            FULL,
+            "deny PERMISSION_DENIED, by installation denied: *__delete_*",
+        ),
+        (
+            "",
+            "denied = ['x', 'write_file']",
+            "write_file",
+            none(),
+            FULL,
+            "deny PERMISSION_DENIED, by user denied: write_file",
+        ),
+        (
+            "denied = ['read_file']",
+            "allowed = ['*']",
+            "read_file",
+            none(),
+            FULL,
+            "deny PERMISSION_DENIED, by installation denied: read_file",
+        ),
+        (
+            "denied = ['read_file']\nallowed = ['read_file']",
+            "",
+            "read_file",
+            none(),
+            FULL,
+            "deny PERMISSION_DENIED, by installation denied: read_file",
+        ),
+        ("denied = ['read']", "", "read_file", none(), FULL, "allow, by installation profile: read"),
+        ("level = 'write'", "", "run_code", none(), FULL, "deny PERMISSION_DENIED, by installation level"),
+        ("level = 'execute'", "", "run_code", none(), FULL, "ask, exec, by installation profile: exec"),
+        ("level = 'none'", "", "read_file", none(), FULL, "deny PERMISSION_DENIED, by installation level"),
+        ("", "level = 'read'", "write_file", none(), FULL, "deny PERMISSION_DENIED, by user level"),
+        (
+            "level = 'read'",
+            "level = 'admin'",
+            "write_file",
+            none(),
+            FULL,
+            "deny PERMISSION_DENIED, by installation level",
+        ),
+        (
+            "level = 'read'\nallowed = ['write_*']",
+            "",
+            "write_file",
+            none(),
+            FULL,
+            "allow, by installation profile: write",
+        ),
+        (
+            "level = 'read'",
+            "allowed = ['write_*']",
+            "write_file",
+            none(),
+            FULL,
+            "deny PERMISSION_DENIED, by installation level",
+        ),
+        (
+            "categories = ['file_read']",
+            "",
+            "write_file",
+            none(),
+            FULL,
+            "deny PERMISSION_DENIED, by installation categories",
+        ),
+        ("categories = ['file_read']", "", "read_file", none(), FULL, "allow, by installation profile: read"),
+        (
+            "categories = ['file_read']\nallowed = ['write_file']",
+            "",
+            "write_file",
+            none(),
+            FULL,
+            "allow, by installation profile: write",
+        ),
+        ("", "categories = []", "read_file", none(), FULL, "deny PERMISSION_DENIED, by user categories"),
+    ]);
+}
+
+#[test]
+fn paths_and_hosts() {
+    let path = |path: &str| json!({ "path": path });
+    let url = |url: &str| json!({ "url": url });
+    let (src, example) = ("paths = ['src/**', 'README.md']", "hosts = ['*.example.com', 'example.com']");
+    let (by_paths, by_hosts) =
+        ("deny PERMISSION_DENIED, by installation paths", "deny PERMISSION_DENIED, by installation hosts");
+    let (read, outside) = ("allow, by installation profile: read", "deny PERMISSION_DENIED, by path");
+    check(&[
+        (src, "", "read_file", path("src/a/b.rs"), FULL, read),
+        (src, "", "read_file", path("./src//a.rs"), FULL, read),
+        (src, "", "read_file", path("README.md"), FULL, read),
+        (src, "", "read_file", path("src/../Cargo.toml"), FULL, by_paths),
+        (src, "", "read_file", path("docs/README.md"), FULL, by_paths),
+        // Without a path, a tool takes the whole workspace.
+        (src, "", "read_file", json!({}), FULL, by_paths),
+        (src, "", "read_file", json!({"path": ["src/a", "b"]}), FULL, by_paths),
+        ("", "", "read_file", path("../x"), FULL, outside),
+        ("", "", "read_file", path("/etc/passwd"), FULL, outside),
+        ("", "", "read_file", path("a\\..\\..\\x"), FULL, outside),
+        (
+            "",
+            "paths = ['docs/*']",
+            "read_file",
+            path("docs/a/b"),
+            FULL,
+            "deny PERMISSION_DENIED, by user paths",
+        ),
+        (src, "paths = ['**']", "read_file", path("docs/a"), FULL, by_paths),
+        // Paths are no matter of tools without paths.
+        (src, "", "send_email", json!({"to": "x"}), FULL, "ask, external, by installation profile: external"),
+        (example, "", "fetch_page", url("https://example.com/a"), FULL, read),
+        (example, "", "fetch_page", url("https://A.B.EXAMPLE.com."), FULL, read),
+        (example, "", "fetch_page", url("https://example.com.evil.example/"), FULL, by_hosts),
+        (example, "", "fetch_page", url("https://example.com@evil.example/"), FULL, by_hosts),
+        (example, "", "fetch_page", url("https://evil.example\\@example.com/"), FULL, by_hosts),
+        (example, "", "fetch_page", url("https://evilexample.com"), FULL, by_hosts),
+        (example, "", "fetch_page", json!({}), FULL, by_hosts),
+        ("", "", "fetch_page", url("https://anything.example"), FULL, read),
+        ("", "hosts = ['EXAMPLE.com']", "fetch_page", url("http://example.com:80"), FULL, read),
+        (example, "hosts = ['*']", "fetch_page", url("https://evil.example"), FULL, by_hosts),
+    ]);
+}
+
+const ACME: &str = "[[rule]]\ntool = 'github__*'\nwhen = { '/repo' = 'acme/*' }\ndecide = 'allow'";
+const MAIL: &str =
+    "[[rule]]\ntool = 'send_email'\nwhen = { '/to' = '*@rival.example' }\ndecide = 'deny'\nwhy = 'no'";
+
+#[test]
+fn rules_and_profiles() {
+    let repo = |repo: &str| json!({ "repo": repo });
+    let (issue, external) = ("github__create_issue", "ask, external, by installation profile: external");
+    let denied_mail = "deny PERMISSION_DENIED, by installation rule 1: send_email";
+    check(&[
+        (ACME, "", issue, repo("acme/web"), MEDIUM, "allow, by installation rule 1: github__*"),
+        (ACME, "", issue, repo("x/y"), MEDIUM, external),
+        (ACME, "", issue, repo("acme/.."), MEDIUM, external),
+        (ACME, "", issue, repo("acme/web/../../x"), MEDIUM, external),
+        (ACME, "", issue, json!({}), MEDIUM, external),
+        (ACME, "", issue, json!({"repo": ["acme/web", "x/y"]}), MEDIUM, external),
+        ("", ACME, issue, repo("acme/web"), FULL, external),
+        ("profile = 'permissive'", "", issue, repo("x/y"), MEDIUM, "ask, external, by autonomy: medium"),
+        // The rule of a lower layer lifts neither the autonomy's question nor that of another layer.
+        (
+            "profile = 'permissive'",
+            ACME,
+            issue,
+            repo("acme/web"),
+            MEDIUM,
+            "ask, external, by autonomy: medium",
+        ),
+        (
+            "profile = 'permissive'",
+            "profile = 'balanced'",
+            issue,
+            repo("acme/web"),
+            FULL,
+            "ask, external, by user profile: external",
+        ),
+        (MAIL, "", "send_email", json!({"to": "a@rival.example"}), FULL, denied_mail),
+        (MAIL, "", "send_email", json!({"to": "A@RIVAL.example"}), FULL, denied_mail),
+        (MAIL, "", "send_email", json!({"to": ["b@x.example", "a@rival.example"]}), FULL, denied_mail),
+        (MAIL, "", "send_email", json!({"to": "a@rival.example.org"}), FULL, external),
+        // Deny prevails over ask, and ask over allow, in whatever order they stand.
+        (
+            "[[rule]]\ntool = '*'\ndecide = 'allow'\n[[rule]]\ntool = 'read_*'\ndecide = 'ask'\n[[rule]]\n\
+          tool = 'read_file'\ndecide = 'deny'\n[[rule]]\ntool = '*'\ndecide = 'ask'",
+            "",
+            "read_file",
+            json!({}),
+            FULL,
+            "deny PERMISSION_DENIED, by installation rule 3: read_file",
+        ),
+        (
+            "[[rule]]\ntool = '*'\ndecide = 'allow'\n[[rule]]\ntool = 'read_*'\ndecide = 'ask'",
+            "",
+            "read_file",
+            json!({}),
+            FULL,
+            "ask, read, by installation rule 2: read_*",
+        ),
+        (
+            "[[rule]]\ntool = 'read_*'\ndecide = 'ask'\nalways = true",
+            "",
+            "read_file",
+            json!({}),
+            FULL,
+            "ask each time, read, by installation rule 1: read_*",
+        ),
+        ("", "profile = 'strict'", "read_file", json!({}), FULL, "allow, by installation profile: read"),
+        ("", "profile = 'strict'", "write_file", json!({}), FULL, "ask, write, by user profile: write"),
+        (
+            "profile = 'strict'",
+            "",
+            "run_code",
+            json!({}),
+            FULL,
+            "deny PERMISSION_DENIED, by installation profile: exec",
+        ),
+        (
+            "profile = 'strict'",
+            "profile = 'permissive'",
+            "delete_file",
+            json!({}),
+            FULL,
+            "deny PERMISSION_DENIED, by installation profile: destructive",
+        ),
+        ("profile = 'permissive'", "", "run_code", json!({}), FULL, "allow, by installation profile: exec"),
+        (
+            "profile = 'permissive'",
+            "",
+            "delete_file",
+            json!({}),
+            FULL,
+            "ask each time, destructive, by installation profile: destructive",
+        ),
+        (
+            "",
+            "profile = { write = 'deny' }",
+            "write_file",
+            json!({}),
+            FULL,
+            "deny PERMISSION_DENIED, by user profile: write",
+        ),
+        (
+            "",
+            "profile = { write = 'deny' }",
+            "read_file",
+            json!({}),
+            FULL,
+            "allow, by installation profile: read",
+        ),
+        (
+            "",
+            "",
+            "server__mystery",
+            json!({}),
+            FULL,
+            "ask each time, destructive, by installation profile: destructive",
+        ),
+        // A person's agent may always answer.
+        (
+            "denied = ['*']\nlevel = 'none'\nintents = 'required'",
+            "profile = 'strict'",
+            "send_message",
+            json!({}),
+            Autonomy::None,
+            "allow, by reply",
+        ),
+    ]);
+}
+
+#[test]
+fn autonomy_is_enforced() {
+    let open = "profile = { read = 'allow', write = 'allow', external = 'allow', exec = 'allow', destructive = 'allow' }";
+    let layers = layers(open, &[]);
+    let tools = ["read_file", "write_file", "send_email", "run_code", "delete_file"];
+    for (autonomy, passing) in Autonomy::ALL.into_iter().zip([0, 1, 2, 4, 5]) {
+        for (nth, name) in tools.into_iter().enumerate() {
+            let verdict = judge(&layers, name, &json!({}), &Situation::new(autonomy));
+            let expected = if nth < passing { Ruling::Allow } else { Ruling::Ask };
+            assert_eq!(ruling(&verdict), expected, "{name} with autonomy {}", autonomy.as_str());
+            if expected == Ruling::Ask {
+                assert_eq!(verdict.by.rule, format!("autonomy: {}", autonomy.as_str()));
+            }
+        }
+    }
+}
+
+#[test]
+fn each_profile_has_its_own_answer_for_each_risk() {
+    use Ruling::{Allow, Ask, Deny};
+    let tools = ["read_file", "write_file", "send_email", "run_code", "delete_file"];
+    for (profile, expected) in [
+        ("permissive", [Allow, Allow, Allow, Allow, Ask]),
+        ("balanced", [Allow, Allow, Ask, Ask, Ask]),
+        ("strict", [Allow, Ask, Ask, Deny, Deny]),
+    ] {
+        let layers = layers(&format!("profile = '{profile}'"), &[]);
+        let given = tools.map(|name| ruling(&judge(&layers, name, &json!({}), &full())));
+        assert_eq!(given, expected, "{profile}");
+    }
+}
+
+#[test]
+fn rates_count_calls_of_the_last_minute() {
+    let limited = "[tools.read_file]\nrate_per_min = 10";
+    for (installation, user, calls, expected) in [
+        (limited, "", 9, "allow, by installation profile: read"),
+        (limited, "", 10, "deny RATE_LIMITED, by installation rate"),
+        (limited, "[tools.read_file]\nrate_per_min = 3", 3, "deny RATE_LIMITED, by user rate"),
+        (limited, "[tools.read_file]\nrate_per_min = 30", 10, "deny RATE_LIMITED, by installation rate"),
+        ("", "", u32::MAX, "allow, by installation profile: read"),
+    ] {
+        let layers = layers(installation, &[(LayerKind::User, user)]);
+        let situation = Situation { calls_last_minute: calls, ..full() };
+        assert_eq!(summary(&judge(&layers, "read_file", &json!({}), &situation)), expected);
+    }
+}
+
+#[test]
+fn intents_are_required_and_raise_the_risk() {
+    let required = "intents = 'required'";
+    for (installation, user, name, claim, expected) in [
+        (required, "", "read_file", None, "deny LLM_ASSIST_REQUIRED, by installation intents"),
+        ("", required, "read_file", None, "deny LLM_ASSIST_REQUIRED, by user intents"),
+        (required, "intents = 'off'", "read_file", None, "deny LLM_ASSIST_REQUIRED, by installation intents"),
+        (required, "", "read_file", Some(None), "allow, by installation profile: read"),
+        (
+            "",
+            "",
+            "write_file",
+            Some(Some(Risk::Destructive)),
+            "ask each time, destructive, by installation profile: destructive",
+        ),
+        (
+            "",
+            "",
+            "delete_file",
+            Some(Some(Risk::Read)),
+            "ask each time, destructive, by installation profile: destructive",
+        ),
+        // A claim does not lead out of a risk that is denied.
+        (
+            "",
+            "profile = { external = 'deny' }",
+            "send_email",
+            Some(Some(Risk::Exec)),
+            "deny PERMISSION_DENIED, by user profile: external",
+        ),
+    ] {
+        let layers = layers(installation, &[(LayerKind::User, user)]);
+        let claim = claim.map(intent);
+        let situation = Situation { intent: claim.as_ref(), ..full() };
+        assert_eq!(summary(&judge(&layers, name, &json!({}), &situation)), expected, "{name} {claim:?}");
+    }
+}
+
+#[test]
+fn changed_definitions_are_denied() {
+    let (layers, facts) = (layers("", &[]), tool("read_file"));
+    let call =
+        Call { tool: "read_file", facts: facts.as_ref(), input: &json!({}), pin: None, pin_changed: true };
+    assert_eq!(summary(&decide(&layers, &call, &full())), "deny PERMISSION_DENIED, by pin");
+}
+
+#[test]
+fn without_guards_nothing_is_allowed() {
+    let verdict = judge(&[], "send_message", &json!({}), &full());
+    assert_eq!(summary(&verdict), "deny CONFIG_ERROR, by tool");
+}
+
+#[test]
+fn foreign_and_private_text_stop_what_sends_out() {
+    let lower = [(LayerKind::User, "")];
+    let permissive =
+        layers("profile = 'permissive'\n[[rule]]\ntool = 'send_email'\ndecide = 'allow'", &lower);
+    let anything = grant(json!({"tool": "*"}));
+    for (untrusted_read, private_read, name, expected) in [
+        (true, true, "send_email", "ask each time, external, by rule of two"),
+        (true, false, "send_email", "allow, by installation rule 1: send_email"),
+        (false, true, "send_email", "allow, by installation rule 1: send_email"),
+        (true, true, "read_file", "allow, by installation profile: read"),
+    ] {
+        let situation = Situation { untrusted_read, private_read, grants: &anything, ..full() };
+        assert_eq!(summary(&judge(&permissive, name, &json!({}), &situation)), expected);
+    }
+}
+
+#[test]
+fn questions_without_a_person_are_refused_where_set() {
+    for (installation, user, attended, expected) in [
+        ("", "", false, "ask, external, by installation profile: external"),
+        ("unattended = 'deny'", "", true, "ask, external, by installation profile: external"),
+        (
+            "unattended = 'deny'",
+            "unattended = 'ask'",
+            false,
+            "deny PERMISSION_DENIED, by installation unattended: profile: external",
+        ),
+        ("", "unattended = 'deny'", false, "deny PERMISSION_DENIED, by user unattended: profile: external"),
+    ] {
+        let layers = layers(installation, &[(LayerKind::User, user)]);
+        let situation = Situation { attended, ..full() };
+        assert_eq!(summary(&judge(&layers, "send_email", &json!({}), &situation)), expected);
+    }
+}
+
+fn grant(grant: Value) -> Vec<CompiledGrant> {
+    vec![serde_json::from_value::<Grant>(grant).unwrap().compile(LayerKind::User).unwrap()]
+}
+
+#[test]
+fn grants_lift_lasting_questions_only() {
+    let external = "ask, external, by installation profile: external";
+    let acme = json!({"repo": "acme/web", "draft": true});
+    for (given, name, input, pin, expected) in [
+        (
+            json!({"tool": "github__create_issue"}),
+            "github__create_issue",
+            acme.clone(),
+            None,
+            "allow, by grant: github__create_issue",
+        ),
+        (
+            json!({"tool": "github__*", "when": {"/repo": {"glob": "acme/*"}, "/draft": {"equals": true}}}),
+            "github__create_issue",
+            acme.clone(),
+            None,
+            "allow, by grant: github__*",
+        ),
+        (
+            json!({"tool": "github__*", "when": {"/draft": {"equals": false}}}),
+            "github__create_issue",
+            acme.clone(),
+            None,
+            external,
+        ),
+        (
+            json!({"tool": "github__*", "when": {"/repo": {"glob": "acme/*"}}}),
+            "github__create_issue",
+            json!({"repo": "acme/.."}),
+            None,
+            external,
+        ),
+        (
+            json!({"tool": "github__*", "when": {"/repo": {"glob": "*"}}}),
+            "github__create_issue",
+            json!({}),
+            None,
+            external,
+        ),
+        (json!({"tool": "send_email"}), "github__create_issue", acme.clone(), None, external),
+        (
+            json!({"tool": "github__*", "pin": "one"}),
+            "github__create_issue",
+            acme.clone(),
+            Some("one"),
+            "allow, by grant: github__*",
+        ),
+        (
+            json!({"tool": "github__*", "pin": "one"}),
+            "github__create_issue",
+            acme.clone(),
+            Some("two"),
+            external,
+        ),
+        (json!({"tool": "github__*"}), "github__create_issue", acme, Some("two"), external),
+        (
+            json!({"tool": "*"}),
+            "delete_file",
+            json!({}),
+            None,
+            "ask each time, destructive, by installation profile: destructive",
+        ),
+    ] {
+        let (layers, facts, grants) = (layers("", &[]), tool(name), grant(given));
+        let call = Call { tool: name, facts: facts.as_ref(), input: &input, pin, pin_changed: false };
+        let situation = Situation { grants: &grants, ..Situation::new(MEDIUM) };
+        assert_eq!(summary(&decide(&layers, &call, &situation)), expected, "{input}");
+    }
+}
+
+#[test]
+fn grants_do_not_lift_a_denial() {
+    let layers = layers("denied = ['send_email']", &[]);
+    let situation = Situation { grants: &grant(json!({"tool": "*"})), ..full() };
+    let verdict = judge(&layers, "send_email", &json!({}), &situation);
+    assert_eq!(summary(&verdict), "deny PERMISSION_DENIED, by installation denied: send_email");
+}
