@@ -3,6 +3,8 @@
 //! In `few_match`, the patterns of tools sort out most rules; in `all_match`, each rule is about the tool, and its
 //! condition is compared with the arguments.
 
+#![expect(clippy::expect_used, reason = "a benchmark may panic")]
+
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};

@@ -16,6 +16,26 @@ pub(super) fn each_value<'v>(value: &'v Value, visit: &mut impl FnMut(Cow<'v, st
     }
 }
 
+/// A JSON pointer, parsed once.
+#[derive(Debug, Clone)]
+pub(super) struct Pointer(Vec<String>);
+
+impl Pointer {
+    /// Parses a pointer, which begins with `/`.
+    pub(super) fn new(pointer: &str) -> Self {
+        Self(pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect())
+    }
+
+    /// The value it points to.
+    pub(super) fn of<'v>(&self, input: &'v Value) -> Option<&'v Value> {
+        self.0.iter().try_fold(input, |value, part| match value {
+            Value::Object(table) => table.get(part),
+            Value::Array(list) => list.get(part.parse::<usize>().ok()?),
+            _ => None,
+        })
+    }
+}
+
 /// The values at `pointer`; none when there is nothing.
 pub(super) fn values_at<'v>(input: &'v Value, pointer: &str) -> Vec<Cow<'v, str>> {
     let mut values = Vec::new();

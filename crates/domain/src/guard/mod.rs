@@ -24,6 +24,7 @@
 mod argument;
 mod call;
 mod category;
+mod checks;
 mod clamp;
 mod decide;
 mod error;

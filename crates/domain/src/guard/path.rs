@@ -81,6 +81,9 @@ pub(super) fn fold(text: &str) -> String {
 
 /// A pattern as [`fold`] has the texts it is compared with.
 pub(super) fn fold_pattern(pattern: &str) -> String {
+    if pattern.is_ascii() {
+        return pattern.to_ascii_lowercase();
+    }
     lower(pattern.chars())
 }
 

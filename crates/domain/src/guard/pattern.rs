@@ -3,6 +3,7 @@
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::Problem;
+use super::path::fold_pattern;
 
 /// Maximum length of a pattern, in characters.
 pub const MAX_PATTERN_CHARS: usize = 256;
@@ -100,7 +101,92 @@ impl Patterns {
     }
 }
 
+/// One compiled pattern. The usual ones, a text with `*` at its ends, need no regular expression.
+#[derive(Debug, Clone)]
+pub(super) enum Pattern {
+    /// A text, with or without `*` at each end.
+    Text { before: bool, text: String, after: bool, star: Star },
+    /// Any other.
+    Glob(Patterns),
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    pub(super) fn new(pattern: &str, star: Star) -> Result<Self, Problem> {
+        let text = pattern.strip_prefix('*').unwrap_or(pattern);
+        let text = text.strip_suffix('*').unwrap_or(text);
+        if text.is_empty()
+            || text.len() > MAX_PATTERN_CHARS
+            || text.contains(['*', '?', '[', ']', '{', '}', ',', '\\'])
+        {
+            return Ok(Self::Glob(Patterns::new(&[pattern.to_owned()], star)?));
+        }
+        let (before, after) = (pattern.starts_with('*'), pattern.ends_with('*'));
+        Ok(Self::Text { before, text: text.to_owned(), after, star })
+    }
+
+    /// Whether a folded pattern matches, where upper and lower case are the same.
+    pub(super) fn is_match_without_case(&self, value: &str) -> bool {
+        // Without a copy of the value where none is needed: rules are compared with long texts, too.
+        let same = |part: Option<&[u8]>, text: &str| {
+            part.is_some_and(|part| part.eq_ignore_ascii_case(text.as_bytes()))
+        };
+        let bytes = value.as_bytes();
+        match self {
+            Self::Text { before: false, text, after, star: Star::All } if value.is_ascii() => {
+                (*after || bytes.len() == text.len()) && same(bytes.get(..text.len()), text)
+            }
+            Self::Text { before: true, text, after: false, star: Star::All } if value.is_ascii() => {
+                same(bytes.len().checked_sub(text.len()).and_then(|at| bytes.get(at..)), text)
+            }
+            _ => self.is_match(&fold_pattern(value)),
+        }
+    }
+
+    /// Whether it matches.
+    pub(super) fn is_match(&self, value: &str) -> bool {
+        let (before, text, after, star) = match self {
+            Self::Glob(patterns) => return patterns.is_match(value),
+            Self::Text { before, text, after, star } => (*before, text.as_str(), *after, *star),
+        };
+        let covers = |rest: &str| star == Star::All || !rest.contains('/');
+        match (before, after) {
+            (false, false) => value == text,
+            (false, true) => value.strip_prefix(text).is_some_and(covers),
+            (true, false) => value.strip_suffix(text).is_some_and(covers),
+            (true, true) if star == Star::All => value.contains(text),
+            (true, true) => {
+                let mut found = value.match_indices(text);
+                found.any(|(at, _)| covers(&value[..at]) && covers(&value[at + text.len()..]))
+            }
+        }
+    }
+}
+
 /// A JSON pointer from a pointer or the name of an argument.
 pub(super) fn pointer_to(at: &str) -> String {
     if at.starts_with('/') { at.to_owned() } else { format!("/{}", at.replace('~', "~0").replace('/', "~1")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn patterns_without_regex_match_as_those_with(
+            pattern in "[*]?[a/.]{1,3}[*]?",
+            value in "[a/.b]{0,6}",
+            star in prop::sample::select(vec![Star::All, Star::WithoutSlash]),
+        ) {
+            let single = Pattern::new(&pattern, star).unwrap();
+            let set = Patterns::new(std::slice::from_ref(&pattern), star).unwrap();
+            let is_text = matches!(single, Pattern::Text { .. });
+            prop_assert!(is_text);
+            prop_assert_eq!(single.is_match(&value), set.is_match(&value), "{} {}", pattern, value);
+            let upper = single.is_match_without_case(&value.to_uppercase());
+            prop_assert_eq!(upper, single.is_match(&value), "{} {}", pattern, value);
+        }
+    }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::argument::each_value;
+use super::argument::{Pointer, each_value};
 use super::path::fold_pattern;
-use super::pattern::{Patterns, Star};
+use super::pattern::{Pattern, Star};
 use super::{Problem, RuleSettings, Ruling};
 
 /// Maximum number of pointers of one rule.
@@ -28,7 +28,7 @@ pub(super) enum Matching {
 pub(super) struct When {
     matching: Matching,
     /// Each pointer with its compiled pattern. The pattern `*` is `None`: any value.
-    patterns: Vec<(String, Option<Patterns>)>,
+    patterns: Vec<(Pointer, Option<Pattern>)>,
 }
 
 impl When {
@@ -47,15 +47,13 @@ impl When {
                 return Err(wrong(Problem::Pointer(pointer.clone())));
             }
             if pattern == "*" {
-                return Ok((pointer.clone(), None));
+                return Ok((Pointer::new(pointer), None));
             }
             let compiled = match matching {
-                Matching::Generous => Patterns::expanded(std::slice::from_ref(pattern), Star::All, |text| {
-                    vec![fold_pattern(text)]
-                }),
-                Matching::Exact => Patterns::new(std::slice::from_ref(pattern), Star::WithoutSlash),
+                Matching::Generous => Pattern::new(&fold_pattern(pattern), Star::All),
+                Matching::Exact => Pattern::new(pattern, Star::WithoutSlash),
             };
-            Ok((pointer.clone(), Some(compiled.map_err(wrong)?)))
+            Ok((Pointer::new(pointer), Some(compiled.map_err(wrong)?)))
         };
         Ok(Self { matching, patterns: when.iter().map(compile).collect::<Result<_, _>>()? })
     }
@@ -63,15 +61,15 @@ impl When {
     /// Whether `input` meets the condition.
     pub(super) fn is_met(&self, input: &Value) -> bool {
         self.patterns.iter().all(|(pointer, pattern)| {
-            input.pointer(pointer).is_some_and(|value| self.is_value_met(value, pattern.as_ref()))
+            pointer.of(input).is_some_and(|value| self.is_value_met(value, pattern.as_ref()))
         })
     }
 
-    fn is_value_met(&self, value: &Value, pattern: Option<&Patterns>) -> bool {
+    fn is_value_met(&self, value: &Value, pattern: Option<&Pattern>) -> bool {
         let mut count = 0_usize;
         match self.matching {
             Matching::Generous => !each_value(value, &mut |text| {
-                !pattern.is_none_or(|pattern| pattern.is_match(&fold_pattern(&text)))
+                !pattern.is_none_or(|pattern| pattern.is_match_without_case(&text))
             }),
             Matching::Exact => {
                 let all = each_value(value, &mut |text| {

@@ -6,6 +6,7 @@ mod sensitive;
 mod settings;
 mod shipped;
 mod steps;
+mod tables;
 mod values;
 
 use std::sync::Arc;
