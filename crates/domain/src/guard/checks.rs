@@ -121,7 +121,7 @@ impl<'a, T: Trace> Judge<'a, T> {
             self.pass(Step::Path, Some(layer), || format!("{} is allowed", quoted(within)));
         }
         for layer in self.layers {
-            if let Some(pattern) = layer.sensitive.first_match(&path.folded) {
+            if let Some(pattern) = layer.sensitive.first_match(&path.comparable) {
                 let why = format!("{} may hold secrets", quoted(raw));
                 self.ask(Step::Sensitive, Some(layer), format!("sensitive: {pattern}"), why, false);
             }

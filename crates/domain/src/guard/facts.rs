@@ -54,7 +54,7 @@ impl ToolFacts {
         Self { level, risk, sends_out: effect == EffectClass::Effect, ..Self::default() }
     }
 
-    /// The facts of a tool of somebody else's program, of which nothing is certain: the worst is assumed.
+    /// The facts of a tool of another program, of which nothing is certain: the worst is assumed.
     #[must_use]
     pub fn foreign() -> Self {
         Self {

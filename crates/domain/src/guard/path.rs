@@ -8,13 +8,13 @@ pub(super) struct ArgumentPath {
     /// Relative to the workspace, without `.`, `..` and `//`, with `/` only. `None` when it leads out of the workspace.
     pub(super) within: Option<String>,
     /// What other spellings of the same name have in common. See [`fold`].
-    pub(super) folded: String,
+    pub(super) comparable: String,
 }
 
 impl ArgumentPath {
     /// Reads a path as a model wrote it. An empty path is the workspace itself.
     pub(super) fn new(raw: &str) -> Self {
-        Self { within: normalize(raw), folded: folded(raw) }
+        Self { within: normalize(raw), comparable: comparable(raw) }
     }
 }
 
@@ -43,7 +43,7 @@ fn normalize(raw: &str) -> Option<String> {
 }
 
 /// The path as [`fold`] has it, normalized. What leads out of the workspace is cut: this form only finds names.
-fn folded(raw: &str) -> String {
+fn comparable(raw: &str) -> String {
     let raw = fold(raw);
     let mut parts: Vec<&str> = Vec::new();
     for part in raw.split('/') {
@@ -156,9 +156,9 @@ mod tests {
             "a/.e\u{ad}nv",
             "a/.env\u{0}",
         ] {
-            assert_eq!(ArgumentPath::new(raw).folded, "a/.env", "{raw:?}");
+            assert_eq!(ArgumentPath::new(raw).comparable, "a/.env", "{raw:?}");
         }
-        assert_eq!(ArgumentPath::new(".\u{17f}\u{17f}h/key").folded, ".ssh/key");
+        assert_eq!(ArgumentPath::new(".\u{17f}\u{17f}h/key").comparable, ".ssh/key");
     }
 
     proptest! {
@@ -173,7 +173,7 @@ mod tests {
 
         #[test]
         fn any_text_can_be_folded(raw in "\\PC{0,40}") {
-            let once = folded(&raw);
+            let once = comparable(&raw);
             prop_assert!(once.split('/').all(|part| part != ".." && part != "."), "{once}");
         }
     }

@@ -125,7 +125,7 @@ impl Pattern {
         Ok(Self::Text { before, text: text.to_owned(), after, star })
     }
 
-    /// Whether a folded pattern matches, where upper and lower case are the same.
+    /// Whether a pattern in lower case matches, where upper and lower case are the same.
     pub(super) fn is_match_without_case(&self, value: &str) -> bool {
         // Without a copy of the value where none is needed: rules are compared with long texts, too.
         let same = |part: Option<&[u8]>, text: &str| {

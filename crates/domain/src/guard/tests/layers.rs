@@ -33,7 +33,15 @@ fn one<T: Clone + std::fmt::Debug + 'static>(values: &[T]) -> impl Strategy<Valu
 }
 
 fn ruling_of() -> impl Strategy<Value = Ruling> {
-    one(&[Ruling::Allow, Ruling::Ask, Ruling::Deny])
+    prop_oneof![4 => Just(Ruling::Allow), 4 => Just(Ruling::Ask), 1 => Just(Ruling::Deny)]
+}
+
+/// Mostly `open`: if each setting restricted something, nearly all calls would be denied.
+fn mostly<T: Clone + std::fmt::Debug + 'static>(
+    open: T,
+    other: impl Strategy<Value = T> + 'static,
+) -> BoxedStrategy<T> {
+    prop_oneof![7 => Just(open), 1 => other].boxed()
 }
 
 fn profile(is_whole: bool) -> impl Strategy<Value = Profile> {
@@ -65,12 +73,12 @@ fn rule() -> impl Strategy<Value = RuleSettings> {
 fn tool_settings(is_top: bool) -> impl Strategy<Value = ToolSettings> {
     let bools = || prop::option::of(any::<bool>());
     (
-        prop::option::of(one(&Level::ALL)),
+        mostly(None, prop::option::of(one(&Level::ALL))),
         prop::option::of(one(&Category::ALL)),
         prop::option::of(one(&Risk::ALL)),
         prop::option::of(patterns(&["path", "/url"])),
         (bools(), bools(), bools()),
-        prop::option::of(0..4_u32),
+        mostly(None, prop::option::of(0..6_u32)),
     )
         .prop_map(
             move |(level, category, risk, path_at, (reads_private, sends_out, reply), rate_per_min)| {
@@ -95,42 +103,41 @@ fn settings(is_top: bool) -> impl Strategy<Value = GuardSettings> {
     // Lower layers leave keys out.
     let kept = move |keys: u16, nth: u16| is_top || keys & (1 << nth) != 0;
     let lists = (
-        some_of(&Category::ALL),
-        patterns(&["**", "src/**", "*"]),
-        patterns(&["*", "*.example.com"]),
+        mostly(Category::ALL.to_vec(), some_of(&Category::ALL)),
+        mostly(vec![], patterns(&["**", "src/**", "*"])),
+        mostly(vec![], patterns(&["*", "*.example.com"])),
         patterns(&[".env*", "*"]),
-        patterns(&["send_email", "*__*"]),
+        mostly(vec![], patterns(&["send_email", "*__*"])),
         patterns(&["run_*", "*"]),
     );
-    let words = (one(&Level::ALL), any::<bool>(), any::<bool>(), profile(is_top));
+    let words = (
+        mostly(Level::Admin, one(&Level::ALL)),
+        mostly(Intents::Off, Just(Intents::Required)),
+        mostly(Unattended::Ask, Just(Unattended::Deny)),
+        profile(is_top),
+    );
     let tables = (
         prop::collection::vec(rule(), 0..4),
         prop::collection::btree_map(one(&TOOLS.map(str::to_owned)), tool_settings(is_top), 0..4),
     );
-    (any::<u16>(), lists, words, tables).prop_map(
-        move |(keys, lists, (level, required, deny, profile), tables)| {
-            let (categories, paths, hosts, sensitive, denied, allowed) = lists;
-            GuardSettings {
-                level: kept(keys, 0).then_some(level),
-                // Without categories, most calls would be denied.
-                categories: (is_top || keys & 0x202 == 0x202).then_some(if keys & 0x400 == 0 {
-                    Category::ALL.to_vec()
-                } else {
-                    categories
-                }),
-                paths: kept(keys, 2).then_some(paths),
-                hosts: kept(keys, 3).then_some(hosts),
-                sensitive: kept(keys, 4).then_some(sensitive),
-                denied: kept(keys, 5).then_some(denied),
-                allowed: kept(keys, 6).then_some(allowed),
-                intents: kept(keys, 7).then_some(if required { Intents::Required } else { Intents::Off }),
-                unattended: kept(keys, 8).then_some(if deny { Unattended::Deny } else { Unattended::Ask }),
-                profile: kept(keys, 9).then_some(profile),
-                rule: tables.0,
-                tools: tables.1,
-            }
-        },
-    )
+    (any::<u16>(), lists, words, tables).prop_map(move |(keys, lists, words, tables)| {
+        let (categories, paths, hosts, sensitive, denied, allowed) = lists;
+        let (level, intents, unattended, profile) = words;
+        GuardSettings {
+            level: kept(keys, 0).then_some(level),
+            categories: kept(keys, 1).then_some(categories),
+            paths: kept(keys, 2).then_some(paths),
+            hosts: kept(keys, 3).then_some(hosts),
+            sensitive: kept(keys, 4).then_some(sensitive),
+            denied: kept(keys, 5).then_some(denied),
+            allowed: kept(keys, 6).then_some(allowed),
+            intents: kept(keys, 7).then_some(intents),
+            unattended: kept(keys, 8).then_some(unattended),
+            profile: kept(keys, 9).then_some(profile),
+            rule: tables.0,
+            tools: tables.1,
+        }
+    })
 }
 
 fn compiled(kind: LayerKind, settings: &GuardSettings) -> Arc<Layer> {
@@ -161,8 +168,8 @@ fn circumstances() -> impl Strategy<Value = Circumstances> {
         vec![json!({"tool": "send_email", "when": {"/path": {"glob": "src/*"}}})],
     ]);
     let claim = prop::option::of(prop::option::of(one(&Risk::ALL)));
-    (one(&TOOLS), input, one(&Autonomy::ALL), claim, any::<[bool; 4]>(), 0..3_u32, grants).prop_map(
-        |(tool, input, autonomy, claim, flags, calls, grants)| Circumstances {
+    (one(&TOOLS), input, one(&Autonomy::ALL), claim, any::<[bool; 4]>(), mostly(1, 0..6_u32), grants)
+        .prop_map(|(tool, input, autonomy, claim, flags, calls, grants)| Circumstances {
             tool,
             input,
             autonomy,
@@ -170,8 +177,7 @@ fn circumstances() -> impl Strategy<Value = Circumstances> {
             flags,
             calls,
             grants: grants.into_iter().map(|grant| serde_json::from_value(grant).unwrap()).collect(),
-        },
-    )
+        })
 }
 
 impl Circumstances {
@@ -180,8 +186,7 @@ impl Circumstances {
             self.grants.iter().map(|grant| grant.compile(LayerKind::User).unwrap()).collect();
         let [untrusted_read, private_read, attended, pin_changed] = self.flags;
         let facts = tool(self.tool);
-        // A changed pin denies everything: it is rare here.
-        let pin_changed = pin_changed && self.calls == 2;
+        let pin_changed = pin_changed && self.calls == 0;
         let call =
             Call { tool: self.tool, facts: facts.as_ref(), input: &self.input, pin: None, pin_changed };
         let situation = Situation {

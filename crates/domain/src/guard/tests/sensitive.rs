@@ -51,7 +51,7 @@ fn every_spelling_of_a_secret_asks_each_time() {
         ".\u{17f}\u{17f}h/config",
         ".ssh",
         ".SSH/id_rsa",
-        "home/.ssh/known_hosts",
+        "home/.ssh/hosts",
         "\u{212a}/key.PEM",
         "a/b/server.pem",
         "server.pem::$DATA",
