@@ -227,6 +227,14 @@ fn rules_that_restrict() {
             "ask, read, by installation rule 2: read_*",
         ),
         (
+            "[[rule]]\ntool = 'read_*'\ndecide = 'ask'\n[[rule]]\ntool = '*'\ndecide = 'ask'\nalways = true",
+            "",
+            "read_file",
+            json!({}),
+            FULL,
+            "ask each time, read, by installation rule 2: *",
+        ),
+        (
             "[[rule]]\ntool = 'read_*'\ndecide = 'ask'\nalways = true",
             "",
             "read_file",
