@@ -1,6 +1,6 @@
 //! How much an agent does without asking: five levels, from a question before each action to no questions.
 //!
-//! A level adds a rule to the prompt, and [guards](crate::guard) ask before calls whose risk is above it.
+//! A level only adds a rule to the prompt. It is not enforced: what a model must never do is decided by guards.
 
 use serde::{Deserialize, Serialize};
 
