@@ -16,6 +16,8 @@ use super::{
 
 /// Maximum number of rules of one layer.
 pub const MAX_RULES: usize = 200;
+/// Maximum number of conditions (entries of `when`) of all rules of one layer: compiling them takes at most some 0.1 s.
+pub const MAX_CONDITIONS: usize = 500;
 
 /// Whose settings a layer has, from the highest to the lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -102,9 +104,13 @@ impl Layer {
             Patterns::new(patterns.as_deref().unwrap_or_default(), star).map_err(at(Spot::Key(key)))
         };
         let sensitive = settings.sensitive.as_deref().unwrap_or_default();
-        let too_many = Problem::TooMany { given: settings.rule.len(), max: MAX_RULES };
-        if settings.rule.len() > MAX_RULES {
-            return Err(at(Spot::Key("rule"))(too_many));
+        let conditions: usize = settings.rule.iter().map(|rule| rule.when.len()).sum();
+        for (key, given, max) in
+            [("rule", settings.rule.len(), MAX_RULES), ("rule.when", conditions, MAX_CONDITIONS)]
+        {
+            if given > max {
+                return Err(at(Spot::Key(key))(Problem::TooMany { given, max }));
+            }
         }
         let (rule_tools, rules) = compile_rules(kind, settings)?;
         Ok(Self {

@@ -55,7 +55,7 @@ pub use error::{GuardError, Problem, Spot};
 pub use facts::ToolFacts;
 pub use grant::{CompiledGrant, Grant, Granted};
 pub use intent::{INTENT_ARGUMENT, Intent, MAX_INTENTS, MAX_WHY_CHARS};
-pub use layer::{Layer, LayerKind, MAX_RULES};
+pub use layer::{Layer, LayerKind, MAX_CONDITIONS, MAX_RULES};
 pub use level::Level;
 pub use pattern::{MAX_PATTERN_CHARS, MAX_PATTERNS};
 pub use profile::{Profile, ProfileName, ProfileTable};

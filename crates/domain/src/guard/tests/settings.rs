@@ -50,6 +50,11 @@ fn errors_name_the_layer_the_rule_and_what_is_allowed() {
         (format!("denied = ['{}']", "x".repeat(300)), vec!["`denied`", "more than 256 characters"]),
         (format!("allowed = [{}]", "'x',".repeat(300)), vec!["`allowed`", "300 entries", "at most 200"]),
         ("[[rule]]\ntool = 'a'\ndecide = 'ask'\n".repeat(201), vec!["`rule`", "201 entries", "at most 200"]),
+        (
+            "[[rule]]\ntool = 'a'\ndecide = 'ask'\nwhen = { '/a' = 'x', '/b' = 'y', '/c' = 'z' }\n"
+                .repeat(200),
+            vec!["`rule.when`", "600 entries", "at most 500"],
+        ),
         (rule("decide = 'maybe'"), vec!["unknown variant `maybe`", "`allow`, `ask`, `deny`"]),
         (rule("decide = 'ask'\npriority = 1"), vec!["unknown field `priority`"]),
         (
