@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_have_the_same_folded_form() {
+    fn other_spellings_have_the_same_comparable_form() {
         for raw in [
             "a/.env",
             "A/.ENV",
@@ -172,7 +172,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_can_be_folded(raw in "\\PC{0,40}") {
+        fn any_text_has_a_comparable_form(raw in "\\PC{0,40}") {
             let once = comparable(&raw);
             prop_assert!(once.split('/').all(|part| part != ".." && part != "."), "{once}");
         }
