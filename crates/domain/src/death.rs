@@ -9,7 +9,8 @@
 //! many deaths it is not tried before the others have shown what they are. If several runs wait for each other, they are
 //! tried one after the other, those with the fewest deaths first: an innocent run clears itself at its first try.
 //!
-//! So a poisoned run kills at most twice `limit` workers, and two more for each other poisoned run that dies with it.
+//! So a poisoned run kills at most twice `limit` workers, and two more for each other poisoned run that dies with it, or
+//! run that is cancelled before it has shown what it is.
 
 use crate::id::{AgentableId, ProcessId};
 

@@ -75,6 +75,11 @@ struct World {
     /// The number of each living process.
     processes: Vec<usize>,
     started: usize,
+    turn: usize,
+    /// Runs that were cancelled.
+    cancels: usize,
+    /// Runs that processes died with and that were cancelled before they showed what they are.
+    cancelled: usize,
 }
 
 impl World {
@@ -86,7 +91,14 @@ impl World {
             killed: 0,
             place: Place::Waiting,
         });
-        Self { runs: runs.collect(), processes: (0..processes).collect(), started: processes }
+        Self {
+            runs: runs.collect(),
+            processes: (0..processes).collect(),
+            started: processes,
+            turn: 0,
+            cancels: 0,
+            cancelled: 0,
+        }
     }
 
     fn is_alive(&self, process: usize) -> bool {
@@ -145,6 +157,20 @@ impl World {
         }
     }
 
+    /// The user cancels the run; a worker ends it, and nothing shows what it would have done.
+    fn cancel(&mut self, number: usize) {
+        if !matches!(self.runs[number].place, Place::Ended | Place::GivenUp) {
+            if let Place::On(on) = self.runs[number].place
+                && !self.is_alive(on)
+            {
+                self.runs[number].deaths.push(process(on));
+            }
+            self.runs[number].place = Place::Ended;
+            self.cancels += 1;
+            self.cancelled += usize::from(!self.runs[number].deaths.is_empty());
+        }
+    }
+
     fn give_up(&mut self, number: usize) {
         let explained = std::mem::take(&mut self.runs[number].deaths);
         self.runs[number].place = Place::GivenUp;
@@ -182,6 +208,8 @@ proptest! {
         schedule in proptest::collection::vec((any::<prop::sample::Index>(), 0..4_usize, any::<bool>()), 0..200),
         // Whether runs wait for each other for as long as it takes, a while, or not at all.
         patience in 0..3_usize,
+        // After which of these, the run is cancelled.
+        cancels in proptest::collection::vec(0..200_usize, 0..3),
     ) {
         let mut turn = 0;
         let mut has_waited = || {
@@ -192,6 +220,10 @@ proptest! {
         for (run, slot, acts) in schedule {
             let run = run.index(poison.len());
             if acts { world.act(run) } else { world.claim(run, slot % processes, has_waited()) }
+            if cancels.contains(&world.turn) {
+                world.cancel(run);
+            }
+            world.turn += 1;
         }
         // From here on everybody gets a turn, in the order that lets the most runs die together.
         for round in 0..poison.len() * 20 {
@@ -206,8 +238,10 @@ proptest! {
         let alone = if patience == 2 { LIMIT } else { 2 * LIMIT };
         for run in &world.runs {
             let expected = if run.is_poison { Place::GivenUp } else { Place::Ended };
-            prop_assert_eq!(run.place, expected, "{:?}", world);
-            prop_assert!(run.killed <= alone + 2 * poisoned.saturating_sub(1), "{} {:?}", patience, world);
+            // A cancelled run, poisoned or not, has ended.
+            let is_cancelled = world.cancels > 0 && run.place == Place::Ended;
+            prop_assert!(run.place == expected || is_cancelled, "{:?}", world);
+            prop_assert!(run.killed <= alone + 2 * poisoned.saturating_sub(1) + 2 * world.cancelled, "{} {:?}", patience, world);
         }
     }
 }

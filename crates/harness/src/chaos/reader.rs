@@ -20,6 +20,8 @@ use crate::http::Connection;
 
 /// The server sends a heartbeat every 8 s: a stream that is silent for longer than this is dead.
 const SILENCE: Duration = Duration::from_secs(20);
+/// How many messages a snapshot of a long thread has.
+const SNAPSHOT: usize = 1_000;
 /// How long a response may take to begin.
 const PATIENCE: Duration = Duration::from_secs(6);
 
@@ -209,7 +211,8 @@ impl ReceivedStream {
         self.log.push(what);
     }
 
-    /// Applies a snapshot: messages that are not in it are removed, texts are replaced.
+    /// Applies a snapshot: messages that are not in it are removed, texts are replaced. A snapshot with [`SNAPSHOT`]
+    /// messages is the end of a longer thread: what precedes it stays.
     fn snapshot(&mut self, messages: &[Value]) {
         let snapshot: HashMap<String, &str> = messages
             .iter()
@@ -218,13 +221,23 @@ impl ReceivedStream {
                 (bare_id(message["id"].as_str().unwrap_or_default()), text)
             })
             .collect();
-        self.log.retain(|what| what.strip_prefix("sent ").is_none_or(|id| snapshot.contains_key(id)));
-        self.texts.retain(|id, text| {
-            snapshot.get(id.as_str()).is_some_and(|right| {
+        let is_in = |what: &String| what.split_once(' ').is_some_and(|(_, id)| snapshot.contains_key(id));
+        let begin = match self.log.iter().position(is_in) {
+            Some(begin) if messages.len() >= SNAPSHOT => begin,
+            _ => 0,
+        };
+        let removed = self.log.split_off(begin);
+        for what in removed {
+            match what.strip_prefix("sent ") {
+                Some(id) if !snapshot.contains_key(id) => drop(self.texts.remove(id)),
+                _ => self.log.push(what),
+            }
+        }
+        for (id, text) in &mut self.texts {
+            if let Some(right) = snapshot.get(id.as_str()) {
                 (*right).clone_into(text);
-                true
-            })
-        });
+            }
+        }
     }
 }
 
@@ -270,6 +283,25 @@ mod tests {
         let snapshot = ("5", r#"{"type":"MESSAGES_SNAPSHOT","messages":[]}"#);
         let received = received(&[START, HALF, END, snapshot]);
         assert!(received.texts.is_empty() && received.log.is_empty() && received.faults.is_empty());
+    }
+
+    #[test]
+    fn snapshot_of_a_long_thread_leaves_what_precedes_it() {
+        let message = |nth: usize| format!(r#"{{"id":"msg_{nth}","content":"x"}}"#);
+        let newest: Vec<String> = (2..2 + SNAPSHOT).map(message).collect();
+        let snapshot = format!(r#"{{"type":"MESSAGES_SNAPSHOT","messages":[{}]}}"#, newest.join(","));
+        let texts: Vec<String> = ["1", "2", "torn"]
+            .map(|id| format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":"msg_{id}"}}"#))
+            .to_vec();
+        let ends: Vec<String> = texts.iter().map(|text| text.replace("START", "END")).collect();
+        let mut frames: Vec<(&str, &str)> = Vec::new();
+        for (nth, (start, end)) in texts.iter().zip(&ends).enumerate() {
+            frames.extend([(["1", "3", "5"][nth], start.as_str()), (["2", "4", "6"][nth], end.as_str())]);
+        }
+        frames.push(("7", snapshot.as_str()));
+        let received = received(&frames);
+        assert_eq!(received.log, ["sent 1", "sent 2"]);
+        assert!(received.faults.is_empty(), "{:?}", received.faults);
     }
 
     #[test]
