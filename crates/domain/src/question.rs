@@ -3,6 +3,7 @@
 //! A question is asked in the step of a run, and closed once: by an answer, by its expiry, by the run, or by the end of
 //! the run. Its end wakes the run.
 
+pub mod approval;
 pub mod schema;
 
 use chrono::{DateTime, Utc};
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::QuestionId;
+use approval::Approval;
 
 /// Maximum number of characters of the name of who answers.
 pub const MAX_ANSWERED_BY_CHARS: usize = 200;
@@ -130,6 +132,9 @@ pub struct NewQuestion {
     /// When it expires; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<DateTime<Utc>>,
+    /// The tool call that an approval is about; boxed, because most questions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Box<Approval>>,
 }
 
 /// A question that was closed.
@@ -200,6 +205,7 @@ impl QuestionChanges {
 mod tests {
     use super::*;
     use crate::event::Event;
+    use crate::id::MessageId;
 
     #[test]
     fn answer_counts_only_while_the_question_and_its_run_are_open() {
@@ -225,6 +231,12 @@ mod tests {
             schema: Some(serde_json::json!({"type": "object", "properties": {"type": {"enum": [1, null]}}})),
             default_value: Some(serde_json::json!([1.5, {"type": "x"}])),
             expires_at: Some(DateTime::UNIX_EPOCH),
+            approval: Some(Box::new(Approval {
+                tool: "delete_note".into(),
+                input: serde_json::json!({"type": "x"}),
+                why: "it deletes something".into(),
+                message_id: MessageId(uuid::Uuid::nil()),
+            })),
         };
         let closed =
             ClosedQuestion { id: asked.id, state: QuestionState::Answered, answer: Some(Value::Bool(true)) };

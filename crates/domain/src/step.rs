@@ -120,6 +120,9 @@ pub enum RunTransition {
         until: Option<DateTime<Utc>>,
         /// The questions that it waits for: if one of them is closed, the run continues.
         questions: Vec<QuestionId>,
+        /// Set while tool calls are open, whose results come before any message in the history: nothing is read then. The
+        /// number of unread messages that have been looked at; only further ones continue the run.
+        open_calls: Option<i32>,
     },
     /// Release the lock now, so that another worker continues (hand-over).
     Release {

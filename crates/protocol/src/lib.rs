@@ -41,6 +41,7 @@ pub mod check_in;
 pub mod conversation;
 pub mod erasure;
 pub mod feed;
+pub mod guard;
 pub mod health;
 pub mod knowledge;
 pub mod message;

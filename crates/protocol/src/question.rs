@@ -1,6 +1,7 @@
 //! Questions that runs ask people.
 
-use houston_domain::id::{QuestionId, RunId, UserId};
+use houston_domain::id::{MessageId, QuestionId, RunId, UserId};
+use houston_domain::question::approval::Approval;
 use houston_domain::question::{QuestionKind, QuestionState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -55,6 +56,33 @@ pub struct QuestionResponse {
     pub created_at: Time,
     #[schema(value_type = Option<schema::Time>)]
     pub closed_at: Option<Time>,
+    /// For questions of kind `approval` about a tool call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<CallToApprove>,
+}
+
+/// The tool call that an approval is about.
+///
+/// ```json
+/// {"tool": "delete_note", "input": {"note_id": "note_0190…"}, "why": "it deletes something for good", "message_id": "msg_0190…"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CallToApprove {
+    pub tool: String,
+    /// The arguments as the model gave them.
+    #[schema(value_type = schema::AnyJson)]
+    pub input: Value,
+    /// Why a person is asked.
+    pub why: String,
+    /// The thread message that shows the call.
+    #[schema(value_type = schema::MessageId)]
+    pub message_id: MessageId,
+}
+
+impl From<Approval> for CallToApprove {
+    fn from(Approval { tool, input, why, message_id }: Approval) -> Self {
+        Self { tool, input, why, message_id }
+    }
 }
 
 /// An answer: `{"answer": true, "answered_by": "Ann"}`.

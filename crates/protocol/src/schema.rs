@@ -138,6 +138,8 @@ described! {
     Prompt => anything("The prompt of the next model call, by parts and by sections.");
     /// All tools, and whether they may be called.
     Tools => anything("All tools, whether each may be called, and why not.");
+    /// What the guards would say of a call.
+    GuardExplanation => anything("The decision with what decided (`by`), and each step that was looked at (`steps`).");
     /// Metadata of a message.
     MessageMetadata => anything("Metadata of a message: client data, or details of a tool call or an error.");
 }

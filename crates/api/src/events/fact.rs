@@ -43,6 +43,7 @@ fn asked(event: &Durable) -> Option<Fact<'_>> {
             schema: question.schema.as_ref().map(Cow::Borrowed),
             default_value: question.default_value.as_ref().map(Cow::Borrowed),
             expires_at: question.expires_at.map(Time),
+            approval: question.approval.as_deref().map(|approval| Box::new(approval.clone().into())),
         },
         Durable::QuestionClosed(closed) => Fact::QuestionClosed {
             question_id: closed.id,

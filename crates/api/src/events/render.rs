@@ -55,7 +55,7 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         }
         Durable::Thought { text } => thought(timestamp, context, text),
         Durable::MessageSent { message_id } => sent(timestamp, *message_id, committed),
-        Durable::ToolCalled { call_id, name, input, message_id } => {
+        Durable::ToolCalled { call_id, name, input, message_id, .. } => {
             tool_called(timestamp, *message_id, call_id, name, input)
         }
         Durable::ToolReturned { content, is_error, message_id, .. } => {

@@ -49,7 +49,7 @@ pub(crate) fn message(committed: Committed) -> Option<SnapshotMessage> {
         Event::MessageSent { message_id } => {
             SnapshotMessage::text(EntityId::Message(message_id), Role::Assistant, content)
         }
-        Event::ToolCalled { call_id, name, input, message_id } => {
+        Event::ToolCalled { call_id, name, input, message_id, .. } => {
             let id = EntityId::Message(message_id);
             let call = ToolCall {
                 id,

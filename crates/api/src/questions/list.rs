@@ -1,4 +1,4 @@
-//! `GET /v1/questions?user_id=`: open questions, newest first.
+//! `GET /v1/questions?user_id=&kind=`: open questions, newest first.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
+use houston_domain::question::QuestionKind;
 use houston_protocol::question::QuestionResponse;
 use houston_protocol::schema;
 use serde::Deserialize;
@@ -17,11 +18,12 @@ use crate::query::Query;
 use crate::questions::response;
 use crate::state::App;
 
-/// The query: page parameters and a user.
+/// The query: page parameters, a user and a kind.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filter {
     user_id: Option<String>,
+    kind: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
 }
@@ -34,6 +36,7 @@ pub(crate) struct Filter {
     summary = "List open questions of the tenant or of one user, newest first.",
     params(
         ("user_id" = Option<schema::UserId>, Query, description = "Only questions of this user's agents."),
+        ("kind" = Option<schema::QuestionKind>, Query, description = "Only questions of this kind; `approval`: calls that a person must allow."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
@@ -44,12 +47,18 @@ pub(crate) async fn list(
     caller: Caller,
     Query(query): Query<Filter>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let Filter { user_id, limit, cursor } = query;
+    let Filter { user_id, kind, limit, cursor } = query;
     let user = user_id
         .map(|id| id.parse::<UserId>().map_err(|error| ApiError::parameter("user_id", error.to_string())))
         .transpose()?;
+    let kind = kind
+        .map(|name| {
+            let unknown = || ApiError::parameter("kind", "must be approval, input or budget".to_owned());
+            QuestionKind::from_name(&name).ok_or_else(unknown)
+        })
+        .transpose()?;
     let page = PageQuery { limit, cursor };
     let (limit, before) = (page.limit()?, page.id(List::Questions)?.map(Into::into));
-    let questions = app.store(caller).open_questions(user, before, rows(limit)).await?;
+    let questions = app.store(caller).open_questions(user, kind, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Questions, limit, questions, |row| row.question.asked.id.0.as_u128(), response)))
 }

@@ -31,5 +31,6 @@ fn response(asked: AskedQuestion) -> QuestionResponse {
         answered_by,
         created_at: Time(created_at),
         closed_at: closed_at.map(Time),
+        approval: asked.approval.map(|approval| (*approval).into()),
     }
 }

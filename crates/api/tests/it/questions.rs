@@ -22,6 +22,7 @@ pub(crate) fn question(api: &TestApi) -> NewQuestion {
         ),
         default_value: None,
         expires_at: None,
+        approval: None,
     }
 }
 

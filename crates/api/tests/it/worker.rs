@@ -137,6 +137,7 @@ impl TestRun<'_> {
             name: "create_note".into(),
             input: json!({"title": "x"}),
             message_id: cell,
+            decided_by: None,
         };
         let returned = Event::ToolReturned {
             call_id: "call_1_1".into(),
@@ -253,7 +254,7 @@ impl TestRun<'_> {
     pub(crate) async fn ask(self, question: NewQuestion) {
         let event = Event::RunWaiting { until: None, iteration: self.iteration };
         let questions = vec![question.id];
-        let mut step = self.step(RunTransition::Wait { event, until: None, questions });
+        let mut step = self.step(RunTransition::Wait { event, until: None, questions, open_calls: None });
         step.questions = Some(Box::new(QuestionChanges { asked: vec![question], superseded: vec![] }));
         self.send(&step).await;
     }

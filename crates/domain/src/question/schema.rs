@@ -36,15 +36,6 @@ fn check_at(schema: &Value, value: &Value, pointer: String, depth: usize) -> Res
     if let Some(reason) = wrong_alone(schema, value) {
         return Err(Mismatch { pointer, reason });
     }
-    for either in ["oneOf", "anyOf"] {
-        let Some(Value::Array(options)) = schema.get(either) else { continue };
-        if !options.iter().any(|option| check_at(option, value, String::new(), depth).is_ok()) {
-            return Err(Mismatch {
-                pointer,
-                reason: format!("must match one of the {} options", options.len()),
-            });
-        }
-    }
     match value {
         Value::Object(fields) => check_fields(schema, fields, &pointer, depth),
         Value::Array(items) => match schema.get("items") {
@@ -55,7 +46,25 @@ fn check_at(schema: &Value, value: &Value, pointer: String, depth: usize) -> Res
             None => Ok(()),
         },
         _ => Ok(()),
+    }?;
+    for either in ["oneOf", "anyOf"] {
+        let Some(Value::Array(options)) = schema.get(either) else { continue };
+        let check = |option: &Value| check_at(option, value, pointer.clone(), depth);
+        if !options.iter().any(|option| check(option).is_ok()) {
+            let meant = options.iter().find(|option| is_meant(option, value)).map(check);
+            let reason = format!("must match one of the {} options", options.len());
+            return meant.unwrap_or(Err(Mismatch { pointer, reason }));
+        }
     }
+    Ok(())
+}
+
+/// Whether `value` has the constant fields of an option, by which options of a kind differ: then its other errors are said.
+fn is_meant(option: &Value, value: &Value) -> bool {
+    let Some(Value::Object(properties)) = option.get("properties") else { return false };
+    let mut constants =
+        properties.iter().filter_map(|(name, schema)| Some((name, schema.get("const")?))).peekable();
+    constants.peek().is_some() && constants.all(|(name, constant)| value.get(name) == Some(constant))
 }
 
 fn check_fields(

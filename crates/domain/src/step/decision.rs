@@ -62,7 +62,7 @@ impl Found {
     pub fn reads_after(&self, step: &Step) -> Option<i64> {
         let looks = match &step.transition {
             RunTransition::Continue { read, .. } => *read && self.cancel_seq.is_none(),
-            RunTransition::Wait { .. } => self.cancel_seq.is_none(),
+            RunTransition::Wait { open_calls, .. } => open_calls.is_none() && self.cancel_seq.is_none(),
             RunTransition::Complete { .. } | RunTransition::Terminate { .. } => true,
             RunTransition::Retry { .. } | RunTransition::Release { .. } => false,
         };
@@ -164,7 +164,10 @@ pub fn decide(step: &Step, mut found: Found, limits: ReadLimits) -> Changes<'_> 
     let read_to = found.unread.last().map(|unread| unread.seq);
 
     let continues = match step.transition {
-        RunTransition::Wait { .. } => found.is_awake || found.is_answered,
+        RunTransition::Wait { open_calls: None, .. } => found.is_awake || found.is_answered,
+        RunTransition::Wait { open_calls: Some(seen), .. } => {
+            found.is_answered || found.cancel_seq.is_some() || found.unread_count > seen
+        }
         _ => read_to.is_some() && found.cancel_seq.is_none(),
     };
     let (last, outcome) = transition(&step.transition, continues, found.cancel_seq.is_some());

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::question::CallToApprove;
 use crate::schema;
 use crate::time::Time;
 
@@ -85,6 +86,9 @@ pub enum Fact<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<schema::Time>)]
         expires_at: Option<Time>,
+        /// The tool call that an approval is about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<Box<CallToApprove>>,
     },
     /// A question of the run was closed.
     ///

@@ -110,6 +110,7 @@ fn tool(
         name: field("tool").unwrap_or(&message.content).to_owned(),
         input: call.map_or_else(|| Value::Object(Map::new()), |call| call.input.clone()),
         message_id: id,
+        decided_by: None,
     };
     (called, returned)
 }

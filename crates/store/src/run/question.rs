@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, RunId};
+use houston_domain::question::approval::Approval;
 use houston_domain::question::{
     ClosedQuestion, NewQuestion, Question, QuestionChanges, QuestionKind, QuestionState,
 };
@@ -36,6 +37,8 @@ pub(crate) struct Row {
     pub(crate) answered_by: Option<String>,
     pub(crate) created_at: DateTime<Utc>,
     pub(crate) closed_at: Option<DateTime<Utc>>,
+    /// As JSON.
+    pub(crate) approval: Option<Value>,
 }
 
 impl Row {
@@ -49,6 +52,7 @@ impl Row {
                 schema: self.schema,
                 default_value: self.default_value,
                 expires_at: self.expires_at,
+                approval: self.approval.and_then(|approval| serde_json::from_value(approval).ok()),
             },
             state: QuestionState::from_name(&self.state).unwrap_or(QuestionState::Cancelled),
             answer: self.answer,
@@ -57,6 +61,15 @@ impl Row {
             closed_at: self.closed_at,
         }
     }
+}
+
+/// The unread messages of an agentable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UnreadMessages {
+    /// Their number.
+    pub count: i32,
+    /// Whether one of them is from the user.
+    pub from_user: bool,
 }
 
 impl RunStore {
@@ -69,7 +82,7 @@ impl RunStore {
             Row,
             "-- store::question::of_run
             select id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by, created_at,
-                   closed_at
+                   closed_at, approval
               from houston.questions where agentable_id = $1 and run_id = $2 order by id",
             agentable.0,
             run.0
@@ -93,6 +106,26 @@ impl RunStore {
         .fetch_optional(&self.pool)
         .await?;
         Ok((state.flatten(), questions))
+    }
+
+    /// The unread messages of an agentable.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn unread(&self, agentable: AgentableId) -> Result<UnreadMessages> {
+        let row = sqlx::query_as!(
+            UnreadMessages,
+            r#"-- store::question::unread
+            select k.unread as count,
+                   exists (select from houston.messages m
+                            where m.agentable_id = k.agentable_id and m.seq > k.read_seq and m.source = 'user')
+                   as "from_user!"
+              from houston.run_locks k where k.agentable_id = $1"#,
+            agentable.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.unwrap_or_default())
     }
 
     /// Closes questions whose time has passed, at most `limit`, and wakes their runs. Returns how many it closed; those
@@ -157,6 +190,7 @@ struct NewRow<'a> {
     schema: Option<&'a Value>,
     default_value: Option<&'a Value>,
     expires_at: Option<DateTime<Utc>>,
+    approval: Option<&'a Approval>,
 }
 
 /// Writes the questions of a step, and closes those that it supersedes; `closes_all`: also all others of its run, which
@@ -213,18 +247,19 @@ async fn insert(
             schema: question.schema.as_ref(),
             default_value: question.default_value.as_ref(),
             expires_at: question.expires_at,
+            approval: question.approval.as_deref(),
         })
         .collect();
     sqlx::query!(
         "-- store::question::insert
         with run as (update houston.runs set asked = true where id = $2)
         insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, subject, text, schema,
-                                       default_value, expires_at)
+                                       default_value, expires_at, approval)
         select q.id, k.tenant_id, k.user_id, k.agentable_id, $2, q.kind, q.subject, q.text, q.schema, q.default_value,
-               q.expires_at
+               q.expires_at, q.approval
           from houston.run_locks k
          cross join jsonb_to_recordset($3) as q (id uuid, kind text, subject text, text text, schema jsonb,
-                                                 default_value jsonb, expires_at timestamptz)
+                                                 default_value jsonb, expires_at timestamptz, approval jsonb)
          where k.agentable_id = $1",
         agentable.0,
         run.0,

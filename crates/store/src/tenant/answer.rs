@@ -1,11 +1,11 @@
 //! Questions as the API sees them: reading and answering.
 
-use houston_domain::id::{AgentableId, QuestionId, RunId, UserId};
-use houston_domain::question::{Question, QuestionState};
+use houston_domain::id::{AgentableId, QuestionId, RunId, TenantId, UserId};
+use houston_domain::question::{Question, QuestionKind, QuestionState};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::handle::TenantStore;
+use crate::handle::{OperatorStore, TenantStore};
 use crate::question::{Row, close, report};
 
 /// A question with who asks it.
@@ -54,10 +54,47 @@ macro_rules! asked {
                 answered_by: r.answered_by,
                 created_at: r.created_at,
                 closed_at: r.closed_at,
+                approval: r.approval,
             }
             .into_question(),
         }
     }};
+}
+
+impl OperatorStore<'_> {
+    /// Open approvals of all tenants, newest first, for operators.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn open_approvals(self, limit: i64) -> Result<Vec<AskedQuestion>> {
+        let rows = sqlx::query!(
+            "-- store::answer::open_approvals
+            select q.*, a.kind as agentable_kind from houston.questions q
+              join houston.agentables a on a.id = q.agentable_id
+             where q.state = 'open' and q.kind = 'approval' order by q.created_at desc limit $1",
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|r| asked!(r)).collect())
+    }
+
+    /// The tenant of a question, for operators.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such question, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn tenant_of_question(self, id: QuestionId) -> Result<TenantId> {
+        let owner = sqlx::query_scalar!(
+            "-- store::answer::tenant_of_question
+            select tenant_id from houston.questions where id = $1",
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "question" })?;
+        Ok(TenantId(owner))
+    }
 }
 
 impl TenantStore<'_> {
@@ -81,16 +118,19 @@ impl TenantStore<'_> {
         Ok(asked!(r))
     }
 
-    /// Open questions of the tenant, or of one user, newest first; older than the one with id `before`, if given.
+    /// Open questions of the tenant, or of one user, newest first; those of one kind, and older than the one with id `before`,
+    /// if given.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn open_questions(
         self,
         user: Option<UserId>,
+        kind: Option<QuestionKind>,
         before: Option<QuestionId>,
         limit: i64,
     ) -> Result<Vec<AskedQuestion>> {
+        let kind = kind.map(QuestionKind::as_str);
         let before = before.map_or(uuid::Uuid::max(), |id| id.0);
         // Two statements, so that each reads the index of its filter.
         if let Some(user) = user {
@@ -99,11 +139,13 @@ impl TenantStore<'_> {
                 select q.*, a.kind as agentable_kind from houston.questions q
                   join houston.agentables a on a.id = q.agentable_id and a.tenant_id = $1
                  where q.tenant_id = $1 and q.user_id = $2 and q.state = 'open' and q.id < $3
+                   and ($5::text is null or q.kind = $5)
                  order by q.id desc limit $4",
                 self.tenant.0,
                 user.0,
                 before,
-                limit
+                limit,
+                kind
             )
             .fetch_all(&self.pool)
             .await?;
@@ -114,10 +156,12 @@ impl TenantStore<'_> {
             select q.*, a.kind as agentable_kind from houston.questions q
               join houston.agentables a on a.id = q.agentable_id and a.tenant_id = $1
              where q.tenant_id = $1 and q.state = 'open' and q.id < $2
+               and ($4::text is null or q.kind = $4)
              order by q.id desc limit $3",
             self.tenant.0,
             before,
-            limit
+            limit,
+            kind
         )
         .fetch_all(&self.pool)
         .await?;

@@ -41,12 +41,16 @@ impl TestStore {
             schema: Some(json!({"type": "boolean"})),
             default_value: Some(json!(false)),
             expires_at,
+            approval: None,
         }
     }
 
     fn wait(&self, claimed: &ClaimedRun, until: Option<DateTime<Utc>>, questions: &[QuestionId]) -> Step {
         let event = Event::RunWaiting { until, iteration: 1 };
-        self.step(claimed, RunTransition::Wait { event, until, questions: questions.to_vec() })
+        self.step(
+            claimed,
+            RunTransition::Wait { event, until, questions: questions.to_vec(), open_calls: None },
+        )
     }
 
     async fn write(&self, claimed: &ClaimedRun, step: &Step) -> CommittedStep {
@@ -118,7 +122,7 @@ async fn waiting_run_holds_neither_lock_nor_slot() {
     assert_eq!(test.events().await, ["question_asked", "run_waiting"]);
     let run = test.requests().run(claimed.run).await.unwrap();
     assert_eq!((run.status, run.ended_at, run.waits_until), (RunStatus::Waiting, None, None));
-    let open = test.requests().open_questions(None, None, 10).await.unwrap();
+    let open = test.requests().open_questions(None, None, None, 10).await.unwrap();
     assert_eq!(open.iter().map(|of| of.question.asked.id).collect::<Vec<_>>(), [id]);
     assert_eq!((open[0].kind.as_str(), open[0].run), ("goal", claimed.run));
 }
@@ -142,7 +146,7 @@ async fn answer_wakes_the_run_which_goes_on_with_it() {
         test.events().await,
         ["question_asked", "run_waiting", "question_closed", "attempt_started", "run_waiting"]
     );
-    let open = test.requests().open_questions(None, None, 10).await.unwrap();
+    let open = test.requests().open_questions(None, None, None, 10).await.unwrap();
     assert!(open.is_empty());
 }
 

@@ -45,7 +45,14 @@ fn wait(until: Option<DateTime<Utc>>, questions: &[QuestionId]) -> RunTransition
         event: Event::RunWaiting { until, iteration: 1 },
         until,
         questions: questions.to_vec(),
+        open_calls: None,
     }
+}
+
+/// The end of a step whose calls wait for a person, after `seen` unread messages were looked at.
+fn wait_with_open_calls(seen: i32) -> RunTransition {
+    let event = Event::RunWaiting { until: None, iteration: 1 };
+    RunTransition::Wait { event, until: None, questions: vec![QUESTION], open_calls: Some(seen) }
 }
 
 fn step(transition: RunTransition) -> Step {
@@ -263,6 +270,8 @@ enum Happening {
     Cancelled,
     Stepped { reads: bool },
     Waits,
+    Looks,
+    WaitsWithOpenCalls,
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -272,10 +281,30 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::Cancelled),
         4 => any::<bool>().prop_map(|reads| Happening::Stepped { reads }),
         4 => Just(Happening::Waits),
+        2 => Just(Happening::Looks),
+        4 => Just(Happening::WaitsWithOpenCalls),
     ]
 }
 
 /// The rows of an agentable, as far as they concern waking it.
+#[test]
+fn run_with_open_calls_reads_nothing_while_it_waits() {
+    let step = step(wait_with_open_calls(2));
+    let waiting = decide(&step, found(&[11, 12]), LIMITS);
+    assert_eq!((waiting.outcome, waiting.wakes), (Outcome::Waiting { until: None }, false));
+    let continued = decide(&step, found(&[11, 12, 13]), LIMITS);
+    assert_eq!((continued.outcome, continued.wakes), (Outcome::Continued, true));
+    assert_eq!(
+        (texts(&continued), continued.unread),
+        (Vec::new(), None),
+        "the results of the calls come first"
+    );
+    for arrived in [Found { is_answered: true, ..found(&[]) }, cancelled(&[], 12, None)] {
+        assert_eq!(decide(&step, arrived, LIMITS).outcome, Outcome::Continued);
+    }
+    assert_eq!(undisturbed(&step), None, "only the rows of the questions say whether they are answered");
+}
+
 #[derive(Debug, Default)]
 struct Rows {
     last_seq: i64,
@@ -283,9 +312,17 @@ struct Rows {
     is_awake: bool,
     is_answered: bool,
     cancel_seq: Option<i64>,
+    /// Unread messages that a run with open calls has looked at.
+    seen: i32,
+    /// Whether the run waits with open calls.
+    has_open_calls: bool,
 }
 
 impl Rows {
+    fn unread(&self) -> i32 {
+        i32::try_from(self.last_seq - self.read_seq).unwrap()
+    }
+
     /// Commits a step; returns whether the run waits then.
     fn commit(&mut self, transition: RunTransition) -> bool {
         let seqs: Vec<i64> = (self.read_seq + 1..=self.last_seq).collect();
@@ -319,9 +356,18 @@ proptest! {
                 Happening::Stepped { reads } => {
                     waits = rows.commit(RunTransition::Continue { read: reads, event: None });
                 }
-                Happening::Waits => waits = rows.commit(wait(None, &[QUESTION])),
+                Happening::Waits => {
+                    rows.has_open_calls = false;
+                    waits = rows.commit(wait(None, &[QUESTION]));
+                }
+                Happening::Looks => rows.seen = rows.unread(),
+                Happening::WaitsWithOpenCalls => {
+                    rows.has_open_calls = true;
+                    waits = rows.commit(wait_with_open_calls(rows.seen));
+                }
             }
-            let has_arrived = rows.read_seq < rows.last_seq || rows.is_answered || rows.cancel_seq.is_some();
+            let seen = if rows.has_open_calls { rows.seen } else { 0 };
+            let has_arrived = rows.unread() > seen || rows.is_answered || rows.cancel_seq.is_some();
             prop_assert!(!(waits && has_arrived) || rows.is_awake, "{rows:?}");
         }
     }

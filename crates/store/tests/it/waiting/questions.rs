@@ -82,6 +82,6 @@ async fn question_of_another_tenant_is_not_found() {
     assert!(matches!(requests.question(id).await, Err(Error::NotFound { .. })));
     let answer = requests.answer_question(id, &json!(true), None).await;
     assert!(matches!(answer, Err(Error::NotFound { .. })), "{answer:?}");
-    assert!(requests.open_questions(None, None, 10).await.unwrap().is_empty());
+    assert!(requests.open_questions(None, None, None, 10).await.unwrap().is_empty());
     assert_eq!(state(&test, id).await, QuestionState::Open);
 }

@@ -302,8 +302,13 @@ impl Recorder {
         }
         for message_id in cells {
             let (call_id, name) = ("call_1_1".to_owned(), "create_note".to_owned());
-            let event =
-                Durable::ToolCalled { call_id, name, input: json!({"a": 1}), message_id: *message_id };
+            let event = Durable::ToolCalled {
+                call_id,
+                name,
+                input: json!({"a": 1}),
+                message_id: *message_id,
+                decided_by: None,
+            };
             events.push((event, Some(message_body(Source::Agent, "Note".into()))));
         }
         if std::mem::take(&mut self.failing) {

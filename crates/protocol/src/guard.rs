@@ -1,0 +1,19 @@
+//! Guards: what decides about tool calls.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::schema;
+
+/// A call to explain: `{"tool": "delete_note", "input": {"note_id": "note_0190…"}}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GuardedCall {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    pub input: Map<String, Value>,
+}
