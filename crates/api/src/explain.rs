@@ -9,12 +9,19 @@ use houston_store::agentable::Agentable;
 use serde_json::Value;
 
 /// The part of the engine's view to compute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ExplainTopic {
     /// The prompt that a model would be sent.
     Prompt,
     /// All tools, and for each whether it may be called or why not.
     Tools,
+    /// What the guards would say of a call.
+    Guard {
+        /// The tool.
+        tool: String,
+        /// Its arguments.
+        input: Value,
+    },
 }
 
 /// Why the engine's view could not be computed.
@@ -37,6 +44,7 @@ type ExplainFuture = BoxFuture<'static, Result<Value, ExplainError>>;
 ///     match topic {
 ///         ExplainTopic::Prompt => Ok(json!(engine.preview(&agentable).await?)),
 ///         ExplainTopic::Tools => Ok(json!({"data": engine.tools(&agentable).await?})),
+///         ExplainTopic::Guard { tool, input } => Ok(json!(engine.guard(&agentable, tool, input).await?)),
 ///     }
 /// }))
 /// ```

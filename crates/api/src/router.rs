@@ -104,6 +104,7 @@ fn agentable_routes() -> Endpoints {
         .routes(routes!(insight::state::state))
         .routes(routes!(insight::prompt))
         .routes(routes!(insight::tools))
+        .routes(routes!(insight::guard))
         .routes(routes!(agentables::cancel::cancel))
         .routes(routes!(agentables::archive::archive))
         .routes(routes!(agentables::archive::unarchive))

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::agent::limits::LimitChanges;
 use crate::agent::token_budget::TokenBudgetChanges;
 use crate::autonomy::Autonomy;
+use crate::guard::GuardSettings;
 use crate::id::AgentableId;
 use crate::id::PREFIXES;
 use crate::mode::Mode;
@@ -141,6 +142,9 @@ pub struct AgentType {
     /// Overrides of `[context.budget_tokens]` in `orchestrator.toml`.
     #[serde(default)]
     pub budget_tokens: TokenBudgetChanges,
+    /// What its agents may do with their tools, below what `jobs/guards.toml` allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guards: Option<Box<GuardSettings>>,
     /// The name of the driver that decides what its runs do; `None`: the model does.
     #[serde(default)]
     pub driver: Option<String>,

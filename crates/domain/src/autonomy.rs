@@ -1,6 +1,6 @@
 //! How much an agent does without asking: five levels, from a question before each action to no questions.
 //!
-//! A level only adds a rule to the prompt. It is not enforced: what a model must never do is decided by guards.
+//! The model reads the rule of its level in the prompt, and guards enforce it ([`crate::guard`]).
 
 use serde::{Deserialize, Serialize};
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::compression::CompressionReason;
+use crate::guard::DecidedBy;
 use crate::id::{AgentId, AgentableId, CompressionId, MessageId, RunId, SessionId, TeamId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
@@ -69,6 +70,9 @@ pub enum Event {
         input: Value,
         /// The thread message that displays the call.
         message_id: MessageId,
+        /// Which guard decided what about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decided_by: Option<Box<DecidedBy>>,
     },
     /// A tool call has its result.
     ToolReturned {

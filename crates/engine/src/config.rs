@@ -92,6 +92,22 @@ pub struct ContextConfig {
     pub results: ResultLimits,
     /// Titles that Houston writes.
     pub titles: TitleConfig,
+    /// Approvals of tool calls.
+    pub approvals: ApprovalConfig,
+}
+
+/// Approvals of tool calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalConfig {
+    /// Seconds until a call that nobody has decided is refused.
+    pub expire_after_s: u64,
+}
+
+impl Default for ApprovalConfig {
+    fn default() -> Self {
+        Self { expire_after_s: 86_400 }
+    }
 }
 
 /// How a history that is too long is compressed.

@@ -92,6 +92,7 @@ impl DrivenRun<'_> {
             schema: None,
             default_value: None,
             expires_at: None,
+            approval: None,
         }
     }
 

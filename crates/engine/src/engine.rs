@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::agentable::{AgentType, Urgency};
+use houston_domain::guard::Layer;
 use houston_domain::id::Ids;
 use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
@@ -16,6 +17,7 @@ use crate::background::titles::Titles;
 use crate::config::{Config, WatchdogConfig};
 use crate::driver::Drivers;
 use crate::live::LiveRuns;
+use crate::rates::Rates;
 use crate::run::services::Services;
 use crate::setup::agents::MakeModel;
 use crate::setup::kinds::Setups;
@@ -51,6 +53,8 @@ pub struct Parts {
     pub make_model: MakeModel,
     /// The drivers that agent types may name.
     pub drivers: Drivers,
+    /// The guards of the installation, from `jobs/guards.toml`.
+    pub guards: Arc<Layer>,
 }
 
 impl Engine {
@@ -61,12 +65,26 @@ impl Engine {
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
         let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
         let (summaries, title_model) = (side("summaries"), side("titles"));
-        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, drivers } = parts;
-        let setups = Setups::new(agent_types, config, tools, models, make_model)?.with_drivers(&drivers)?;
+        let Parts {
+            store,
+            bus,
+            hints,
+            ids,
+            config,
+            agent_types,
+            tools,
+            models,
+            make_model,
+            drivers,
+            guards,
+        } = parts;
+        let setups =
+            Setups::new(agent_types, config, tools, models, make_model, guards)?.with_drivers(&drivers)?;
         let titles = Titles::new(store.clone(), bus.clone(), Arc::clone(&ids), &config, title_model);
         let sessions = Sessions::new(store.clone(), Arc::clone(&ids), config.budget, summaries.clone());
         let live = LiveRuns::default();
-        let services = Services { bus, hints, ids, config, setups, live, summaries };
+        let rates = Rates::default();
+        let services = Services { bus, hints, ids, config, setups, live, summaries, rates };
         Ok(Self { store, services, titles, sessions })
     }
 

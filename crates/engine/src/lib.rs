@@ -64,6 +64,7 @@ pub mod error;
 pub mod holder;
 pub mod live;
 pub mod prompt;
+mod rates;
 mod run;
 pub mod setup;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use houston_domain::guard::ToolFacts;
 use houston_domain::tool_call::{ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
 
 use crate::tool::{CallContext, Plan, SharedTool, Situation};
@@ -83,12 +84,14 @@ pub struct Offer {
 struct List {
     tools: Vec<SharedTool>,
     definitions: Vec<ToolDefinition>,
+    facts: Vec<ToolFacts>,
 }
 
 impl List {
     fn of(tools: Vec<SharedTool>) -> Arc<Self> {
         let definitions = tools.iter().map(|tool| tool.definition().clone()).collect();
-        Arc::new(Self { tools, definitions })
+        let facts = tools.iter().map(|tool| tool.facts()).collect();
+        Arc::new(Self { tools, definitions, facts })
     }
 }
 
@@ -128,6 +131,13 @@ impl Offer {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SharedTool> {
         self.list.tools.iter().find(|tool| tool.definition().name == name)
+    }
+
+    /// What guards rely on about the tool with this name, if it is offered.
+    #[must_use]
+    pub fn facts(&self, name: &str) -> Option<&ToolFacts> {
+        let of_list = self.list.definitions.iter().zip(&self.list.facts);
+        of_list.into_iter().find(|(definition, _)| definition.name == name).map(|(_, facts)| facts)
     }
 
     /// The plan of a call. A call of an unknown tool, or with malformed arguments, is answered with an error that

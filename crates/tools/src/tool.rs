@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use futures_util::future::BoxFuture;
 use houston_domain::capability::Capability;
+use houston_domain::guard::ToolFacts;
 use houston_domain::id::{AgentableId, RunId, UserId};
 use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Value;
@@ -123,6 +124,11 @@ pub trait Tool: Send + Sync + 'static {
     /// agentable must stay offered: its history may contain calls of it.
     fn offered(&self, _situation: Situation) -> bool {
         true
+    }
+
+    /// What guards rely on. Default: what follows from the effect class. `[tools.<name>]` of `jobs/guards.toml` changes it.
+    fn facts(&self) -> ToolFacts {
+        ToolFacts::of_effect(self.definition().effect)
     }
 
     /// What the tool enables an agent to do, for the prompt. Without it the prompt lists the tool by its name.

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use houston_protocol::guard::GuardedCall;
 use houston_protocol::schema;
 use serde_json::Value;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
+use crate::body::Creation;
 use crate::error::ApiError;
 use crate::explain::ExplainTopic;
 use crate::state::App;
@@ -61,6 +63,32 @@ pub(crate) async fn tools(
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     respond(&app, caller, &path, ExplainTopic::Tools).await
+}
+
+/// `POST /v1/{kinds}/{id}/guards/explain`: what the guards would say of a call, and why.
+#[utoipa::path(
+    post,
+    path = "/v1/{kinds}/{id}/guards/explain",
+    tag = "insight",
+    operation_id = "explain_guards",
+    summary = "Explain which rule of which layer would decide about a tool call.",
+    params(
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+    ),
+    request_body = GuardedCall,
+    responses(
+        (status = 200, description = "The verdict, and each step that was looked at.", body = schema::GuardExplanation)
+    ),
+)]
+pub(crate) async fn guard(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    path: AgentablePath,
+    Creation { value: GuardedCall { tool, input }, key: _ }: Creation<GuardedCall>,
+) -> Result<impl IntoResponse, ApiError> {
+    let input = Value::Object(input);
+    respond(&app, caller, &path, ExplainTopic::Guard { tool, input }).await
 }
 
 async fn respond(

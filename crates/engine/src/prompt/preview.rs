@@ -1,6 +1,8 @@
 //! A preview of what a model is sent for an agentable, for `houston prompt` and the API. The text comes from
 //! [`compose`](super::compose), which runs use as well.
 
+pub mod guard;
+
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};

@@ -8,6 +8,7 @@ use houston_queue::{DeltaBus, HintSender, Lane};
 use crate::background::side_model::SideModel;
 use crate::config::Config;
 use crate::live::LiveRuns;
+use crate::rates::Rates;
 use crate::setup::Setup;
 use crate::setup::kinds::Setups;
 
@@ -21,6 +22,8 @@ pub(crate) struct Services {
     pub(crate) live: LiveRuns,
     /// The model that summarises the beginning of a long history.
     pub(crate) summaries: Option<SideModel>,
+    /// Calls of tools whose number is limited.
+    pub(crate) rates: Rates,
 }
 
 impl Services {

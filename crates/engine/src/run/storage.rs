@@ -15,6 +15,7 @@ use houston_store::claim::Fence;
 use houston_store::compression::NewCompression;
 use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
+use houston_store::question::UnreadMessages;
 use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits};
 use houston_store::run_context::RunContext;
 use houston_store::step::Commit;
@@ -46,6 +47,8 @@ pub(crate) trait RunStorage: Sync {
     fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>>;
     fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)>;
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>>;
+    fn questions_of(&self, agentable: AgentableId, run: RunId) -> impl Query<Vec<Question>>;
+    fn unread(&self, agentable: AgentableId) -> impl Query<UnreadMessages>;
     fn intervention(&self, run: RunId) -> impl Query<Option<Intervention>>;
     fn acquit_others(&self, agentable: AgentableId) -> impl Query<()>;
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost>;
@@ -111,6 +114,14 @@ impl RunStorage for RunStore {
 
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>> {
         RunStore::committed_intents(self, run)
+    }
+
+    fn questions_of(&self, agentable: AgentableId, run: RunId) -> impl Query<Vec<Question>> {
+        RunStore::questions_of(self, agentable, run)
+    }
+
+    fn unread(&self, agentable: AgentableId) -> impl Query<UnreadMessages> {
+        RunStore::unread(self, agentable)
     }
 
     fn acquit_others(&self, agentable: AgentableId) -> impl Query<()> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use houston_domain::guard::Layer;
 use houston_domain::id::AgentId;
 use houston_llm::Model;
 use houston_store::serving::ServingAgent;
@@ -31,6 +32,8 @@ pub(crate) struct Agents {
     /// With the agent's version that it was built from.
     set_up: Cache<AgentId, (i64, Arc<Setup>)>,
     pub(crate) rules: RuleRunner,
+    /// The guards of the installation.
+    guards: Arc<Layer>,
 }
 
 impl Agents {
@@ -38,9 +41,10 @@ impl Agents {
         tools: Registry,
         models: BTreeMap<String, Arc<dyn Model>>,
         make_model: MakeModel,
+        guards: Arc<Layer>,
     ) -> Self {
         let (by_name, set_up, rules) = (Cache::new(), Cache::new(), RuleRunner::default());
-        Self { tools, models, make_model, by_name, set_up, rules }
+        Self { tools, models, make_model, by_name, set_up, rules, guards }
     }
 
     /// The model of a use case; or, where an agent names models instead of a use case, that model.
@@ -90,8 +94,8 @@ impl Agents {
         let setup = if agent_type == kind.agent_type && Arc::ptr_eq(&model, &kind.model) {
             Arc::clone(kind)
         } else {
-            // Cannot fail: tools that do not exist were removed above.
-            match build_setup(agent_type, model, config, &self.tools) {
+            // Cannot fail: tools that do not exist were removed above, and the kind's guards were compiled before.
+            match build_setup(agent_type, model, config, &self.tools, &self.guards) {
                 Ok(setup) => Arc::new(Setup { driver: kind.driver.clone(), ..setup }),
                 Err(_) => Arc::clone(kind),
             }

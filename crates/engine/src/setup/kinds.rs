@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::agentable::AgentType;
+use houston_domain::guard::Layer;
 use houston_llm::Model;
 use houston_store::serving::Serving;
 use houston_tools::Registry;
@@ -21,7 +22,8 @@ pub struct Setups {
 }
 
 impl Setups {
-    /// Sets up every agent type, with its tools and the model of its use case. `make_model` creates models that agents name.
+    /// Sets up every agent type, with its tools and the model of its use case. `make_model` creates models that agents name;
+    /// `guards` is the layer of the installation.
     ///
     /// # Errors
     /// [`SetupError`] when an agent type names a tool or use case that does not exist.
@@ -31,13 +33,14 @@ impl Setups {
         tools: Registry,
         models: BTreeMap<String, Arc<dyn Model>>,
         make_model: MakeModel,
+        guards: Arc<Layer>,
     ) -> Result<Self, SetupError> {
         let mut kinds = BTreeMap::new();
         for agent_type in agent_types {
-            let setup = set_up(agent_type, &config, &tools, &models)?;
+            let setup = set_up(agent_type, &config, &tools, &models, &guards)?;
             kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
         }
-        Ok(Self { kinds, agents: Agents::new(tools, models, make_model), config })
+        Ok(Self { kinds, agents: Agents::new(tools, models, make_model, guards), config })
     }
 
     /// The same with the drivers that agent types name, for a process that drives runs.

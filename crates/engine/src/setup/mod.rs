@@ -12,6 +12,7 @@ use std::sync::Arc;
 use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
+use houston_domain::guard::{GuardError, Layer, LayerKind};
 use houston_llm::{Capabilities, Description, Model};
 use houston_store::run_context::Setting;
 use houston_tools::builtin::READ_RESULT;
@@ -40,6 +41,8 @@ pub struct Setup {
     pub model: Arc<dyn Model>,
     /// Prices of the models that may answer.
     pub prices: Prices,
+    /// What the agent may do with its tools: the layers of the installation and of the kind.
+    pub guards: Arc<[Arc<Layer>]>,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
 }
@@ -65,6 +68,14 @@ pub enum SetupError {
         /// The use cases that exist, separated by commas.
         known: String,
     },
+    /// The guards of the agent type are wrong.
+    #[error("jobs/agents/{kind}.toml: guards: {source}")]
+    Guards {
+        /// The kind, which is also the name of its file.
+        kind: String,
+        /// What is wrong.
+        source: Box<GuardError>,
+    },
     /// The agent type names a driver that does not exist.
     #[error("jobs/agents/{kind}.toml: there is no driver `{driver}`; there are: {known}")]
     Driver {
@@ -82,24 +93,26 @@ pub(crate) fn set_up(
     config: &Config,
     tools: &Registry,
     models: &BTreeMap<String, Arc<dyn Model>>,
+    guards: &Arc<Layer>,
 ) -> Result<Setup, SetupError> {
     let model = models.get(&agent_type.use_case).cloned().ok_or_else(|| SetupError::UseCase {
         kind: agent_type.kind.clone(),
         use_case: agent_type.use_case.clone(),
         known: models.keys().cloned().collect::<Vec<_>>().join(", "),
     })?;
-    build_setup(agent_type, model, config, tools)
+    build_setup(agent_type, model, config, tools, guards)
 }
 
 /// Builds the setup of `agent_type` with `model`.
 ///
 /// # Errors
-/// [`SetupError::Tool`] when it names a tool that does not exist.
+/// [`SetupError::Tool`] when it names a tool that does not exist, [`SetupError::Guards`] when its guards are wrong.
 pub(crate) fn build_setup(
     agent_type: AgentType,
     model: Arc<dyn Model>,
     config: &Config,
     tools: &Registry,
+    guards: &Arc<Layer>,
 ) -> Result<Setup, SetupError> {
     let able = model.description().supports_tools;
     let names: &[String] = if able { &agent_type.tools } else { &[] };
@@ -116,7 +129,31 @@ pub(crate) fn build_setup(
     };
     let prices = Prices::of(&*model);
     let tokens = config.context.budget_tokens.with(agent_type.budget_tokens);
-    Ok(Setup { agent_type, policy, offer, offer_with_results, tokens, window, model, prices, driver: None })
+    let guards = layers(guards, &agent_type)?;
+    Ok(Setup {
+        agent_type,
+        policy,
+        offer,
+        offer_with_results,
+        tokens,
+        window,
+        model,
+        prices,
+        guards,
+        driver: None,
+    })
+}
+
+/// The guards of the installation and of the kind.
+fn layers(installation: &Arc<Layer>, agent_type: &AgentType) -> Result<Arc<[Arc<Layer>]>, SetupError> {
+    let mut layers = vec![Arc::clone(installation)];
+    if let Some(guards) = &agent_type.guards {
+        let kind = &agent_type.kind;
+        let layer = Layer::compile(LayerKind::Kind, kind, guards)
+            .map_err(|source| SetupError::Guards { kind: kind.clone(), source: Box::new(source) })?;
+        layers.push(Arc::new(layer));
+    }
+    Ok(layers.into())
 }
 
 /// How an agent with these tools replies: one that cannot call `send_message` replies with its text.

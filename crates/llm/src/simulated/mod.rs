@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | a note | `create_note {title, content}` | `send_message {content}` with the note's id |
 //! | "list my notes" | `list_notes {}` | `send_message` with them |
+//! | "delete my notes" | `list_notes {}`, then `delete_note` for each | `send_message` with the outcome |
 //! | "remember that …" | `manage_learning {action: "add", content}` | `send_message` |
 //! | the time or date | `get_current_time {time_zone?}` | `send_message` |
 //! | anything else | `send_message`, saying that the model is simulated | – |

@@ -58,7 +58,15 @@ impl<'a> Situation<'a> {
         if step.name == "send_message" && !step.failed {
             return Reply::Text("Done.".to_owned());
         }
+        if step.name == "list_notes"
+            && !step.failed
+            && self.wants_notes_deleted()
+            && let Some(calls) = self.deletions(&step.answer)
+        {
+            return calls;
+        }
         self.reply(match (step.name, step.failed) {
+            ("delete_note", true) => self.deleted(),
             (name, true) => format!("I tried {name}, and it failed: {}", step.answer),
             ("create_note", _) => match id_in(&step.answer, "note_") {
                 Some(id) => format!("I wrote it down as {id}."),
@@ -66,6 +74,7 @@ impl<'a> Situation<'a> {
             },
             ("list_notes", _) => format!("Your notes: {}", step.answer),
             ("manage_learning", _) => "I will remember that.".to_owned(),
+            ("delete_note", _) => self.deleted(),
             ("get_current_time", _) => format!("It is {}", step.answer),
             (name, _) => format!("{name} answered: {}", step.answer),
         })
@@ -79,7 +88,8 @@ impl<'a> Situation<'a> {
         let lower = self.user_text.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         let call = |name: &str, input: Value| self.call(name, &input);
-        let chosen = if has(&["notes"]) && has(&["list", "show", "my notes", "what", "which", "read"]) {
+        let asks_for_notes = has(&["notes"]) && has(&["list", "show", "my notes", "what", "which", "read"]);
+        let chosen = if asks_for_notes || self.wants_notes_deleted() {
             call("list_notes", json!({}))
         } else if has(&["note", "write down", "write this down", "jot down"]) {
             let (title, content) = note_in(&self.user_text);
@@ -105,6 +115,34 @@ impl<'a> Situation<'a> {
                 "This is Houston's simulated model: it follows rules and needs no key. You asked: {asked}"
             ))
         })
+    }
+
+    /// Whether the user asks to delete notes.
+    fn wants_notes_deleted(&self) -> bool {
+        let lower = self.user_text.to_lowercase();
+        lower.contains("notes") && ["delete", "remove", "forget"].iter().any(|word| lower.contains(word))
+    }
+
+    /// Calls that delete the notes in a list; `None` if it has none, or the tool is not offered.
+    fn deletions(&self, list: &str) -> Option<Reply> {
+        let name = "delete_note";
+        let words = list.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let mut ids: Vec<&str> = words.filter(|word| word.starts_with("note_")).collect();
+        ids.dedup();
+        let call =
+            |id: &&str| RequestedCall { name: name.to_owned(), json: json!({"note_id": id}).to_string() };
+        let calls: Vec<RequestedCall> = ids.iter().map(call).collect();
+        (self.offered.contains(&name) && !calls.is_empty()).then_some(Reply::Calls(calls))
+    }
+
+    /// How many notes were deleted, and why the others were not.
+    fn deleted(&self) -> String {
+        let deletions = || self.steps.iter().filter(|step| step.name == "delete_note");
+        let done = deletions().filter(|step| !step.failed).count();
+        match deletions().find(|step| step.failed) {
+            None => format!("I deleted {done} of your notes."),
+            Some(failed) => format!("I deleted {done} of your notes; one I did not: {}", failed.answer),
+        }
     }
 
     /// A tool call, if the tool is offered.

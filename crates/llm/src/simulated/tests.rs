@@ -11,7 +11,9 @@ fn tool(name: &str) -> ToolDefinition {
 }
 
 fn all_tools() -> Vec<ToolDefinition> {
-    ["send_message", "create_note", "list_notes", "manage_learning", "get_current_time"].map(tool).into()
+    ["send_message", "create_note", "list_notes", "delete_note", "manage_learning", "get_current_time"]
+        .map(tool)
+        .into()
 }
 
 async fn events_of(entries: &[Entry], tools: &[ToolDefinition]) -> Result<Vec<Event>, ModelError> {
@@ -50,6 +52,14 @@ async fn converse(text: &str, answer: &str) -> Vec<(String, Value)> {
         entries.push(Entry::user(results));
     }
     panic!("the answer has no end: {called:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_notes_are_deleted_in_one_turn() {
+    let called = converse("Delete all my notes", "note_0a1b Hotels, note_0c2d Trains").await;
+    let delete = |id: &str| ("delete_note".to_owned(), json!({"note_id": id}));
+    assert_eq!(called[..3], [("list_notes".to_owned(), json!({})), delete("note_0a1b"), delete("note_0c2d")]);
+    assert_eq!(called[3].1, json!({"content": "I deleted 2 of your notes."}));
 }
 
 #[tokio::test(start_paused = true)]

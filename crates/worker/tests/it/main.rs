@@ -6,6 +6,8 @@ houston_testkit::shared_postgres!();
 #[cfg(test)]
 mod answer;
 #[cfg(test)]
+mod approvals;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod erasing;

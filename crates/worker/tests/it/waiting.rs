@@ -72,7 +72,7 @@ async fn cluster(pause_ms: i64, patience_ms: Option<i64>) -> TestCluster {
 }
 
 impl TestCluster {
-    async fn waits(&self, run: RunId) {
+    pub(crate) async fn waits(&self, run: RunId) {
         eventually("the run waits", || async {
             (self.requests().run(run).await.ok()?.status == RunStatus::Waiting).then_some(())
         })
@@ -80,15 +80,15 @@ impl TestCluster {
     }
 
     /// The open question of a goal.
-    async fn question(&self, goal: AgentableId) -> QuestionId {
+    pub(crate) async fn question(&self, goal: AgentableId) -> QuestionId {
         eventually("it asks", || async {
-            let open = self.requests().open_questions(None, None, 100).await.ok()?;
+            let open = self.requests().open_questions(None, None, None, 100).await.ok()?;
             open.iter().find(|of| of.agentable == goal).map(|of| of.question.asked.id)
         })
         .await
     }
 
-    async fn held(&self) -> String {
+    pub(crate) async fn held(&self) -> String {
         let held = "select count(*) filter (where r.held_for is not null) + count(*) filter (where l.holder is not null)
                       from houston.runs r join houston.run_locks l on l.agentable_id = r.agentable_id";
         self.servers.sql(held).unwrap()

@@ -7,6 +7,7 @@ use std::time::Duration;
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
+use houston_domain::guard::{Layer, LayerKind};
 use houston_domain::retry::DelayedRetry;
 use houston_domain::schedule::Schedules;
 use houston_domain::task::TaskLimits;
@@ -45,6 +46,12 @@ pub(crate) fn agent_types() -> Vec<AgentType> {
     ]
     .map(|text| toml::from_str(text).unwrap())
     .to_vec()
+}
+
+/// The guards that Houston comes with.
+pub(crate) fn guards() -> Arc<Layer> {
+    let settings = toml::from_str(include_str!("../../../../jobs/guards.toml")).unwrap();
+    Arc::new(Layer::compile(LayerKind::Installation, "jobs/guards.toml", &settings).unwrap())
 }
 
 impl TestCluster {
@@ -129,6 +136,7 @@ impl TestCluster {
                 },
                 models: BTreeMap::from([("agent".to_owned(), model)]),
                 drivers,
+                guards: guards(),
             })
             .unwrap(),
         );
@@ -204,6 +212,7 @@ pub(crate) fn config() -> Config {
             compression: houston_engine::config::CompressionConfig::default(),
             results: houston_domain::tool_result::ResultLimits::default(),
             titles: houston_engine::config::TitleConfig::default(),
+            approvals: houston_engine::config::ApprovalConfig::default(),
         },
         tasks: TaskLimits::default(),
         check_ins: schedules().check_in.limits,

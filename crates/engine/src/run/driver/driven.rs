@@ -112,7 +112,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     async fn wait_for(&mut self, until: Option<DateTime<Utc>>, questions: Vec<QuestionId>) -> Flow {
         let mut step = self.journal.next_step();
         let event = Event::RunWaiting { until, iteration: self.journal.open_iteration };
-        step.transition = RunTransition::Wait { event, until, questions };
+        step.transition = RunTransition::Wait { event, until, questions, open_calls: None };
         let done = self.commit(step).await?;
         if done.continued {
             return Ok(ControlFlow::Continue(()));

@@ -20,7 +20,7 @@ use crate::prompt::compose::{compose, offers};
 use crate::run::journal::Journal;
 use crate::run::model_turn::ModelTurn;
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::ToolRunner;
+use crate::run::tool_runner::{Taint, ToolRunner};
 use crate::setup::{Setup, for_run};
 
 /// What follows from the run's context.
@@ -138,7 +138,8 @@ fn loaded<S: RunStorage>(
     let (system, system_context) = (prompt.parts(), prompt.system_context());
     let model = ModelTurn::new(Arc::clone(&setup), live, cache_key(agentable), system, system_context);
     let zone = parse_zone(&context.user.time_zone);
-    let tools = ToolRunner::new(Arc::clone(&setup), offers, context.has_results, zone);
+    let taint = Taint::of(&context.history, &setup);
+    let tools = ToolRunner::new(Arc::clone(&setup), offers, context.has_results, taint, zone);
     journal.mark = context.mark;
     let mut run = AgentRun::resume(setup.policy, context.history, context.run_entries, now);
     if let Some(summary) = &context.summary {

@@ -2,6 +2,8 @@
 //! it, and the [`Journal`] commits it.
 
 mod answering_agent;
+#[cfg(test)]
+mod approval_tests;
 mod compression;
 mod driven;
 mod ending;

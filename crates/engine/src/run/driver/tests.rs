@@ -14,7 +14,7 @@ use super::*;
 use crate::engine::Engine;
 use crate::run::tests::fixture::{Behaviour, Process, Script, ScriptedModel, TestTool, calls_tools, says};
 use crate::run::tests::memory_storage::{Fault, MemoryStorage};
-use crate::run::tool_runner::{ExternalCalls, Responses};
+use crate::run::tool_runner::{ExternalCalls, Held, Responses};
 
 fn process(scripts: Vec<Script>, tools: Vec<TestTool>) -> Process {
     Process::new(ScriptedModel::new(scripts), tools)
@@ -58,7 +58,7 @@ fn waiting_run_holds_only_small_futures() {
     });
     let tools =
         future_size(|(driver, external, responses): (&'static mut Driver, ExternalCalls, Responses)| {
-            driver.execute(external, responses)
+            driver.execute(external, Held::default(), responses)
         });
     let resumed =
         future_size(|(driver, calls): (&'static mut Driver, Vec<ToolCall>)| driver.resume_tools(calls));

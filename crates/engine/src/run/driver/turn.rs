@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use houston_domain::agent::step::{Next, TurnOutcome};
 use houston_domain::compression::CompressionReason;
 use houston_domain::event::Event;
+use houston_domain::history::Entry;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{RunTransition, Step};
@@ -17,14 +18,16 @@ use crate::run::journal::{add_message, ending_status};
 use crate::run::model_turn::{ModelOutcome, check_budget};
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::{ExternalCalls, Prepared, Responses, ToolsOutcome, WrittenRecords};
+use crate::run::tool_runner::{
+    ExternalCalls, Held, Prepared, Responses, Resumed, ToolsOutcome, WrittenRecords,
+};
 
 /// A turn whose first step is committed.
 pub(super) enum Turn {
     /// All calls of the turn have their results.
     Closed(ControlFlow<DriveOutcome>),
-    /// These calls are to be executed; the others have these responses.
-    Executing(ExternalCalls, Responses),
+    /// These calls are to be executed; others wait for a person, or have these responses.
+    Executing(ExternalCalls, Held, Responses),
 }
 
 /// What streams have received of an answer.
@@ -88,7 +91,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) async fn finish_turn(&mut self, turn: Turn) -> Flow {
         match turn {
             Turn::Closed(flow) => Ok(flow),
-            Turn::Executing(external, responses) => Box::pin(self.execute(external, responses)).await,
+            Turn::Executing(external, held, responses) => {
+                Box::pin(self.execute(external, held, responses)).await
+            }
         }
     }
 
@@ -118,7 +123,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if !reasoning.trim().is_empty() {
             step.events.push(Event::Thought { text: reasoning });
         }
-        let plans = self.tools.plan(&self.journal, &turn.calls);
+        let said = step.entries.iter().map(Entry::text).collect::<String>();
+        let plans = self.tools.plan(&self.journal, &turn.calls, &said);
         if let Some(reply) = turn.reply {
             // The user has read the streamed text, so exactly that text is stored.
             let content = if streamed.trim().is_empty() { reply } else { streamed.clone() };
@@ -134,17 +140,30 @@ impl<S: RunStorage> RunDriver<'_, S> {
             let id = if is_streamed { self.journal.next_message } else { self.journal.new_id() };
             add_message(&mut step, id, content.clone(), self.label());
         }
-        match self.tools.prepare(&self.journal, &mut step, plans, &turn.calls).await? {
+        let prepared = self.tools.prepare(&self.journal, &mut step, plans, &turn.calls).await?;
+        self.commit_prepared(step, prepared).await
+    }
+
+    /// Commits a step with what was prepared of its calls.
+    async fn commit_prepared(
+        &mut self,
+        step: Step,
+        prepared: Prepared<S::Transaction>,
+    ) -> Result<Turn, Interrupted> {
+        match prepared {
             Prepared::Answered { responses, records } => {
                 self.close_turn(step, responses, records).await.map(Turn::Closed)
             }
-            Prepared::Intents { responses, external, records } => {
+            Prepared::Open { external, held, records, .. } if external.is_empty() => {
+                Box::pin(self.await_answers(step, held, records)).await.map(Turn::Closed)
+            }
+            Prepared::Open { responses, external, held, records } => {
                 match records {
                     Some(records) => Box::pin(records.commit(&mut self.journal, step)).await?,
                     None => self.journal.commit(step).await?,
                 };
                 houston_faults::fault!("C9")?;
-                Ok(Turn::Executing(external, responses))
+                Ok(Turn::Executing(external, held, responses))
             }
         }
     }
@@ -157,26 +176,74 @@ impl<S: RunStorage> RunDriver<'_, S> {
         label
     }
 
-    /// Continues the open calls of a run that was taken over, each as its effect class allows.
+    /// Continues the open calls of a run that was taken over, each as its effect class allows, and calls that waited for a
+    /// person.
     pub(super) async fn resume_tools(&mut self, calls: Vec<ToolCall>) -> Flow {
-        let (external, responses) = Box::pin(self.tools.resume(&self.journal, calls)).await?;
-        self.execute(external, responses).await
+        let said = self.run.history().last().map(Entry::text).unwrap_or_default();
+        let Resumed { step, prepared } =
+            Box::pin(self.tools.resume(&mut self.journal, calls, &said)).await?;
+        let turn = match (step, prepared) {
+            (None, Prepared::Open { responses, external, held, .. }) => {
+                Turn::Executing(external, held, responses)
+            }
+            (step, prepared) => {
+                let step = step.unwrap_or_else(|| self.journal.next_step());
+                Box::pin(self.commit_prepared(step, prepared)).await?
+            }
+        };
+        self.finish_turn(turn).await
+    }
+
+    /// Releases the run while calls wait for a person, or goes on with what has arrived.
+    async fn await_answers(
+        &mut self,
+        mut step: Step,
+        held: Held,
+        records: Option<WrittenRecords<S::Transaction>>,
+    ) -> Flow {
+        let event = Event::RunWaiting { until: None, iteration: self.journal.open_iteration };
+        step.transition = RunTransition::Wait {
+            event,
+            until: None,
+            questions: held.questions(),
+            open_calls: Some(held.unread),
+        };
+        let done = match records {
+            Some(records) => Box::pin(records.commit(&mut self.journal, step)).await?,
+            None => self.journal.commit(step).await?,
+        };
+        Ok(match done.continued {
+            true => ControlFlow::Continue(()),
+            false => {
+                ControlFlow::Break(DriveOutcome::Waiting { after: None, lane: self.journal.lane })
+            }
+        })
     }
 
     /// Executes calls whose intents are committed. What follows is boxed, so that a run that waits for its tools does not hold
     /// the memory for it.
-    pub(super) async fn execute(&mut self, external: ExternalCalls, responses: Responses) -> Flow {
+    pub(super) async fn execute(
+        &mut self,
+        external: ExternalCalls,
+        held: Held,
+        responses: Responses,
+    ) -> Flow {
         match self.tools.execute(&mut self.journal, external, responses).await? {
+            ToolsOutcome::Returned { step, .. } if held.is_open() => {
+                Box::pin(self.await_answers(step, held, None)).await
+            }
             ToolsOutcome::Returned { step, responses } => {
                 let flow = Box::pin(self.close_turn(step, responses, None)).await?;
                 houston_faults::fault!("C12")?;
                 Ok(flow)
             }
             ToolsOutcome::HandOver => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
-            ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, cells } => {
+            ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, mut cells } => {
+                cells.extend(held.cells());
                 Box::pin(self.cancel_with(responses, &cells)).await.map(ControlFlow::Break)
             }
-            ToolsOutcome::Stopped { responses, cells, .. } => {
+            ToolsOutcome::Stopped { responses, mut cells, .. } => {
+                cells.extend(held.cells());
                 let ended = Box::pin(self.end_with(RunStatus::MaxDuration, responses, &cells));
                 ended.await.map(ControlFlow::Break)
             }

@@ -54,7 +54,11 @@ impl<S: RunStorage> Journal<'_, S> {
             for (content, metadata) in messages {
                 add_message(step, self.new_id(), content, metadata);
             }
-            step.questions = (!questions.is_empty()).then(|| Box::new(questions));
+            if !questions.is_empty() {
+                let of_step = step.questions.get_or_insert_default();
+                of_step.asked.splice(..0, questions.asked);
+                of_step.superseded.extend(questions.superseded);
+            }
             step.state = state.map(Box::new);
         }
     }

@@ -1,7 +1,7 @@
 //! What the tests of this folder drive: a process without servers, a claimed run, tools.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::clock::ManualClock;
 use houston_domain::event::{Committed, Event as RunEvent, Live};
+use houston_domain::guard::{Layer, LayerKind, ToolFacts};
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, Ids, MessageId};
 use houston_domain::model::Usage;
@@ -29,11 +30,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::memory_storage::MemoryStorage;
-pub(in crate::run) use super::scripted_model::{Script, ScriptedModel, USAGE, calls_tools, says};
-use crate::config::{CompressionConfig, Config, ContextConfig, TeamsConfig, TitleConfig, WatchdogConfig};
+pub(in crate::run) use super::scripted_model::{
+    Script, ScriptedModel, USAGE, calls_tools, calls_with, says,
+};
+use crate::config::{ApprovalConfig, CompressionConfig, Config, ContextConfig, TeamsConfig, TitleConfig, WatchdogConfig};
 use crate::driver::Driver;
+use crate::error::Interrupted;
 use crate::holder::Holder;
 use crate::live::{LiveRuns, Registration};
+use crate::run::driver::{DriveOutcome, drive_claimed};
 use crate::run::journal::Journal;
 use crate::run::services::Services;
 use crate::run::signals::Signals;
@@ -55,7 +60,10 @@ pub(in crate::run) struct TestTool {
     definition: ToolDefinition,
     behaviour: Behaviour,
     check: CheckOutcome,
+    facts: Option<ToolFacts>,
     pub(in crate::run) executed: Arc<AtomicUsize>,
+    /// The arguments it was executed with.
+    pub(in crate::run) inputs: Arc<Mutex<Vec<Value>>>,
 }
 
 impl TestTool {
@@ -67,7 +75,13 @@ impl TestTool {
             effect,
             timeout: Duration::from_secs(30),
         };
-        Self { definition, behaviour, check: CheckOutcome::Unknown, executed: Arc::default() }
+        let (executed, inputs) = (Arc::default(), Arc::default());
+        Self { definition, behaviour, check: CheckOutcome::Unknown, facts: None, executed, inputs }
+    }
+
+    /// What guards rely on.
+    pub(in crate::run) fn with_facts(self, facts: ToolFacts) -> Self {
+        Self { facts: Some(facts), ..self }
     }
 
     /// What [`Tool::check`] finds out.
@@ -81,11 +95,17 @@ impl Tool for TestTool {
         &self.definition
     }
 
-    fn plan(&self, _: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
+    fn facts(&self) -> ToolFacts {
+        self.facts.clone().unwrap_or_else(|| ToolFacts::of_effect(self.definition.effect))
+    }
+
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
         let (behaviour, executed) = (self.behaviour, Arc::clone(&self.executed));
+        let (input, inputs) = (input.clone(), Arc::clone(&self.inputs));
         let stop = context.stop.clone();
         Ok(Plan::Execute(Box::pin(async move {
             executed.fetch_add(1, Ordering::Relaxed);
+            inputs.lock().unwrap().push(input);
             match behaviour {
                 Behaviour::Answers => {}
                 Behaviour::Hangs => std::future::pending().await,
@@ -124,6 +144,11 @@ pub(in crate::run) const KIND: &str = "goal";
 impl Process {
     /// A process with this model and, besides the built-in tools, these.
     pub(in crate::run) fn new(model: Arc<ScriptedModel>, tools: Vec<TestTool>) -> Self {
+        Self::guarded(model, tools, "")
+    }
+
+    /// The same with these guards of the kind, in TOML.
+    pub(in crate::run) fn guarded(model: Arc<ScriptedModel>, tools: Vec<TestTool>, guards_of_kind: &str) -> Self {
         let mut agent_type: AgentType =
             toml::from_str(include_str!("../../../../../jobs/agents/goal.toml")).unwrap();
         let mut registry = Registry::default();
@@ -135,13 +160,14 @@ impl Process {
             registry.add(Arc::new(tool)).unwrap();
         }
         agent_type.titles = false;
+        agent_type.guards = Some(Box::new(toml::from_str(guards_of_kind).unwrap()));
         let models: BTreeMap<String, Arc<dyn Model>> =
             BTreeMap::from([(agent_type.use_case.clone(), Arc::clone(&model) as Arc<dyn Model>)]);
         let make_model: crate::MakeModel = Arc::new(move |_| {
             let model: Arc<dyn Model> = model.clone();
             std::future::ready(model).boxed()
         });
-        let setups = Setups::new(vec![agent_type], config(), registry, models, make_model).unwrap();
+        let setups = Setups::new(vec![agent_type], config(), registry, models, make_model, guards()).unwrap();
         let (bus, live) = (DeltaBus::within_process(), LiveRuns::default());
         let ids = Ids::seeded(Arc::new(ManualClock::at(DateTime::UNIX_EPOCH)), 1);
         let claimed = claimed(&ids);
@@ -157,7 +183,16 @@ impl Process {
             send_hint: Arc::new(|_, _| {}),
         };
         let services =
-            Services { bus, hints, ids: Arc::new(ids), config: config(), setups, live, summaries: None };
+            Services {
+                bus,
+                hints,
+                ids: Arc::new(ids),
+                config: config(),
+                setups,
+                live,
+                summaries: None,
+                rates: crate::rates::Rates::default(),
+            };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);
         Self { services, storage, holder, trusted, claimed, registration }
     }
@@ -171,6 +206,17 @@ impl Process {
         let mut process = Self::new(model, tools);
         process.services.setups.set_driver(KIND, driver);
         process
+    }
+
+    /// Drives the run once; `attempt` is the number of the attempt.
+    pub(in crate::run) async fn drive(&self, attempt: i32) -> Result<DriveOutcome, Interrupted> {
+        let Self { storage, services, holder, claimed, .. } = self;
+        if attempt > 1 {
+            storage.claim();
+        }
+        let mut claimed = claimed.clone();
+        claimed.attempt = attempt;
+        drive_claimed(storage, services, holder, claimed).await.map(|driven| driven.outcome)
     }
 
     /// The journal of the claimed run.
@@ -244,6 +290,12 @@ fn claimed(ids: &Ids) -> ClaimedRun {
     }
 }
 
+/// The guards that Houston comes with.
+pub(in crate::run) fn guards() -> Arc<Layer> {
+    let settings = toml::from_str(include_str!("../../../../../jobs/guards.toml")).unwrap();
+    Arc::new(Layer::compile(LayerKind::Installation, "jobs/guards.toml", &settings).unwrap())
+}
+
 #[derive(Deserialize)]
 struct CheckIns {
     limits: houston_domain::check_in::CheckInLimits,
@@ -272,6 +324,7 @@ fn config() -> Config {
             compression: CompressionConfig::default(),
             results: houston_domain::tool_result::ResultLimits::default(),
             titles: TitleConfig::default(),
+            approvals: ApprovalConfig::default(),
         },
         tasks: TaskLimits::default(),
         check_ins: check_ins.limits,

@@ -23,6 +23,7 @@ use houston_store::claim::Fence;
 use houston_store::compression::NewCompression;
 use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
+use houston_store::question::UnreadMessages;
 use houston_store::record::{Owner, RecordIds, RecordLimits};
 use houston_store::run_context::RunContext;
 use houston_store::step::{Commit, CommittedStep};
@@ -126,6 +127,13 @@ impl MemoryStorage {
         (question.state, question.answer) = (state, answer);
     }
 
+    /// Closes the oldest question.
+    pub(crate) fn close_first_question(&self, state: QuestionState) {
+        let mut rows = self.rows();
+        rows.is_awake = true;
+        rows.questions.first_mut().expect("a question").state = state;
+    }
+
     /// Answers the next question as soon as it is asked.
     pub(crate) fn answer_next_question(&self, answer: Value) {
         self.rows().prompt_answer = Some(answer);
@@ -156,6 +164,16 @@ impl MemoryStorage {
     /// The ids of all steps that were sent, committed or not.
     pub(crate) fn sent(&self) -> Vec<WriteId> {
         self.rows().sent.clone()
+    }
+
+    /// The questions of the run.
+    pub(crate) fn questions(&self) -> Vec<Question> {
+        self.rows().questions.clone()
+    }
+
+    /// The calls with a committed intent.
+    pub(crate) fn intents(&self) -> Vec<String> {
+        self.rows().intents.keys().cloned().collect()
     }
 
     /// The committed records.
@@ -215,6 +233,10 @@ impl Rows {
 
     /// Writes the step. Returns what it read, and whether the run continues although it was to end or to wait.
     fn apply(&mut self, step: &Step, records: &[String]) -> (Vec<MessageBlock>, bool) {
+        for superseded in step.questions.iter().flat_map(|of| &of.superseded) {
+            let question = self.questions.iter_mut().find(|of| of.asked.id == *superseded);
+            question.expect("a question").state = QuestionState::Superseded;
+        }
         let asked = step.questions.as_ref().map_or(&[][..], |of| &of.asked);
         for question in asked {
             self.questions.push(Question {
@@ -328,6 +350,15 @@ impl RunStorage for MemoryStorage {
             (call.clone(), CommittedIntent { cell: *cell, response: response.clone() })
         });
         Ok(intents.collect())
+    }
+
+    async fn questions_of(&self, _: AgentableId, _: RunId) -> Result<Vec<Question>> {
+        Ok(self.rows().questions.clone())
+    }
+
+    async fn unread(&self, _: AgentableId) -> Result<UnreadMessages> {
+        let count = i32::try_from(self.rows().unread.len()).unwrap_or(i32::MAX);
+        Ok(UnreadMessages { count, from_user: count > 0 })
     }
 
     async fn intervention(&self, _: RunId) -> Result<Option<Intervention>> {

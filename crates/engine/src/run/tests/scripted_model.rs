@@ -10,7 +10,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use houston_domain::history::Block;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
 use houston_llm::{Description, Event, EventStream, Model, Request};
-use serde_json::json;
+use serde_json::{Value, json};
 /// One answer of a [`ScriptedModel`].
 pub(in crate::run) enum Script {
     /// These events.
@@ -106,13 +106,18 @@ pub(in crate::run) fn says(text: &str) -> Script {
 
 /// An answer that calls these tools: (call id, name).
 pub(in crate::run) fn calls_tools(calls: &[(&str, &str)]) -> Script {
-    let block = |(id, name): &(&str, &str)| Block::ToolUse {
-        id: (*id).to_owned(),
-        name: (*name).to_owned(),
-        input: json!({}),
+    calls_with(calls.iter().map(|(id, name)| (*id, *name, json!({}))))
+}
+
+/// The same with arguments.
+pub(in crate::run) fn calls_with<'c>(calls: impl IntoIterator<Item = (&'c str, &'c str, Value)>) -> Script {
+    let block = |(id, name, input): (&str, &str, Value)| Block::ToolUse {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        input,
         raw: None,
     };
-    let content = calls.iter().map(block).collect();
+    let content = calls.into_iter().map(block).collect();
     let answer = Answer { content, malformed: vec![], stop: StopReason::ToolUse, usage: USAGE };
     Script::Events(vec![Ok(Event::Done(Box::new(answer)))])
 }

@@ -16,6 +16,8 @@ pub(super) struct ExternalCall {
     pub(super) context: CallContext,
     pub(super) cell: Option<MessageId>,
     pub(super) work: Work,
+    /// What the model reads before the result.
+    pub(super) note: Option<String>,
 }
 
 /// How a call is executed.
@@ -62,7 +64,7 @@ impl ExternalCall {
 
     /// Runs the call, up to its time-out. A panic becomes a failed response.
     pub(super) fn run(self, offer: &Offer) -> Running {
-        let Self { call, context, work, .. } = self;
+        let Self { call, context, work, note, .. } = self;
         let Some(tool) = offer.get(&call.name).cloned() else {
             return Box::pin(std::future::ready((call, ToolResponse::outcome_unknown())));
         };
@@ -87,7 +89,15 @@ impl ExternalCall {
                     ),
                 ),
             };
-            (call, response)
+            (call, noted(response, note.as_deref()))
         })
+    }
+}
+
+/// A response with a note before it.
+pub(super) fn noted(response: ToolResponse, note: Option<&str>) -> ToolResponse {
+    match note {
+        None => response,
+        Some(note) => response.map_text(|text| format!("{note}\n{text}")),
     }
 }

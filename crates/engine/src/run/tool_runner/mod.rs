@@ -2,6 +2,8 @@
 
 mod call;
 mod execution;
+mod guard;
+mod held;
 mod large_result;
 mod record;
 mod resume;
@@ -15,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use chrono_tz::Tz;
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::event::Event;
+use houston_domain::guard::{DecidedBy, Intent as StatedIntent};
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::step::{Intent, NewMessage, Step};
@@ -23,7 +26,9 @@ use houston_faults::mutation::{self, Mutation};
 use houston_tools::{CallContext, Offer, Plan, TaskKind};
 use serde_json::json;
 
-use self::call::{ExternalCall, Work};
+use self::call::{ExternalCall, Work, noted};
+use self::guard::{Intents, Judged, Judgement};
+use self::held::{HeldCall, Others};
 use self::record::PendingRecord;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
@@ -31,8 +36,10 @@ use crate::run::storage::RunStorage;
 use crate::setup::Setup;
 
 pub(crate) use self::execution::ToolsOutcome;
+pub(crate) use self::guard::{Taint, situation};
+pub(crate) use self::held::Held;
 pub(crate) use self::record::WrittenRecords;
-pub(crate) use self::resume::OpenCalls;
+pub(crate) use self::resume::{OpenCalls, Resumed};
 
 /// Call ids with their responses.
 pub(crate) type Responses = Vec<(String, ToolResponse)>;
@@ -49,6 +56,8 @@ pub(crate) struct ToolRunner {
     offer_with_results: Offer,
     /// Whether the session has large results, so that `read_result` is offered.
     has_results: bool,
+    /// What the session has read.
+    taint: Taint,
     /// The user's time zone.
     zone: Tz,
     /// The kinds of task the agent may create, once a call has asked.
@@ -64,29 +73,71 @@ pub(crate) struct Plans {
     recorded: Vec<PendingRecord>,
     /// Calls that act outside of Houston.
     external: Vec<ExternalCall>,
+    /// Calls that a person must allow first.
+    held: Vec<HeldCall>,
+    /// What decided about the calls.
+    decided_by: Vec<(String, DecidedBy)>,
     /// The contents of the messages to the user.
     pub(crate) messages: Vec<String>,
+}
+
+impl Plans {
+    /// Adds what a call does. `note`: what the model reads before its result.
+    fn add<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        call: ToolCall,
+        context: CallContext,
+        plan: Plan,
+        note: Option<String>,
+    ) {
+        match plan {
+            Plan::Answer(response) => {
+                self.answered.push((call.id, cut(journal, noted(response, note.as_deref()))));
+            }
+            Plan::Message { content, response } => {
+                self.answered.push((call.id, response));
+                self.messages.push(content);
+            }
+            Plan::Record(record) => self.recorded.push(PendingRecord::new(journal, call.id, record, note)),
+            Plan::Execute(work) => self.external.push(ExternalCall {
+                call,
+                context,
+                cell: None,
+                work: Work::Execute(work),
+                note,
+            }),
+        }
+    }
 }
 
 /// The calls of a turn after its step was prepared.
 pub(crate) enum Prepared<T> {
     /// All calls have a response; the step with them is not committed yet.
     Answered { responses: Responses, records: Option<WrittenRecords<T>> },
-    /// These calls act outside of Houston: their intents are to be committed, then they are executed.
-    Intents { responses: Responses, external: ExternalCalls, records: Option<WrittenRecords<T>> },
+    /// Calls are open. Those of `external` act outside of Houston: their intents are to be committed, then they are
+    /// executed. Those of `held` wait for a person.
+    Open { responses: Responses, external: ExternalCalls, held: Held, records: Option<WrittenRecords<T>> },
 }
 
 /// Calls that act outside of Houston and have not been started.
 pub(crate) struct ExternalCalls(Vec<ExternalCall>);
+
+impl ExternalCalls {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 impl ToolRunner {
     pub(crate) fn new(
         setup: Arc<Setup>,
         [offer, offer_with_results]: [Offer; 2],
         has_results: bool,
+        taint: Taint,
         zone: Tz,
     ) -> Self {
-        Self { setup, offer, offer_with_results, has_results, zone, task_kinds: OnceLock::new() }
+        Self { setup, offer, offer_with_results, has_results, taint, zone, task_kinds: OnceLock::new() }
     }
 
     /// The tools the model is offered now.
@@ -94,8 +145,15 @@ impl ToolRunner {
         if self.has_results { &self.offer_with_results } else { &self.offer }
     }
 
-    /// Plans the calls of a turn. Calls beyond `max_tool_calls` are refused.
-    pub(crate) fn plan<S: RunStorage>(&self, journal: &Journal<'_, S>, calls: &[ToolCall]) -> Plans {
+    /// Plans the calls of a turn. Calls beyond `max_tool_calls` are refused. `said`: the text beside the calls, which may say
+    /// what they are for.
+    pub(crate) fn plan<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        calls: &[ToolCall],
+        said: &str,
+    ) -> Plans {
+        let intents = Intents::of(said, calls);
         let mut plans = Plans::default();
         let most = journal.services.config.context.max_tool_calls;
         for (nth, call) in calls.iter().enumerate() {
@@ -105,23 +163,33 @@ impl ToolRunner {
                 plans.answered.push((call.id.clone(), refused));
                 continue;
             }
-            let context = self.call_context(journal, call);
-            match self.offer().plan(call, &context) {
-                Plan::Answer(response) => plans.answered.push((call.id.clone(), cut(journal, response))),
-                Plan::Message { content, response } => {
-                    plans.answered.push((call.id.clone(), response));
-                    plans.messages.push(content);
-                }
-                Plan::Record(record) => plans.recorded.push(PendingRecord::new(journal, call, record)),
-                Plan::Execute(work) => plans.external.push(ExternalCall {
-                    call: call.clone(),
-                    context,
-                    cell: None,
-                    work: Work::Execute(work),
-                }),
-            }
+            self.plan_call(journal, call, intents.of_call(nth), &mut plans);
         }
         plans
+    }
+
+    /// Plans a call that the guards allow, or refuse, or hold until a person allows it.
+    fn plan_call<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        call: &ToolCall,
+        intent: Option<&StatedIntent>,
+        plans: &mut Plans,
+    ) {
+        let Judged { call: limited, judgement, by, note } = self.judge(journal, call, intent);
+        plans.decided_by.extend(by.map(|by| (call.id.clone(), by)));
+        if let Judgement::Refuse(response) = judgement {
+            return plans.answered.push((limited.id, response));
+        }
+        let context = self.call_context(journal, &limited);
+        let plan = self.offer().plan(&limited, &context);
+        match judgement {
+            // A call that has a response already, because its arguments are wrong, needs no approval.
+            Judgement::Hold { why } if !matches!(plan, Plan::Answer(_)) => {
+                plans.held.push(HeldCall { call: call.clone(), why });
+            }
+            _ => plans.add(journal, limited, context, plan, note),
+        }
     }
 
     /// What a tool is given besides its arguments.
@@ -140,8 +208,8 @@ impl ToolRunner {
         }
     }
 
-    /// Adds the calls of a turn to its step: their cells, and the results that are known without acting outside. Rows of
-    /// Houston's own tables are written, but not committed yet.
+    /// Adds the calls of a turn to its step: their cells, the questions about those that a person must allow, and the results
+    /// that are known without acting outside. Rows of Houston's own tables are written, but not committed yet.
     ///
     /// # Errors
     /// As [`Journal::retrying`].
@@ -152,55 +220,78 @@ impl ToolRunner {
         mut plans: Plans,
         calls: &[ToolCall],
     ) -> Result<Prepared<S::Transaction>, Interrupted> {
+        let cells = add_cells(journal, step, calls, &mut plans);
+        // What this turn reads, the next one may send out.
+        for call in calls {
+            self.taint.add(&self.setup, &self.offer_with_results, &call.name);
+        }
+        let held = self.ask(journal, step, std::mem::take(&mut plans.held), &cells);
+        let others = Others { held, are_open: false };
+        self.carry_out(journal, step, plans, calls, &cells, others).await
+    }
+
+    /// Adds what `calls` do to the step, and the results that are known. `cells` are the thread messages of the calls. While
+    /// others are open, the turn stays open, and the responses are kept for a worker that takes the run over.
+    async fn carry_out<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        step: &mut Step,
+        mut plans: Plans,
+        calls: &[ToolCall],
+        cells: &Cells,
+        others: Others,
+    ) -> Result<Prepared<S::Transaction>, Interrupted> {
+        let Others { held, are_open } = others;
         let mut responses = Responses::with_capacity(calls.len());
         for (call, response) in plans.answered {
             let response = self.store_large_result(journal, step, name_of(calls, &call), &call, response);
             responses.push((call, response));
         }
-        let cells = add_cells(journal, step, calls);
-        let acts_outside = !plans.external.is_empty();
-        if acts_outside {
-            self.add_intents(journal, step, &mut plans.external, calls, &cells);
+        let stays_open = are_open || held.is_open() || !plans.external.is_empty();
+        if stays_open {
+            self.add_intents(step, &mut plans.external, calls, cells, &held, journal.next_message);
         }
         let records = if plans.recorded.is_empty() {
             None
         } else {
             let (records, written) = self.write_records(journal, plans.recorded).await?;
-            records.add_task_events(step, &cells);
+            records.add_task_events(step, cells);
             for (call, response) in written {
                 let response = self.store_large_result(journal, step, name_of(calls, &call), &call, response);
                 responses.push((call, response));
             }
             Some(records)
         };
-        if acts_outside {
+        if stays_open {
             for (call, response) in &responses {
-                add_response(step, call, response, &cells);
+                add_response(step, call, response, cells);
             }
-            return Ok(Prepared::Intents { responses, external: ExternalCalls(plans.external), records });
+            return Ok(Prepared::Open { responses, external: ExternalCalls(plans.external), held, records });
         }
         for call in calls {
             let response = responses.iter().find(|(id, _)| *id == call.id).map(|(_, response)| response);
-            if let (Some(response), Some(cell)) = (response, cell_of(&cells, &call.id)) {
+            if let (Some(response), Some(cell)) = (response, cell_of(cells, &call.id)) {
                 add_tool_result(step, &call.id, cell, response);
             }
         }
         Ok(Prepared::Answered { responses, records })
     }
 
-    /// Adds an intent for every call of a turn in which at least one acts outside.
-    fn add_intents<S: RunStorage>(
+    /// Adds an intent for every call of a turn that stays open, except for those that wait for a person: they have a
+    /// question instead.
+    fn add_intents(
         &self,
-        journal: &Journal<'_, S>,
         step: &mut Step,
         external: &mut [ExternalCall],
         calls: &[ToolCall],
         cells: &Cells,
+        held: &Held,
+        reply: MessageId,
     ) {
         for call in external.iter_mut() {
             call.cell = cell_of(cells, &call.call.id);
         }
-        for call in calls {
+        for call in calls.iter().filter(|call| !held.has(&call.id)) {
             let external = external.iter().find(|external| external.call.id == call.id);
             let effect = external
                 .and_then(|external| self.offer().get(&external.call.name))
@@ -209,7 +300,7 @@ impl ToolRunner {
                 call: call.id.clone(),
                 name: call.name.clone(),
                 effect,
-                cell: cell_of(cells, &call.id).unwrap_or(journal.next_message),
+                cell: cell_of(cells, &call.id).unwrap_or(reply),
             });
         }
         if mutation::is(Mutation::Intent) {
@@ -232,23 +323,33 @@ fn cut<S: RunStorage>(journal: &Journal<'_, S>, response: ToolResponse) -> ToolR
 }
 
 /// Adds a thread message (cell) for every call except `send_message`.
-fn add_cells<S: RunStorage>(journal: &Journal<'_, S>, step: &mut Step, calls: &[ToolCall]) -> Cells {
+fn add_cells<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    step: &mut Step,
+    calls: &[ToolCall],
+    plans: &mut Plans,
+) -> Cells {
     let mut cells = Cells::new();
     for call in calls.iter().filter(|call| call.name != SEND_MESSAGE) {
         let cell: MessageId = journal.new_id();
+        let waits = plans.held.iter().any(|held| held.call.id == call.id);
+        let of_call = plans.decided_by.iter().position(|(of, _)| *of == call.id);
+        let decided_by = of_call.map(|at| Box::new(plans.decided_by.swap_remove(at).1));
+        let status = if waits { "waiting" } else { "started" };
         step.messages.push(NewMessage {
             id: cell,
             event: step.events.len(),
             source: Source::Agent,
             message_type: MessageType::Tool,
             content: title(&call.name),
-            metadata: json!({"tool": call.name, "call_id": call.id, "status": "started"}),
+            metadata: json!({"tool": call.name, "call_id": call.id, "status": status}),
         });
         step.events.push(Event::ToolCalled {
             call_id: call.id.clone(),
             name: call.name.clone(),
             input: call.input.clone(),
             message_id: cell,
+            decided_by,
         });
         cells.push((call.id.clone(), cell));
     }

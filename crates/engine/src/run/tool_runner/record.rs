@@ -5,12 +5,12 @@ use std::sync::Arc;
 use houston_domain::event::Event;
 use houston_domain::id::AgentableId;
 use houston_domain::step::Step;
-use houston_domain::tool_call::ToolCall;
 use houston_queue::Hint;
 use houston_store::record::{RecordIds, RecordLimits};
 use houston_store::step::CommittedStep;
 use houston_tools::{NewTaskInfo, Record};
 
+use super::call::noted;
 use super::{Cells, Responses, ToolRunner, cell_of, cut};
 use crate::error::Interrupted;
 use crate::run::journal::{Journal, Rows};
@@ -24,6 +24,8 @@ pub(super) struct PendingRecord {
     /// The ids of what it creates.
     ids: RecordIds,
     record: Arc<dyn Record>,
+    /// What the model reads before the result.
+    note: Option<String>,
 }
 
 /// Rows written in an open transaction, whose step is not committed yet.
@@ -41,11 +43,12 @@ struct Records {
 impl PendingRecord {
     pub(super) fn new<S: RunStorage>(
         journal: &Journal<'_, S>,
-        call: &ToolCall,
+        call: String,
         record: Arc<dyn Record>,
+        note: Option<String>,
     ) -> Self {
         let ids = RecordIds { row: journal.new_id(), run: journal.new_id(), message: journal.new_id() };
-        Self { call: call.id.clone(), ids, record }
+        Self { call, ids, record, note }
     }
 }
 
@@ -79,9 +82,9 @@ async fn try_write<S: RunStorage>(
     let limits = RecordLimits { tasks: config.tasks, check_ins: config.check_ins, page_bytes };
     let mut rows = journal.begin().await?;
     let mut responses = Responses::with_capacity(records.len());
-    for PendingRecord { call, ids, record } in records {
+    for PendingRecord { call, ids, record, note } in records {
         let response = rows.record(journal.owner, *ids, limits, &**record).await?;
-        responses.push((call.clone(), cut(journal, response)));
+        responses.push((call.clone(), cut(journal, noted(response, note.as_deref()))));
     }
     Ok((rows, responses))
 }

@@ -1,18 +1,27 @@
-//! Continuing the open calls of a run that was taken over, each as its effect class allows.
+//! Continuing the open calls of a run: of one that was taken over, each call as its effect class allows; and calls that
+//! waited for a person.
 
+use std::collections::HashMap;
+
+use houston_domain::guard::Intent;
 use houston_domain::id::MessageId;
+use houston_domain::question::approval;
+use houston_domain::question::{Question, QuestionState};
+use houston_domain::step::Step;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
 use houston_store::history::CommittedIntent;
 use houston_tools::Plan;
 
 use super::call::{ExternalCall, Work};
-use super::{Cells, ExternalCalls, Responses, ToolRunner};
+use super::guard::{Intents, Judged, Judgement};
+use super::held::{Decided, Held, question_of};
+use super::{Cells, ExternalCalls, Others, Plans, Prepared, Responses, ToolRunner, cut};
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
-/// Open calls whose intents were committed: those with a response, and the cells of the others.
+/// Open calls of a run: those with a response, and the cells of the others.
 pub(crate) struct OpenCalls {
     pub(crate) responses: Responses,
     pub(crate) cells: Cells,
@@ -24,9 +33,14 @@ impl OpenCalls {
     /// # Errors
     /// As [`Journal::retrying`].
     pub(crate) async fn read<S: RunStorage>(journal: &Journal<'_, S>) -> Result<Self, Interrupted> {
-        let run = journal.run();
+        let Committed { intents, questions } = Committed::read(journal).await?;
         let (mut responses, mut cells) = (Responses::new(), Cells::new());
-        let intents = journal.retrying(|storage| storage.committed_intents(run)).await?;
+        for question in &questions {
+            let (Some(call), Some(of)) = (&question.asked.subject, &question.asked.approval) else { continue };
+            if !intents.contains_key(call) {
+                cells.push((call.clone(), of.message_id));
+            }
+        }
         for (call, CommittedIntent { cell, response }) in intents {
             match response {
                 Some(response) => responses.push((call, response)),
@@ -37,31 +51,176 @@ impl OpenCalls {
     }
 }
 
+/// What is committed about the calls of a run.
+struct Committed {
+    intents: HashMap<String, CommittedIntent>,
+    questions: Vec<Question>,
+}
+
+impl Committed {
+    async fn read<S: RunStorage>(journal: &Journal<'_, S>) -> Result<Self, Interrupted> {
+        let (agentable, run) = (journal.agentable(), journal.run());
+        let intents = journal.retrying(|storage| storage.committed_intents(run)).await?;
+        let questions = journal.retrying(|storage| storage.questions_of(agentable, run)).await?;
+        Ok(Self { intents, questions })
+    }
+}
+
+/// How the open calls of a run go on.
+pub(crate) struct Resumed<T> {
+    /// What is committed before, because calls were decided that waited for a person.
+    pub(crate) step: Option<Step>,
+    pub(crate) prepared: Prepared<T>,
+}
+
+/// The open calls of a turn, sorted by what is known of them.
+#[derive(Default)]
+struct Sorted {
+    responses: Responses,
+    external: Vec<ExternalCall>,
+    held: Held,
+    /// Calls that waited for a person and are decided, with their cells.
+    decided: Vec<(ToolCall, MessageId, Decided)>,
+}
+
+impl Sorted {
+    /// A call without an intent, with the question about it.
+    fn add_asked(&mut self, call: &ToolCall, question: &Question) {
+        let Some(approval) = &question.asked.approval else { return };
+        if question.state == QuestionState::Open {
+            return self.held.add(call.id.clone(), question.asked.id, approval.message_id);
+        }
+        self.decided.push((call.clone(), approval.message_id, Decided::by(question, call.clone())));
+    }
+
+    /// The user wrote a message instead of answering: nothing waits any more.
+    fn supersede(&mut self, calls: &[ToolCall]) {
+        for (id, cell) in std::mem::take(&mut self.held).cells() {
+            let call = calls.iter().find(|call| call.id == id);
+            self.decided.extend(call.map(|call| (call.clone(), cell, Decided::Answer(approval::superseded()))));
+        }
+    }
+}
+
 impl ToolRunner {
-    /// How the open calls of a run that was taken over continue: what is to be executed, and the responses there are.
+    /// How the open calls of a run go on: what is to be executed, what waits for a person, and the responses there are.
+    /// `said`: the text beside the calls.
     ///
     /// # Errors
     /// As [`Journal::retrying`].
     pub(crate) async fn resume<S: RunStorage>(
-        &self,
-        journal: &Journal<'_, S>,
+        &mut self,
+        journal: &mut Journal<'_, S>,
         calls: Vec<ToolCall>,
-    ) -> Result<(ExternalCalls, Responses), Interrupted> {
-        let run = journal.run();
-        let intents = journal.retrying(|storage| storage.committed_intents(run)).await?;
-        let (mut responses, mut external) = (Responses::new(), Vec::new());
-        for call in calls {
-            match intents.get(&call.id) {
-                Some(CommittedIntent { response: Some(response), .. }) => {
-                    responses.push((call.id.clone(), response.clone()));
-                }
-                Some(CommittedIntent { cell, .. }) => external.push(self.repeat(journal, call, *cell)),
-                None if mutation::is(Mutation::Intent) => external.extend(self.execute_again(journal, call)),
-                // Cannot happen: an entry and its intents are one commit. If it did, the call must not be repeated.
-                None => responses.push((call.id.clone(), ToolResponse::outcome_unknown())),
+        said: &str,
+    ) -> Result<Resumed<S::Transaction>, Interrupted> {
+        let committed = Committed::read(journal).await?;
+        let mut sorted = self.sort(journal, &calls, &committed);
+        let mut superseded = Vec::new();
+        if sorted.held.is_open() {
+            let agentable = journal.agentable();
+            let unread = journal.retrying(|storage| storage.unread(agentable)).await?;
+            if unread.from_user {
+                superseded = sorted.held.questions();
+                sorted.supersede(&calls);
+            } else {
+                sorted.held.unread = unread.count;
             }
         }
-        Ok((ExternalCalls(external), responses))
+        let Sorted { mut responses, mut external, held, decided } = sorted;
+        if decided.is_empty() {
+            let external = ExternalCalls(external);
+            let prepared = Prepared::Open { responses, external, held, records: None };
+            return Ok(Resumed { step: None, prepared });
+        }
+        let mut step = journal.next_step();
+        if !superseded.is_empty() {
+            step.questions.get_or_insert_default().superseded = superseded;
+        }
+        let cells: Cells = decided.iter().map(|(call, cell, _)| (call.id.clone(), *cell)).collect();
+        let intents = Intents::of(said, &calls);
+        let intent = |id: &str| intents.of_call(calls.iter().position(|call| call.id == id)?);
+        let (plans, calls) = self.plan_decided(journal, decided, intent);
+        let others = Others { held, are_open: !external.is_empty() };
+        let prepared = match self.carry_out(journal, &mut step, plans, &calls, &cells, others).await? {
+            Prepared::Answered { responses: new, records } => {
+                responses.extend(new);
+                Prepared::Answered { responses, records }
+            }
+            Prepared::Open { responses: new, external: ExternalCalls(more), held, records } => {
+                responses.extend(new);
+                external.extend(more);
+                Prepared::Open { responses, external: ExternalCalls(external), held, records }
+            }
+        };
+        Ok(Resumed { step: Some(step), prepared })
+    }
+
+    /// Sorts the open calls by what is committed about them.
+    fn sort<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        calls: &[ToolCall],
+        committed: &Committed,
+    ) -> Sorted {
+        let mut sorted = Sorted::default();
+        for call in calls {
+            let intent = committed.intents.get(&call.id);
+            let question = question_of(&committed.questions, &call.id);
+            match (intent, question) {
+                (Some(CommittedIntent { response: Some(response), .. }), _) => {
+                    sorted.responses.push((call.id.clone(), response.clone()));
+                }
+                (Some(CommittedIntent { cell, .. }), None) => {
+                    sorted.external.push(self.repeat(journal, call.clone(), *cell, None));
+                }
+                (Some(CommittedIntent { cell, .. }), Some(question)) => {
+                    if let Decided::CarryOut { call, note } = Decided::by(question, call.clone()) {
+                        sorted.external.push(self.repeat(journal, call, *cell, note));
+                    }
+                }
+                (None, Some(question)) => sorted.add_asked(call, question),
+                (None, None) if mutation::is(Mutation::Intent) => {
+                    sorted.external.extend(self.execute_again(journal, call.clone()));
+                }
+                // Cannot happen: an entry and its intents are one commit. If it did, the call must not be repeated.
+                (None, None) => sorted.responses.push((call.id.clone(), ToolResponse::outcome_unknown())),
+            }
+        }
+        sorted
+    }
+
+    /// Plans the calls that people have decided. A call that is carried out is judged again: its arguments or the guards may
+    /// have changed since. Returns the plans, and the calls with the arguments that hold.
+    fn plan_decided<'i, S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        decided: Vec<(ToolCall, MessageId, Decided)>,
+        intent: impl Fn(&str) -> Option<&'i Intent>,
+    ) -> (Plans, Vec<ToolCall>) {
+        let (mut plans, mut calls) = (Plans::default(), Vec::with_capacity(decided.len()));
+        for (call, _, decided) in decided {
+            match decided {
+                Decided::Answer(response) => {
+                    plans.answered.push((call.id.clone(), cut(journal, response)));
+                    calls.push(call);
+                }
+                Decided::CarryOut { call, note } => {
+                    let Judged { call, judgement, note: lowered, .. } =
+                        self.judge(journal, &call, intent(&call.id));
+                    calls.push(call.clone());
+                    match judgement {
+                        Judgement::Refuse(response) => plans.answered.push((call.id, response)),
+                        Judgement::Allow | Judgement::Hold { .. } => {
+                            let context = self.call_context(journal, &call);
+                            let plan = self.offer().plan(&call, &context);
+                            plans.add(journal, call, context, plan, joined(note, lowered));
+                        }
+                    }
+                }
+            }
+        }
+        (plans, calls)
     }
 
     /// How a call whose outcome is unknown after a crash is executed, by its effect class.
@@ -70,7 +229,10 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         call: ToolCall,
         cell: MessageId,
+        note: Option<String>,
     ) -> ExternalCall {
+        let (call, lowered) = self.limited(call);
+        let note = joined(note, lowered);
         let context = self.call_context(journal, &call);
         let effect =
             self.offer().get(&call.name).map_or(EffectClass::Effect, |tool| tool.definition().effect);
@@ -83,7 +245,7 @@ impl ToolRunner {
                 Plan::Record(_) | Plan::Message { .. } => Work::unknown(),
             },
         };
-        ExternalCall { call, context, cell: Some(cell), work }
+        ExternalCall { call, context, cell: Some(cell), work, note }
     }
 
     /// Executes a call as if it had never started. Only for tests with the mutation `Intent`.
@@ -91,9 +253,17 @@ impl ToolRunner {
         let context = self.call_context(journal, &call);
         match self.offer().plan(&call, &context) {
             Plan::Execute(work) => {
-                Some(ExternalCall { call, context, cell: None, work: Work::Execute(work) })
+                Some(ExternalCall { call, context, cell: None, work: Work::Execute(work), note: None })
             }
             Plan::Answer(_) | Plan::Record(_) | Plan::Message { .. } => None,
         }
+    }
+}
+
+/// Two notes as one.
+fn joined(first: Option<String>, second: Option<String>) -> Option<String> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some(format!("{first}\n{second}")),
+        (first, second) => first.or(second),
     }
 }

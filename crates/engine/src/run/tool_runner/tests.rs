@@ -25,7 +25,7 @@ impl Turn {
         let process = Process::new(ScriptedModel::new([]), tools);
         let setup = process.setup();
         let offers = [setup.offer.clone(), setup.offer_with_results.clone()];
-        let tools = ToolRunner::new(setup, offers, false, Tz::UTC);
+        let tools = ToolRunner::new(setup, offers, false, Taint::default(), Tz::UTC);
         Self { process, tools, calls, executed }
     }
 
@@ -37,9 +37,9 @@ impl Turn {
     async fn run(&mut self, meanwhile: impl AsyncFnOnce(&Process)) -> ToolsOutcome {
         let mut journal = self.process.journal();
         let mut step = journal.next_step();
-        let plans = self.tools.plan(&journal, &self.calls);
+        let plans = self.tools.plan(&journal, &self.calls, "");
         let prepared = self.tools.prepare(&journal, &mut step, plans, &self.calls).await.unwrap();
-        let Prepared::Intents { responses, external, .. } = prepared else { panic!("no call acts outside") };
+        let Prepared::Open { responses, external, .. } = prepared else { panic!("no call acts outside") };
         assert_eq!(step.intents.len(), self.calls.len());
         journal.commit(step).await.unwrap();
         let execution = self.tools.execute(&mut journal, external, responses);
@@ -54,7 +54,8 @@ impl Turn {
             self.process.storage.add_intent(&call.id, intent);
         }
         let mut journal = self.process.journal();
-        let (external, responses) = self.tools.resume(&journal, self.calls.clone()).await.unwrap();
+        let resumed = self.tools.resume(&mut journal, self.calls.clone(), "").await.unwrap();
+        let Prepared::Open { external, responses, .. } = resumed.prepared else { panic!("all are answered") };
         let outcome = self.tools.execute(&mut journal, external, responses).await.unwrap();
         let ToolsOutcome::Returned { responses, .. } = outcome else { panic!("a call did not return") };
         responses
@@ -156,9 +157,9 @@ async fn nothing_is_started_without_a_trusted_lease() {
     let mut turn = Turn::new(vec![TestTool::new("pay", EffectClass::Effect, Behaviour::Answers)]);
     let mut journal = turn.process.journal();
     let mut step = journal.next_step();
-    let plans = turn.tools.plan(&journal, &turn.calls);
+    let plans = turn.tools.plan(&journal, &turn.calls, "");
     let prepared = turn.tools.prepare(&journal, &mut step, plans, &turn.calls).await.unwrap();
-    let Prepared::Intents { responses, external, .. } = prepared else { panic!("no call acts outside") };
+    let Prepared::Open { responses, external, .. } = prepared else { panic!("no call acts outside") };
     turn.process.trusted.store(false, Ordering::Relaxed);
     let outcome = turn.tools.execute(&mut journal, external, responses).await;
     assert!(matches!(outcome, Err(Interrupted::Lost)));
@@ -215,7 +216,7 @@ async fn record_that_is_refused_the_second_time_stops_the_run() {
     turn.calls = vec![ToolCall { input: json!({"title": "A", "content": "B"}), ..call("c", "create_note") }];
     let mut journal = turn.process.journal();
     let mut step = journal.next_step();
-    let plans = turn.tools.plan(&journal, &turn.calls);
+    let plans = turn.tools.plan(&journal, &turn.calls, "");
     turn.process.storage.fail([crate::run::tests::memory_storage::Fault::BrokenBefore]);
     turn.process.storage.refuse_records([false, true]);
     let prepared = turn.tools.prepare(&journal, &mut step, plans, &turn.calls).await.unwrap();

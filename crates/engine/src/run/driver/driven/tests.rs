@@ -11,7 +11,6 @@ use serde_json::json;
 
 use super::*;
 use crate::driver::Drivers;
-use crate::run::driver::drive_claimed;
 use crate::run::tests::fixture::{Behaviour, KIND, Process, ScriptedModel, TestTool, says};
 use crate::run::tests::memory_storage::Fault;
 use crate::setup::SetupError;
@@ -40,13 +39,7 @@ fn driven_with(
 
 /// Drives the run once; `attempt` is the number of the attempt.
 async fn drive(process: &Process, attempt: i32) -> Result<DriveOutcome, Interrupted> {
-    let Process { storage, services, holder, claimed, .. } = process;
-    if attempt > 1 {
-        storage.claim();
-    }
-    let mut claimed = claimed.clone();
-    claimed.attempt = attempt;
-    drive_claimed(storage, services, holder, claimed).await.map(|driven| driven.outcome)
+    process.drive(attempt).await
 }
 
 /// Asks once, waits for the answer, waits an hour, says the answer, and finishes.

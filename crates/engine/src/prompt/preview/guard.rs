@@ -1,0 +1,49 @@
+//! What the guards would say of a call.
+
+use houston_domain::guard::{Call, Explanation, clamp, explain};
+use houston_store::RunStore;
+use houston_store::agentable::Agentable;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::next;
+use crate::config::ContextConfig;
+use crate::run::tool_runner::{Taint, situation};
+use crate::setup::kinds::Setups;
+
+/// What the guards would say of a call, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GuardPreview {
+    /// The tool.
+    pub tool: String,
+    /// The arguments, with those lowered that are above a limit.
+    pub input: Value,
+    /// What the model would read of the lowered arguments.
+    pub lowered: Vec<String>,
+    /// The verdict, and all that was looked at.
+    #[serde(flatten)]
+    pub explanation: Explanation,
+}
+
+/// What the guards would say of a call of `tool` with the arguments `input` in the next run of `agentable`. Calls of the
+/// last minute are not counted.
+///
+/// # Errors
+/// [`houston_store::Error`] when Postgres fails.
+pub async fn guard(
+    store: &RunStore,
+    setups: &Setups,
+    config: &ContextConfig,
+    agentable: &Agentable,
+    tool: String,
+    input: Value,
+) -> houston_store::Result<GuardPreview> {
+    let next = next(store, setups, config, agentable).await?;
+    let (setup, facts) = (&*next.setup, next.offer.facts(&tool));
+    let limits = facts.map(|facts| facts.in_force(&setup.guards, &tool).limits.clone()).unwrap_or_default();
+    let (input, lowered) = clamp(&limits, input);
+    let taint = Taint::of(&next.context.history, setup);
+    let call = Call { tool: &tool, facts, input: &input, pin: None, pin_changed: false };
+    let explanation = explain(&setup.guards, &call, &situation(setup, taint, 0));
+    Ok(GuardPreview { tool, input, lowered, explanation })
+}

@@ -1,0 +1,148 @@
+//! What the guards say of a call.
+
+use houston_domain::guard::{Call, DecidedBy, Decision, Intent, Situation, Verdict, clamp, decide};
+use houston_domain::history::{Block, Entry};
+use houston_domain::tool_call::{ToolCall, ToolResponse};
+use houston_tools::Offer;
+use tokio::time::Instant;
+
+use super::ToolRunner;
+use crate::run::journal::Journal;
+use crate::run::storage::RunStorage;
+use crate::setup::Setup;
+
+/// What the guards say of a call.
+pub(super) enum Judgement {
+    /// It is carried out.
+    Allow,
+    /// A person must allow it.
+    Hold {
+        /// Why.
+        why: String,
+    },
+    /// It is not carried out.
+    Refuse(ToolResponse),
+}
+
+/// A call that was judged.
+pub(super) struct Judged {
+    /// The call, with arguments that keep to the limits of its tool.
+    pub(super) call: ToolCall,
+    pub(super) judgement: Judgement,
+    /// What decided; `None`: there is no such tool, so nothing was judged.
+    pub(super) by: Option<DecidedBy>,
+    /// What the model reads before the result, because arguments were lowered.
+    pub(super) note: Option<String>,
+}
+
+/// What the model said its calls are for.
+pub(super) struct Intents {
+    said: Vec<Intent>,
+    /// For each call, the index of its intent.
+    of_calls: Vec<Option<usize>>,
+}
+
+impl Intents {
+    /// `said`: the text beside the calls.
+    pub(super) fn of(said: &str, calls: &[ToolCall]) -> Self {
+        let said = Intent::parse(said);
+        let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+        let index = |intent: &Intent| said.iter().position(|one| std::ptr::eq(one, intent));
+        let of_calls = Intent::assign(&said, &names).into_iter().map(|of| of.and_then(index)).collect();
+        Self { said, of_calls }
+    }
+
+    /// The intent of the call with this index.
+    pub(super) fn of_call(&self, nth: usize) -> Option<&Intent> {
+        self.said.get((*self.of_calls.get(nth)?)?)
+    }
+}
+
+/// What the session has read, as far as the rule of two asks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Taint {
+    /// What strangers wrote.
+    untrusted: bool,
+    /// Private data.
+    private: bool,
+}
+
+impl Taint {
+    /// That of a session with this history.
+    pub(crate) fn of(history: &[Entry], setup: &Setup) -> Self {
+        let mut taint = Self::default();
+        for block in history.iter().flat_map(|entry| &entry.content) {
+            if let Block::ToolUse { name, .. } = block {
+                taint.add(setup, &setup.offer_with_results, name);
+            }
+        }
+        taint
+    }
+
+    /// A tool was called.
+    pub(super) fn add(&mut self, setup: &Setup, offer: &Offer, tool: &str) {
+        let Some(facts) = offer.facts(tool) else { return };
+        let facts = facts.in_force(&setup.guards, tool);
+        self.untrusted |= facts.untrusted_output;
+        self.private |= facts.reads_private;
+    }
+}
+
+/// The situation of a run. `calls`: those of the tool within the last minute.
+pub(crate) fn situation(setup: &Setup, taint: Taint, calls: u32) -> Situation<'static> {
+    Situation {
+        calls_last_minute: calls,
+        untrusted_read: taint.untrusted,
+        private_read: taint.private,
+        attended: setup.policy.conversational && setup.policy.expects_reply,
+        ..Situation::new(setup.agent_type.autonomy)
+    }
+}
+
+impl ToolRunner {
+    /// A call with arguments that keep to the limits of its tool, and what the model reads of those that were lowered.
+    pub(super) fn limited(&self, call: ToolCall) -> (ToolCall, Option<String>) {
+        let facts = self.offer().facts(&call.name).map(|facts| facts.in_force(&self.setup.guards, &call.name));
+        let Some(facts) = facts.filter(|facts| !facts.limits.is_empty()) else { return (call, None) };
+        let (input, lowered) = clamp(&facts.limits, call.input);
+        (ToolCall { input, ..call }, (!lowered.is_empty()).then(|| lowered.join(" ")))
+    }
+
+    /// Judges a call. A call of a tool that does not exist, or without readable arguments, is left to be answered.
+    pub(super) fn judge<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        call: &ToolCall,
+        intent: Option<&Intent>,
+    ) -> Judged {
+        let Some(facts) = self.offer().facts(&call.name).filter(|_| call.malformed.is_none()) else {
+            return Judged { call: call.clone(), judgement: Judgement::Allow, by: None, note: None };
+        };
+        let layers = &self.setup.guards;
+        let in_force = facts.in_force(layers, &call.name);
+        let (call, note) = self.limited(call.clone());
+        let (rates, user, now) = (&journal.services.rates, journal.owner.user, Instant::now());
+        let is_counted = in_force.rate_per_min.is_some();
+        let calls = if is_counted { rates.count(user, &call.name, now) } else { 0 };
+        let situation = Situation { intent, ..situation(&self.setup, self.taint, calls) };
+        let judged = Call {
+            tool: &call.name,
+            facts: Some(facts),
+            input: &call.input,
+            pin: None,
+            pin_changed: false,
+        };
+        let Verdict { decision, by } = decide(layers, &judged, &situation);
+        let judgement = match decision {
+            Decision::Allow => {
+                if is_counted {
+                    rates.add(user, &call.name, now);
+                }
+                Judgement::Allow
+            }
+            Decision::Ask { why, .. } => Judgement::Hold { why },
+            Decision::Deny { code, why } => Judgement::Refuse(ToolResponse::failure(code, why)),
+        };
+        Judged { call, judgement, by: Some(by), note }
+    }
+}

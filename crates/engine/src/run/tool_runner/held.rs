@@ -1,0 +1,144 @@
+//! Calls that wait for a person: asked about with the step of their turn, carried out or refused once they are decided.
+
+use chrono::TimeDelta;
+use houston_domain::id::{MessageId, QuestionId};
+use houston_domain::question::approval::{self, Approval, ApprovalAnswer};
+use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};
+use houston_domain::step::Step;
+use houston_domain::tool_call::{ToolCall, ToolResponse};
+
+use super::{Cells, ToolRunner, cell_of, title};
+use crate::run::journal::Journal;
+use crate::run::storage::RunStorage;
+
+/// A call that a person must allow, before the question is asked.
+pub(super) struct HeldCall {
+    pub(super) call: ToolCall,
+    /// Why a person is asked.
+    pub(super) why: String,
+}
+
+/// The calls of a turn that wait for a person.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// Their ids, questions and thread messages.
+    calls: Vec<(String, QuestionId, MessageId)>,
+    /// How many unread messages were there when it was last decided that they go on waiting.
+    pub(crate) unread: i32,
+}
+
+impl Held {
+    pub(super) fn add(&mut self, call: String, question: QuestionId, cell: MessageId) {
+        self.calls.push((call, question, cell));
+    }
+
+    /// Whether there are any.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    pub(super) fn has(&self, call: &str) -> bool {
+        self.calls.iter().any(|(held, ..)| held == call)
+    }
+
+    /// Their questions.
+    pub(crate) fn questions(&self) -> Vec<QuestionId> {
+        self.calls.iter().map(|(_, question, _)| *question).collect()
+    }
+
+    /// The calls with their cells.
+    pub(crate) fn cells(self) -> impl Iterator<Item = (String, MessageId)> {
+        self.calls.into_iter().map(|(call, _, cell)| (call, cell))
+    }
+}
+
+/// How a call that waited for a person goes on.
+pub(super) enum Decided {
+    /// It is carried out. A note for the model, if the arguments are not those of the history.
+    CarryOut { call: ToolCall, note: Option<String> },
+    /// It is not carried out; the model reads this.
+    Answer(ToolResponse),
+}
+
+impl Decided {
+    /// `question` is about `call` and closed.
+    pub(super) fn by(question: &Question, call: ToolCall) -> Self {
+        let answer = question.answer.as_ref().and_then(ApprovalAnswer::from_value);
+        Self::Answer(match (question.state, answer) {
+            (QuestionState::Answered, Some(ApprovalAnswer::Approve {})) => {
+                return Self::CarryOut { call, note: None };
+            }
+            (QuestionState::Answered, Some(ApprovalAnswer::Edit { input })) => {
+                let note = (input != call.input).then(|| approval::edited_note(&input));
+                return Self::CarryOut { call: ToolCall { input, ..call }, note };
+            }
+            (QuestionState::Answered, Some(ApprovalAnswer::Respond { message })) => {
+                ToolResponse::success(message)
+            }
+            (QuestionState::Answered, Some(ApprovalAnswer::Reject { message })) => {
+                approval::rejected(message.as_deref())
+            }
+            (QuestionState::Expired, _) => approval::expired(),
+            (QuestionState::Superseded, _) => approval::superseded(),
+            // An answer that is none of these was stored by something else than the API.
+            _ => approval::rejected(None),
+        })
+    }
+}
+
+/// The calls of a turn besides those that a step carries out.
+#[derive(Default)]
+pub(super) struct Others {
+    /// Those that wait for a person.
+    pub(super) held: Held,
+    /// Whether calls without a response are executed.
+    pub(super) are_open: bool,
+}
+
+/// The question that is about a call.
+pub(super) fn question_of<'q>(questions: &'q [Question], call: &str) -> Option<&'q Question> {
+    let is_about =
+        |question: &&Question| question.asked.approval.is_some() && question.asked.subject.as_deref() == Some(call);
+    questions.iter().find(is_about)
+}
+
+impl ToolRunner {
+    /// Adds the questions about `held` to the step.
+    pub(super) fn ask<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        step: &mut Step,
+        held: Vec<HeldCall>,
+        cells: &Cells,
+    ) -> Held {
+        let mut waiting = Held::default();
+        if held.is_empty() {
+            return waiting;
+        }
+        let expires = i64::try_from(journal.services.config.context.approvals.expire_after_s).ok();
+        let expires_at = expires.and_then(TimeDelta::try_seconds).map(|after| journal.now() + after);
+        let asked = &mut step.questions.get_or_insert_default().asked;
+        for HeldCall { call, why } in held {
+            let cell = cell_of(cells, &call.id).unwrap_or(journal.next_message);
+            let schema = self.offer().get(&call.name).map(|tool| tool.definition().input_schema.clone());
+            let question = NewQuestion {
+                id: journal.new_id(),
+                kind: QuestionKind::Approval,
+                subject: Some(call.id.clone()),
+                text: approval::question_text(&title(&call.name), &why),
+                schema: Some(approval::answer_schema(schema.as_deref().unwrap_or(&serde_json::Value::Bool(true)))),
+                default_value: None,
+                expires_at,
+                approval: Some(Box::new(Approval {
+                    tool: call.name,
+                    input: call.input,
+                    why,
+                    message_id: cell,
+                })),
+            };
+            waiting.add(call.id, question.id, cell);
+            asked.push(question);
+        }
+        waiting
+    }
+}
