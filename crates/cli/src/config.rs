@@ -18,10 +18,12 @@ mod use_case;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use houston_domain::agentable::AgentType;
+use houston_domain::guard::{GuardSettings, Layer};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::session::SessionArchive;
@@ -53,6 +55,7 @@ const FILES: &[(&str, &str)] = &[
     ("providers", include_str!("../../../jobs/providers.toml")),
     ("teams", include_str!("../../../jobs/teams.toml")),
     ("cells", include_str!("../../../jobs/cells.toml")),
+    ("guards", include_str!("../../../jobs/guards.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -114,6 +117,8 @@ pub(crate) struct Settings {
     /// `jobs/cells.toml`.
     #[serde(default)]
     pub(crate) cells: CellSettings,
+    /// `jobs/guards.toml`.
+    pub(crate) guards: GuardSettings,
 }
 
 /// The format of log lines.
@@ -186,6 +191,8 @@ pub(crate) struct Loaded {
     tools: Vec<String>,
     /// The drivers that agent types may name.
     pub(crate) drivers: Drivers,
+    /// The compiled `settings.guards`.
+    pub(crate) guards: Arc<Layer>,
     figment: Figment,
 }
 
@@ -220,8 +227,17 @@ pub(crate) fn load<'f>(
     figment = figment.merge(environment());
     let settings: Settings = figment.extract().map_err(explain)?;
     rules::check(&settings, &figment)?;
+    let guards = rules::guards(&settings, &figment)?;
     let kinds = kinds::load(&folders, &agents::names(tools))?;
-    Ok(Loaded { settings, kinds, folders, tools: tools.to_vec(), drivers: Drivers::default(), figment })
+    Ok(Loaded {
+        settings,
+        kinds,
+        folders,
+        tools: tools.to_vec(),
+        drivers: Drivers::default(),
+        guards,
+        figment,
+    })
 }
 
 /// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.

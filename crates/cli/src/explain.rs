@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use houston_api::{Explain, ExplainError, ExplainTopic};
 use houston_domain::clock::{Clock, SystemClock};
+use houston_engine::prompt::preview::guard::{GuardPreview, guard};
 use houston_engine::prompt::preview::{Preview, ToolStatus, preview, tools};
 use houston_engine::{Config as EngineConfig, SetupError, Setups};
 use houston_store::RunStore;
 use houston_store::agentable::Agentable;
 use houston_tools::Registry;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::commands::Failure;
@@ -64,6 +65,7 @@ impl Explainer {
             self.registry.clone(),
             models.by_use_case.clone(),
             Arc::clone(&models.make),
+            Arc::clone(&self.loaded.guards),
         )
     }
 
@@ -95,6 +97,18 @@ impl Explainer {
         Ok(tools(store, setups, config, agentable, &self.registry).await?)
     }
 
+    /// What the guards would say of a call.
+    pub(crate) async fn guard(
+        &self,
+        store: &RunStore,
+        agentable: &Agentable,
+        tool: String,
+        input: Value,
+    ) -> Result<GuardPreview, ExplainError> {
+        let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
+        Ok(guard(store, setups, config, agentable, tool, input).await?)
+    }
+
     /// As the function that the API takes, for the agentables of a store.
     pub(crate) fn explain(self: &Arc<Self>, store: &RunStore) -> Explain {
         let (explainer, store) = (Arc::clone(self), store.clone());
@@ -103,6 +117,9 @@ impl Explainer {
             Box::pin(async move {
                 Ok(match topic {
                     ExplainTopic::Prompt => json!(explainer.prompt(&store, &agentable).await?),
+                    ExplainTopic::Guard { tool, input } => {
+                        json!(explainer.guard(&store, &agentable, tool, input).await?)
+                    }
                     ExplainTopic::Tools => json!({"data": explainer.tools(&store, &agentable).await?}),
                 })
             })

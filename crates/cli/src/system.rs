@@ -135,6 +135,7 @@ impl System {
             models: models.by_use_case.clone(),
             make_model: Arc::clone(&models.make),
             drivers: self.loaded.drivers.clone(),
+            guards: Arc::clone(&self.loaded.guards),
         })
         .map_err(|error| Failure::Usage(error.into()))?;
         let worker = Worker {

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use houston_domain::id::RunId;
 use houston_protocol::agui::Event;
+use houston_protocol::problem::ProblemCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::ChatContext;
+use super::approvals::{Approvals, Typed};
 use super::command::{Command, HELP};
 use super::editor::Editor;
 use super::error::ChatError;
@@ -32,6 +34,7 @@ struct InteractiveChat {
     /// The open run, or the latest one.
     run: Option<RunId>,
     cancelling: bool,
+    approvals: Approvals,
 }
 
 /// What the loop does after an event.
@@ -53,8 +56,16 @@ pub(super) async fn run(context: ChatContext) -> Result<ExitCode, ChatError> {
         signal(SignalKind::terminate()).map_err(|error| ChatError::Signals(error.to_string()))?;
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     let screen = Screen::new(context.style);
-    let mut chat =
-        InteractiveChat { context, tasks, screen, stream: None, requests, run: None, cancelling: false };
+    let mut chat = InteractiveChat {
+        context,
+        tasks,
+        screen,
+        stream: None,
+        requests,
+        run: None,
+        cancelling: false,
+        approvals: Approvals::default(),
+    };
     chat.greet().await;
     let mut lines = chat.read_lines();
     chat.prompt();
@@ -133,6 +144,19 @@ impl InteractiveChat {
     }
 
     async fn execute(&mut self, line: &str) -> Next {
+        match self.approvals.read(line) {
+            Typed::Decision(question, answer) => {
+                self.send(Request::Answer { question, answer });
+                self.prompt();
+                return Next::Continue;
+            }
+            Typed::Wrong(why) => {
+                self.info(&why);
+                self.prompt();
+                return Next::Continue;
+            }
+            Typed::Other => {}
+        }
         let goal = self.context.goal.id.clone();
         match Command::read(line) {
             Command::Post(text) => {
@@ -161,6 +185,9 @@ impl InteractiveChat {
             StreamEvent::Event(event, json) => {
                 if let Event::RunStarted { run_id, .. } = event.as_ref() {
                     self.run = Some(*run_id);
+                }
+                if let Event::Custom { fact, .. } = event.as_ref() {
+                    self.approvals.on_fact(fact);
                 }
                 let out = self.screen.event(&event, self.context.now());
                 self.context.show_event(out, &json);
@@ -201,10 +228,17 @@ impl InteractiveChat {
                 }
             }
             // The user has switched to another goal.
-            Response::Posted { .. } | Response::Cancelled => {}
+            Response::Posted { .. } | Response::Cancelled | Response::Answered => {}
             Response::PostFailed { text, error } => {
                 self.screen.refused(&text);
                 self.error(&format!("not sent: {error}"));
+            }
+            Response::AnswerFailed { question, error } => {
+                // A question that is closed is not asked again; the stream says what closed it.
+                if !matches!(error, ChatError::Refused { code: ProblemCode::QuestionClosed, .. }) {
+                    self.approvals.refused(question);
+                }
+                self.error(&error.to_string());
             }
             Response::History(messages) => {
                 let out = self.screen.thread(&messages);
@@ -252,6 +286,7 @@ impl InteractiveChat {
                 self.stream = None;
                 self.run = None;
                 self.cancelling = false;
+                self.approvals = Approvals::default();
                 self.screen = Screen::new(self.context.style);
                 let id = self.context.goal.id.clone();
                 self.info(&format!("new conversation: {id}"));

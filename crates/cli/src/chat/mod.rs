@@ -10,6 +10,7 @@
 //! Add a variant to [`command::Command`], its word to `Command::read`, its line to `HELP`, and its action to
 //! `interactive`.
 
+mod approvals;
 mod command;
 mod editor;
 mod error;

@@ -4,13 +4,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use houston_domain::message::MessageStatus;
-use houston_protocol::agui::{self, Event};
+use houston_protocol::agui::{self, Event, Fact};
 use houston_protocol::message::MessageResponse;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::ChatContext;
+use super::approvals::Approvals;
 use super::command::Command;
 use super::error::ChatError;
 use super::follow::{StreamEvent, follow};
@@ -24,16 +25,22 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The exit code after Ctrl-C (128 + SIGINT).
 const INTERRUPTED: u8 = 130;
 
+/// The exit code when a run waits until a person decides a tool call.
+const WAITS: u8 = 3;
+
 /// How a message ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Answered,
     Failed,
+    /// The run waits until a person decides a tool call.
+    Waits,
     /// Cancelled with Ctrl-C.
     Interrupted,
 }
 
-/// Posts `message`, or else each line of stdin, and prints the answers. Exit code 0 when all were answered.
+/// Posts `message`, or else each line of stdin, and prints the answers. Exit code 0 when all were answered, 3 when a run
+/// waits until a person decides a tool call.
 ///
 /// # Errors
 /// [`ChatError`] when a request fails, or when there is no message.
@@ -47,7 +54,8 @@ pub(super) async fn run(context: ChatContext, message: Option<&str>) -> Result<E
         while let Some(line) = chat.next_line(&mut lines).await {
             let outcome = chat.exchange(&line).await?;
             worst = worst.filter(|_| outcome == Outcome::Answered).or(Some(outcome));
-            if outcome == Outcome::Interrupted {
+            // A further message would take the place of the decision.
+            if matches!(outcome, Outcome::Interrupted | Outcome::Waits) {
                 break;
             }
         }
@@ -58,6 +66,7 @@ pub(super) async fn run(context: ChatContext, message: Option<&str>) -> Result<E
     match worst {
         Some(Outcome::Answered) => Ok(ExitCode::SUCCESS),
         Some(Outcome::Failed) => Ok(ExitCode::FAILURE),
+        Some(Outcome::Waits) => Ok(ExitCode::from(WAITS)),
         Some(Outcome::Interrupted) => Ok(ExitCode::from(INTERRUPTED)),
         None => Err(ChatError::NoMessage),
     }
@@ -108,7 +117,7 @@ impl ScriptedChat {
         self.screen.posted(text);
         let mut stream = follow(server.clone(), accepted.events_url.clone(), &self.tasks);
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
-        let (mut run, mut interrupted) = (None, false);
+        let (mut run, mut interrupted, mut approvals) = (None, false, Approvals::default());
         let mut deadline = None;
         loop {
             let event = tokio::select! {
@@ -135,6 +144,13 @@ impl ScriptedChat {
                     self.context.show_event(out, &json);
                     if let Event::RunStarted { run_id, .. } = event.as_ref() {
                         run = Some(*run_id);
+                    }
+                    if let Event::Custom { fact, .. } = event.as_ref() {
+                        approvals.on_fact(fact);
+                        let is_waiting = matches!(fact, Fact::RunWaiting { .. });
+                        if is_waiting && approvals.is_open() && run == accepted.message.run_id {
+                            return Ok(Outcome::Waits);
+                        }
                     }
                     if event.ends_run() && run == accepted.message.run_id {
                         return Ok(outcome_of(&event, interrupted));

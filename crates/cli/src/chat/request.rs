@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_domain::id::{Ids, RunId};
+use houston_domain::id::{Ids, QuestionId, RunId};
+use houston_domain::question::approval::ApprovalAnswer;
 use houston_protocol::message::{AcceptedMessageResponse, MessageResponse};
 use rand::Rng as _;
 use tokio::sync::mpsc;
@@ -26,6 +27,7 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 pub(crate) enum Request {
     Post { goal: String, text: String },
     Cancel { run: RunId },
+    Answer { question: QuestionId, answer: ApprovalAnswer },
     History { goal: String, limit: u8 },
 }
 
@@ -35,6 +37,8 @@ pub(crate) enum Response {
     Posted { goal: String, accepted: Box<AcceptedMessageResponse> },
     PostFailed { text: String, error: ChatError },
     Cancelled,
+    Answered,
+    AnswerFailed { question: QuestionId, error: ChatError },
     History(Vec<MessageResponse>),
     Failed(ChatError),
 }
@@ -62,6 +66,12 @@ async fn run(server: &Server, ids: &Ids, request: Request) -> Response {
             return match post(server, ids, &goal, &text, INTERACTIVE_ATTEMPTS).await {
                 Ok(accepted) => Response::Posted { goal, accepted: Box::new(accepted) },
                 Err(error) => Response::PostFailed { text, error },
+            };
+        }
+        Request::Answer { question, answer } => {
+            return match server.answer_question(question, &answer).await {
+                Ok(()) => Response::Answered,
+                Err(error) => Response::AnswerFailed { question, error },
             };
         }
         Request::Cancel { run } => server.cancel(run).await.map(|()| Response::Cancelled),

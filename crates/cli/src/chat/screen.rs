@@ -13,9 +13,11 @@ use std::collections::{HashMap, VecDeque};
 use chrono::{DateTime, Utc};
 use houston_domain::message::Source;
 use houston_protocol::agui::{EntityId, Event, Fact, Outcome, PostedMessage, SnapshotMessage};
+use houston_protocol::question::CallToApprove;
 use serde_json::Value;
 
 use self::line::Line;
+use super::approvals::{ANSWER_ELSEWHERE, CHOICES};
 use super::notice::notice;
 use super::output::{Channel, Output, Paint, Transient, one_line};
 
@@ -45,6 +47,8 @@ pub(crate) struct Screen {
     /// Titles of the open tool calls, by id.
     tool_calls: HashMap<EntityId, String>,
     next_attempt: Option<NextAttempt>,
+    /// Whether the run waits for something from outside, such as the user's answer.
+    waits: bool,
     /// Messages posted from here that the stream has not repeated yet.
     typed: VecDeque<String>,
     /// Lines typed while a message is written; they are shown after it.
@@ -83,6 +87,7 @@ impl Screen {
             message: None,
             tool_calls: HashMap::new(),
             next_attempt: None,
+            waits: false,
             typed: VecDeque::new(),
             held: Vec::new(),
             transient: None,
@@ -213,7 +218,7 @@ impl Screen {
     pub(crate) fn prompt(&mut self) -> Output {
         let mut out = Output::default();
         let asks = self.style.interactive && !self.style.edited;
-        if asks && self.line != Line::Prompt && !self.is_busy() {
+        if asks && self.line != Line::Prompt && (self.waits || !self.is_busy()) {
             self.clear(&mut out);
             out.push(Channel::Info, Paint::Bold, "> ");
             self.line = Line::Prompt;
@@ -232,6 +237,7 @@ impl Screen {
     fn end_run(&mut self, out: &mut Output) {
         self.clear(out);
         self.running = false;
+        self.waits = false;
         self.transient = None;
         self.next_attempt = None;
         self.tool_calls.clear();
@@ -328,6 +334,7 @@ impl Screen {
             Fact::MessagePosted { message } => self.message_posted(out, message),
             Fact::AttemptStarted { .. } => {
                 self.next_attempt = None;
+                self.waits = false;
                 self.set_status(THINKING);
             }
             Fact::RetryScheduled { attempt, of, retry_at, cause, .. } => {
@@ -341,7 +348,11 @@ impl Screen {
                 }
                 self.next_attempt = Some(next);
             }
-            Fact::RunWaiting { .. } => self.set_status("waiting…"),
+            Fact::RunWaiting { .. } => {
+                self.set_status("waiting…");
+                self.waits = true;
+            }
+            Fact::QuestionAsked { text, approval: Some(call), .. } => self.ask(out, text, call),
             Fact::QuestionAsked { question_id, text, .. } => {
                 let line =
                     format!("? {} (answer with POST /v1/questions/{question_id}/answer)", one_line(text));
@@ -350,6 +361,19 @@ impl Screen {
             Fact::HandedOver { .. } => self.set_status("another worker takes over…"),
             _ => {}
         }
+    }
+
+    /// Shows a call that a person must allow.
+    fn ask(&mut self, out: &mut Output, text: &str, call: &CallToApprove) {
+        self.write_line(out, Paint::Bold, &format!("? {}", one_line(text)));
+        if let Value::Object(arguments) = &call.input {
+            for (name, value) in arguments {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                self.write_line(out, Paint::Plain, &format!("  {name}: {}", one_line(&value)));
+            }
+        }
+        let how = if self.style.interactive { CHOICES } else { ANSWER_ELSEWHERE };
+        self.write_line(out, Paint::Dim, &format!("  {how}"));
     }
 
     /// The stream repeats a message: one that was posted from here is on the screen already.

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_domain::id::{MessageId, RunId, UserId};
+use houston_domain::id::{MessageId, QuestionId, RunId, UserId};
 use houston_domain::message::MessageStatus;
+use houston_domain::question::approval::ApprovalAnswer;
 use houston_protocol::agentable::{AgentableResponse, CreateAgentable};
 use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageResponse};
 use houston_protocol::page::Page;
 use houston_protocol::problem::{Problem, ProblemCode};
+use houston_protocol::question::AnswerQuestion;
 use houston_protocol::run::RunResponse;
 use houston_protocol::user::{CreateUser, UserResponse};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, header};
@@ -95,6 +97,18 @@ impl Server {
 
     pub(crate) async fn run(&self, run: RunId) -> Result<RunResponse, ChatError> {
         self.answer(self.request(Method::GET, &format!("/v1/runs/{run}"))).await
+    }
+
+    /// Answers an approval. The same answer again is no error.
+    pub(crate) async fn answer_question(
+        &self,
+        question: QuestionId,
+        answer: &ApprovalAnswer,
+    ) -> Result<(), ChatError> {
+        let answer = serde_json::to_value(answer).map_err(|error| ChatError::Client(error.to_string()))?;
+        let body = AnswerQuestion { answer, answered_by: Some("houston chat".to_owned()) };
+        let request = self.post_json(&format!("/v1/questions/{question}/answer"), &body)?;
+        self.answer::<Value>(request).await.map(drop)
     }
 
     /// Requests cancellation of a run. A run that has already ended is no error.

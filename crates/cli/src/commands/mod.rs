@@ -1,6 +1,7 @@
 //! The commands of `houston`, one file each.
 
 mod agentable;
+mod approvals;
 mod ask;
 mod cancel;
 mod chat;
@@ -11,6 +12,7 @@ mod dev;
 mod doctor;
 mod export;
 mod fork;
+mod guard;
 mod history;
 mod import;
 mod key;
@@ -97,6 +99,10 @@ pub(crate) enum Command {
     Prompt(prompt::Prompt),
     /// Show statistics of a conversation
     Stats(stats::Stats),
+    /// Explain what agents may do with their tools
+    Guard(guard::Guard),
+    /// List the tool calls that wait for a person, or decide one
+    Approvals(approvals::Approvals),
     /// Cancel the open run of an agent and of its tasks, or one run
     Cancel(cancel::Cancel),
     /// Reset a conversation: the model forgets it, the thread stays
@@ -136,6 +142,8 @@ impl Command {
             Self::Tools(command) => command.run(context),
             Self::Prompt(command) => command.run(context),
             Self::Stats(command) => command.run(context),
+            Self::Guard(command) => command.run(context),
+            Self::Approvals(command) => command.run(context),
             Self::Cancel(command) => command.run(context),
             Self::Reset(command) => command.run(context),
             Self::Fork(command) => command.run(context),

@@ -1,7 +1,10 @@
 //! Rules between settings, and bounds of single settings.
 
+use std::sync::Arc;
+
 use figment::Figment;
 use houston_domain::agentable::MAX_TITLE_CHARS;
+use houston_domain::guard::{Layer, LayerKind};
 use houston_llm::Provider;
 
 use super::{ConfigError, ModelSelection, Settings, origin_of};
@@ -23,6 +26,19 @@ pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), Config
             Err(ConfigError::Setting { key, origin, reason })
         }
     }
+}
+
+/// The guards of the installation, compiled.
+///
+/// # Errors
+/// [`ConfigError::Setting`] when a pattern or an example of a rule is wrong, or a key is missing.
+pub(super) fn guards(settings: &Settings, figment: &Figment) -> Result<Arc<Layer>, ConfigError> {
+    let layer = Layer::compile(LayerKind::Installation, "jobs/guards.toml", &settings.guards);
+    layer.map(Arc::new).map_err(|error| {
+        let key = "guards".to_owned();
+        let origin = origin_of(&figment.find_metadata(&key).cloned(), &key);
+        ConfigError::Setting { key, origin, reason: error.to_string() }
+    })
 }
 
 fn violation(key: impl Into<String>, reason: impl Into<String>) -> Option<Violation> {
@@ -99,6 +115,7 @@ fn least(settings: &Settings) -> Option<Violation> {
         ("orchestrator.context.compression.keep_turns", context.compression.keep_turns as u64),
         ("orchestrator.context.compression.summary_tokens", u64::from(context.compression.summary_tokens)),
         ("orchestrator.context.titles.after_messages", u64::from(context.titles.after_messages)),
+        ("orchestrator.context.approvals.expire_after_s", context.approvals.expire_after_s),
         ("orchestrator.context.titles.read_messages", u64::from(context.titles.read_messages)),
         ("orchestrator.context.titles.batch", u64::from(context.titles.batch)),
         ("server.max_body_bytes", settings.server.max_body_bytes as u64),
