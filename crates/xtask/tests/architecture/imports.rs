@@ -4,7 +4,7 @@ use crate::sources::sources;
 use crate::workspace::members;
 
 /// An external crate (with `*` at the end: a prefix), and the crates that may import it.
-const OWNERS: [(&str, &[&str]); 16] = [
+const OWNERS: [(&str, &[&str]); 17] = [
     ("sqlx*", &["store"]),
     ("apalis*", &["queue"]),
     ("redis", &["queue"]),
@@ -13,7 +13,9 @@ const OWNERS: [(&str, &[&str]); 16] = [
     ("reqwest", &["llm", "tools", "cli"]),
     ("axum*", &["api"]),
     ("utoipa*", &["api", "protocol"]),
-    ("hyper*", &["api"]),
+    // `web` opens its connections itself, to judge each address: its client is hyper with its own connector.
+    ("hyper*", &["api", "web"]),
+    ("tokio-rustls", &["web"]),
     ("tokio-cron-scheduler", &["worker"]),
     ("rmcp", &["tools"]),
     ("clap", &["cli", "harness", "xtask"]),

@@ -1,0 +1,214 @@
+//! The client through which all requests to named addresses go.
+
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http_body_util::Full;
+use hyper_util::client::legacy::{self, Client as HyperClient};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::{Instant, timeout_at};
+
+use crate::address::Range;
+use crate::connector::Connector;
+use crate::error::{Phase, Refusal, WebError};
+use crate::network::{Dial, Lookup, SystemLookup, Tcp};
+use crate::request::{Hop, Request};
+use crate::response::{Answer, Response};
+use crate::target::{ListedHost, Reach};
+use crate::tls::Tls;
+
+/// The most bytes of the head of an answer, and the most headers.
+const MAX_HEAD: usize = 64 * 1024;
+const MAX_HEADERS: usize = 100;
+
+const USER_AGENT: &str = concat!("houston/", env!("CARGO_PKG_VERSION"));
+
+/// Limits of one request, redirects included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// For looking the name up, connecting and TLS, of each hop.
+    pub connect: Duration,
+    /// From the call to the last byte of the answer.
+    pub whole: Duration,
+    /// Bytes of the answer's body after decompression; the rest is not read.
+    pub body: usize,
+    /// Redirects that are followed.
+    pub redirects: usize,
+}
+
+impl Default for Limits {
+    /// connect 5 s, whole 20 s, body 2 MiB, 5 redirects.
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(5), whole: Duration::from_secs(20), body: 2 << 20, redirects: 5 }
+    }
+}
+
+/// Sends requests. Cheap to clone; clones share connections, clients that are built separately share nothing.
+#[derive(Clone)]
+pub struct Client {
+    http: HyperClient<Connector, Full<Bytes>>,
+    reach: Arc<Reach>,
+    limits: Limits,
+}
+
+/// Builds a [`Client`].
+#[must_use]
+pub struct Builder {
+    reach: Reach,
+    tls: Tls,
+    limits: Limits,
+    lookup: Arc<dyn Lookup>,
+    dial: Arc<dyn Dial>,
+}
+
+impl Client {
+    /// A client for URLs that a tenant, a page or a model names: it reaches the public internet only.
+    pub fn guarded(tls: Tls) -> Builder {
+        Builder::new(Reach::Public(Vec::new()), tls, true)
+    }
+
+    /// A client for hosts that the operator of the installation names, wherever they are, and no others.
+    pub fn listed(hosts: Vec<ListedHost>, tls: Tls) -> Builder {
+        Builder::new(Reach::Listed(hosts), tls, false)
+    }
+
+    /// Sends a request and reads the whole answer, up to [`Limits::body`].
+    ///
+    /// # Errors
+    /// A [`WebError`]; an answer with an error status is an `Ok`.
+    pub async fn send(&self, request: Request) -> Result<Response, WebError> {
+        self.open(request).await?.whole().await
+    }
+
+    /// Sends a request and returns when the head of the answer has arrived.
+    ///
+    /// # Errors
+    /// A [`WebError`]; an answer with an error status is an `Ok`.
+    pub async fn open(&self, request: Request) -> Result<Answer, WebError> {
+        let deadline = Instant::now() + self.limits.whole;
+        let mut hop = Hop::first(&request, &self.reach)?;
+        for hops in 0..=self.limits.redirects {
+            let response = self.exchange(&hop, deadline).await?;
+            let location = response.headers().get(header::LOCATION);
+            match hop.next(response.status(), location, &self.reach)? {
+                Some(next) => hop = next,
+                None => {
+                    return Answer::new(response, hop.target, hops, &request.accepts, self.limits, deadline);
+                }
+            }
+        }
+        let host = hop.target.host().to_owned();
+        Err(Refusal::Redirects { host, most: self.limits.redirects }.into())
+    }
+
+    async fn exchange(
+        &self,
+        hop: &Hop,
+        deadline: Instant,
+    ) -> Result<http::Response<hyper::body::Incoming>, WebError> {
+        let host = hop.target.host().to_owned();
+        let mut request = http::Request::builder()
+            .method(hop.method.clone())
+            .uri(hop.target.url().as_str())
+            .body(Full::new(hop.body.clone()))
+            .map_err(|error| Refusal::NotAUrl { reason: error.to_string() })?;
+        *request.headers_mut() = hop.headers.clone();
+        request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        let agent = HeaderValue::from_static(USER_AGENT);
+        request.headers_mut().entry(header::USER_AGENT).or_insert(agent);
+        match timeout_at(deadline, self.http.request(request)).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(cause(host, &error)),
+            Err(_) => Err(WebError::Timeout { host, phase: Phase::Head, limit: self.limits.whole }),
+        }
+    }
+}
+
+/// What made a request fail: an error of our connector, or one of HTTP.
+fn cause(host: String, error: &legacy::Error) -> WebError {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(ours) = error.downcast_ref::<WebError>() {
+            return ours.clone();
+        }
+        if let Some(error) = error.downcast_ref::<hyper::Error>() {
+            let reason = if error.is_parse_too_large() {
+                format!("its headers are longer than {} KiB or more than {MAX_HEADERS}", MAX_HEAD / 1024)
+            } else if error.is_parse() {
+                "it is not HTTP".to_owned()
+            } else {
+                "the connection was closed".to_owned()
+            };
+            return WebError::Broken { host, reason };
+        }
+        source = error.source();
+    }
+    WebError::Broken { host, reason: "the request failed".to_owned() }
+}
+
+impl Builder {
+    fn new(reach: Reach, tls: Tls, complete: bool) -> Self {
+        let lookup = Arc::new(SystemLookup { complete });
+        Self { reach, tls, limits: Limits::default(), lookup, dial: Arc::new(Tcp) }
+    }
+
+    /// Sets the limits.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Excludes ranges, for instance public addresses of the operator's own machines. No effect on clients for listed
+    /// hosts.
+    pub fn without(mut self, ranges: Vec<Range>) -> Self {
+        if let Reach::Public(without) = &mut self.reach {
+            without.extend(ranges);
+        }
+        self
+    }
+
+    /// Replaces the operating system's resolver. Its answers are judged like any others.
+    pub fn lookup(mut self, lookup: Arc<dyn Lookup>) -> Self {
+        self.lookup = lookup;
+        self
+    }
+
+    /// Replaces TCP.
+    pub fn dial(mut self, dial: Arc<dyn Dial>) -> Self {
+        self.dial = dial;
+        self
+    }
+
+    /// The client.
+    #[must_use]
+    pub fn build(self) -> Client {
+        let reach = Arc::new(self.reach);
+        let connector = Connector {
+            reach: Arc::clone(&reach),
+            lookup: self.lookup,
+            dial: self.dial,
+            tls: self.tls,
+            limit: self.limits.connect,
+        };
+        let http = HyperClient::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_max_idle_per_host(8)
+            .http1_max_buf_size(MAX_HEAD)
+            .http1_max_headers(MAX_HEADERS)
+            .build(connector);
+        Client { http, reach, limits: self.limits }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("reach", &self.reach)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,181 @@
+//! Opens the connections of a client. Nothing else of the crate does, and here every address is judged: one that is
+//! in the URL, each answer to a look-up, and the other end once the connection is open, before a byte is sent.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use http::Uri;
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+
+use crate::error::{Phase, Refusal, WebError};
+use crate::network::{Dial, Dialled, Lookup, Stream};
+use crate::target::{Reach, Target, public_address};
+use crate::tls::Tls;
+
+/// How many addresses of a host are tried.
+const ATTEMPTS: usize = 4;
+
+/// Opens connections for one client.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub(crate) reach: Arc<Reach>,
+    pub(crate) lookup: Arc<dyn Lookup>,
+    pub(crate) dial: Arc<dyn Dial>,
+    pub(crate) tls: Tls,
+    /// For the look-up, all attempts and TLS together.
+    pub(crate) limit: Duration,
+}
+
+impl Connector {
+    async fn connect(self, uri: Uri) -> Result<TokioIo<Wire>, WebError> {
+        // The client has judged the URL already; what counts is where the connection goes.
+        let target = Target::parse(&uri.to_string(), &self.reach)?;
+        let host = target.host().to_owned();
+        let limit = self.limit;
+        let deadline = Instant::now() + limit;
+        let late = |host: String| WebError::Timeout { host, phase: Phase::Connect, limit };
+        let addresses =
+            timeout_at(deadline, self.addresses(&host)).await.map_err(|_| late(host.clone()))??;
+        let stream = self.first_of(&host, &addresses, target.port(), deadline).await?;
+        if target.url().scheme() != "https" {
+            return Ok(TokioIo::new(Wire(stream)));
+        }
+        let failed = |reason: String| WebError::Connect { host: host.clone(), reason };
+        let name =
+            ServerName::try_from(unbracketed(&host).to_owned()).map_err(|error| failed(error.to_string()))?;
+        let handshake = TlsConnector::from(self.tls.0).connect(name, stream);
+        let stream = timeout_at(deadline, handshake).await.map_err(|_| late(host.clone()))?;
+        Ok(TokioIo::new(Wire(Box::new(stream.map_err(|error| failed(format!("TLS failed: {error}")))?))))
+    }
+
+    /// The addresses of a host that may be reached. If one of several is refused, the others are still used: the
+    /// connection goes to these.
+    async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, WebError> {
+        let found = if let Ok(address) = unbracketed(host).parse() {
+            vec![address]
+        } else {
+            let found = self.lookup.lookup(host.to_owned()).await;
+            found.map_err(|_| WebError::NoSuchHost { host: host.to_owned() })?
+        };
+        let mut refused = None;
+        let mut allowed = Vec::new();
+        for address in found {
+            match self.judge(host, address) {
+                Ok(()) => allowed.push(address),
+                Err(refusal) => refused = Some(refusal),
+            }
+        }
+        allowed.truncate(ATTEMPTS);
+        match (allowed.is_empty(), refused) {
+            (false, _) => Ok(allowed),
+            (true, Some(refusal)) => Err(refusal.into()),
+            (true, None) => Err(WebError::NoSuchHost { host: host.to_owned() }),
+        }
+    }
+
+    fn judge(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
+        match &*self.reach {
+            Reach::Public(without) => public_address(host, address, without),
+            Reach::Listed(_) => Ok(()),
+        }
+    }
+
+    /// Tries one address after the other; each gets an equal share of the time that is left.
+    async fn first_of(
+        &self,
+        host: &str,
+        addresses: &[IpAddr],
+        port: u16,
+        deadline: Instant,
+    ) -> Result<Box<dyn Stream>, WebError> {
+        let host = host.to_owned();
+        let mut last = WebError::Timeout { host: host.clone(), phase: Phase::Connect, limit: self.limit };
+        for (index, address) in addresses.iter().enumerate() {
+            let to = SocketAddr::new(*address, port);
+            let left = deadline.saturating_duration_since(Instant::now());
+            let share = left / u32::try_from(addresses.len() - index).unwrap_or(1);
+            match timeout_at(Instant::now() + share, self.dial.dial(to)).await {
+                Ok(Ok(Dialled { stream, peer })) if peer.ip().to_canonical() == address.to_canonical() => {
+                    self.judge(&host, peer.ip())?;
+                    return Ok(stream);
+                }
+                Ok(Ok(_)) => return Err(Refusal::OtherPeer { host }.into()),
+                Ok(Err(error)) => last = WebError::Connect { host: host.clone(), reason: reason(&error) },
+                Err(_) => {}
+            }
+        }
+        Err(last)
+    }
+}
+
+/// An error of the operating system without its number.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "nothing listens there".to_owned(),
+        io::ErrorKind::ConnectionReset => "the connection was reset".to_owned(),
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "it is unreachable".to_owned(),
+        kind => kind.to_string(),
+    }
+}
+
+fn unbracketed(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+impl tower_service::Service<Uri> for Connector {
+    type Response = TokioIo<Wire>;
+    type Error = WebError;
+    type Future = BoxFuture<'static, Result<Self::Response, WebError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), WebError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        self.clone().connect(uri).boxed()
+    }
+}
+
+/// An open connection, with or without TLS.
+pub(crate) struct Wire(Box<dyn Stream>);
+
+impl Connection for Wire {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,252 @@
+//! Why a request was not made or got no answer. The texts are for models and people: what, why, what is allowed.
+//!
+//! They name hosts, never paths, queries or headers, which may contain secrets; and never the address that a name has,
+//! which would reveal the names of an internal network.
+
+use std::time::Duration;
+
+use crate::target::ALLOWED_PORTS;
+
+/// A request that was refused before it was sent, or before it was repeated at the address of a redirect.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The text is no URL.
+    #[error("this is not a URL ({reason}): write a complete one, like `https://example.com/page`")]
+    NotAUrl {
+        /// What is wrong, in words of the parser.
+        reason: String,
+    },
+    /// A scheme other than http and https.
+    #[error("`{scheme}:` URLs are not allowed: only http and https are")]
+    Scheme {
+        /// The scheme, without colon.
+        scheme: String,
+    },
+    /// The URL contains a user name or a password.
+    #[error(
+        "the URL names a user or a password before the `@`: leave them out; credentials belong in headers"
+    )]
+    UserInfo,
+    /// A port that is not allowed.
+    #[error("port {port} is not allowed: allowed are {}", ALLOWED_PORTS)]
+    Port {
+        /// The port of the URL.
+        port: u16,
+    },
+    /// A host that is no name of the domain name system.
+    #[error("`{host}` is not a valid host name")]
+    HostName {
+        /// The host as the URL has it after normalisation.
+        host: String,
+    },
+    /// A name that exists only inside a network.
+    #[error("`{host}` is a name of a local network: only hosts on the public internet are allowed")]
+    LocalName {
+        /// The host as the URL has it after normalisation.
+        host: String,
+    },
+    /// An address that is not on the public internet, in the URL or as the answer for its name.
+    #[error("`{host}` is {what}: only addresses on the public internet are allowed")]
+    NotPublic {
+        /// The host as the URL has it after normalisation.
+        host: String,
+        /// What its address is, for instance `in a private network`.
+        what: &'static str,
+    },
+    /// A host that is not among those that the operator listed, for clients that may reach only these.
+    #[error("`{host}` is not a host that the operator of this installation has allowed for this use")]
+    NotListed {
+        /// Host and port.
+        host: String,
+    },
+    /// The connection ended at another address than the one that was judged.
+    #[error("the connection to `{host}` ended at another address than expected")]
+    OtherPeer {
+        /// The host of the URL.
+        host: String,
+    },
+    /// A chain of redirects is too long.
+    #[error("`{host}` redirected more than {most} times: ask for the final address itself")]
+    Redirects {
+        /// The host of the last redirect.
+        host: String,
+        /// Redirects that are followed.
+        most: usize,
+    },
+    /// A redirect to something that is no URL.
+    #[error("`{host}` redirected to something that is not a URL")]
+    BadRedirect {
+        /// The host that redirected.
+        host: String,
+    },
+    /// A redirect to a URL that is refused.
+    #[error("`{host}` redirected to a URL that is refused: {refusal}")]
+    RedirectTo {
+        /// The host that redirected.
+        host: String,
+        /// Why its target is refused.
+        refusal: Box<Refusal>,
+    },
+    /// A redirect from https to http.
+    #[error(
+        "`{host}` redirected from https to http, which is not followed: what is sent would be readable on the way"
+    )]
+    Downgrade {
+        /// The host that redirected.
+        host: String,
+    },
+    /// A request other than GET and HEAD was redirected: it is not repeated at another address.
+    #[error(
+        "`{host}` answered the {method} request with a redirect (HTTP {status}); the request was not repeated \
+             there. If that address is right, send the request to it: {to}"
+    )]
+    RedirectOfWrite {
+        /// The host that redirected.
+        host: String,
+        /// The method of the request.
+        method: String,
+        /// The status of the answer.
+        status: u16,
+        /// Scheme, host and path of the new address, without query.
+        to: String,
+    },
+    /// A header that callers may not set.
+    #[error("the header `{name}` cannot be set: the connection sets it")]
+    Header {
+        /// The header's name, in small letters.
+        name: String,
+    },
+}
+
+/// What a failure means to a tool that made the request. The names are those of the tools' error codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// `PERMISSION_DENIED`: a rule forbids it; the same request will be refused again.
+    Forbidden,
+    /// `VALIDATION_ERROR`: the arguments are wrong.
+    Invalid,
+    /// `NOT_FOUND`: the name does not exist.
+    NotFound,
+    /// `TIMEOUT`.
+    Timeout,
+    /// `RATE_LIMITED`.
+    RateLimited,
+    /// `IO_ERROR`: the network or the other side failed; another attempt may succeed.
+    Io,
+    /// `CONFIG_ERROR`: an operator or tenant must change a setting, for instance a key.
+    Config,
+}
+
+/// What a request waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Looking the name up, connecting, TLS.
+    Connect,
+    /// The head of the answer.
+    Head,
+    /// The rest of the answer.
+    Body,
+}
+
+/// A request that got no usable answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WebError {
+    /// Refused by a rule.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The name has no address.
+    #[error("the host `{host}` was not found: check the spelling of the URL")]
+    NoSuchHost {
+        /// The host of the URL.
+        host: String,
+    },
+    /// No connection.
+    #[error("no connection to `{host}`: {reason}")]
+    Connect {
+        /// The host of the URL.
+        host: String,
+        /// What the operating system or TLS reports.
+        reason: String,
+    },
+    /// The connection broke, or what arrived is not HTTP.
+    #[error("`{host}` sent no valid answer: {reason}")]
+    Broken {
+        /// The host of the URL.
+        host: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A limit of time was reached.
+    #[error("`{host}` did not answer in time: {} after {} s", .phase.text(), .limit.as_secs())]
+    Timeout {
+        /// The host of the URL.
+        host: String,
+        /// What the request waited for.
+        phase: Phase,
+        /// The limit that was reached.
+        limit: Duration,
+    },
+    /// A content type that the caller does not accept.
+    #[error("`{host}` sent `{got}`, which cannot be read: only text (HTML, Markdown, JSON, XML, …) can")]
+    ContentType {
+        /// The host of the URL.
+        host: String,
+        /// The content type, without parameters; `no content type` if there is none.
+        got: String,
+    },
+    /// A compression that was not asked for.
+    #[error("`{host}` compressed its answer as `{encoding}`, which was not asked for and cannot be read")]
+    Encoding {
+        /// The host of the URL.
+        host: String,
+        /// The content encoding.
+        encoding: String,
+    },
+}
+
+impl Phase {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Connect => "no connection",
+            Self::Head => "no answer",
+            Self::Body => "the answer was incomplete",
+        }
+    }
+}
+
+impl WebError {
+    /// What the failure means to a tool.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Refused(Refusal::NotAUrl { .. } | Refusal::Header { .. } | Refusal::HostName { .. }) => {
+                Fault::Invalid
+            }
+            Self::Refused(_) => Fault::Forbidden,
+            Self::NoSuchHost { .. } => Fault::NotFound,
+            Self::Timeout { .. } => Fault::Timeout,
+            Self::ContentType { .. } => Fault::Invalid,
+            Self::Connect { .. } | Self::Broken { .. } | Self::Encoding { .. } => Fault::Io,
+        }
+    }
+
+    /// Whether the request may have reached the server, so that what it asks for may have happened.
+    #[must_use]
+    pub fn may_have_been_sent(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => matches!(
+                refusal,
+                Refusal::Redirects { .. }
+                    | Refusal::BadRedirect { .. }
+                    | Refusal::RedirectTo { .. }
+                    | Refusal::Downgrade { .. }
+                    | Refusal::RedirectOfWrite { .. }
+            ),
+            Self::NoSuchHost { .. } | Self::Connect { .. } => false,
+            Self::Timeout { phase, .. } => *phase != Phase::Connect,
+            Self::Broken { .. } | Self::ContentType { .. } | Self::Encoding { .. } => true,
+        }
+    }
+}
