@@ -5,6 +5,7 @@
 //! | [`address`] | which IP addresses are on the public internet: a pure function |
 //! | [`target`] | which URLs may be asked for: a pure function |
 //! | [`client`] | [`Client`]: sends requests within limits, follows redirects |
+//! | [`webhook`] | signatures of Standard Webhooks |
 //!
 //! A request passes five checks: the URL, when it is sent and after each redirect (`target`); each address that the
 //! resolver answers and each address in a URL, where the connection is opened (`connector`); the other end of the open
@@ -46,6 +47,7 @@ pub mod request;
 pub mod response;
 pub mod target;
 pub mod tls;
+pub mod webhook;
 
 pub use client::{Client, Limits};
 pub use error::{Fault, Phase, Refusal, WebError};
