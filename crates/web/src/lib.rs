@@ -6,6 +6,7 @@
 //! | [`target`] | which URLs may be asked for: a pure function |
 //! | [`client`] | [`Client`]: sends requests within limits, follows redirects |
 //! | [`webhook`] | signatures of Standard Webhooks |
+//! | [`json_api`] | a customer's endpoints as tools, from a TOML file or an OpenAPI document |
 //!
 //! A request passes five checks: the URL, when it is sent and after each redirect (`target`); each address that the
 //! resolver answers and each address in a URL, where the connection is opened (`connector`); the other end of the open
@@ -22,6 +23,8 @@
 //!   decompressed.
 //! - Secrets are in headers with sensitive values: no error and no `Debug` output contains one. Errors contain no query
 //!   of a URL and no address behind a name.
+//! - Arguments of a model fill in values of a [`json_api::Endpoint`]: they change neither its host, nor the structure of
+//!   its path, nor the names of its headers.
 //! - All content of answers is written by others: it must be marked as untrusted where a model reads it.
 //!
 //! # Deliberately absent
@@ -32,6 +35,7 @@
 //! - The conversion of HTML and PDF, which runs in the sandbox; character sets other than UTF-8.
 //! - Retries: the run decides what may be repeated. [`WebError::may_have_been_sent`] says whether it may have happened.
 //! - Rates per tool, and which hosts an agent may reach: guards decide that before a tool runs.
+//! - YAML: OpenAPI documents in JSON can be read.
 //!
 //! # Add a rule
 //! Rules for URLs are in `target`, for addresses in `address`, each a pure function; add the vectors that it refuses to
@@ -42,6 +46,7 @@ mod body;
 pub mod client;
 mod connector;
 pub mod error;
+pub mod json_api;
 pub mod network;
 pub mod request;
 pub mod response;
