@@ -14,4 +14,8 @@ mod redirects;
 #[cfg(test)]
 mod resolution;
 #[cfg(test)]
+mod search;
+#[cfg(test)]
+mod search_errors;
+#[cfg(test)]
 mod vectors;
