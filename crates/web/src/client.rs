@@ -17,7 +17,7 @@ use crate::error::{Phase, Refusal, WebError};
 use crate::network::{Dial, Lookup, SystemLookup, Tcp};
 use crate::request::{Hop, Request};
 use crate::response::{Answer, Response};
-use crate::target::{ListedHost, Reach};
+use crate::target::{ListedHost, Reach, Target};
 use crate::tls::Tls;
 
 /// The most bytes of the head of an answer, and the most headers.
@@ -73,6 +73,14 @@ impl Client {
     /// A client for hosts that the operator of the installation names, wherever they are, and no others.
     pub fn listed(hosts: Vec<ListedHost>, tls: Tls) -> Builder {
         Builder::new(Reach::Listed(hosts), tls, false)
+    }
+
+    /// Judges a URL without sending anything, for instance when a tenant registers it. Its name is not looked up.
+    ///
+    /// # Errors
+    /// A [`Refusal`] that says what is allowed.
+    pub fn judge(&self, url: &str) -> Result<Target, Refusal> {
+        Target::parse(url, &self.reach)
     }
 
     /// Sends a request and reads the whole answer, up to [`Limits::body`].

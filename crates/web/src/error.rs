@@ -111,6 +111,12 @@ pub enum Refusal {
         /// Scheme, host and path of the new address, without query.
         to: String,
     },
+    /// A secret header, and a URL over which others could read it.
+    #[error("the request to `{host}` carries a secret, which is sent over https only")]
+    PlainSecret {
+        /// The host of the URL.
+        host: String,
+    },
     /// A header that callers may not set.
     #[error("the header `{name}` cannot be set: the connection sets it")]
     Header {

@@ -120,6 +120,11 @@ impl Hop {
         if let Some(name) = OF_THE_CONNECTION.iter().find(|name| request.headers.contains_key(*name)) {
             return Err(Refusal::Header { name: name.as_str().to_owned() });
         }
+        // The operator's own hosts may be in a network of its own, without TLS.
+        let is_open = target.url().scheme() == "http" && matches!(reach, Reach::Public(_));
+        if is_open && request.headers.values().any(HeaderValue::is_sensitive) {
+            return Err(Refusal::PlainSecret { host: target.host().to_owned() });
+        }
         Ok(Self {
             method: request.method.clone(),
             target,

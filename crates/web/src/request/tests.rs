@@ -5,7 +5,7 @@ use secrecy::SecretString;
 
 use super::{Hop, Request};
 use crate::error::Refusal;
-use crate::target::Reach;
+use crate::target::{ListedHost, Reach};
 
 fn public() -> Reach {
     Reach::Public(Vec::new())
@@ -46,6 +46,16 @@ fn secrets_are_not_printed() {
     assert!(!printed.contains("secret"), "{printed}");
     let error = request(Method::GET).secret(AUTHORIZATION, "", &SecretString::from("sec\nret")).unwrap_err();
     assert!(!format!("{error} {error:?}").contains("ret"), "{error:?}");
+}
+
+#[test]
+fn secrets_are_sent_to_public_hosts_over_https_only() {
+    let mut request = request(Method::GET);
+    request.url = "http://a.example.com/".to_owned();
+    let refusal = Hop::first(&request, &public()).unwrap_err();
+    assert_eq!(refusal, Refusal::PlainSecret { host: "a.example.com".to_owned() });
+    let listed = Reach::Listed(vec![ListedHost::of(&request.url).unwrap()]);
+    assert!(Hop::first(&request, &listed).is_ok());
 }
 
 #[test]

@@ -96,11 +96,11 @@ async fn https_is_not_left() {
 async fn other_hosts_receive_no_credentials() {
     let handler = |request: &str| match (header(request, "host"), path(request)) {
         ("a.example.com", "/") => redirect(302, "/same"),
-        ("a.example.com", _) => redirect(302, "http://b.example.com/"),
+        ("a.example.com", _) => redirect(302, "https://b.example.com/"),
         _ => html("b"),
     };
     let (client, network) = network(handler).guarded();
-    let request = Request::get("http://a.example.com/")
+    let request = Request::get("https://a.example.com/")
         .header(HeaderName::from_static("x-api-key"), HeaderValue::from_static("k1"))
         .header(HeaderName::from_static("cookie"), HeaderValue::from_static("c=1"))
         .secret(AUTHORIZATION, "Bearer ", &SecretString::from("s1"))

@@ -100,6 +100,60 @@ const URLS: &[&str] = &[
     "http://empty.example.com/",
 ];
 
+/// More of the same kinds, and names that a parser and a connector could read differently.
+const MORE: &[&str] = &[
+    "http://0xA9FEA9FE/",
+    "http://2852039166/",
+    "http://0251.0376.0251.0376/",
+    "http://169。254。169。254/",
+    "http://169.254.43518/",
+    "http://[::ffff:a9fe:a9fe]/",
+    "http://[::a9fe:a9fe]/",
+    "http://[64:ff9b::a9fe:a9fe]/",
+    "http://[0:0:0:0:0:ffff:7f00:0001]/",
+    "http://[2002:a9fe:a9fe::]/",
+    "http://[2001:0:a9fe:a9fe::]/",
+    "http://[fe80::1%25lo]/",
+    "http://[fe80::a9fe:a9fe]/",
+    "http://[fd12:3456::1]/",
+    "http://[2620:4f:8000::1]/",
+    "http://[ff05::1]/",
+    "http://127.0.0.1\\@example.com/",
+    "http://127.0.0.1#@example.com/",
+    "http://127.0.0.1?@example.com/",
+    "http://example.com:80@127.0.0.1/",
+    "http://127.0.0.1%00.example.com/",
+    "http://127.0.0.1%23.example.com/",
+    "http://localhost%00/",
+    "http://127.0.0.1\t/",
+    "http://12\n7.0.0.1/",
+    "  http://127.0.0.1/",
+    "http:/127.0.0.1/",
+    "//127.0.0.1/",
+    "127.0.0.1",
+    "localhost",
+    "http://0/",
+    "http://0x0/",
+    "http://127.0.0.1.:80/",
+    "http://1.0.0.127.in-addr.arpa/",
+    "http://router.home.arpa/",
+    "http://nip.example.com/",
+    "http://10.0.0.1:443/",
+    "https://10.0.0.1/",
+    "https://[::1]/",
+    "ws://127.0.0.1/",
+    "http+unix://%2Fvar%2Frun%2Fdocker.sock/info",
+    "unix:/var/run/docker.sock",
+    "dict://127.0.0.1:11211/",
+    "jar:http://127.0.0.1!/",
+    "blob:http://127.0.0.1/x",
+    "view-source:http://127.0.0.1/",
+    "",
+    "http://",
+    "http://:80/",
+    "http://@/",
+];
+
 fn network() -> Network {
     Network::new(|_| html("reached"))
         .name("rebind.example.com", &["127.0.0.1"])
@@ -116,6 +170,9 @@ fn network() -> Network {
         .name("teredo.example.com", &["2001:0:7f00:1::"])
         .name("bcast.example.com", &["255.255.255.255"])
         .name("empty.example.com", &[""])
+        .name("nip.example.com", &["127.0.0.1"])
+        .name("1.0.0.127.in-addr.arpa", &["127.0.0.1"])
+        .name("router.home.arpa", &["192.168.0.1"])
         .name("localhost", &["127.0.0.1"])
         .name("foo.localhost", &["127.0.0.1"])
         .name("metadata", &["169.254.169.254"])
@@ -126,7 +183,8 @@ fn network() -> Network {
 /// The vectors, and each again on an allowed port, so that the port is not what protects.
 fn urls() -> Vec<String> {
     let without_port = |url: &&str| url.replace(":18473", "").replace(":18474", "");
-    URLS.iter().map(|url| (*url).to_owned()).chain(URLS.iter().map(without_port)).collect()
+    let urls = URLS.iter().chain(MORE).map(|url| (*url).to_owned());
+    urls.chain(URLS.iter().map(without_port)).collect()
 }
 
 #[tokio::test]
