@@ -146,6 +146,26 @@ fn wrong_arguments_are_refused_with_what_is_allowed() {
 }
 
 #[test]
+fn values_beside_each_other_make_no_other_path() {
+    let file =
+        FILE.replace("/customers/{customer}/orders/{year}-{month}", "/a/{customer}{trace}/.{year}/{month}");
+    let file = file.replace("in = \"header\", argument = \"trace\"", "in = \"path\", argument = \"trace\"");
+    let file = file.replace("X-Trace", "trace").replace("type = \"integer\" }", "type = \"string\" }");
+    let endpoint = &from_toml(&file, "f").unwrap()[0];
+    let secret = secret();
+    let credentials = Credentials { secret: Some(&secret), idempotency_key: None };
+    let url = |customer: &str, trace: &str, year: &str| {
+        let values = json!({"customer": customer, "trace": trace, "year": year, "month": "m"});
+        endpoint.request(&arguments(&values), credentials).map(|request| request.url)
+    };
+    assert_eq!(url("a", "b", "c").unwrap(), "https://api.example.com/v2/a/ab/.c/m");
+    assert_eq!(url("%2", "e", "%2e").unwrap(), "https://api.example.com/v2/a/%252e/.%252e/m");
+    for (customer, trace, year) in [(".", ".", "c"), ("a", "b", "."), (".", "", "c")] {
+        assert!(url(customer, trace, year).is_err(), "{customer} {trace} {year}");
+    }
+}
+
+#[test]
 fn a_missing_secret_is_named_and_never_printed() {
     let values = arguments(&json!({"item": "x"}));
     let error = endpoint("create_order").request(&values, Credentials::default()).unwrap_err();

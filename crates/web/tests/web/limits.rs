@@ -55,14 +55,19 @@ async fn a_bomb_is_decompressed_up_to_the_limit() {
     assert_eq!((response.body.len(), response.is_cut), (2 << 20, true));
 }
 
-/// Empty streams decompress to nothing, but cost time: only the first is read.
+/// Empty gzip streams, and empty blocks of one stream, decompress to nothing, but cost time.
 #[tokio::test]
 async fn gzip_of_nothing_without_an_end_is_cut() {
-    let nothing = gzip(b"");
-    let network =
-        Network::new(move |_| vec![head("content-encoding: gzip\r\n"), Step::Forever(nothing.clone())]);
-    let response = get(network).await.unwrap();
-    assert_eq!((response.body.len(), response.is_cut), (0, true));
+    let stream = gzip(b"");
+    let (begin, block) = (stream[..10].to_vec(), vec![0, 0, 0, 0xff, 0xff]);
+    for (begin, forever) in [(Vec::new(), stream), (begin, block)] {
+        let network = Network::new(move |_| {
+            let forever = Step::Forever(forever.repeat(500));
+            vec![head("content-encoding: gzip\r\n"), Step::Send(begin.clone()), forever]
+        });
+        let response = get(network).await.unwrap();
+        assert_eq!((response.body.len(), response.is_cut), (0, true));
+    }
 }
 
 #[tokio::test]
@@ -128,7 +133,9 @@ async fn a_slow_body_ends_after_the_whole_limit() {
             (0..1000).flat_map(|_| [Step::Wait(Duration::from_millis(700)), Step::Send(b"x".to_vec())]);
         [head("")].into_iter().chain(steps).collect()
     });
+    let started = tokio::time::Instant::now();
     let error = get(network).await.unwrap_err();
+    assert_eq!(started.elapsed().as_secs(), 20);
     let WebError::Timeout { phase: Phase::Body, limit, .. } = &error else { panic!("{error}") };
     assert_eq!((limit.as_secs(), error.fault()), (20, Fault::Timeout));
     assert!(error.may_have_been_sent());
@@ -173,6 +180,14 @@ async fn endless_headers_are_an_error() {
     });
     let error = get(network).await.unwrap_err();
     assert!(error.to_string().contains("longer than 64 KiB"), "{error}");
+}
+
+#[tokio::test]
+async fn a_hundred_headers_are_read_and_no_more() {
+    let with = |count: usize| Network::new(move |_| vec![head(&"x: y\r\n".repeat(count)), Step::Close]);
+    assert_eq!(get(with(100)).await.unwrap().headers.len(), 100);
+    let error = get(with(101)).await.unwrap_err();
+    assert!(error.to_string().contains("more than 100"), "{error}");
 }
 
 #[tokio::test]

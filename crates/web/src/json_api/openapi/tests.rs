@@ -171,11 +171,11 @@ fn relative_servers_need_a_base() {
 #[test]
 fn a_schema_that_grows_without_bounds_is_refused() {
     let mut document = document();
-    for level in 0..20 {
+    for level in 0..6 {
         let next = json!({"$ref": format!("#/components/schemas/L{}", level + 1)});
-        document["components"]["schemas"][format!("L{level}")] = json!({"allOf": [next, next, next, next]});
+        document["components"]["schemas"][format!("L{level}")] = json!({"allOf": vec![next; 8]});
     }
-    document["components"]["schemas"]["L20"] = json!({"type": "string"});
+    document["components"]["schemas"]["L6"] = json!({"type": "string"});
     document["components"]["schemas"]["Order"] = json!({"$ref": "#/components/schemas/L0"});
     let loaded = load(&document);
     assert!(
