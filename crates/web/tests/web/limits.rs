@@ -182,6 +182,46 @@ async fn endless_headers_are_an_error() {
     assert!(error.to_string().contains("longer than 64 KiB"), "{error}");
 }
 
+/// In real time: the server never lets the clock of a test rest.
+#[tokio::test]
+async fn endless_informational_answers_end_with_the_limit() {
+    for informational in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"] {
+        let network = Network::new(move |_| vec![Step::Forever(informational.repeat(100).into_bytes())]);
+        let limits = Limits { whole: Duration::from_millis(100), ..Limits::default() };
+        let (client, network) = network.client(Client::guarded(certificate::trusting()).limits(limits));
+        let error = client.send(Request::get(URL)).await.unwrap_err();
+        assert!(matches!(error, WebError::Timeout { phase: Phase::Head, .. }), "{error}");
+        network.closed().await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_can_be_read_while_it_arrives() {
+    let network =
+        Network::new(|_| vec![head(""), Step::Send(b"one".to_vec()), Step::Forever(b"more".to_vec())]);
+    let (client, network) = network.guarded();
+    let mut answer = client.open(Request::get(URL)).await.unwrap();
+    assert_eq!((answer.status().as_u16(), answer.url().as_str()), (200, URL));
+    let first = answer.chunk().await.unwrap().unwrap();
+    assert!(first.starts_with(b"one") && !answer.is_cut());
+    drop(answer);
+    network.closed().await;
+}
+
+#[tokio::test]
+async fn cut_and_late_answers_close_their_connection() {
+    let endless = || vec![head(""), Step::Forever(vec![b'x'; 10_000])];
+    let (client, network) = Network::new(move |_| endless()).guarded();
+    assert!(client.send(Request::get(URL)).await.unwrap().is_cut);
+    network.closed().await;
+    let limits = Limits { whole: Duration::from_millis(100), ..Limits::default() };
+    let slow = || vec![head(""), Step::Wait(Duration::from_millis(300)), Step::Forever(vec![b'x'; 10_000])];
+    let (client, network) =
+        Network::new(move |_| slow()).client(Client::guarded(certificate::trusting()).limits(limits));
+    client.send(Request::get(URL)).await.unwrap_err();
+    network.closed().await;
+}
+
 #[tokio::test]
 async fn a_hundred_headers_are_read_and_no_more() {
     let with = |count: usize| Network::new(move |_| vec![head(&"x: y\r\n".repeat(count)), Step::Close]);

@@ -108,6 +108,13 @@ impl Network {
         self.lookups.load(Ordering::Relaxed)
     }
 
+    /// Waits until all connections are closed.
+    pub(crate) async fn closed(&self) {
+        let mut servers = std::mem::take(&mut *self.servers.lock().unwrap());
+        let all = async { while servers.join_next().await.is_some() {} };
+        tokio::time::timeout(Duration::from_secs(30), all).await.expect("a connection stays open");
+    }
+
     /// The requests that servers received: heads in small letters, then the bodies.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
