@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Method;
 use http::header::{self, HeaderValue};
 use http_body_util::Full;
 use hyper_util::client::legacy::{self, Client as HyperClient};
@@ -98,8 +99,14 @@ impl Client {
     pub async fn open(&self, request: Request) -> Result<Answer, WebError> {
         let deadline = Instant::now() + self.limits.whole;
         let mut hop = Hop::first(&request, &self.reach)?;
+        let first = hop.target.host().to_owned();
+        let has_written = |error: WebError| match request.method {
+            Method::GET | Method::HEAD => error,
+            _ => WebError::AfterWrite { host: first.clone(), error: Box::new(error) },
+        };
         for hops in 0..=self.limits.redirects {
-            let response = self.exchange(&hop, deadline).await?;
+            let response = self.exchange(&hop, deadline).await;
+            let response = response.map_err(|error| if hops > 0 { has_written(error) } else { error })?;
             let location = response.headers().get(header::LOCATION);
             match hop.next(response.status(), location, &self.reach)? {
                 Some(next) => hop = next,

@@ -194,6 +194,14 @@ pub enum WebError {
         /// The limit that was reached.
         limit: Duration,
     },
+    /// A write was answered with "303 See Other", and the page that it leads to could not be read.
+    #[error("`{host}` received the request and led to another page, which could not be read: {error}")]
+    AfterWrite {
+        /// The host that received the request.
+        host: String,
+        /// Why the page could not be read.
+        error: Box<WebError>,
+    },
     /// A content type that the caller does not accept.
     #[error("`{host}` sent `{got}`, which cannot be read: only text (HTML, Markdown, JSON, XML, …) can")]
     ContentType {
@@ -234,6 +242,7 @@ impl WebError {
             Self::NoSuchHost { .. } => Fault::NotFound,
             Self::Timeout { .. } => Fault::Timeout,
             Self::ContentType { .. } => Fault::Invalid,
+            Self::AfterWrite { error, .. } => error.fault(),
             Self::Connect { .. } | Self::Broken { .. } | Self::Encoding { .. } => Fault::Io,
         }
     }
@@ -252,7 +261,10 @@ impl WebError {
             ),
             Self::NoSuchHost { .. } | Self::Connect { .. } => false,
             Self::Timeout { phase, .. } => *phase != Phase::Connect,
-            Self::Broken { .. } | Self::ContentType { .. } | Self::Encoding { .. } => true,
+            Self::Broken { .. }
+            | Self::AfterWrite { .. }
+            | Self::ContentType { .. }
+            | Self::Encoding { .. } => true,
         }
     }
 }

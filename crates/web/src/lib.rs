@@ -22,8 +22,8 @@
 //!   header of the caller but `accept`, `accept-language` and `user-agent`. A request that writes is not repeated.
 //! - A request ends within [`client::Limits::whole`], and no more than [`client::Limits::body`] bytes of a body are
 //!   decompressed.
-//! - Secrets are in headers with sensitive values. They are sent to public hosts over https only, and no error and no `Debug` output contains one. Errors contain no query
-//!   of a URL and no address behind a name.
+//! - Secrets are in headers with sensitive values. They are sent to public hosts over https only, and no error and no
+//!   `Debug` output contains one. Errors contain no query of a URL and no address behind a name.
 //! - Arguments of a model fill in values of a [`json_api::Endpoint`]: they change neither its host, nor the structure of
 //!   its path, nor the names of its headers.
 //! - All content of answers is written by others: it must be marked as untrusted where a model reads it.

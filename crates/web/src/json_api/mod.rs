@@ -279,8 +279,13 @@ impl Endpoint {
     }
 }
 
-/// A description without control characters, cut to [`MAX_DESCRIPTION`].
+/// A description without characters that a person who reviews it cannot see, cut to [`MAX_DESCRIPTION`].
 fn description(text: &str) -> String {
-    let text: String = text.chars().filter(|letter| !letter.is_control() || *letter == '\n').collect();
+    let is_hidden = |letter: char| {
+        letter.is_control() && letter != '\n'
+            || matches!(letter, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+            || matches!(letter, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    };
+    let text: String = text.chars().filter(|letter| !is_hidden(*letter)).collect();
     text.trim().chars().take(MAX_DESCRIPTION).collect()
 }

@@ -104,11 +104,12 @@ impl Endpoint {
             };
             let texts: Result<Vec<String>, ArgumentError> =
                 items.iter().map(|item| argument::text(parameter, item).map(|text| encoded(&text))).collect();
+            let texts = texts?;
             if parameter.repeats {
-                pairs.extend(texts?.into_iter().map(|text| format!("{name}={text}")));
-            } else {
+                pairs.extend(texts.into_iter().map(|text| format!("{name}={text}")));
+            } else if !texts.is_empty() {
                 // The commas between are not encoded, those inside of a value are.
-                pairs.push(format!("{name}={}", texts?.join(",")));
+                pairs.push(format!("{name}={}", texts.join(",")));
             }
         }
         if !pairs.is_empty() {

@@ -25,8 +25,9 @@ impl Template {
     /// A text that says what is wrong: the base is no http or https URL or has a user, query or fragment; braces that do
     /// not match; a segment that is `.` or `..`.
     pub fn new(base: &str, path: &str) -> Result<Self, String> {
+        // Not quoted: it may contain a password.
         let url = Url::parse(base).map_err(|error| {
-            format!("the base `{base}` is not a URL ({error}): write it like `https://api.example.com/v2`")
+            format!("the base is not a URL ({error}): write it like `https://api.example.com/v2`")
         })?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(format!(

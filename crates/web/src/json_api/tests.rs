@@ -211,6 +211,15 @@ fn mistakes_in_a_file_are_reported_with_their_line() {
 }
 
 #[test]
+fn descriptions_contain_no_hidden_characters() {
+    let file = FILE.replace("Creates an order.", r"Creates\u0000 an\u200B \u202Eorder\U000E0041.");
+    let endpoint = &from_toml(&file, "f").unwrap()[1];
+    assert_eq!(endpoint.description, "Creates an order.");
+    let file = FILE.replace("Creates an order.", &"x".repeat(5000));
+    assert_eq!(from_toml(&file, "f").unwrap()[1].description.len(), 1024);
+}
+
+#[test]
 fn a_get_request_cannot_have_a_body() {
     let file = FILE.replace("\"POST\"", "\"GET\"");
     assert!(from_toml(&file, "f").unwrap_err().message.contains("has no body"));

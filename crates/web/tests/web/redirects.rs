@@ -137,6 +137,21 @@ async fn a_write_is_sent_once() {
     }
 }
 
+/// The write has happened, even if the next host was not reached.
+#[tokio::test]
+async fn a_write_that_leads_nowhere_has_been_sent() {
+    for to in ["http://unknown.example.com/", "http://evil.example.com/"] {
+        let (client, network) = network(move |_| redirect(303, to)).guarded();
+        let request = Request::post_json("http://a.example.com/", &serde_json::json!({}));
+        let error = client.send(request).await.unwrap_err();
+        assert!(error.may_have_been_sent(), "{error}");
+        assert!(error.to_string().starts_with("`a.example.com` received the request"), "{error}");
+        assert_eq!(network.dialled(), ["1.1.1.1:80"]);
+        let error = client.send(Request::get(to)).await.unwrap_err();
+        assert!(!error.may_have_been_sent(), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn no_method_but_get_is_used_after_a_write() {
     let handler = |request: &str| match path(request) {
