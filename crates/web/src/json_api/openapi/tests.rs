@@ -184,3 +184,15 @@ fn a_schema_that_grows_without_bounds_is_refused() {
         loaded.skipped
     );
 }
+
+/// A real document: Houston's own API.
+#[test]
+fn every_operation_of_houstons_own_api_can_be_called() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../api/openapi.json");
+    let text = std::fs::read_to_string(path).unwrap();
+    let loaded = from_openapi(&text, "openapi.json", Some("https://houston.example.com")).unwrap();
+    assert_eq!(loaded.skipped, []);
+    let operations = text.matches("\"operationId\":").count();
+    assert_eq!((loaded.endpoints.len(), operations > 50), (operations, true));
+    assert!(loaded.endpoints.iter().all(|endpoint| !endpoint.description.is_empty()));
+}
