@@ -11,6 +11,7 @@ mod cells;
 mod explain;
 mod folder;
 mod kinds;
+mod named_source;
 mod orchestrator;
 mod providers;
 mod rules;
@@ -38,6 +39,7 @@ pub(crate) use self::explain::nearest;
 use self::explain::{explain, origin_of};
 pub(crate) use self::folder::of_user;
 pub(crate) use self::kinds::Kind;
+use self::named_source::NamedSource;
 pub(crate) use self::orchestrator::Orchestrator;
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
@@ -245,30 +247,6 @@ fn environment() -> Env {
     let elsewhere: Vec<&str> =
         NOT_SETTINGS.iter().copied().chain(houston_faults::mutation::SETTING).collect();
     Env::prefixed("HOUSTON_").ignore(&elsewhere).split("__")
-}
-
-/// A TOML source whose keys are nested under the name of its file.
-struct NamedSource<'n, P> {
-    name: &'n str,
-    inner: P,
-    origin: String,
-}
-
-impl<P: figment::Provider> figment::Provider for NamedSource<'_, P> {
-    fn metadata(&self) -> figment::Metadata {
-        figment::Metadata::named(self.origin.clone())
-    }
-
-    fn data(&self) -> Result<figment::value::Map<figment::Profile, figment::value::Dict>, figment::Error> {
-        let data = self.inner.data()?;
-        Ok(data
-            .into_iter()
-            .map(|(profile, values)| {
-                let under = figment::value::Dict::from([(self.name.to_owned(), values.into())]);
-                (profile, under)
-            })
-            .collect())
-    }
 }
 
 impl Loaded {

@@ -65,19 +65,8 @@ impl Engine {
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
         let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
         let (summaries, title_model) = (side("summaries"), side("titles"));
-        let Parts {
-            store,
-            bus,
-            hints,
-            ids,
-            config,
-            agent_types,
-            tools,
-            models,
-            make_model,
-            drivers,
-            guards,
-        } = parts;
+        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, drivers, guards } =
+            parts;
         let setups =
             Setups::new(agent_types, config, tools, models, make_model, guards)?.with_drivers(&drivers)?;
         let titles = Titles::new(store.clone(), bus.clone(), Arc::clone(&ids), &config, title_model);

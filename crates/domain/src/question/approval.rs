@@ -174,8 +174,8 @@ mod tests {
             (json!({"decision": "yes"}), "/decision", "approve"),
             (json!({"decision": "edit"}), "/input", "is missing"),
             (json!({"decision": "edit", "input": {"title": 1}}), "/input/title", "string"),
-            (json!({"decision": "edit", "input": {"title": "x", "more": 1}}), "/input/more", "not a known"),
-            (json!({"decision": "approve", "input": {}}), "/input", "not a known"),
+            (json!({"decision": "edit", "input": {"title": "x", "more": 1}}), "/input/more", "field"),
+            (json!({"decision": "approve", "input": {}}), "/input", "field"),
             (json!({"decision": "respond", "message": ""}), "/message", "at least 1"),
         ] {
             let wrong = check(&schema(), &answer).unwrap_err();

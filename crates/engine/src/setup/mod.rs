@@ -5,6 +5,7 @@ mod cache;
 pub(crate) mod kinds;
 pub mod prices;
 mod rules;
+pub(crate) mod taint;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ const FLOORS: [(&str, &[&[&str]]); 1] = [(
         &["background", "prompt"],
         &["setup"],
         &["driver"],
-        &["config", "error", "holder", "live"],
+        &["config", "error", "holder", "live", "rates"],
     ],
 )];
 

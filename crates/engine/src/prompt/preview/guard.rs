@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::next;
 use crate::config::ContextConfig;
-use crate::run::tool_runner::{Taint, situation};
 use crate::setup::kinds::Setups;
+use crate::setup::taint::{Taint, situation};
 
 /// What the guards would say of a call, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -107,7 +107,11 @@ async fn approved_call_is_executed_once() {
 #[tokio::test(start_paused = true)]
 async fn call_that_is_not_approved_has_a_result_that_says_why() {
     for (state, answer, expected) in [
-        (QuestionState::Answered, json!({"decision": "reject", "message": "not today"}), "said no: not today"),
+        (
+            QuestionState::Answered,
+            json!({"decision": "reject", "message": "not today"}),
+            "said no: not today",
+        ),
         (QuestionState::Answered, json!({"decision": "respond", "message": "I did it"}), "I did it"),
         (QuestionState::Answered, json!("nonsense"), "said no"),
         (QuestionState::Expired, Value::Null, "no answer came in time"),
@@ -169,7 +173,7 @@ async fn guards_that_deny_meanwhile_prevail_over_a_yes() {
 
 #[tokio::test(start_paused = true)]
 async fn other_calls_of_the_turn_run_while_one_waits() {
-    let run = Wiping::new(calls_tools(&[("c1", "wipe"), ("c2", "fetch"), ("c3", "get_current_time")]));
+    let run = Wiping::new(calls_tools(&[("c1", "wipe"), ("c2", "fetch"), ("c3", "unknown")]));
     assert!(run.waits(1).await);
     assert_eq!((run.executed(), run.fetch.load(Ordering::Relaxed)), (0, 1));
     assert!(run.results().is_empty(), "the history gets all results at once");

@@ -20,7 +20,8 @@ use crate::prompt::compose::{compose, offers};
 use crate::run::journal::Journal;
 use crate::run::model_turn::ModelTurn;
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::{Taint, ToolRunner};
+use crate::run::tool_runner::ToolRunner;
+use crate::setup::taint::Taint;
 use crate::setup::{Setup, for_run};
 
 /// What follows from the run's context.

@@ -180,8 +180,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// person.
     pub(super) async fn resume_tools(&mut self, calls: Vec<ToolCall>) -> Flow {
         let said = self.run.history().last().map(Entry::text).unwrap_or_default();
-        let Resumed { step, prepared } =
-            Box::pin(self.tools.resume(&mut self.journal, calls, &said)).await?;
+        let Resumed { step, prepared } = Box::pin(self.tools.resume(&mut self.journal, calls, &said)).await?;
         let turn = match (step, prepared) {
             (None, Prepared::Open { responses, external, held, .. }) => {
                 Turn::Executing(external, held, responses)
@@ -214,9 +213,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         };
         Ok(match done.continued {
             true => ControlFlow::Continue(()),
-            false => {
-                ControlFlow::Break(DriveOutcome::Waiting { after: None, lane: self.journal.lane })
-            }
+            false => ControlFlow::Break(DriveOutcome::Waiting { after: None, lane: self.journal.lane }),
         })
     }
 

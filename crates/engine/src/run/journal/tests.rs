@@ -7,7 +7,8 @@ use houston_tools::{Record, RecordFuture};
 
 use super::*;
 use crate::run::tests::fixture::{Process, ScriptedModel};
-use crate::run::tests::memory_storage::{Fault, MemoryStorage, MemoryTransaction};
+use crate::run::tests::memory_storage::{Fault, MemoryStorage};
+use crate::run::tests::memory_transaction::MemoryTransaction;
 
 fn process() -> Process {
     Process::new(ScriptedModel::new([]), Vec::new())

@@ -1,8 +1,8 @@
 //! What the tests of this folder drive: a process without servers, a claimed run, tools.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -30,10 +30,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::memory_storage::MemoryStorage;
-pub(in crate::run) use super::scripted_model::{
-    Script, ScriptedModel, USAGE, calls_tools, calls_with, says,
+pub(in crate::run) use super::scripted_model::{Script, ScriptedModel, USAGE, calls_tools, calls_with, says};
+use crate::config::{
+    ApprovalConfig, CompressionConfig, Config, ContextConfig, TeamsConfig, TitleConfig, WatchdogConfig,
 };
-use crate::config::{ApprovalConfig, CompressionConfig, Config, ContextConfig, TeamsConfig, TitleConfig, WatchdogConfig};
 use crate::driver::Driver;
 use crate::error::Interrupted;
 use crate::holder::Holder;
@@ -148,7 +148,11 @@ impl Process {
     }
 
     /// The same with these guards of the kind, in TOML.
-    pub(in crate::run) fn guarded(model: Arc<ScriptedModel>, tools: Vec<TestTool>, guards_of_kind: &str) -> Self {
+    pub(in crate::run) fn guarded(
+        model: Arc<ScriptedModel>,
+        tools: Vec<TestTool>,
+        guards_of_kind: &str,
+    ) -> Self {
         let mut agent_type: AgentType =
             toml::from_str(include_str!("../../../../../jobs/agents/goal.toml")).unwrap();
         let mut registry = Registry::default();
@@ -182,17 +186,16 @@ impl Process {
             trusted: Arc::new(move || is_trusted.load(Ordering::Relaxed)),
             send_hint: Arc::new(|_, _| {}),
         };
-        let services =
-            Services {
-                bus,
-                hints,
-                ids: Arc::new(ids),
-                config: config(),
-                setups,
-                live,
-                summaries: None,
-                rates: crate::rates::Rates::default(),
-            };
+        let services = Services {
+            bus,
+            hints,
+            ids: Arc::new(ids),
+            config: config(),
+            setups,
+            live,
+            summaries: None,
+            rates: crate::rates::Rates::default(),
+        };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);
         Self { services, storage, holder, trusted, claimed, registration }
     }

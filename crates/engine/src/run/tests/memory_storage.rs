@@ -16,23 +16,20 @@ use houston_domain::question::{Question, QuestionState};
 use houston_domain::run::RunStatus;
 use houston_domain::step::decision::{Found, decide};
 use houston_domain::step::{RunTransition, Step};
-use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_domain::unread::{ReadLimits, Unread};
 use houston_faults::ConnectionBroken;
 use houston_store::claim::Fence;
-use houston_store::compression::NewCompression;
 use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
 use houston_store::question::UnreadMessages;
-use houston_store::record::{Owner, RecordIds, RecordLimits};
 use houston_store::run_context::RunContext;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Result};
-use houston_tools::Record;
 use serde_json::Value;
 
+use super::memory_transaction::MemoryTransaction;
 use crate::run::journal::ending_status;
-use crate::run::storage::{RunStorage, RunTransaction};
+use crate::run::storage::RunStorage;
 
 /// What happens to a commit.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +49,7 @@ pub(crate) enum Fault {
 pub(crate) struct MemoryStorage(Arc<Mutex<Rows>>);
 
 #[derive(Default)]
-struct Rows {
+pub(super) struct Rows {
     /// Whether another worker holds the lock, or the run was released.
     lock_is_lost: bool,
     history: Vec<Entry>,
@@ -66,7 +63,7 @@ struct Rows {
     /// The steps that arrived or were lost on the way.
     sent: Vec<WriteId>,
     /// Whether the next records are refused. If none is left, they succeed.
-    refusals: VecDeque<bool>,
+    pub(super) refusals: VecDeque<bool>,
     spent: Spent,
     questions: Vec<Question>,
     /// What the run's driver remembers.
@@ -89,7 +86,7 @@ impl MemoryStorage {
         Self(Arc::new(Mutex::new(Rows { history, earlier, ..Rows::default() })))
     }
 
-    fn rows(&self) -> MutexGuard<'_, Rows> {
+    pub(super) fn rows(&self) -> MutexGuard<'_, Rows> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -191,7 +188,7 @@ impl MemoryStorage {
         self.rows().committed.last().and_then(|step| ending_status(&step.transition))
     }
 
-    fn try_commit(&self, step: &Step, records: &[String]) -> Result<Commit> {
+    pub(super) fn try_commit(&self, step: &Step, records: &[String]) -> Result<Commit> {
         let mut rows = self.rows();
         rows.sent.push(step.write);
         if rows.committed.last().is_some_and(|last| last.write == step.write) {
@@ -301,12 +298,6 @@ impl Rows {
     }
 }
 
-/// A transaction of [`MemoryStorage`].
-pub(crate) struct MemoryTransaction {
-    storage: MemoryStorage,
-    records: Vec<String>,
-}
-
 impl RunStorage for MemoryStorage {
     type Transaction = MemoryTransaction;
 
@@ -379,29 +370,5 @@ impl RunStorage for MemoryStorage {
 
     async fn request_title(&self, _: AgentableId, _: i64, _: Duration) -> Result<bool> {
         Ok(false)
-    }
-}
-
-impl RunTransaction for MemoryTransaction {
-    async fn record(
-        &mut self,
-        _: Owner,
-        _: RecordIds,
-        _: RecordLimits,
-        record: &dyn Record,
-    ) -> Result<ToolResponse> {
-        if self.storage.rows().refusals.pop_front().unwrap_or(false) {
-            return Ok(ToolResponse::failure(ToolErrorCode::RateLimited, "too many"));
-        }
-        self.records.push(format!("{record:?}"));
-        Ok(ToolResponse::success("Written."))
-    }
-
-    async fn compress(&mut self, _: Owner, _: &NewCompression) -> Result<()> {
-        Ok(())
-    }
-
-    async fn commit(self, step: &Step) -> Result<Commit> {
-        self.storage.try_commit(step, &self.records)
     }
 }

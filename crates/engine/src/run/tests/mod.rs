@@ -2,4 +2,5 @@
 
 pub(in crate::run) mod fixture;
 pub(in crate::run) mod memory_storage;
+pub(in crate::run) mod memory_transaction;
 pub(in crate::run) mod scripted_model;

@@ -1,15 +1,13 @@
 //! What the guards say of a call.
 
 use houston_domain::guard::{Call, DecidedBy, Decision, Intent, Situation, Verdict, clamp, decide};
-use houston_domain::history::{Block, Entry};
 use houston_domain::tool_call::{ToolCall, ToolResponse};
-use houston_tools::Offer;
 use tokio::time::Instant;
 
 use super::ToolRunner;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
-use crate::setup::Setup;
+use crate::setup::taint::situation;
 
 /// What the guards say of a call.
 pub(super) enum Judgement {
@@ -58,51 +56,11 @@ impl Intents {
     }
 }
 
-/// What the session has read, as far as the rule of two asks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Taint {
-    /// What strangers wrote.
-    untrusted: bool,
-    /// Private data.
-    private: bool,
-}
-
-impl Taint {
-    /// That of a session with this history.
-    pub(crate) fn of(history: &[Entry], setup: &Setup) -> Self {
-        let mut taint = Self::default();
-        for block in history.iter().flat_map(|entry| &entry.content) {
-            if let Block::ToolUse { name, .. } = block {
-                taint.add(setup, &setup.offer_with_results, name);
-            }
-        }
-        taint
-    }
-
-    /// A tool was called.
-    pub(super) fn add(&mut self, setup: &Setup, offer: &Offer, tool: &str) {
-        let Some(facts) = offer.facts(tool) else { return };
-        let facts = facts.in_force(&setup.guards, tool);
-        self.untrusted |= facts.untrusted_output;
-        self.private |= facts.reads_private;
-    }
-}
-
-/// The situation of a run. `calls`: those of the tool within the last minute.
-pub(crate) fn situation(setup: &Setup, taint: Taint, calls: u32) -> Situation<'static> {
-    Situation {
-        calls_last_minute: calls,
-        untrusted_read: taint.untrusted,
-        private_read: taint.private,
-        attended: setup.policy.conversational && setup.policy.expects_reply,
-        ..Situation::new(setup.agent_type.autonomy)
-    }
-}
-
 impl ToolRunner {
     /// A call with arguments that keep to the limits of its tool, and what the model reads of those that were lowered.
     pub(super) fn limited(&self, call: ToolCall) -> (ToolCall, Option<String>) {
-        let facts = self.offer().facts(&call.name).map(|facts| facts.in_force(&self.setup.guards, &call.name));
+        let facts =
+            self.offer().facts(&call.name).map(|facts| facts.in_force(&self.setup.guards, &call.name));
         let Some(facts) = facts.filter(|facts| !facts.limits.is_empty()) else { return (call, None) };
         let (input, lowered) = clamp(&facts.limits, call.input);
         (ToolCall { input, ..call }, (!lowered.is_empty()).then(|| lowered.join(" ")))
@@ -125,13 +83,8 @@ impl ToolRunner {
         let is_counted = in_force.rate_per_min.is_some();
         let calls = if is_counted { rates.count(user, &call.name, now) } else { 0 };
         let situation = Situation { intent, ..situation(&self.setup, self.taint, calls) };
-        let judged = Call {
-            tool: &call.name,
-            facts: Some(facts),
-            input: &call.input,
-            pin: None,
-            pin_changed: false,
-        };
+        let judged =
+            Call { tool: &call.name, facts: Some(facts), input: &call.input, pin: None, pin_changed: false };
         let Verdict { decision, by } = decide(layers, &judged, &situation);
         let judgement = match decision {
             Decision::Allow => {

@@ -97,8 +97,9 @@ pub(super) struct Others {
 
 /// The question that is about a call.
 pub(super) fn question_of<'q>(questions: &'q [Question], call: &str) -> Option<&'q Question> {
-    let is_about =
-        |question: &&Question| question.asked.approval.is_some() && question.asked.subject.as_deref() == Some(call);
+    let is_about = |question: &&Question| {
+        question.asked.approval.is_some() && question.asked.subject.as_deref() == Some(call)
+    };
     questions.iter().find(is_about)
 }
 
@@ -126,7 +127,9 @@ impl ToolRunner {
                 kind: QuestionKind::Approval,
                 subject: Some(call.id.clone()),
                 text: approval::question_text(&title(&call.name), &why),
-                schema: Some(approval::answer_schema(schema.as_deref().unwrap_or(&serde_json::Value::Bool(true)))),
+                schema: Some(approval::answer_schema(
+                    schema.as_deref().unwrap_or(&serde_json::Value::Bool(true)),
+                )),
                 default_value: None,
                 expires_at,
                 approval: Some(Box::new(Approval {

@@ -34,9 +34,9 @@ use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 use crate::setup::Setup;
+use crate::setup::taint::Taint;
 
 pub(crate) use self::execution::ToolsOutcome;
-pub(crate) use self::guard::{Taint, situation};
 pub(crate) use self::held::Held;
 pub(crate) use self::record::WrittenRecords;
 pub(crate) use self::resume::{OpenCalls, Resumed};
@@ -209,7 +209,7 @@ impl ToolRunner {
     }
 
     /// Adds the calls of a turn to its step: their cells, the questions about those that a person must allow, and the results
-    /// that are known without acting outside. Rows of Houston's own tables are written, but not committed yet.
+    /// that need no action outside. Rows of Houston's own tables are written, but not committed yet.
     ///
     /// # Errors
     /// As [`Journal::retrying`].
@@ -230,7 +230,7 @@ impl ToolRunner {
         self.carry_out(journal, step, plans, calls, &cells, others).await
     }
 
-    /// Adds what `calls` do to the step, and the results that are known. `cells` are the thread messages of the calls. While
+    /// Adds what `calls` do to the step, and the results there are. `cells` are the thread messages of the calls. While
     /// others are open, the turn stays open, and the responses are kept for a worker that takes the run over.
     async fn carry_out<S: RunStorage>(
         &mut self,

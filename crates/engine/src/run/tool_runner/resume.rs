@@ -36,7 +36,9 @@ impl OpenCalls {
         let Committed { intents, questions } = Committed::read(journal).await?;
         let (mut responses, mut cells) = (Responses::new(), Cells::new());
         for question in &questions {
-            let (Some(call), Some(of)) = (&question.asked.subject, &question.asked.approval) else { continue };
+            let (Some(call), Some(of)) = (&question.asked.subject, &question.asked.approval) else {
+                continue;
+            };
             if !intents.contains_key(call) {
                 cells.push((call.clone(), of.message_id));
             }
@@ -73,7 +75,7 @@ pub(crate) struct Resumed<T> {
     pub(crate) prepared: Prepared<T>,
 }
 
-/// The open calls of a turn, sorted by what is known of them.
+/// The open calls of a turn, sorted by what is committed about them.
 #[derive(Default)]
 struct Sorted {
     responses: Responses,
@@ -97,7 +99,8 @@ impl Sorted {
     fn supersede(&mut self, calls: &[ToolCall]) {
         for (id, cell) in std::mem::take(&mut self.held).cells() {
             let call = calls.iter().find(|call| call.id == id);
-            self.decided.extend(call.map(|call| (call.clone(), cell, Decided::Answer(approval::superseded()))));
+            self.decided
+                .extend(call.map(|call| (call.clone(), cell, Decided::Answer(approval::superseded()))));
         }
     }
 }

@@ -1,0 +1,42 @@
+//! A transaction of the storage in memory.
+
+use houston_domain::step::Step;
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_store::Result;
+use houston_store::compression::NewCompression;
+use houston_store::record::{Owner, RecordIds, RecordLimits};
+use houston_store::step::Commit;
+use houston_tools::Record;
+
+use super::memory_storage::MemoryStorage;
+use crate::run::storage::RunTransaction;
+
+/// A transaction of [`MemoryStorage`].
+pub(crate) struct MemoryTransaction {
+    pub(super) storage: MemoryStorage,
+    pub(super) records: Vec<String>,
+}
+
+impl RunTransaction for MemoryTransaction {
+    async fn record(
+        &mut self,
+        _: Owner,
+        _: RecordIds,
+        _: RecordLimits,
+        record: &dyn Record,
+    ) -> Result<ToolResponse> {
+        if self.storage.rows().refusals.pop_front().unwrap_or(false) {
+            return Ok(ToolResponse::failure(ToolErrorCode::RateLimited, "too many"));
+        }
+        self.records.push(format!("{record:?}"));
+        Ok(ToolResponse::success("Written."))
+    }
+
+    async fn compress(&mut self, _: Owner, _: &NewCompression) -> Result<()> {
+        Ok(())
+    }
+
+    async fn commit(self, step: &Step) -> Result<Commit> {
+        self.storage.try_commit(step, &self.records)
+    }
+}

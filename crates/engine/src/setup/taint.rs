@@ -1,0 +1,48 @@
+//! [`Taint`]: what a session has read; and the situation that guards judge a call in.
+
+use houston_domain::guard::Situation;
+use houston_domain::history::{Block, Entry};
+use houston_tools::Offer;
+
+use crate::setup::Setup;
+
+/// What the session has read, as far as the rule of two asks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Taint {
+    /// What strangers wrote.
+    untrusted: bool,
+    /// Private data.
+    private: bool,
+}
+
+impl Taint {
+    /// That of a session with this history.
+    pub(crate) fn of(history: &[Entry], setup: &Setup) -> Self {
+        let mut taint = Self::default();
+        for block in history.iter().flat_map(|entry| &entry.content) {
+            if let Block::ToolUse { name, .. } = block {
+                taint.add(setup, &setup.offer_with_results, name);
+            }
+        }
+        taint
+    }
+
+    /// A tool was called.
+    pub(crate) fn add(&mut self, setup: &Setup, offer: &Offer, tool: &str) {
+        let Some(facts) = offer.facts(tool) else { return };
+        let facts = facts.in_force(&setup.guards, tool);
+        self.untrusted |= facts.untrusted_output;
+        self.private |= facts.reads_private;
+    }
+}
+
+/// The situation of a run. `calls`: those of the tool within the last minute.
+pub(crate) fn situation(setup: &Setup, taint: Taint, calls: u32) -> Situation<'static> {
+    Situation {
+        calls_last_minute: calls,
+        untrusted_read: taint.untrusted,
+        private_read: taint.private,
+        attended: setup.policy.conversational && setup.policy.expects_reply,
+        ..Situation::new(setup.agent_type.autonomy)
+    }
+}
