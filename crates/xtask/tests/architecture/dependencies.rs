@@ -10,22 +10,24 @@ const ALLOWED: [(&str, &[&str]); 16] = [
     ("protocol", &["domain"]),
     ("embedded", &[]),
     ("faults", &[]),
+    // Its child process must not contain more than it needs, and what it runs knows nothing of Houston.
+    ("sandbox", &[]),
     ("store", &["domain", "faults"]),
     ("queue", &["domain"]),
     ("llm", &["domain"]),
     // Everything that sends requests to addresses of tenants, pages and models may use it: it knows none of them.
     ("web", &[]),
     // A tool that reads or writes Houston's own tables does so in the transaction of its step (`RecordTx`), so that its
-    // effect and its texts are in one file.
-    ("tools", &["domain", "store"]),
+    // effect and its texts are in one file. Code and documents are processed in the sandbox.
+    ("tools", &["domain", "sandbox", "store"]),
     ("engine", &["domain", "faults", "store", "llm", "tools", "queue"]),
     ("worker", &["domain", "engine", "faults", "queue", "store"]),
     ("api", &["domain", "faults", "protocol", "store", "queue"]),
     (
         "cli",
         &[
-            "api", "domain", "embedded", "engine", "faults", "llm", "protocol", "queue", "store", "tools",
-            "worker",
+            "api", "domain", "embedded", "engine", "faults", "llm", "protocol", "queue", "sandbox", "store",
+            "tools", "worker",
         ],
     ),
     ("testkit", &["domain", "embedded", "protocol"]),

@@ -4,7 +4,7 @@ use crate::sources::sources;
 use crate::workspace::members;
 
 /// An external crate (with `*` at the end: a prefix), and the crates that may import it.
-const OWNERS: [(&str, &[&str]); 17] = [
+const OWNERS: [(&str, &[&str]); 23] = [
     ("sqlx*", &["store"]),
     ("apalis*", &["queue"]),
     ("redis", &["queue"]),
@@ -24,6 +24,13 @@ const OWNERS: [(&str, &[&str]); 17] = [
     ("stateright", &["harness"]),
     ("figment", &["cli"]),
     ("indicatif", &["cli", "xtask"]),
+    // Interpreters and parsers of foreign input, and the walls around them: never in the server's process.
+    ("rquickjs*", &["sandbox"]),
+    ("oxc*", &["sandbox"]),
+    ("htmd", &["sandbox"]),
+    ("lopdf", &["sandbox"]),
+    ("landlock", &["sandbox"]),
+    ("seccompiler", &["sandbox"]),
 ];
 
 /// Crates that `domain`, which does no I/O, must not import.

@@ -1,0 +1,121 @@
+//! The child: `houston sandbox <task> …`.
+//!
+//! Its arguments come from the parent and are trusted; what it reads from its standard input is not.
+
+mod host;
+mod html;
+mod json;
+mod pdf;
+mod pipes;
+mod script;
+mod source;
+mod stack;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use crate::protocol::{Message, ScriptRequest, Task};
+use crate::walls::{self, WallLimits};
+use pipes::Pipes;
+
+/// Exit codes: wrong arguments, a wall that is missing, a parent that is gone.
+const USAGE: u8 = 2;
+const INCOMPLETE: u8 = 3;
+const ABANDONED: u8 = 4;
+
+/// Bytes of address space beside an interpreter's heap: the program, its libraries and the copies of texts.
+const ADDRESS_SPACE: u64 = 320 << 20;
+
+/// What the arguments say.
+struct Job {
+    task: Task,
+    cpu_seconds: u64,
+    /// Bytes of text that a converter may answer with.
+    output: usize,
+}
+
+impl Job {
+    /// Reads `<task> <seconds of CPU time> <bytes of output>`.
+    fn parse(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut arguments = arguments.into_iter();
+        let mut next = || arguments.next()?.into_string().ok();
+        let name = next()?;
+        let task = Task::ALL.into_iter().find(|task| task.name() == name)?;
+        let job = Self { task, cpu_seconds: next()?.parse().ok()?, output: next()?.parse().ok()? };
+        next().is_none().then_some(job)
+    }
+}
+
+/// All of the child: builds the walls, does what the arguments say, and returns the exit code.
+///
+/// `arguments` are those after `houston sandbox`. Call it first in `main`: before a thread, a runtime or a log is started, and
+/// before anything is read.
+#[must_use]
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let Some(job) = Job::parse(arguments) else {
+        let _ = std::io::stderr()
+            .write_all(b"Houston starts its sandbox itself; there is nothing to do with it by hand\n");
+        return ExitCode::from(USAGE);
+    };
+    let mut pipes = Pipes::open();
+    let limits = WallLimits { cpu_seconds: job.cpu_seconds, address_space: ADDRESS_SPACE };
+    if let Err(missing) = walls::build(limits) {
+        let _ = pipes.send(&Message::Missing(missing));
+        return ExitCode::from(INCOMPLETE);
+    }
+    match run(&job, &mut pipes) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(ABANDONED),
+    }
+}
+
+fn run(job: &Job, pipes: &mut Pipes) -> std::io::Result<()> {
+    pipes.send(&Message::Ready)?;
+    match job.task {
+        Task::Check => Ok(()),
+        Task::Script => {
+            let Some(request) = pipes.value::<ScriptRequest>()? else { return Ok(()) };
+            let end = script::run(&request, pipes)?;
+            pipes.send(&Message::End(end))
+        }
+        Task::Html => {
+            let converted = html::to_markdown(&pipes.rest()?);
+            pipes.send(&answer(converted, job.output))
+        }
+        Task::Pdf => {
+            let converted = pdf::to_text(&pipes.rest()?, job.output);
+            pipes.send(&answer(converted, job.output))
+        }
+    }
+}
+
+fn answer(converted: Result<String, String>, output: usize) -> Message {
+    match converted {
+        Ok(mut text) => {
+            let cut = text.len() > output;
+            text.truncate(text.floor_char_boundary(output));
+            Message::Text { text, cut }
+        }
+        Err(error) => Message::Unreadable(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Option<Job> {
+        Job::parse(arguments.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn arguments_are_all_or_nothing() {
+        assert!(parse(&["script", "6", "0"]).is_some());
+        for wrong in
+            [&[][..], &["script"], &["shell", "6", "0"], &["script", "x", "0"], &["html", "2", "9", "9"]]
+        {
+            assert!(parse(wrong).is_none(), "{wrong:?}");
+        }
+    }
+}

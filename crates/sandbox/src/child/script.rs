@@ -1,0 +1,234 @@
+//! Runs one script in QuickJS.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rquickjs::context::{EvalOptions, intrinsic};
+use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Runtime, Value};
+
+use super::host::{self, Collected, Shared};
+use super::pipes::Pipes;
+use super::source;
+use super::stack::FILE;
+use crate::outcome::Fault;
+use crate::protocol::{Asked, End, EndResult, Message, ScriptRequest};
+use crate::script::Language;
+
+const PRELUDE: &str = include_str!("prelude.js");
+/// Bytes of stack for the interpreter; the process has more.
+const STACK: usize = 2 << 20;
+/// Bytes of a call in the protocol beside its name and input.
+const CALL_FRAME: usize = 32;
+
+/// Until when a script may run. Waiting for answers moves it.
+struct Deadline {
+    at: Cell<Instant>,
+    passed: Cell<bool>,
+}
+
+impl Deadline {
+    fn passed(&self) -> bool {
+        if Instant::now() >= self.at.get() {
+            self.passed.set(true);
+        }
+        self.passed.get()
+    }
+}
+
+/// What ends the loop besides the script itself.
+enum Stop {
+    /// QuickJS failed; an exception waits in the context.
+    Failed(rquickjs::Error),
+    /// The parent is gone.
+    Abandoned(io::Error),
+}
+
+impl From<rquickjs::Error> for Stop {
+    fn from(error: rquickjs::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Runs the script to its end.
+///
+/// # Errors
+///
+/// The parent is gone.
+pub(super) fn run(request: &ScriptRequest, pipes: &mut Pipes) -> io::Result<End> {
+    let shared = Rc::new(RefCell::new(Collected {
+        console: Vec::new(),
+        console_left: request.console,
+        console_cut: false,
+        asked: Vec::new(),
+        calls_left: request.calls,
+        output: request.output,
+        has_positions: request.language == Language::JavaScript,
+        result: None,
+    }));
+    let result = match source::prepare(&request.code, request.language) {
+        Err(fault) => EndResult::Invalid(fault),
+        Ok(source) => interpret(request, source, &shared, pipes)?,
+    };
+    let mut collected = shared.borrow_mut();
+    let console = std::mem::take(&mut collected.console);
+    Ok(End { result, console, cut: collected.console_cut })
+}
+
+fn interpret(
+    request: &ScriptRequest,
+    source: String,
+    shared: &Shared,
+    pipes: &mut Pipes,
+) -> io::Result<EndResult> {
+    let deadline = Rc::new(Deadline {
+        at: Cell::new(Instant::now() + Duration::from_millis(request.time_ms)),
+        passed: Cell::new(false),
+    });
+    let Ok((runtime, context)) = interpreter(request.memory, &deadline) else {
+        return Ok(EndResult::OutOfMemory);
+    };
+    let result = context.with(|ctx| {
+        let stop = match drive(&ctx, request, source, shared, &deadline, pipes) {
+            Ok(result) => return Ok(result),
+            Err(stop) => stop,
+        };
+        match stop {
+            Stop::Abandoned(error) => Err(error),
+            Stop::Failed(_) if deadline.passed.get() => Ok(EndResult::TimedOut),
+            Stop::Failed(error) => Ok(failure(&ctx, error, shared.borrow().has_positions)),
+        }
+    });
+    // The heap goes with the process.
+    std::mem::forget(context);
+    std::mem::forget(runtime);
+    result
+}
+
+fn interpreter(memory: usize, deadline: &Rc<Deadline>) -> rquickjs::Result<(Runtime, Context)> {
+    let runtime = Runtime::new()?;
+    runtime.set_memory_limit(memory);
+    runtime.set_max_stack_size(STACK);
+    let deadline = Rc::clone(deadline);
+    runtime.set_interrupt_handler(Some(Box::new(move || deadline.passed())));
+    // Without weak references, whose state depends on the garbage collector, and without the real clock of `Performance`.
+    let context = Context::builder()
+        .with::<intrinsic::Date>()
+        .with::<intrinsic::Eval>()
+        .with::<intrinsic::RegExpCompiler>()
+        .with::<intrinsic::RegExp>()
+        .with::<intrinsic::Json>()
+        .with::<intrinsic::Proxy>()
+        .with::<intrinsic::MapSet>()
+        .with::<intrinsic::TypedArrays>()
+        .with::<intrinsic::Promise>()
+        .build(&runtime)?;
+    Ok((runtime, context))
+}
+
+/// What the prelude returns.
+struct Guest<'js> {
+    run: Function<'js>,
+    give: Function<'js>,
+    tick: Function<'js>,
+}
+
+impl<'js> Guest<'js> {
+    fn new(ctx: &Ctx<'js>, request: &ScriptRequest, shared: &Shared) -> rquickjs::Result<Self> {
+        let prelude: Function = eval(ctx, PRELUDE, "prelude.js")?;
+        let host = host::functions(ctx, shared)?;
+        let seed = request.seed.to_le_bytes();
+        let word = |at: usize| i32::from_le_bytes([seed[at], seed[at + 1], seed[at + 2], seed[at + 3]]);
+        let now = request.now_ms as f64;
+        let arguments = (host, request.tools.clone(), now, word(0), word(4), request.console.max(1) as u32);
+        let guest: Object = prelude.call(arguments)?;
+        Ok(Self { run: guest.get("run")?, give: guest.get("give")?, tick: guest.get("tick")? })
+    }
+}
+
+fn eval<'js, V: rquickjs::FromJs<'js>>(
+    ctx: &Ctx<'js>,
+    source: impl Into<Vec<u8>>,
+    name: &str,
+) -> rquickjs::Result<V> {
+    let mut options = EvalOptions::default();
+    options.strict = true;
+    options.filename = Some(name.to_owned());
+    ctx.eval_with_options(source, options)
+}
+
+/// Runs jobs, asks for calls and fires timers until the script has ended and nothing it began is left.
+fn drive<'js>(
+    ctx: &Ctx<'js>,
+    request: &ScriptRequest,
+    source: String,
+    shared: &Shared,
+    deadline: &Deadline,
+    pipes: &mut Pipes,
+) -> Result<EndResult, Stop> {
+    let guest = Guest::new(ctx, request, shared)?;
+    let promise: Value = match eval(ctx, source, FILE) {
+        Ok(promise) => promise,
+        Err(_) if deadline.passed.get() => return Ok(EndResult::TimedOut),
+        // The function around the code runs nothing: what is thrown here is about its syntax.
+        Err(error) => {
+            return Ok(match failure(ctx, error, shared.borrow().has_positions) {
+                EndResult::Thrown(fault) => EndResult::Invalid(fault),
+                other => other,
+            });
+        }
+    };
+    guest.run.call::<_, ()>((promise,))?;
+    loop {
+        while !deadline.passed() && ctx.execute_pending_job() {}
+        if deadline.passed() {
+            return Ok(EndResult::TimedOut);
+        }
+        let asked = next_calls(shared);
+        if !asked.is_empty() {
+            let began = Instant::now();
+            pipes.send(&Message::Calls(asked)).map_err(Stop::Abandoned)?;
+            let answers = pipes.line().map_err(Stop::Abandoned)?;
+            let answers = answers.ok_or_else(|| Stop::Abandoned(io::ErrorKind::UnexpectedEof.into()))?;
+            deadline.at.set(deadline.at.get() + began.elapsed());
+            guest.give.call::<_, ()>((answers,))?;
+            continue;
+        }
+        // Calls that the script did not wait for have been made by now.
+        if let Some(result) = shared.borrow_mut().result.take() {
+            return Ok(result);
+        }
+        if !guest.tick.call::<_, bool>(())? {
+            return Ok(EndResult::Stuck);
+        }
+    }
+}
+
+/// The next calls that fit into one line; the others follow after their answers.
+fn next_calls(shared: &Shared) -> Vec<Asked> {
+    let mut collected = shared.borrow_mut();
+    let (most, mut bytes) = (2 * collected.output, 0);
+    let fits = |call: &&Asked| {
+        bytes += call.tool.len() + call.input.get().len() + CALL_FRAME;
+        bytes <= most
+    };
+    let count = collected.asked.iter().take_while(fits).count().max(1).min(collected.asked.len());
+    collected.asked.drain(..count).collect()
+}
+
+/// The result for an error of QuickJS.
+fn failure(ctx: &Ctx<'_>, error: rquickjs::Error, has_positions: bool) -> EndResult {
+    match Err::<(), _>(error).catch(ctx) {
+        Err(CaughtError::Exception(exception)) => {
+            let name = exception.as_object().get::<_, String>("name").unwrap_or_default();
+            let (message, stack) =
+                (exception.message().unwrap_or_default(), exception.stack().unwrap_or_default());
+            host::fault(&name, &message, &stack, has_positions)
+        }
+        // `null` when not even an error fits into the memory.
+        Err(CaughtError::Value(_)) => EndResult::OutOfMemory,
+        Err(CaughtError::Error(error)) => EndResult::Thrown(Fault::new(error.to_string())),
+        Ok(()) => EndResult::OutOfMemory,
+    }
+}

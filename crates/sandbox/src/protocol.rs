@@ -1,0 +1,115 @@
+//! What the parent and the child write to each other: one JSON value per line.
+//!
+//! The child begins with `ready` or `missing`. A script's child then reads one [`ScriptRequest`], asks for [`Message::Calls`] as
+//! often as it likes and reads one line of [`Answered`] for each, and ends with [`Message::End`]. A converter reads
+//! its document to the end and answers with [`Message::Text`] or [`Message::Unreadable`].
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::outcome::{Fault, Level};
+use crate::script::Language;
+
+/// What a child does: its first argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    Script,
+    Html,
+    Pdf,
+    /// Builds the walls, says so and ends.
+    Check,
+}
+
+impl Task {
+    pub(crate) const ALL: [Self; 4] = [Self::Script, Self::Html, Self::Pdf, Self::Check];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Script => "script",
+            Self::Html => "html",
+            Self::Pdf => "pdf",
+            Self::Check => "check",
+        }
+    }
+}
+
+/// A script, as the child gets it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ScriptRequest {
+    pub(crate) code: String,
+    pub(crate) language: Language,
+    /// Names of the tools it may call.
+    pub(crate) tools: Vec<String>,
+    /// Milliseconds it may run, without the time it waits for answers.
+    pub(crate) time_ms: u64,
+    /// Bytes of the interpreter's heap.
+    pub(crate) memory: usize,
+    /// Bytes of console output.
+    pub(crate) console: usize,
+    /// Bytes of the result, and of one call's input, as JSON.
+    pub(crate) output: usize,
+    /// How many calls it may make.
+    pub(crate) calls: usize,
+    /// The time the script sees first, in milliseconds since 1970.
+    pub(crate) now_ms: i64,
+    pub(crate) seed: u64,
+}
+
+/// What a child writes.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Message {
+    /// The walls are built.
+    Ready,
+    /// They cannot be built: what the machine lacks. The last line.
+    Missing(Vec<String>),
+    Calls(Vec<Asked>),
+    End(End),
+    Text {
+        text: String,
+        /// Whether the text is longer than the parent wanted.
+        cut: bool,
+    },
+    /// The document cannot be converted, and why.
+    Unreadable(String),
+}
+
+/// A call as the child asks for it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) tool: String,
+    pub(crate) input: Box<RawValue>,
+}
+
+/// The answer to one call.
+#[derive(Debug, Serialize)]
+pub(crate) struct Answered<'a> {
+    pub(crate) ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<&'a serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<&'a str>,
+}
+
+/// How a script ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct End {
+    pub(crate) result: EndResult,
+    pub(crate) console: Vec<(Level, String)>,
+    /// Whether the console had more than its limit.
+    pub(crate) cut: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EndResult {
+    Value(Box<RawValue>),
+    Thrown(Fault),
+    Invalid(Fault),
+    TimedOut,
+    OutOfMemory,
+    /// The result has this many bytes as JSON.
+    TooLarge(usize),
+    /// It waits for a promise that nothing will settle.
+    Stuck,
+}

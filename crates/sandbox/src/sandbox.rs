@@ -1,0 +1,319 @@
+//! [`Sandbox`]: starts a child for each run, and speaks the protocol with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::error::Error;
+use crate::hint::hint;
+use crate::host::{Answer, Call, Host};
+use crate::outcome::{Console, Fault, Line, Outcome, Run};
+use crate::process::{Allowance, Child, Death, Program, Read};
+use crate::protocol::{Answered, Asked, End, EndResult, Message, ScriptRequest, Task};
+use crate::script::{Limits, MAX_CODE, Script};
+
+/// CPU time of a converter, and how long it may take on a machine that does much else.
+const CONVERSION_CPU: Duration = Duration::from_secs(2);
+const CONVERSION_TIME: Duration = Duration::from_secs(10);
+/// How long a child may take to build its walls.
+const CHECK_TIME: Duration = Duration::from_secs(5);
+/// CPU time of a script beyond its limit: the kernel stops only what its parent does not.
+const SPARE_CPU: Duration = Duration::from_secs(2);
+/// JSON may write one byte as six.
+const ESCAPED: usize = 6;
+/// Bytes of a line beside what its limits count.
+const FRAME: usize = 64 << 10;
+/// Bytes of an error's message.
+const MAX_MESSAGE: usize = 8000;
+/// Bytes of the answers to one line of calls.
+const MAX_ANSWERS: usize = 16 << 20;
+
+/// Runs scripts and converts documents, each in a child of its own. Clones share the limit of children.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    program: Program,
+    children: Arc<Semaphore>,
+}
+
+/// A document to convert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conversion {
+    /// A page in UTF-8 to Markdown, without scripts, styles and navigation.
+    HtmlToMarkdown,
+    PdfToText,
+}
+
+/// What became of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Converted {
+    Text {
+        text: String,
+        /// Whether there was more.
+        cut: bool,
+    },
+    /// It cannot be converted, for this reason, in words for a model.
+    Unreadable(String),
+}
+
+impl Sandbox {
+    /// A sandbox that has at most `children` at once; further runs wait. A child has up to about 100 MB of memory while it
+    /// runs, and a script keeps its child while it waits for a tool: do not offer a tool that needs the same sandbox.
+    #[must_use]
+    pub fn new(program: Program, children: usize) -> Self {
+        Self { program, children: Arc::new(Semaphore::new(children.clamp(1, Semaphore::MAX_PERMITS))) }
+    }
+
+    /// Whether this machine can build all walls: starts a child that does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Incomplete`] with what is missing; [`Error::Start`] or [`Error::NotASandbox`] if the program is not what it
+    /// should be.
+    pub async fn check(&self) -> Result<(), Error> {
+        let allowance = Allowance { cpu: CHECK_TIME, time: CHECK_TIME, output: 0, line: FRAME };
+        let child = ready(Child::start(&self.program, Task::Check, allowance)?).await?;
+        child.kill().await;
+        Ok(())
+    }
+
+    /// Runs a script, whose calls `host` answers. Dropping the future kills the child.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was run, or `host` stopped it, or the child did what no script can make it do: see [`Error`]. What the script did
+    /// wrong is in the outcome.
+    pub async fn run(&self, script: &Script, host: &mut impl Host) -> Result<Run, Error> {
+        if let Some(outcome) = too_long(script) {
+            return Ok(Run { outcome, console: Console::default(), calls: 0 });
+        }
+        let _permit = self.children.acquire().await;
+        let limits = script.limits.clamped();
+        // A line has the result and the console, or the calls of one round.
+        let line = ESCAPED * limits.console + limits.output.saturating_mul(4) + FRAME;
+        let allowance = Allowance { cpu: limits.time + SPARE_CPU, time: limits.time, output: 0, line };
+        let mut child = Child::start(&self.program, Task::Script, allowance)?;
+        child.write(&request(script, limits)).await;
+        let mut child = ready(child).await?;
+        let mut session = Session { script, limits, calls: 0 };
+        let result = session.converse(&mut child, host).await;
+        let (outcome, console) = match result {
+            Ok(Ended::Said(end)) => {
+                child.kill().await;
+                session.outcome(end)?
+            }
+            Ok(Ended::TimedOut) => {
+                child.kill().await;
+                (Outcome::TimedOut(limits.time), Console::default())
+            }
+            Ok(Ended::Silently) => match Death::of(child.wait().await) {
+                Death::OutOfTime => (Outcome::TimedOut(limits.time), Console::default()),
+                Death::Signal(signal) => (Outcome::Died { signal: Some(signal) }, Console::default()),
+                Death::Code(_) => (Outcome::Died { signal: None }, Console::default()),
+            },
+            Err(error) => {
+                child.kill().await;
+                return Err(error);
+            }
+        };
+        Ok(Run { outcome, console, calls: session.calls })
+    }
+
+    /// Converts a document to at most `output` bytes of text, within 2 s of CPU time.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::run`].
+    pub async fn convert(
+        &self,
+        conversion: Conversion,
+        document: &[u8],
+        output: usize,
+    ) -> Result<Converted, Error> {
+        let task = match conversion {
+            Conversion::HtmlToMarkdown => Task::Html,
+            Conversion::PdfToText => Task::Pdf,
+        };
+        let _permit = self.children.acquire().await;
+        let line = output.saturating_mul(ESCAPED).saturating_add(FRAME);
+        let allowance = Allowance { cpu: CONVERSION_CPU, time: CONVERSION_TIME, output, line };
+        let mut child = ready(Child::start(&self.program, task, allowance)?).await?;
+        child.write(document).await;
+        child.close_input();
+        let unreadable = |reason: &str| Ok(Converted::Unreadable(reason.to_owned()));
+        match child.message().await? {
+            Read::Message(Message::Text { text, cut }) => {
+                child.kill().await;
+                if text.len() > output {
+                    return Err(Error::Protocol("the text is longer than it may be".to_owned()));
+                }
+                Ok(Converted::Text { text, cut })
+            }
+            Read::Message(Message::Unreadable(reason)) => {
+                child.kill().await;
+                Ok(Converted::Unreadable(reason))
+            }
+            Read::Message(_) => Err(Error::Protocol("a converter sent another message".to_owned())),
+            Read::TimedOut => {
+                child.kill().await;
+                unreadable(TOO_SLOW)
+            }
+            Read::End => match Death::of(child.wait().await) {
+                Death::OutOfTime => unreadable(TOO_SLOW),
+                Death::Signal(_) => unreadable("the document is nested too deeply or is too large"),
+                Death::Code(_) => unreadable("the document is damaged"),
+            },
+        }
+    }
+}
+
+const TOO_SLOW: &str = "converting the document takes too long";
+
+/// Waits for the first message.
+async fn ready(mut child: Child) -> Result<Child, Error> {
+    match child.message().await? {
+        Read::Message(Message::Ready) => Ok(child),
+        Read::Message(Message::Missing(missing)) => Err(Error::Incomplete(missing)),
+        Read::Message(_) => Err(Error::Protocol("the first message is another".to_owned())),
+        Read::TimedOut => Err(Error::NotASandbox("it says nothing".to_owned())),
+        Read::End => Err(Error::NotASandbox(match Death::of(child.wait().await) {
+            Death::OutOfTime => "it ran out of CPU time".to_owned(),
+            Death::Signal(signal) => format!("it was ended by signal {signal}"),
+            Death::Code(code) => format!("it ended with code {code}"),
+        })),
+    }
+}
+
+/// How a child stopped speaking.
+enum Ended {
+    Said(End),
+    TimedOut,
+    Silently,
+}
+
+fn too_long(script: &Script) -> Option<Outcome> {
+    let characters = script.code.chars().count();
+    (characters > MAX_CODE).then(|| {
+        Outcome::Invalid(Fault::new(format!(
+            "The code has {characters} characters, and {MAX_CODE} are allowed."
+        )))
+    })
+}
+
+fn request(script: &Script, limits: Limits) -> Vec<u8> {
+    let request = ScriptRequest {
+        code: script.code.clone(),
+        language: script.language,
+        tools: script.tools.clone(),
+        time_ms: u64::try_from(limits.time.as_millis()).unwrap_or(u64::MAX),
+        memory: limits.memory,
+        console: limits.console,
+        output: limits.output,
+        calls: limits.calls,
+        now_ms: script.now_ms,
+        seed: script.seed,
+    };
+    let mut line = serde_json::to_vec(&request).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// The conversation about one script.
+struct Session<'a> {
+    script: &'a Script,
+    limits: Limits,
+    calls: usize,
+}
+
+impl Session<'_> {
+    /// Answers calls until the child ends.
+    async fn converse(&mut self, child: &mut Child, host: &mut impl Host) -> Result<Ended, Error> {
+        loop {
+            match child.message().await? {
+                Read::Message(Message::Calls(asked)) => {
+                    let calls = self.calls(asked)?;
+                    let count = calls.len();
+                    let answers = host.answer(calls).await.map_err(Error::Stopped)?;
+                    if answers.len() != count {
+                        let reason = format!("{count} calls were made and {} answered", answers.len());
+                        return Err(Error::Stopped(reason));
+                    }
+                    child.write(&answered(&answers)?).await;
+                }
+                Read::Message(Message::End(end)) => return Ok(Ended::Said(end)),
+                Read::Message(_) => return Err(Error::Protocol("a message out of turn".to_owned())),
+                Read::End => return Ok(Ended::Silently),
+                Read::TimedOut => return Ok(Ended::TimedOut),
+            }
+        }
+    }
+
+    /// Checks the calls that a child asks for: its own checks may have been overcome.
+    fn calls(&mut self, asked: Vec<Asked>) -> Result<Vec<Call>, Error> {
+        if asked.is_empty() || self.calls + asked.len() > self.limits.calls {
+            return Err(Error::Protocol("a number of calls that it may not make".to_owned()));
+        }
+        asked
+            .into_iter()
+            .map(|asked| {
+                self.calls += 1;
+                if !self.script.tools.contains(&asked.tool) || asked.input.get().len() > self.limits.output {
+                    return Err(Error::Protocol("a call that was not offered".to_owned()));
+                }
+                let input = serde_json::from_str(asked.input.get())
+                    .map_err(|error| Error::Protocol(format!("an input is no JSON: {error}")))?;
+                Ok(Call { number: self.calls, tool: asked.tool, input })
+            })
+            .collect()
+    }
+
+    fn outcome(&self, end: End) -> Result<(Outcome, Console), Error> {
+        let text: usize = end.console.iter().map(|(_, text)| text.len()).sum();
+        if text > self.limits.console {
+            return Err(Error::Protocol("more console than it may have".to_owned()));
+        }
+        let lines = end.console.into_iter().map(|(level, text)| Line { level, text }).collect();
+        let console = Console { lines, cut: end.cut };
+        let limits = self.limits;
+        let outcome = match end.result {
+            EndResult::Value(value) if value.get().len() > limits.output => {
+                return Err(Error::Protocol("a result that is too large".to_owned()));
+            }
+            EndResult::Value(value) => Outcome::Value(
+                serde_json::from_str::<Value>(value.get())
+                    .map_err(|error| Error::Protocol(format!("the result is no JSON: {error}")))?,
+            ),
+            EndResult::Thrown(fault) => Outcome::Thrown(with_hint(fault)),
+            EndResult::Invalid(fault) => Outcome::Invalid(with_hint(fault)),
+            EndResult::TimedOut => Outcome::TimedOut(limits.time),
+            EndResult::OutOfMemory => Outcome::OutOfMemory(limits.memory),
+            EndResult::TooLarge(bytes) => Outcome::TooLarge { bytes, limit: limits.output },
+            EndResult::Stuck => Outcome::Stuck,
+        };
+        Ok((outcome, console))
+    }
+}
+
+/// The fault with our hint, and never with one that the child wrote.
+fn with_hint(mut fault: Fault) -> Fault {
+    fault.message.truncate(fault.message.floor_char_boundary(MAX_MESSAGE));
+    Fault { hint: hint(&fault.message), ..fault }
+}
+
+/// The line with the answers.
+fn answered(answers: &[Answer]) -> Result<Vec<u8>, Error> {
+    let answers: Vec<Answered> = answers
+        .iter()
+        .map(|answer| match answer {
+            Ok(value) => Answered { ok: true, value: Some(value), error: None },
+            Err(error) => Answered { ok: false, value: None, error: Some(error) },
+        })
+        .collect();
+    let mut line = serde_json::to_vec(&answers).map_err(|error| Error::Stopped(error.to_string()))?;
+    if line.len() > MAX_ANSWERS {
+        return Err(Error::Stopped(format!("the answers have more than {MAX_ANSWERS} bytes")));
+    }
+    line.push(b'\n');
+    Ok(line)
+}

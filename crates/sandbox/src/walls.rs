@@ -1,0 +1,39 @@
+//! The walls of the child: what it takes from itself before it reads a byte of foreign input. Nothing that runs later can
+//! undo them.
+
+#[cfg(target_os = "linux")]
+mod filter;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+mod system_calls;
+
+/// What the resource limits of a child are.
+#[derive(Debug, Clone, Copy)]
+pub struct WallLimits {
+    /// Seconds of CPU time. The kernel ends the process then, and cannot be stopped from it a second later.
+    pub cpu_seconds: u64,
+    /// Bytes of address space.
+    pub address_space: u64,
+}
+
+/// Builds all walls around this process. Call it before any thread is started and before anything foreign is read.
+///
+/// # Errors
+///
+/// Which walls this machine cannot build, one sentence each. The process must then end, because some of the others are
+/// built.
+#[cfg(target_os = "linux")]
+pub fn build(limits: WallLimits) -> Result<(), Vec<String>> {
+    linux::build(limits)
+}
+
+/// As on Linux: elsewhere there are no walls.
+///
+/// # Errors
+///
+/// Always.
+#[cfg(not(target_os = "linux"))]
+pub fn build(_limits: WallLimits) -> Result<(), Vec<String>> {
+    Err(vec!["the sandbox needs Linux 6.12 or newer".to_owned()])
+}

@@ -1,0 +1,17 @@
+//! Tests of the sandbox with a real child behind real walls. They need Linux 6.12 or newer.
+
+// `cfg` so that clippy knows these modules for tests.
+#[cfg(test)]
+mod code_mode;
+#[cfg(test)]
+mod conversions;
+#[cfg(test)]
+mod hostile_child;
+#[cfg(test)]
+mod language;
+#[cfg(test)]
+mod runs;
+#[cfg(test)]
+mod scripts;
+#[cfg(test)]
+mod system_calls;
