@@ -73,9 +73,15 @@ impl App {
         self
     }
 
-    /// Parses the command line, runs the command, and returns the exit code.
+    /// Parses the command line, runs the command, and returns the exit code. Call it first in `main`: the same program is
+    /// started as `<program> sandbox …` to run code and to convert documents.
     #[must_use]
     pub fn main(self) -> ExitCode {
+        // First of all: a sandbox must not have read or started anything when it builds its walls.
+        let mut words = std::env::args_os().skip(1);
+        if words.next().is_some_and(|word| word == "sandbox") {
+            return houston_sandbox::child::main(words);
+        }
         let matches = Arguments::command().try_get_matches();
         let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
             Ok(arguments) => arguments,

@@ -8,6 +8,7 @@ use clap::Args;
 use houston_domain::clock::SystemClock;
 use houston_embedded::Servers;
 use houston_queue::{DEFAULT_PREFIX, Redis};
+use houston_sandbox::{Program, Sandbox};
 use houston_store::pool::display_target;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
@@ -26,7 +27,7 @@ const RED_FREE_MIB: u64 = 100;
 /// A lower limit on open files is a warning: some hundred clients exhaust it.
 const WARN_OPEN_FILES: u64 = 4096;
 
-/// Check what Houston needs on this machine (settings, Postgres, schema, keys, Redis, models, disk, file limit,
+/// Check what Houston needs on this machine (settings, Postgres, schema, keys, Redis, models, sandbox, disk, file limit,
 /// address), and say what to do where something is missing. Changes nothing. Exits 1 when a check is red.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
@@ -86,6 +87,7 @@ impl Doctor {
                 }
             }
             findings.push(models(context).await);
+            findings.push(sandbox().await);
         });
         findings.extend([disk(context), files(), address(context)]);
         let worst = findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Ok);
@@ -215,6 +217,19 @@ async fn models(context: &Context) -> Finding {
                 summary => ok("models", summary),
             }
         }
+    }
+}
+
+/// Without a whole sandbox, agents can do all but run code and read pages and documents.
+async fn sandbox() -> Finding {
+    match Sandbox::new(Program::this(), 1).check().await {
+        Ok(()) => ok("sandbox", "code, pages and documents are processed behind all walls"),
+        Err(error) => warn(
+            "sandbox",
+            error.to_string(),
+            "tools that need it are not offered; use Linux 6.12 or newer with Landlock and seccomp, and in a container a \
+             profile that lets the system calls of both through",
+        ),
     }
 }
 

@@ -84,6 +84,7 @@ fn doctor_reports_what_is_missing_and_what_to_do() {
     let check =
         |id: &str| found["checks"].as_array().unwrap().iter().find(|check| check["id"] == id).unwrap();
     assert_eq!(check("settings")["status"], "ok");
+    assert_eq!(check("sandbox")["status"], "ok", "{found}");
     assert_eq!((&check("postgres")["status"], &check("models")["status"]), (&"warn".into(), &"warn".into()));
     assert!(check("postgres")["todo"].as_str().unwrap().contains("houston dev"), "{found}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it creates nothing");
