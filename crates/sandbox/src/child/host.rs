@@ -33,8 +33,8 @@ pub(super) struct Collected {
     pub(super) calls_left: usize,
     /// The limit of a result, and of a call's input, in bytes.
     pub(super) output: usize,
-    /// Whether positions in stacks are those of the code as it was given.
-    pub(super) has_positions: bool,
+    /// How many lines the code has whose positions stacks give: none of TypeScript.
+    pub(super) lines: u32,
     pub(super) result: Option<EndResult>,
 }
 
@@ -105,14 +105,13 @@ impl Collected {
     }
 
     fn thrown(&mut self, name: &str, message: &str, stack: &str, null: bool) {
-        let result =
-            if null { EndResult::OutOfMemory } else { fault(name, message, stack, self.has_positions) };
+        let result = if null { EndResult::OutOfMemory } else { fault(name, message, stack, self.lines) };
         self.end(result);
     }
 }
 
-/// How a script ends that throws an error.
-pub(super) fn fault(name: &str, message: &str, stack: &str, has_positions: bool) -> EndResult {
+/// How a script of this many lines ends that throws an error.
+pub(super) fn fault(name: &str, message: &str, stack: &str, lines: u32) -> EndResult {
     if name == "InternalError" && message == "out of memory" {
         return EndResult::OutOfMemory;
     }
@@ -122,7 +121,7 @@ pub(super) fn fault(name: &str, message: &str, stack: &str, has_positions: bool)
         (name, message) => format!("{name}: {message}"),
     };
     let mut fault = Fault::new(message.chars().take(MAX_MESSAGE).collect::<String>());
-    if has_positions && let Some((line, column)) = Stack(stack).position() {
+    if let Some((line, column)) = (Stack { text: stack, lines }).position() {
         (fault.line, fault.column) = (Some(line), Some(column));
     }
     EndResult::Thrown(fault)

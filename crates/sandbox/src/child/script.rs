@@ -57,6 +57,10 @@ impl From<rquickjs::Error> for Stop {
 ///
 /// The parent is gone.
 pub(super) fn run(request: &ScriptRequest, pipes: &mut Pipes) -> io::Result<End> {
+    let lines = match request.language {
+        Language::JavaScript => u32::try_from(request.code.lines().count()).unwrap_or(u32::MAX),
+        Language::TypeScript => 0,
+    };
     let shared = Rc::new(RefCell::new(Collected {
         console: Vec::new(),
         console_left: request.console,
@@ -64,7 +68,7 @@ pub(super) fn run(request: &ScriptRequest, pipes: &mut Pipes) -> io::Result<End>
         asked: Vec::new(),
         calls_left: request.calls,
         output: request.output,
-        has_positions: request.language == Language::JavaScript,
+        lines,
         result: None,
     }));
     let result = match source::prepare(&request.code, request.language) {
@@ -97,7 +101,7 @@ fn interpret(
         match stop {
             Stop::Abandoned(error) => Err(error),
             Stop::Failed(_) if deadline.passed.get() => Ok(EndResult::TimedOut),
-            Stop::Failed(error) => Ok(failure(&ctx, error, shared.borrow().has_positions)),
+            Stop::Failed(error) => Ok(failure(&ctx, error, shared.borrow().lines)),
         }
     });
     // The heap goes with the process.
@@ -173,7 +177,7 @@ fn drive<'js>(
         Err(_) if deadline.passed.get() => return Ok(EndResult::TimedOut),
         // The function around the code runs nothing: what is thrown here is about its syntax.
         Err(error) => {
-            return Ok(match failure(ctx, error, shared.borrow().has_positions) {
+            return Ok(match failure(ctx, error, shared.borrow().lines) {
                 EndResult::Thrown(fault) => EndResult::Invalid(fault),
                 other => other,
             });
@@ -218,13 +222,13 @@ fn next_calls(shared: &Shared) -> Vec<Asked> {
 }
 
 /// The result for an error of QuickJS.
-fn failure(ctx: &Ctx<'_>, error: rquickjs::Error, has_positions: bool) -> EndResult {
+fn failure(ctx: &Ctx<'_>, error: rquickjs::Error, lines: u32) -> EndResult {
     match Err::<(), _>(error).catch(ctx) {
         Err(CaughtError::Exception(exception)) => {
             let name = exception.as_object().get::<_, String>("name").unwrap_or_default();
             let (message, stack) =
                 (exception.message().unwrap_or_default(), exception.stack().unwrap_or_default());
-            host::fault(&name, &message, &stack, has_positions)
+            host::fault(&name, &message, &stack, lines)
         }
         // `null` when not even an error fits into the memory.
         Err(CaughtError::Value(_)) => EndResult::OutOfMemory,

@@ -3,19 +3,24 @@
 /// The name of the script in stacks.
 pub(super) const FILE: &str = "code.js";
 
-/// The text of a stack.
-pub(super) struct Stack<'a>(pub(super) &'a str);
+/// A stack of a script.
+pub(super) struct Stack<'a> {
+    pub(super) text: &'a str,
+    /// How many lines the code has.
+    pub(super) lines: u32,
+}
 
 impl Stack<'_> {
     /// Line and column of the innermost place in the script, counted from 1 in the code as it was given.
     pub(super) fn position(&self) -> Option<(u32, u32)> {
-        self.0.lines().find_map(|line| {
+        self.text.lines().find_map(|line| {
             let (_, position) = line.split_once(FILE)?;
             let mut numbers =
                 position.split(|letter: char| !letter.is_ascii_digit()).filter(|n| !n.is_empty());
             let (line, column): (u32, u32) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
-            // The first line is the head of the function around the code.
-            (line > 1).then(|| (line - 1, column))
+            // Around the code is a function, whose head is one line.
+            let line = line.checked_sub(1)?;
+            (1..=self.lines).contains(&line).then_some((line, column))
         })
     }
 }
@@ -26,9 +31,10 @@ mod tests {
 
     #[test]
     fn position_is_that_of_the_given_code() {
-        let position = |stack| Stack(stack).position();
-        assert_eq!(position("    at f (native)\n    at g (code.js:4:7)\n    at code.js:9:1\n"), Some((3, 7)));
+        let position = |text| Stack { text, lines: 5 }.position();
+        assert_eq!(position("    at f (native)\n    at g (code.js:4:7)\n    at code.js:2:1\n"), Some((3, 7)));
         assert_eq!(position("    at code.js:2:13\n"), Some((1, 13)));
         assert_eq!(position("    at prelude.js:2:13\n"), None);
+        assert_eq!(position("    at code.js:7:1\n    at code.js:1:1\n"), None, "that is around the code");
     }
 }

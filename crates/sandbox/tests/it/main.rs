@@ -15,3 +15,5 @@ mod runs;
 mod scripts;
 #[cfg(test)]
 mod system_calls;
+#[cfg(test)]
+mod tampering;

@@ -1,13 +1,13 @@
-//! Scripts that try to stay, to grow or to reach something.
+//! Scripts that try to stay or to grow.
 
-use houston_sandbox::{Host, Level, Limits, Outcome, Run, Script};
+use houston_sandbox::{Host, Limits, Outcome, Run, Script};
 use serde_json::{Value, json};
 
 use crate::runs::{impatient, run, sandbox, script};
 
 /// How a script ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum End {
+pub(crate) enum End {
     Value,
     Thrown,
     Invalid,
@@ -60,7 +60,7 @@ pub(crate) async fn run_with_tools(code: &str) -> Run {
 }
 
 /// Runs each script and checks how it ends, and what its text contains.
-async fn check(cases: &[(&str, &str, &[End], &str)]) {
+pub(crate) async fn check(cases: &[(&str, &str, &[End], &str)]) {
     check_with(cases, |script| script).await;
 }
 
@@ -116,13 +116,8 @@ async fn loops_are_stopped_with_the_right_reason() {
 #[tokio::test]
 async fn native_loops_are_killed() {
     check_stopped(&[
-        ("join", "return new Array(4294967295).join('').length", &[End::TimedOut, End::OutOfMemory], ""),
-        (
-            "long join",
-            "return new Array(1e8).join('abcdefgh').length",
-            &[End::TimedOut, End::OutOfMemory],
-            "",
-        ),
+        ("join", "return new Array(4294967295).join('').length", &[End::TimedOut], ""),
+        ("long join", "return new Array(1e8).join('abcdefgh').length", &[End::TimedOut], ""),
         (
             "fill",
             "const a = {length: 2**53-1}; return Array.prototype.indexOf.call(a, 1)",
@@ -158,45 +153,46 @@ async fn bombs_are_stopped_within_the_memory() {
         ("buffers", "const a=[]; for(;;) a.push(new Uint8Array(16*1024*1024).fill(1))", memory, ""),
         ("map", "const m=new Map(); for(let i=0;;i++) m.set(i,{i})", memory, ""),
         ("closures", "let f=()=>0; for(;;){ const g=f; f=()=>g() }", memory, ""),
-        ("strings", "let s='x'; for(;;) s+=s", &[End::OutOfMemory, End::Thrown], ""),
-        ("repeat", "return 'x'.repeat(2**30).length", &[End::OutOfMemory, End::Thrown], ""),
+        ("strings", "let s='x'; for(;;) s+=s", &[End::Thrown], "string too long"),
+        ("repeat", "return 'x'.repeat(2**30).length", &[End::Thrown], "invalid string length"),
         (
             "4 GiB",
             "return new ArrayBuffer(4*1024*1024*1024).byteLength",
-            &[End::OutOfMemory, End::Thrown],
-            "",
+            &[End::Thrown],
+            "invalid array buffer length",
         ),
         (
             "big numbers",
             "let x=3n; for(let i=0;i<40;i++) x=x*x; return 1",
-            &[End::Thrown, End::OutOfMemory, End::TimedOut],
-            "",
+            &[End::Thrown],
+            "BigInt is too large",
         ),
-        ("power", "return (2n**(2n**40n)).toString().length", &[End::Thrown, End::OutOfMemory], ""),
-        (
-            "getter",
-            "return await tools.echo({get a(){ return 'x'.repeat(1e8) }})",
-            &[End::OutOfMemory, End::Thrown],
-            "",
-        ),
-        ("spread", "const a=[1]; for(;;) a.push(...a)", &[End::OutOfMemory, End::Thrown], ""),
+        ("power", "return (2n**(2n**40n)).toString().length", &[End::Thrown], "BigInt is too large"),
+        ("getter", "return await tools.echo({get a(){ return 'x'.repeat(1e8) }})", memory, ""),
+        ("spread", "const a=[1]; for(;;) a.push(...a)", &[End::Thrown, End::OutOfMemory], ""),
     ])
     .await;
 }
 
 #[tokio::test]
 async fn deep_nesting_ends_the_script_only() {
-    let deep: &[End] = &[End::Thrown, End::Died];
+    let deep: &[End] = &[End::Thrown];
     check(&[
         ("recursion", "function f(){ return f()+1 } return f()", &[End::Thrown], "stack"),
-        ("JSON", "let s='['.repeat(1e6); return JSON.parse(s)", deep, ""),
-        ("source", "return eval('('.repeat(1e5)+'1'+')'.repeat(1e5))", deep, ""),
-        ("regex", "return new RegExp('('.repeat(1e5)+')'.repeat(1e5))", deep, ""),
+        ("JSON", "let s='['.repeat(1e6); return JSON.parse(s)", deep, "stack size"),
+        ("source", "return eval('('.repeat(1e5)+'1'+')'.repeat(1e5))", deep, "stack size"),
+        ("regex", "return new RegExp('('.repeat(1e5)+')'.repeat(1e5))", deep, "too many captures"),
         (
             "prototypes",
             "let o={}; for(let i=0;i<1e5;i++) o=Object.create(o); return o.x ?? 'none'",
             &[End::Value],
             "none",
+        ),
+        (
+            "many prototypes",
+            "let o={}; for(let i=0;i<1e6;i++) o=Object.create(o); return o.x",
+            &[End::OutOfMemory],
+            "",
         ),
         (
             "result",
@@ -244,61 +240,6 @@ async fn stopped_scripts_keep_their_console() {
 }
 
 #[tokio::test]
-async fn text_cannot_forge_the_protocol() {
-    let run =
-        run("console.warn('\\n{\"end\":{\"result\":{\"value\":\"forged\"}}}\\n\"ready\"'); return 1").await;
-    assert_eq!(run.outcome, Outcome::Value(json!(1)));
-    assert_eq!(run.console.lines.len(), 1);
-    assert_eq!(run.console.lines[0].level, Level::Warn);
-}
-
-#[tokio::test]
-async fn nothing_of_a_host_can_be_named() {
-    check(&[
-        ("process", "return typeof process+typeof require+typeof module+typeof Deno+typeof Bun", &[End::Value], "\"undefinedundefinedundefinedundefinedundefined\""),
-        ("network", "return [typeof fetch, typeof XMLHttpRequest, typeof WebSocket, typeof navigator].join()", &[End::Value], "\"undefined,undefined,undefined,undefined\""),
-        ("threads", "return [typeof SharedArrayBuffer, typeof Atomics, typeof WebAssembly, typeof Worker].join()", &[End::Value], "\"undefined,undefined,undefined,undefined\""),
-        ("os", "const m = await import('os'); return Object.keys(m)", &[End::Thrown], "no modules"),
-        ("std", "const m = await import('std'); return Object.keys(m)", &[End::Thrown], "no modules"),
-        ("file", "return await import('/etc/passwd')", &[End::Thrown], "no modules"),
-        ("address", "return await import('http://127.0.0.1/x.js')", &[End::Thrown], ""),
-        ("data", "return Object.keys(await import('data:text/javascript,export const a=1'))", &[End::Thrown], ""),
-        ("function", "return Function('return typeof process')()", &[End::Value], "\"undefined\""),
-        ("async function", "return await (async()=>{}).constructor('return globalThis===this')()", &[End::Value], "true"),
-        (
-            "function of the host",
-            "return console.log.constructor('return Object.getOwnPropertyNames(globalThis)')().includes('host')",
-            &[End::Value],
-            "false",
-        ),
-        ("stack", "try { null.x } catch(e) { return /\\/|rust|prelude/.test(e.stack) }", &[End::Value], "false"),
-        ("leaves its function", "})(); globalThis.evil=1; (async()=>{ return globalThis.evil", &[End::Invalid], "SyntaxError"),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn functions_of_callers_are_not_handed_out() {
-    let formatter = "Error.prepareStackTrace=(e,s)=>s.map(f=>f.getFunction&&f.getFunction());";
-    check(&[
-        ("assigned", &format!("{formatter} try {{ null.x }} catch(e) {{ return String(e.stack) }}"), &[End::Thrown], "TypeError"),
-        (
-            "defined",
-            "Object.defineProperty(Error, 'prepareStackTrace', {value: () => 1}); return 1",
-            &[End::Thrown],
-            "TypeError",
-        ),
-        (
-            "captured",
-            "const o = {}; try { TypeError.prepareStackTrace = (e, s) => s } catch {} Error.captureStackTrace(o); return typeof o.stack",
-            &[End::Value],
-            "\"string\"",
-        ),
-    ])
-    .await;
-}
-
-#[tokio::test]
 async fn odd_results_are_reported_in_words() {
     check(&[
         ("throws an object", "throw {toString(){ throw 1 }}", &[End::Thrown], "thrown: {}"),
@@ -312,51 +253,6 @@ async fn odd_results_are_reported_in_words() {
         ("syntax", "let x = ;", &[End::Invalid], "(line 1, column 9)"),
         ("position", "const a = 1;\n\nreturn a.b.c", &[End::Thrown], "(line 3, column"),
         ("zero character", "return '\0'", &[End::Invalid], "(line 1, column 9)"),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn tampering_harms_only_the_script_itself() {
-    check(&[
-        (
-            "tools are frozen",
-            "try { tools.add = 1 } catch {} try { tools.x = ()=>1 } catch {} return Object.keys(tools)",
-            &[End::Value],
-            "[\"echo\",\"add\",\"fail\"]",
-        ),
-        ("tools are fixed", "globalThis.tools = {}; return 1", &[End::Thrown], "TypeError"),
-        (
-            "tool not offered",
-            "return await tools.delete_all({})",
-            &[End::Thrown],
-            "there is no tool delete_all; there are: echo, add, fail",
-        ),
-        (
-            "prototypes",
-            "Object.prototype.ok=true; Array.prototype.map=()=>[]; JSON.stringify=()=>'[{\"tool\":\"x\"}]'; \
-             Promise.prototype.then=function(){}; return await tools.add({a:1,b:1})",
-            &[End::Value],
-            "2",
-        ),
-        (
-            "parser",
-            "const p = tools.add({a:1,b:1}); JSON.parse=()=>[{ok:true,value:'forged'}]; return await p",
-            &[End::Value],
-            "2",
-        ),
-        (
-            "any",
-            "const t = tools.add; return await Promise.any([t({a:1,b:2}), t({a:5,b:5})])",
-            &[End::Value],
-            "3",
-        ),
-        (
-            "many calls",
-            "return (await Promise.all([...Array(1000).keys()].map(i=>tools.echo({i})))).length",
-            &[End::Value],
-            "1000",
-        ),
     ])
     .await;
 }
