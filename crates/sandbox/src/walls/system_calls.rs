@@ -27,7 +27,7 @@ const fn old(name: &'static str, x86_64: i64, answer: Answer) -> SystemCall {
 }
 
 /// All others end the process.
-pub(super) const SYSTEM_CALLS: [SystemCall; 39] = [
+pub(super) const SYSTEM_CALLS: [SystemCall; 37] = [
     // Memory.
     call("brk", 12, 214, Answer::Allow),
     call("madvise", 28, 233, Answer::Allow),
@@ -43,9 +43,7 @@ pub(super) const SYSTEM_CALLS: [SystemCall; 39] = [
     call("writev", 20, 66, Answer::On(&[1, 2])),
     // Time and randomness.
     call("clock_gettime", 228, 113, Answer::Allow),
-    call("clock_nanosleep", 230, 115, Answer::Allow),
     call("getrandom", 318, 278, Answer::Allow),
-    call("getrusage", 98, 165, Answer::Allow),
     call("gettimeofday", 96, 169, Answer::Allow),
     // The process itself.
     call("exit", 60, 93, Answer::Allow),
