@@ -35,7 +35,7 @@
 //! | resource limits: CPU time, address space, no file, process or core dump | loops and bombs when the parent is dead |
 //! | `no_new_privs`, not dumpable | set-user-ID programs, `ptrace` by others |
 //! | Landlock, all rights handled and none given | files, TCP, signals, abstract sockets |
-//! | seccomp: about 30 system calls; `read` of descriptor 0 and `write` of 1 and 2 only; no executable memory | all others |
+//! | seccomp: 25 system calls; `read` of descriptor 0 and `write` of 1 and 2 only; no executable memory | all others |
 //! | QuickJS: 64 MiB, a time limit, no modules, no clock, no network | what a script can name |
 //!
 //! # Deliberately absent

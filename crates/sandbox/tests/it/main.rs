@@ -1,5 +1,7 @@
 //! Tests of the sandbox with a real child behind real walls. They need Linux 6.12 or newer.
 
+#![cfg(target_os = "linux")]
+
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
 mod code_mode;
