@@ -23,7 +23,10 @@ const HINTS: [(&[&str], &str); 8] = [
 
 /// The hint for a script that failed with `message`.
 pub(crate) fn hint(message: &str) -> Option<String> {
-    if message.contains("module") || message.contains("import") || message.contains("export") {
+    let is_syntax = message.starts_with("SyntaxError");
+    if message.contains("could not load module")
+        || is_syntax && (message.contains("import") || message.contains("export"))
+    {
         return Some(NO_MODULES.to_owned());
     }
     let (before, _) = message.split_once(" is not defined")?;
@@ -48,5 +51,6 @@ mod tests {
     fn unrelated_errors_get_no_hint() {
         assert_eq!(hint("TypeError: cannot read property 'x' of null"), None);
         assert_eq!(hint("ReferenceError: total is not defined"), None);
+        assert_eq!(hint("ToolError: the import failed"), None);
     }
 }

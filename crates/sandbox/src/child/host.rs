@@ -36,6 +36,8 @@ pub(super) struct Collected {
     /// How many lines the code has whose positions stacks give: none of TypeScript.
     pub(super) lines: u32,
     pub(super) result: Option<EndResult>,
+    /// Promises that were rejected, without those that were handled later.
+    pub(super) unhandled: usize,
 }
 
 pub(super) type Shared = Rc<RefCell<Collected>>;
@@ -60,6 +62,21 @@ impl Collected {
         // Each line costs something, so that empty ones end, too.
         self.console_left = self.console_left.saturating_sub(kept.len() + 1);
         self.console_cut
+    }
+
+    /// Counts a promise that is rejected without a handler, or gets one later.
+    pub(super) fn rejected(&mut self, is_handled: bool) {
+        self.unhandled = if is_handled { self.unhandled.saturating_sub(1) } else { self.unhandled + 1 };
+    }
+
+    /// Says on the console that errors were lost: a script that forgets `await` looks like one that worked.
+    pub(super) fn report_unhandled(&mut self) {
+        let lost = match self.unhandled {
+            0 => return,
+            1 => "a promise was rejected and its error is lost".to_owned(),
+            count => format!("{count} promises were rejected and their errors are lost"),
+        };
+        self.log("error", &format!("{lost}: await every async function and every tool"));
     }
 
     /// Adds a call, or returns why not.

@@ -70,12 +70,16 @@ pub(super) fn run(request: &ScriptRequest, pipes: &mut Pipes) -> io::Result<End>
         output: request.output,
         lines,
         result: None,
+        unhandled: 0,
     }));
     let result = match source::prepare(&request.code, request.language) {
         Err(fault) => EndResult::Invalid(fault),
         Ok(source) => interpret(request, source, &shared, pipes)?,
     };
     let mut collected = shared.borrow_mut();
+    if matches!(result, EndResult::Value(_)) {
+        collected.report_unhandled();
+    }
     let console = std::mem::take(&mut collected.console);
     Ok(End { result, console, cut: collected.console_cut })
 }
@@ -93,6 +97,10 @@ fn interpret(
     let Ok((runtime, context)) = interpreter(request.memory, &deadline) else {
         return Ok(EndResult::OutOfMemory);
     };
+    let rejections = Rc::clone(shared);
+    runtime.set_host_promise_rejection_tracker(Some(Box::new(move |_, _, _, is_handled| {
+        rejections.borrow_mut().rejected(is_handled);
+    })));
     let result = context.with(|ctx| {
         let stop = match drive(&ctx, request, source, shared, &deadline, pipes) {
             Ok(result) => return Ok(result),

@@ -120,3 +120,30 @@ async fn expected_environments_are_explained() {
         assert!(text.contains(hint), "{code}: {text}");
     }
 }
+
+#[tokio::test]
+async fn errors_that_nothing_awaits_are_reported() {
+    let run = run("async function main() { throw new Error('lost') } main(); return 1").await;
+    assert_eq!(run.outcome, Outcome::Value(json!(1)));
+    assert!(run.console.text().contains("error: a promise was rejected"), "{}", run.console.text());
+    let caught = crate::runs::run(
+        "const p = Promise.reject(new Error('x')); await null; await p.catch(() => 2);\n\
+         await Promise.allSettled([Promise.reject(1), Promise.reject(2)]); return 1",
+    );
+    assert_eq!(caught.await.console.text(), "");
+}
+
+/// Whatever a new version of QuickJS adds must not be a clock, a source of chance, or a way out.
+#[tokio::test]
+async fn globals_are_the_listed_ones() {
+    let globals = "AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Boolean \
+        DataView Date DisposableStack Error EvalError Float16Array Float32Array Float64Array Function Infinity \
+        Int16Array Int32Array Int8Array InternalError Iterator JSON Map Math NaN Number Object Promise Proxy \
+        RangeError ReferenceError Reflect RegExp Set String SuppressedError Symbol SyntaxError TextDecoder \
+        TextEncoder TypeError URIError URL URLSearchParams Uint16Array Uint32Array Uint8Array Uint8ClampedArray \
+        WeakMap WeakSet atob btoa clearInterval clearTimeout console crypto decodeURI decodeURIComponent encodeURI \
+        encodeURIComponent escape eval globalThis isFinite isNaN parseFloat parseInt performance queueMicrotask \
+        setInterval setTimeout structuredClone tools undefined unescape";
+    let found = value("return Object.getOwnPropertyNames(globalThis).sort().join(' ')").await;
+    assert_eq!(found, format!("\"{globals}\""));
+}
