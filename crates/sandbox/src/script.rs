@@ -55,7 +55,7 @@ impl Script {
 pub struct Limits {
     /// How long it may run, without the time it waits for tools. More than [`MAX_TIME`] counts as that.
     pub time: Duration,
-    /// Bytes of the interpreter's heap, at most 64 MiB.
+    /// Bytes of the interpreter's heap, from 1 to 64 MiB.
     pub memory: usize,
     /// Bytes of console output. More is cut, and [`crate::Console::cut`] says so.
     pub console: usize,
@@ -71,11 +71,14 @@ impl Limits {
     const MAX_OUTPUT: usize = 4 << 20;
     const MAX_CALLS: usize = 10_000;
 
+    /// Less is not enough for the interpreter itself, and none would mean no limit.
+    const MIN_MEMORY: usize = 1 << 20;
+
     /// These limits, each at most what the parent can bear.
     pub(crate) fn clamped(self) -> Self {
         Self {
             time: self.time.min(MAX_TIME),
-            memory: self.memory.min(Self::MAX_MEMORY),
+            memory: self.memory.clamp(Self::MIN_MEMORY, Self::MAX_MEMORY),
             console: self.console.min(Self::MAX_CONSOLE),
             output: self.output.min(Self::MAX_OUTPUT),
             calls: self.calls.min(Self::MAX_CALLS),

@@ -271,6 +271,9 @@ async fn limits_are_those_that_were_asked_for() {
     let small = |code: &str| Script { limits, ..script(code) };
     let run = sandbox().run(&small("const a=[]; for(;;) a.push({})"), &mut Calculator).await.unwrap();
     assert_eq!(run.outcome, Outcome::OutOfMemory(4 << 20));
+    let none = Script { limits: Limits { memory: 0, ..limits }, ..small("for (const a = [];;) a.push({})") };
+    let run = sandbox().run(&none, &mut Calculator).await.unwrap();
+    assert_eq!(run.outcome, Outcome::OutOfMemory(1 << 20), "no limit is not possible");
     let run =
         sandbox().run(&small("console.log('äöü'.repeat(9)); return 'x'.repeat(30)"), &mut Calculator).await;
     let run = run.unwrap();
