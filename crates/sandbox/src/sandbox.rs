@@ -58,8 +58,9 @@ pub enum Converted {
 }
 
 impl Sandbox {
-    /// A sandbox that has at most `children` at once; further runs wait. A child has up to about 100 MB of memory while it
-    /// runs, and a script keeps its child while it waits for a tool: do not offer a tool that needs the same sandbox.
+    /// A sandbox that has at most `children` at once; further runs wait. A script's child has 5 to 75 MB of memory, a
+    /// converter's up to 300 MB if its document is hostile. A script keeps its child while it waits for a tool: do not
+    /// offer a tool that needs the same sandbox.
     #[must_use]
     pub fn new(program: Program, children: usize) -> Self {
         Self { program, children: Arc::new(Semaphore::new(children.clamp(1, Semaphore::MAX_PERMITS))) }
