@@ -349,7 +349,7 @@ impl Screen {
                 self.next_attempt = Some(next);
             }
             Fact::RunWaiting { .. } => {
-                self.set_status("waiting…");
+                self.set_status("waiting for an answer or a time…");
                 self.waits = true;
             }
             Fact::QuestionAsked { text, approval: Some(call), .. } => self.ask(out, text, call),

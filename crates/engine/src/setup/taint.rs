@@ -18,13 +18,33 @@ pub(crate) struct Taint {
 impl Taint {
     /// That of a session with this history.
     pub(crate) fn of(history: &[Entry], setup: &Setup) -> Self {
+        let offer = &setup.offer_with_results;
+        // The tools that mark a session, and what they all mark together: further calls add nothing to that.
+        let (mut marking, mut all) = (Vec::new(), Self::default());
+        for definition in offer.definitions() {
+            let mut mark = Self::default();
+            mark.add(setup, offer, &definition.name);
+            if mark != Self::default() {
+                marking.push((definition.name.as_str(), mark));
+                all = all.with(mark);
+            }
+        }
         let mut taint = Self::default();
         for block in history.iter().flat_map(|entry| &entry.content) {
-            if let Block::ToolUse { name, .. } = block {
-                taint.add(setup, &setup.offer_with_results, name);
+            if taint == all {
+                break;
+            }
+            if let Block::ToolUse { name, .. } = block
+                && let Some((_, mark)) = marking.iter().find(|(marking, _)| marking == name)
+            {
+                taint = taint.with(*mark);
             }
         }
         taint
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self { untrusted: self.untrusted || other.untrusted, private: self.private || other.private }
     }
 
     /// A tool was called.

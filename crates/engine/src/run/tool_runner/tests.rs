@@ -1,6 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use houston_domain::guard::ToolFacts;
+use houston_domain::history::{Block, Entry};
 use houston_domain::tool_call::ToolErrorCode;
 use houston_store::history::CommittedIntent;
 use houston_tools::{CheckOutcome, Tool as _};
@@ -9,6 +11,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::run::signals::Stop;
 use crate::run::tests::fixture::{Behaviour, Process, ScriptedModel, TestTool, call};
+use crate::setup::taint::situation;
 
 struct Turn {
     process: Process,
@@ -224,4 +227,34 @@ async fn record_that_is_refused_the_second_time_stops_the_run() {
     let outcome = records.commit(&mut journal, step).await;
     assert!(matches!(outcome, Err(Interrupted::Store(_))), "{outcome:?}");
     assert_eq!(turn.process.storage.committed(), [], "the step says that the note was created");
+}
+
+#[test]
+fn session_is_marked_by_the_tools_it_called() {
+    let tool = |name: &str, facts: ToolFacts| {
+        TestTool::new(name, EffectClass::Read, Behaviour::Answers).with_facts(facts)
+    };
+    let read = || ToolFacts::of_effect(EffectClass::Read);
+    let tools = vec![
+        tool("page", ToolFacts { untrusted_output: true, ..read() }),
+        tool("mail", ToolFacts { reads_private: true, ..read() }),
+        tool("sum", read()),
+    ];
+    let setup = Process::new(ScriptedModel::new([]), tools).setup();
+    for (calls, untrusted, private) in [
+        (&["sum", "gone"][..], false, false),
+        (&["sum", "page"], true, false),
+        (&["mail"], false, true),
+        (&["page", "page", "mail"], true, true),
+    ] {
+        let block = |name: &&str| Block::ToolUse {
+            id: (*name).to_owned(),
+            name: (*name).to_owned(),
+            input: json!({}),
+            raw: None,
+        };
+        let history = [Entry::assistant(calls.iter().map(block).collect())];
+        let found = situation(&setup, Taint::of(&history, &setup), 0);
+        assert_eq!((found.untrusted_read, found.private_read), (untrusted, private), "{calls:?}");
+    }
 }
