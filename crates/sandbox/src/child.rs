@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::protocol::{Message, ScriptRequest, Task};
+use crate::protocol::{CPU_SECONDS, Message, OUTPUT, ScriptRequest, Task};
 use crate::walls::{self, WallLimits};
 use pipes::Pipes;
 
@@ -36,14 +36,14 @@ struct Job {
 }
 
 impl Job {
-    /// Reads `<task> <seconds of CPU time> <bytes of output>`.
+    /// Reads `<task> --cpu-seconds <seconds> --output <bytes>`.
     fn parse(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
-        let mut arguments = arguments.into_iter();
-        let mut next = || arguments.next()?.into_string().ok();
-        let name = next()?;
+        let words: Vec<String> =
+            arguments.into_iter().map(OsString::into_string).collect::<Result<_, _>>().ok()?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let [name, CPU_SECONDS, cpu_seconds, OUTPUT, output] = words[..] else { return None };
         let task = Task::ALL.into_iter().find(|task| task.name() == name)?;
-        let job = Self { task, cpu_seconds: next()?.parse().ok()?, output: next()?.parse().ok()? };
-        next().is_none().then_some(job)
+        Some(Self { task, cpu_seconds: cpu_seconds.parse().ok()?, output: output.parse().ok()? })
     }
 }
 
@@ -111,10 +111,17 @@ mod tests {
 
     #[test]
     fn arguments_are_all_or_nothing() {
-        assert!(parse(&["script", "6", "0"]).is_some());
-        for wrong in
-            [&[][..], &["script"], &["shell", "6", "0"], &["script", "x", "0"], &["html", "2", "9", "9"]]
-        {
+        let job = parse(&["html", "--cpu-seconds", "6", "--output", "7"]).unwrap();
+        assert_eq!((job.task, job.cpu_seconds, job.output), (Task::Html, 6, 7));
+        for wrong in [
+            &[][..],
+            &["script"],
+            &["shell", "--cpu-seconds", "6", "--output", "7"],
+            &["html", "6", "7"],
+            &["html", "--cpu-seconds", "x", "--output", "7"],
+            &["html", "--cpu-seconds", "6", "--output"],
+            &["html", "--cpu-seconds", "6", "--output", "7", "8"],
+        ] {
             assert!(parse(wrong).is_none(), "{wrong:?}");
         }
     }

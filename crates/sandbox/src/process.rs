@@ -11,7 +11,7 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, timeout};
 
 use crate::error::Error;
-use crate::protocol::{Message, Task};
+use crate::protocol::{CPU_SECONDS, Message, OUTPUT, Task};
 
 /// How long after its time limit a child is killed that has not stopped by itself.
 pub const GRACE: Duration = Duration::from_millis(500);
@@ -84,7 +84,8 @@ impl Child {
         let mut command = Command::new(&program.path);
         command
             .args(&program.arguments)
-            .args([task.name(), &cpu_seconds.to_string(), &allowance.output.to_string()])
+            .arg(task.name())
+            .args([CPU_SECONDS, &cpu_seconds.to_string(), OUTPUT, &allowance.output.to_string()])
             .env_clear()
             .env("TZ", "UTC")
             .current_dir("/")

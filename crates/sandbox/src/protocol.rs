@@ -33,6 +33,11 @@ impl Task {
     }
 }
 
+/// The options of a child. Programs that are no sandbox refuse them: the binary of a test, say, which would otherwise run
+/// its tests again.
+pub(crate) const CPU_SECONDS: &str = "--cpu-seconds";
+pub(crate) const OUTPUT: &str = "--output";
+
 /// A script, as the child gets it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ScriptRequest {

@@ -32,6 +32,9 @@ async fn missing_walls_are_an_error_and_nothing_runs() {
 async fn programs_that_are_no_sandbox_are_recognised() {
     let error = run("exit 2").await.unwrap_err();
     assert!(matches!(error, Error::NotASandbox(_)) && error.to_string().contains("code 2"), "{error}");
+    // This test's own binary: it must not run tests again.
+    let test = Sandbox::new(Program::this(), 1);
+    assert!(matches!(test.check().await, Err(Error::NotASandbox(_) | Error::Protocol(_))));
     let missing = Sandbox::new(Program::new("/nonexistent/houston", [""; 0]), 1);
     assert!(matches!(missing.check().await, Err(Error::Start(_))));
 }
