@@ -29,7 +29,11 @@ fn waits(evidence: &Evidence) -> Vec<Wait> {
             let Some(seconds) = wait(&events[from..to], *epoch, kill.now) else { continue };
             let end = kill.now + seconds;
             let undisturbed = !evidence.outages.iter().any(|(from, to)| *from < end && *to > kill.now);
-            let what = format!("goal {goal}, epoch {epoch}, killed at {:.3}", kill.now);
+            let tries = tries(&events[from..to], *epoch);
+            let what = format!(
+                "goal {goal}, epoch {epoch}, attempt {tries} without a step, killed at {:.3}",
+                kill.now
+            );
             waits.push(Wait { seconds, undisturbed, what });
         }
     }
@@ -46,6 +50,13 @@ fn wait(events: &[EventRow], epoch: i64, killed: f64) -> Option<f64> {
     let next = events.iter().find(|event| event.epoch > epoch)?;
     // `None` if another worker had claimed the run before the kill.
     (next.at >= killed).then_some(next.at - killed)
+}
+
+/// How many attempts in a row, the last of them under `epoch`, have written nothing but their beginning. Runs that may have
+/// killed several workers wait for each other.
+fn tries(events: &[EventRow], epoch: i64) -> usize {
+    let of_workers = events.iter().rev().filter(|event| (1..=epoch).contains(&event.epoch));
+    of_workers.take_while(|event| event.kind == "attempt_started").count()
 }
 
 /// The percentile `share` (0 to 1) of sorted waits.
@@ -75,8 +86,10 @@ pub(crate) fn times(evidence: &Evidence) -> Finding {
         }
     }
     if finding.count > 0 {
-        let slowest = waits.iter().rev().take(5);
-        finding.examples.extend(slowest.map(|wait| format!("{:.1} s: {}", wait.seconds, wait.what)));
+        let say = |wait: &Wait| format!("{:.1} s: {}", wait.seconds, wait.what);
+        finding.examples.extend(waits.iter().rev().take(3).map(say));
+        let undisturbed = waits.iter().rev().filter(|wait| wait.undisturbed);
+        finding.examples.extend(undisturbed.take(10).map(|wait| say(wait) + ", Postgres reachable"));
     }
     finding
 }
@@ -104,6 +117,19 @@ mod tests {
             session: None,
             at,
         }
+    }
+
+    #[test]
+    fn attempts_without_a_step_are_counted() {
+        let events = [
+            event(1, 1, "attempt_started", 10.0),
+            event(2, 1, "tool_called", 11.0),
+            event(3, 2, "attempt_started", 12.0),
+            event(4, 0, "message_posted", 13.0),
+            event(5, 3, "attempt_started", 14.0),
+            event(6, 4, "attempt_started", 15.0),
+        ];
+        assert_eq!([1, 2, 3, 4].map(|epoch| tries(&events, epoch)), [0, 1, 2, 3]);
     }
 
     #[test]
