@@ -350,7 +350,7 @@ fn repeated_calls(evidence: &Evidence) -> Finding {
     finding
 }
 
-/// R9: after the quiet phase no message or summary is pending, and no lock is held by a dead worker.
+/// R9: after the quiet phase no message, and no summary for longer than 30 s, is pending, and no lock is held by a dead worker.
 fn liveness(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("R9", "pending after quiet, locks of dead workers");
     finding.of = evidence.rows.locks.len();

@@ -131,7 +131,9 @@ impl Rows {
             sessions: rows(
                 psql,
                 "select replace(agentable_id::text, '-', '') as goal, number, first_position as first, last_position as last,
-                        summarised_by = 'model' as by_model, summary_due_at is not null as pending
+                        summarised_by = 'model' as by_model,
+                        -- A session that is quiet may be closed after the quiet phase.
+                        summary_due_at is not null and closed_at < clock_timestamp() - interval '30 s' as pending
                    from houston.sessions order by agentable_id, first_position, number",
             )?,
             locks: rows(
