@@ -8,8 +8,9 @@ pub enum Interrupted {
     /// Another worker has taken over, or this worker's lease has expired: nothing more may be written.
     #[error("the lock was lost")]
     Lost,
-    /// An earlier attempt at the same commit had succeeded: the run's state must be read again.
-    #[error("the step had been committed before")]
+    /// An earlier attempt at the same commit had succeeded, or a person's decision came before it: the run's state must be
+    /// read again.
+    #[error("the run has changed since it was read")]
     Landed,
     /// Postgres refused a statement, and waiting does not help.
     #[error(transparent)]
@@ -26,6 +27,7 @@ impl From<StoreError> for Interrupted {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Fenced => Self::Lost,
+            StoreError::Answered => Self::Landed,
             other => Self::Store(other),
         }
     }

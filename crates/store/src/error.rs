@@ -13,6 +13,9 @@ pub enum Error {
     /// Another worker has claimed the agentable since: the caller must stop and write nothing.
     #[error("the run's lock was taken over")]
     Fenced,
+    /// A person has answered an approval that the step takes back: nothing was written, and the run must look again.
+    #[error("the approval has been answered meanwhile")]
+    Answered,
     /// The tenant has no such row, or it was erased.
     #[error("{what} not found")]
     NotFound {

@@ -160,6 +160,11 @@ async fn decide(
     let tenant = store.operator().tenant_of_question(id).await.map_err(not_found)?;
     let store = store.tenant(tenant);
     let asked = store.question(id).await.map_err(not_found)?.question.asked;
+    if asked.approval.is_none() {
+        return Err(Failure::Usage(anyhow!(
+            "{id} is not about a tool call; POST /v1/questions/{id}/answer answers it"
+        )));
+    }
     let answer = serde_json::to_value(answer).map_err(|error| Failure::Other(error.into()))?;
     if let Some(schema) = &asked.schema {
         check(schema, &answer).map_err(|wrong| {

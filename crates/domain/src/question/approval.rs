@@ -119,12 +119,21 @@ pub fn expired() -> ToolResponse {
     )
 }
 
+/// The response of a call that waited for an approval when its run ended.
+#[must_use]
+pub fn never_decided() -> ToolResponse {
+    ToolResponse::failure(
+        ToolErrorCode::PermissionDenied,
+        "not carried out: the run ended before a person had approved it",
+    )
+}
+
 /// The response of a call whose user wrote a message instead of answering.
 #[must_use]
 pub fn superseded() -> ToolResponse {
     ToolResponse::failure(
         ToolErrorCode::PermissionDenied,
-        "not carried out: your user wrote to you instead of approving it. Read the message first.",
+        "not carried out: your user wrote a message before it was approved. Read the message first.",
     )
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use houston_testkit::fault_proxy::Fault;
+use houston_testkit::servers::TestServers;
 use serde::Deserialize;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -229,11 +230,11 @@ fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()
             servers.resume_redis()?;
             servers.restart_redis()?;
         }
-        Action::RestartPostgres => installation.servers()[cell].restart_postgres()?,
+        Action::RestartPostgres => restart_postgres(&mut installation.servers()[cell])?,
         Action::CrashPostgres => {
             let servers = &mut installation.servers()[cell];
             servers.kill_postgres()?;
-            servers.restart_postgres()?;
+            restart_postgres(servers)?;
         }
         Action::Terminate(backends) => {
             let which = if backends == Backends::Leases { LEASES } else { HALF };
@@ -247,6 +248,21 @@ fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()
         Action::Kill { .. } | Action::Pause { .. } | Action::Network { .. } | Action::Model { .. } => {}
     }
     Ok(())
+}
+
+/// Restarts Postgres. It is tried again: after a kill, a backend that has not ended yet keeps it from starting, and without
+/// Postgres the rest of the run shows nothing.
+fn restart_postgres(servers: &mut TestServers) -> Result<()> {
+    const TRIES: usize = 10;
+    let mut restarted = servers.restart_postgres();
+    for _ in 1..TRIES {
+        if restarted.is_ok() {
+            break;
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        restarted = servers.restart_postgres();
+    }
+    Ok(restarted?)
 }
 
 fn flush(socket: &Path) -> Result<()> {

@@ -195,6 +195,9 @@ struct NewRow<'a> {
 
 /// Writes the questions of a step, and closes those that it supersedes; `closes_all`: also all others of its run, which
 /// ends. Returns the step with the events that report this. The caller holds the lock of the agentable.
+///
+/// # Errors
+/// [`Error::Answered`] when a person has decided an approval that the step supersedes: the decision would be lost.
 pub(crate) async fn write<'s>(
     connection: &mut PgConnection,
     agentable: AgentableId,
@@ -209,6 +212,9 @@ pub(crate) async fn write<'s>(
     if !superseded.is_empty() {
         let ids: Vec<Uuid> = superseded.iter().map(|id| id.0).collect();
         closed.extend(close(connection, &ids, QuestionState::Superseded, None, None).await?);
+        if closed.len() < ids.len() && was_decided(connection, &ids).await? {
+            return Err(Error::Answered);
+        }
     }
     if closes_all {
         let open = sqlx::query_scalar!(
@@ -226,6 +232,17 @@ pub(crate) async fn write<'s>(
     step.events.extend(closed.into_iter().map(|closed| closed.event()));
     step.events.extend(asked.into_iter().map(|question| Event::QuestionAsked(Box::new(question))));
     Ok(Cow::Owned(step))
+}
+
+/// Whether a person has decided one of these approvals.
+async fn was_decided(connection: &mut PgConnection, questions: &[Uuid]) -> Result<bool> {
+    let decided = sqlx::query_scalar!(
+        r#"-- store::question::was_decided
+        select exists (select from houston.questions
+                        where id = any ($1) and state = 'answered' and approval is not null) as "decided!""#,
+        questions
+    );
+    Ok(decided.fetch_one(connection).await?)
 }
 
 async fn insert(

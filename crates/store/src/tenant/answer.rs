@@ -71,7 +71,7 @@ impl OperatorStore<'_> {
             "-- store::answer::open_approvals
             select q.*, a.kind as agentable_kind from houston.questions q
               join houston.agentables a on a.id = q.agentable_id
-             where q.state = 'open' and q.kind = 'approval' order by q.created_at desc limit $1",
+             where q.state = 'open' and q.approval is not null order by q.created_at desc limit $1",
             limit
         )
         .fetch_all(&self.pool)

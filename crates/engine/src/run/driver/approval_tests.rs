@@ -203,7 +203,7 @@ async fn message_takes_the_place_of_an_answer() {
     run.process.storage.post("Wait, what would that delete?");
     assert_eq!(run.process.drive(2).await.unwrap(), ENDED);
     assert_eq!(run.executed(), 0);
-    assert!(run.results()[0].contains("your user wrote to you"), "{:?}", run.results());
+    assert!(run.results()[0].contains("your user wrote a message"), "{:?}", run.results());
     assert_eq!(run.process.storage.questions()[0].state, QuestionState::Superseded);
     let history = run.process.storage.history();
     let texts: Vec<String> = history.iter().flat_map(|entry| &entry.content).filter_map(text).collect();
@@ -254,6 +254,38 @@ async fn cancel_closes_a_call_that_waits() {
     let last = process.storage.committed().pop().unwrap();
     assert_eq!(last.cells.len(), 1, "its cell shows that it was not carried out");
     assert_eq!(last.cells[0].1["status"], "failed");
+    let Block::ToolResult { content, .. } = &last.entries[0].content[0] else { panic!("not a result") };
+    assert!(content.contains("before a person had approved it"), "{content}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_in_a_later_turn_leaves_decided_calls_alone() {
+    let model = ScriptedModel::new([calls_tools(&[("c1", "wipe")]), calls_tools(&[("c2", "wipe")])]);
+    let process = Process::new(model, vec![wipe()]);
+    process.drive(1).await.unwrap();
+    process.storage.close_question(QuestionState::Answered, Some(json!({"decision": "reject"})));
+    let outcome = process.drive(2).await.unwrap();
+    assert!(matches!(outcome, DriveOutcome::Waiting { .. }), "{outcome:?}");
+    let mut claimed = process.claimed.clone();
+    claimed.cancel_seq = Some(3);
+    let process = Process { claimed, ..process };
+    assert_eq!(process.drive(3).await.unwrap(), DriveOutcome::Ended(RunStatus::Cancelled));
+    let steps = process.storage.committed();
+    let returned = steps.iter().flat_map(|step| &step.events).filter_map(|event| match event {
+        Event::ToolReturned { call_id, .. } => Some(call_id.as_str()),
+        _ => None,
+    });
+    assert_eq!(returned.collect::<Vec<_>>(), ["c1", "c2"], "each call has one result");
+}
+
+#[tokio::test(start_paused = true)]
+async fn decision_that_comes_during_a_message_is_not_lost() {
+    let run = Wiping::new(calls_tools(&[("c1", "wipe")]));
+    assert!(run.waits(1).await);
+    run.process.storage.post("Hello?");
+    run.process.storage.answer_before_next_commit(json!({"decision": "approve"}));
+    assert_eq!(run.process.drive(2).await.unwrap(), ENDED);
+    assert_eq!((run.executed(), run.results()), (1, vec!["Done.".to_owned()]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,7 +49,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
         agent: &Next,
     ) -> Result<Result<(Decision, Vec<QuestionId>), Stop>, Interrupted> {
         let (agentable, run) = (self.journal.agentable(), self.journal.run());
-        let (state, questions) = self.journal.retrying(|storage| storage.driven(agentable, run)).await?;
+        let (state, mut questions) = self.journal.retrying(|storage| storage.driven(agentable, run)).await?;
+        // Approvals of tool calls are Houston's, not the driver's.
+        questions.retain(|question| question.asked.approval.is_none());
         let (journal, owner) = (&self.journal, self.journal.owner);
         let view = DrivenRun {
             tenant: owner.tenant,

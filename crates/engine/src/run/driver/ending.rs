@@ -8,6 +8,7 @@ use houston_domain::error_message::{CONTENT_FILTER, ErrorMessage, user_text};
 use houston_domain::event::Event;
 use houston_domain::intervention::Intervention;
 use houston_domain::model::Usage;
+use houston_domain::question::approval;
 use houston_domain::run::RunStatus;
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
@@ -17,7 +18,7 @@ use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
 use crate::run::journal::{add_message, show_error};
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::{Cells, OpenCalls, Responses, add_tool_result};
+use crate::run::tool_runner::{OpenCalls, add_tool_result};
 
 /// Error code of a run that no agent may answer.
 const AGENT_UNAVAILABLE: &str = "AGENT_UNAVAILABLE";
@@ -86,54 +87,59 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Ends the run with `status` outside of a turn.
     pub(super) async fn end(&mut self, status: RunStatus) -> Result<DriveOutcome, Interrupted> {
-        self.end_with(status, Responses::new(), &Cells::new()).await
+        self.end_with(status, OpenCalls::default()).await
     }
 
-    /// Ends the run and closes its open calls: those in `known` with their responses, the others as cut off. `cells` are the
-    /// thread messages of the calls.
+    /// Ends the run and closes its open calls.
     pub(super) async fn end_with(
         &mut self,
         status: RunStatus,
-        known: Responses,
-        cells: &Cells,
+        open: OpenCalls,
     ) -> Result<DriveOutcome, Interrupted> {
         let mut step = self.journal.next_step();
-        self.close_calls(&mut step, status, known, cells);
+        self.close_calls(&mut step, status, open);
         self.set_ending(&mut step, status);
         self.commit(step).await?;
         Ok(DriveOutcome::Ended(status))
     }
 
-    /// Gives every open call its result, in the history and in the thread.
-    fn close_calls(&mut self, step: &mut Step, status: RunStatus, known: Responses, cells: &Cells) {
+    /// Gives every open call its result, in the history and in the thread: its response if there is one; else that it was
+    /// cut off, or not started because it waited for a person.
+    pub(super) fn close_calls(&mut self, step: &mut Step, status: RunStatus, open: OpenCalls) {
+        let OpenCalls { responses: mut known, cells, held } = open;
         let reason = cut_off(status);
         for (call, cell) in cells.iter().filter(|(call, _)| !known.iter().any(|(known, _)| known == call)) {
             add_tool_result(step, call, *cell, &reason);
         }
+        for (call, cell) in held {
+            let response = approval::never_decided();
+            add_tool_result(step, &call, cell, &response);
+            known.push((call, response));
+        }
         step.entries.extend(self.run.on_end(status, known, &reason));
+    }
+
+    /// The open calls of the run. Responses of calls that another worker started are kept.
+    pub(super) async fn open_calls(&self) -> Result<OpenCalls, Interrupted> {
+        match self.run.next(self.journal.now()) {
+            Next::CallTools(calls) => OpenCalls::read(&self.journal, &calls).await,
+            _ => Ok(OpenCalls::default()),
+        }
     }
 
     /// Ends the run because of a cancel request, or an intervention of the health monitor.
     pub(super) async fn cancel(&mut self) -> Result<DriveOutcome, Interrupted> {
-        if !matches!(self.run.next(self.journal.now()), Next::CallTools(_)) {
-            return self.cancel_with(Responses::new(), &Cells::new()).await;
-        }
-        // Responses of calls that another worker started are kept.
-        let OpenCalls { responses, cells } = OpenCalls::read(&self.journal).await?;
-        self.cancel_with(responses, &cells).await
+        let open = self.open_calls().await?;
+        self.cancel_with(open).await
     }
 
-    /// [`Self::cancel`] with the responses and cells of open calls, as in [`Self::end_with`].
-    pub(super) async fn cancel_with(
-        &mut self,
-        known: Responses,
-        cells: &Cells,
-    ) -> Result<DriveOutcome, Interrupted> {
+    /// [`Self::cancel`] with the open calls.
+    pub(super) async fn cancel_with(&mut self, open: OpenCalls) -> Result<DriveOutcome, Interrupted> {
         let run = self.journal.run();
         self.acquit_others().await?;
         match self.journal.retrying(|storage| storage.intervention(run)).await? {
-            Some(intervention) => self.intervene(intervention, known, cells).await,
-            None => self.end_with(RunStatus::Cancelled, known, cells).await,
+            Some(intervention) => self.intervene(intervention, open).await,
+            None => self.end_with(RunStatus::Cancelled, open).await,
         }
     }
 
@@ -151,13 +157,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
     async fn intervene(
         &mut self,
         intervention: Intervention,
-        known: Responses,
-        cells: &Cells,
+        open: OpenCalls,
     ) -> Result<DriveOutcome, Interrupted> {
         let run = self.journal.run();
         tracing::warn!(%run, reason = intervention.as_str(), "the health monitor ends a run");
         let mut step = self.journal.next_step();
-        self.close_calls(&mut step, RunStatus::Failed, known, cells);
+        self.close_calls(&mut step, RunStatus::Failed, open);
         let (code, notice) = (intervention.code(), intervention.notice());
         self.terminate(step, code, notice, notice.to_owned()).await
     }
@@ -176,9 +181,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Ends the run as failed, without a retry. `text` is the run's error for operators; the user reads [`user_text`].
     async fn stop_with(&mut self, code: &str, text: String) -> Result<DriveOutcome, Interrupted> {
+        let open = self.open_calls().await?;
         let mut step = self.journal.next_step();
-        let unknown = ToolResponse::outcome_unknown();
-        step.entries.extend(self.run.on_end(RunStatus::Failed, Responses::new(), &unknown));
+        self.close_calls(&mut step, RunStatus::Failed, open);
         self.terminate(step, code, user_text(code), text).await
     }
 

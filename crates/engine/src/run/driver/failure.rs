@@ -8,13 +8,11 @@ use houston_domain::model::ModelError;
 use houston_domain::retry::{FailedRun, PlannedRetry};
 use houston_domain::run::RunStatus;
 use houston_domain::step::RunTransition;
-use houston_domain::tool_call::ToolResponse;
 
 use super::{DriveOutcome, RunDriver};
 use crate::error::Interrupted;
 use crate::run::journal::show_error;
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::Responses;
 
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Handles a failed model call: schedules the next attempt, or ends the run if there is none.
@@ -85,8 +83,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
         notice: &str,
         error: Option<&ModelError>,
     ) -> Result<DriveOutcome, Interrupted> {
+        let open = self.open_calls().await?;
         let mut step = self.journal.next_step();
-        step.entries.extend(self.run.on_end(status, Responses::new(), &ToolResponse::outcome_unknown()));
+        self.close_calls(&mut step, status, open);
         show_error(&mut step, &ErrorMessage::permanent(self.journal.run(), code, notice));
         let code = error.map(|error| error.code.as_str().to_owned());
         step.transition = self.journal.terminated(status, code, error.map(|error| error.message.clone()));

@@ -19,7 +19,7 @@ use crate::run::model_turn::{ModelOutcome, check_budget};
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{
-    ExternalCalls, Held, Prepared, Responses, Resumed, ToolsOutcome, WrittenRecords,
+    ExternalCalls, Held, OpenCalls, Prepared, Responses, Resumed, ToolsOutcome, WrittenRecords,
 };
 
 /// A turn whose first step is committed.
@@ -235,13 +235,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 Ok(flow)
             }
             ToolsOutcome::HandOver => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
-            ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, mut cells } => {
-                cells.extend(held.cells());
-                Box::pin(self.cancel_with(responses, &cells)).await.map(ControlFlow::Break)
+            ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, cells } => {
+                let open = OpenCalls { responses, cells, held: held.cells().collect() };
+                Box::pin(self.cancel_with(open)).await.map(ControlFlow::Break)
             }
-            ToolsOutcome::Stopped { responses, mut cells, .. } => {
-                cells.extend(held.cells());
-                let ended = Box::pin(self.end_with(RunStatus::MaxDuration, responses, &cells));
+            ToolsOutcome::Stopped { responses, cells, .. } => {
+                let open = OpenCalls { responses, cells, held: held.cells().collect() };
+                let ended = Box::pin(self.end_with(RunStatus::MaxDuration, open));
                 ended.await.map(ControlFlow::Break)
             }
         }

@@ -74,6 +74,8 @@ pub(super) struct Rows {
     is_awake: bool,
     /// The answer that the next question gets at once.
     prompt_answer: Option<Value>,
+    /// The answer that the oldest question gets just before the next commit.
+    late_answer: Option<Value>,
     /// How many commits succeed before the later fault.
     until_fault: usize,
     later_fault: Option<Fault>,
@@ -129,6 +131,11 @@ impl MemoryStorage {
         let mut rows = self.rows();
         rows.is_awake = true;
         rows.questions.first_mut().expect("a question").state = state;
+    }
+
+    /// Answers the oldest question just before the next commit.
+    pub(crate) fn answer_before_next_commit(&self, answer: Value) {
+        self.rows().late_answer = Some(answer);
     }
 
     /// Answers the next question as soon as it is asked.
@@ -204,6 +211,10 @@ impl MemoryStorage {
         if rows.lock_is_lost {
             return Err(Error::Fenced);
         }
+        rows.take_late_answer();
+        if rows.supersedes_a_decision(step) {
+            return Err(Error::Answered);
+        }
         let (read, continued) = rows.apply(step, records);
         match fault {
             Some(Fault::BrokenAfter) => Err(ConnectionBroken.into()),
@@ -220,6 +231,21 @@ impl MemoryStorage {
 }
 
 impl Rows {
+    fn take_late_answer(&mut self) {
+        if let Some(answer) = self.late_answer.take()
+            && let Some(question) = self.questions.first_mut()
+        {
+            (question.state, question.answer) = (QuestionState::Answered, Some(answer));
+        }
+    }
+
+    fn supersedes_a_decision(&self, step: &Step) -> bool {
+        let mut superseded = step.questions.iter().flat_map(|of| &of.superseded);
+        superseded.any(|id| {
+            self.questions.iter().any(|of| of.asked.id == *id && of.state == QuestionState::Answered)
+        })
+    }
+
     fn take_later_fault(&mut self) -> Option<Fault> {
         match self.until_fault.checked_sub(1) {
             Some(left) => self.until_fault = left,

@@ -1,5 +1,6 @@
 //! What the guards say of a call.
 
+use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::guard::{Call, DecidedBy, Decision, Intent, Situation, Verdict, clamp, decide};
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 use tokio::time::Instant;
@@ -66,14 +67,17 @@ impl ToolRunner {
         (ToolCall { input, ..call }, (!lowered.is_empty()).then(|| lowered.join(" ")))
     }
 
-    /// Judges a call. A call of a tool that does not exist, or without readable arguments, is left to be answered.
+    /// Judges a call. The reply to the user always passes. A call of a tool that does not exist, or without readable
+    /// arguments, is left to be answered.
     pub(super) fn judge<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
         call: &ToolCall,
         intent: Option<&Intent>,
     ) -> Judged {
-        let Some(facts) = self.offer().facts(&call.name).filter(|_| call.malformed.is_none()) else {
+        let Some(facts) =
+            self.offer().facts(&call.name).filter(|_| call.malformed.is_none() && call.name != SEND_MESSAGE)
+        else {
             return Judged { call: call.clone(), judgement: Judgement::Allow, by: None, note: None };
         };
         let layers = &self.setup.guards;

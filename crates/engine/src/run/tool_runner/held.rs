@@ -117,7 +117,9 @@ impl ToolRunner {
             return waiting;
         }
         let expires = i64::try_from(journal.services.config.context.approvals.expire_after_s).ok();
-        let expires_at = expires.and_then(TimeDelta::try_seconds).map(|after| journal.now() + after);
+        let expires_at = expires
+            .and_then(TimeDelta::try_seconds)
+            .and_then(|after| journal.now().checked_add_signed(after));
         let asked = &mut step.questions.get_or_insert_default().asked;
         for HeldCall { call, why } in held {
             let cell = cell_of(cells, &call.id).unwrap_or(journal.next_message);

@@ -184,8 +184,8 @@ impl ToolRunner {
         let context = self.call_context(journal, &limited);
         let plan = self.offer().plan(&limited, &context);
         match judgement {
-            // A call that has a response already, because its arguments are wrong, needs no approval.
-            Judgement::Hold { why } if !matches!(plan, Plan::Answer(_)) => {
+            // A call that fails already, because its arguments are wrong, needs no approval.
+            Judgement::Hold { why } if !matches!(&plan, Plan::Answer(response) if !response.is_success()) => {
                 plans.held.push(HeldCall { call: call.clone(), why });
             }
             _ => plans.add(journal, limited, context, plan, note),

@@ -21,35 +21,42 @@ use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
-/// Open calls of a run: those with a response, and the cells of the others.
+/// Open calls of a turn.
+#[derive(Default)]
 pub(crate) struct OpenCalls {
+    /// The responses there are.
     pub(crate) responses: Responses,
+    /// The cells of calls that were started.
     pub(crate) cells: Cells,
+    /// The cells of calls that waited for a person: they were not started.
+    pub(crate) held: Cells,
 }
 
 impl OpenCalls {
-    /// Reads the calls of the run from Postgres.
+    /// Reads what is committed about `calls` from Postgres.
     ///
     /// # Errors
     /// As [`Journal::retrying`].
-    pub(crate) async fn read<S: RunStorage>(journal: &Journal<'_, S>) -> Result<Self, Interrupted> {
-        let Committed { intents, questions } = Committed::read(journal).await?;
-        let (mut responses, mut cells) = (Responses::new(), Cells::new());
-        for question in &questions {
-            let (Some(call), Some(of)) = (&question.asked.subject, &question.asked.approval) else {
-                continue;
-            };
-            if !intents.contains_key(call) {
-                cells.push((call.clone(), of.message_id));
+    pub(crate) async fn read<S: RunStorage>(
+        journal: &Journal<'_, S>,
+        calls: &[ToolCall],
+    ) -> Result<Self, Interrupted> {
+        let Committed { mut intents, questions } = Committed::read(journal).await?;
+        let mut open = Self::default();
+        for ToolCall { id, .. } in calls {
+            match (intents.remove(id), question_of(&questions, id)) {
+                (Some(CommittedIntent { response: Some(response), .. }), _) => {
+                    open.responses.push((id.clone(), response));
+                }
+                (Some(CommittedIntent { cell, .. }), _) => open.cells.push((id.clone(), cell)),
+                (None, Some(question)) => {
+                    let cell = question.asked.approval.as_ref().map(|of| (id.clone(), of.message_id));
+                    open.held.extend(cell);
+                }
+                (None, None) => {}
             }
         }
-        for (call, CommittedIntent { cell, response }) in intents {
-            match response {
-                Some(response) => responses.push((call, response)),
-                None => cells.push((call, cell)),
-            }
-        }
-        Ok(Self { responses, cells })
+        Ok(open)
     }
 }
 
