@@ -289,6 +289,19 @@ async fn decision_that_comes_during_a_message_is_not_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn worker_without_the_kind_closes_a_call_that_waits() {
+    let run = Wiping::new(calls_tools(&[("c1", "wipe")]));
+    assert!(run.waits(1).await);
+    run.answer(json!({"decision": "approve"}));
+    let mut claimed = run.process.claimed.clone();
+    claimed.kind = "gone".to_owned();
+    let process = Process { claimed, ..run.process };
+    assert_eq!(process.drive(2).await.unwrap(), DriveOutcome::Ended(RunStatus::Failed));
+    assert_eq!(houston_domain::history::validate(&process.storage.history()), Ok(()));
+    assert_eq!(process.storage.committed().pop().unwrap().cells[0].1["status"], "failed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn refused_call_is_answered_without_a_question() {
     let run = Wiping::guarded(calls_tools(&[("c1", "wipe")]), "denied = [\"wi*\"]");
     assert_eq!(run.process.drive(1).await.unwrap(), ENDED);

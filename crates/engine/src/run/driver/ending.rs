@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use houston_domain::agent::AgentRun;
 use houston_domain::agent::budget::{BUDGET_EXCEEDED, OverBudget};
 use houston_domain::agent::step::Next;
 use houston_domain::error_message::{CONTENT_FILTER, ErrorMessage, user_text};
@@ -97,26 +98,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
         open: OpenCalls,
     ) -> Result<DriveOutcome, Interrupted> {
         let mut step = self.journal.next_step();
-        self.close_calls(&mut step, status, open);
+        close_calls(&mut self.run, &mut step, status, open);
         self.set_ending(&mut step, status);
         self.commit(step).await?;
         Ok(DriveOutcome::Ended(status))
-    }
-
-    /// Gives every open call its result, in the history and in the thread: its response if there is one; else that it was
-    /// cut off, or not started because it waited for a person.
-    pub(super) fn close_calls(&mut self, step: &mut Step, status: RunStatus, open: OpenCalls) {
-        let OpenCalls { responses: mut known, cells, held } = open;
-        let reason = cut_off(status);
-        for (call, cell) in cells.iter().filter(|(call, _)| !known.iter().any(|(known, _)| known == call)) {
-            add_tool_result(step, call, *cell, &reason);
-        }
-        for (call, cell) in held {
-            let response = approval::never_decided();
-            add_tool_result(step, &call, cell, &response);
-            known.push((call, response));
-        }
-        step.entries.extend(self.run.on_end(status, known, &reason));
     }
 
     /// The open calls of the run. Responses of calls that another worker started are kept.
@@ -162,7 +147,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let run = self.journal.run();
         tracing::warn!(%run, reason = intervention.as_str(), "the health monitor ends a run");
         let mut step = self.journal.next_step();
-        self.close_calls(&mut step, RunStatus::Failed, open);
+        close_calls(&mut self.run, &mut step, RunStatus::Failed, open);
         let (code, notice) = (intervention.code(), intervention.notice());
         self.terminate(step, code, notice, notice.to_owned()).await
     }
@@ -183,7 +168,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     async fn stop_with(&mut self, code: &str, text: String) -> Result<DriveOutcome, Interrupted> {
         let open = self.open_calls().await?;
         let mut step = self.journal.next_step();
-        self.close_calls(&mut step, RunStatus::Failed, open);
+        close_calls(&mut self.run, &mut step, RunStatus::Failed, open);
         self.terminate(step, code, user_text(code), text).await
     }
 
@@ -209,6 +194,22 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.commit(step).await?;
         Ok(DriveOutcome::HandedOver)
     }
+}
+
+/// Gives every open call its result, in the history and in the thread: its response if there is one; else that it was cut
+/// off, or not started because it waited for a person.
+pub(super) fn close_calls(run: &mut AgentRun, step: &mut Step, status: RunStatus, open: OpenCalls) {
+    let OpenCalls { responses: mut known, cells, held } = open;
+    let reason = cut_off(status);
+    for (call, cell) in cells.iter().filter(|(call, _)| !known.iter().any(|(known, _)| known == call)) {
+        add_tool_result(step, call, *cell, &reason);
+    }
+    for (call, cell) in held {
+        let response = approval::never_decided();
+        add_tool_result(step, &call, cell, &response);
+        known.push((call, response));
+    }
+    step.entries.extend(run.on_end(status, known, &reason));
 }
 
 /// The tool result of calls that were cut off.

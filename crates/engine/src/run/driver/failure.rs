@@ -9,6 +9,7 @@ use houston_domain::retry::{FailedRun, PlannedRetry};
 use houston_domain::run::RunStatus;
 use houston_domain::step::RunTransition;
 
+use super::ending::close_calls;
 use super::{DriveOutcome, RunDriver};
 use crate::error::Interrupted;
 use crate::run::journal::show_error;
@@ -85,7 +86,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     ) -> Result<DriveOutcome, Interrupted> {
         let open = self.open_calls().await?;
         let mut step = self.journal.next_step();
-        self.close_calls(&mut step, status, open);
+        close_calls(&mut self.run, &mut step, status, open);
         show_error(&mut step, &ErrorMessage::permanent(self.journal.run(), code, notice));
         let code = error.map(|error| error.code.as_str().to_owned());
         step.transition = self.journal.terminated(status, code, error.map(|error| error.message.clone()));

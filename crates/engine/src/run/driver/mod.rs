@@ -13,6 +13,7 @@ mod routing;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod unknown_kind;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,8 +21,6 @@ use std::time::Duration;
 
 use houston_domain::agent::AgentRun;
 use houston_domain::agent::step::Next;
-use houston_domain::error_message::{ErrorMessage, user_text};
-use houston_domain::event::Live;
 use houston_domain::run::RunStatus;
 use houston_domain::step::Step;
 use houston_queue::Lane;
@@ -34,7 +33,7 @@ use crate::config::Config;
 use crate::error::Interrupted;
 use crate::holder::Holder;
 use crate::live::Registration;
-use crate::run::journal::{Journal, show_error};
+use crate::run::journal::Journal;
 use crate::run::model_turn::ModelTurn;
 use crate::run::services::Services;
 use crate::run::signals::Signals;
@@ -211,25 +210,8 @@ async fn start<'e, S: RunStorage>(
             let driver = RunDriver::load(journal, Attempt::of(claimed), registration, kind, context).await?;
             Ok(Started::Driving(driver))
         }
-        None => refuse(journal, &claimed.kind).await.map(Started::Refused),
+        None => unknown_kind::refuse(journal, &claimed.kind, context).await.map(Started::Refused),
     }
-}
-
-/// Ends a run whose kind has no agent type in this process, with an error message in its thread.
-async fn refuse<S: RunStorage>(mut journal: Journal<'_, S>, kind: &str) -> Result<Driven, Interrupted> {
-    const CODE: &str = "UNKNOWN_KIND";
-    tracing::error!(kind, "no agent type of this name: add jobs/agents/<kind>.toml");
-    let text = format!("There is no agent type `{kind}`: its file is missing in jobs/agents.");
-    let status = RunStatus::Failed;
-    let mut step = journal.next_step();
-    show_error(&mut step, &ErrorMessage::permanent(journal.run(), CODE, user_text(CODE)));
-    step.transition = journal.terminated(status, Some(CODE.to_owned()), Some(text));
-    match journal.commit(step).await {
-        // Only the response was lost. Streams read the events from Postgres.
-        Err(Interrupted::Landed) => journal.services.bus.publish(journal.agentable(), Live::Nudge),
-        done => drop(done?),
-    }
-    Ok(Driven { outcome: DriveOutcome::Ended(status), wants_title: false })
 }
 
 impl<S: RunStorage> RunDriver<'_, S> {
