@@ -1,15 +1,16 @@
 //! [`App`]: the program, with the tools and drivers that an agent author adds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use houston_engine::{Driver, Drivers};
-use houston_tools::{Registry, SharedTool, builtin};
+use houston_tools::SharedTool;
 
 use crate::commands::{Command, Failure};
 use crate::models::environment;
+use crate::toolbox::Toolbox;
 
 /// The `houston` program. `App::default().main()` is all of `main`.
 ///
@@ -101,20 +102,23 @@ impl App {
     }
 
     fn run(self, arguments: Arguments) -> Result<ExitCode, Failure> {
-        let mut registry = Registry::default();
-        for tool in builtin::all().into_iter().chain(self.tools) {
-            registry.add(tool).map_err(|error| Failure::Usage(error.into()))?;
-        }
         let user = crate::config::of_user(environment);
-        let folders = user.iter().chain(&arguments.jobs).map(PathBuf::as_path);
-        let mut loaded =
-            crate::config::load(folders, &registry.names()).map_err(|error| Failure::Usage(error.into()))?;
+        let folders: Vec<&Path> = user.iter().chain(&arguments.jobs).map(PathBuf::as_path).collect();
+        let toolbox = Toolbox::read(folders.iter().copied(), self.tools).map_err(usage)?;
+        let mut loaded = crate::config::load(folders, &toolbox.names().map_err(usage)?).map_err(usage)?;
         loaded.drivers = self.drivers;
         let verbosity = arguments.command.verbosity(arguments.verbose);
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format, verbosity);
         apply_mutation()?;
+        let outside = crate::toolbox::outside(&loaded.settings, arguments.command.drives_runs());
+        let registry = toolbox.registry(&outside).map_err(usage)?;
         arguments.command.run(crate::commands::Context { loaded, registry, folder: arguments.folder })
     }
+}
+
+/// Wrong settings or tools.
+fn usage(error: impl Into<anyhow::Error>) -> Failure {
+    Failure::Usage(error.into())
 }
 
 /// Prints help to stdout, or a usage error to stderr.

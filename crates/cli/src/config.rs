@@ -13,6 +13,7 @@ mod folder;
 mod kinds;
 mod named_source;
 mod orchestrator;
+mod outside;
 mod providers;
 mod rules;
 mod use_case;
@@ -41,6 +42,8 @@ pub(crate) use self::folder::of_user;
 pub(crate) use self::kinds::Kind;
 use self::named_source::NamedSource;
 pub(crate) use self::orchestrator::Orchestrator;
+pub(crate) use self::outside::endpoints;
+use self::outside::{SandboxSettings, WebSettings};
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
 
@@ -58,6 +61,8 @@ const FILES: &[(&str, &str)] = &[
     ("teams", include_str!("../../../jobs/teams.toml")),
     ("cells", include_str!("../../../jobs/cells.toml")),
     ("guards", include_str!("../../../jobs/guards.toml")),
+    ("web", include_str!("../../../jobs/web.toml")),
+    ("sandbox", include_str!("../../../jobs/sandbox.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -121,6 +126,10 @@ pub(crate) struct Settings {
     pub(crate) cells: CellSettings,
     /// `jobs/guards.toml`.
     pub(crate) guards: GuardSettings,
+    /// `jobs/web.toml`.
+    pub(crate) web: WebSettings,
+    /// `jobs/sandbox.toml`.
+    pub(crate) sandbox: SandboxSettings,
 }
 
 /// The format of log lines.
@@ -168,6 +177,9 @@ pub(crate) enum ConfigError {
         /// `; did you mean …?` with the most similar name, or empty.
         like: String,
     },
+    /// An endpoint that is to be a tool.
+    #[error("{0}")]
+    Endpoint(houston_web::json_api::Problem),
     /// A folder that cannot be read.
     #[error(
         "{}: {source}; --jobs (HOUSTON_JOBS) takes a folder with files like orchestrator.toml", .path.display()
@@ -309,7 +321,7 @@ fn flatten(prefix: String, value: &serde_json::Value, lines: &mut Vec<(String, S
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use houston_domain::agent::token_budget::TokenBudget;
     use houston_domain::knowledge::PromptLimits;
     use houston_domain::team::TeamLimits;
@@ -320,7 +332,10 @@ mod tests {
     use super::*;
 
     pub(crate) fn tools() -> Vec<String> {
-        houston_tools::builtin::all().iter().map(|tool| tool.definition().name.clone()).collect()
+        houston_tools::builtin::all(&houston_tools::Outside::default())
+            .iter()
+            .map(|tool| tool.definition().name.clone())
+            .collect()
     }
 
     #[test]

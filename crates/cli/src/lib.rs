@@ -35,6 +35,7 @@ mod models;
 mod output;
 mod system;
 mod telemetry;
+mod toolbox;
 
 pub use app::App;
 

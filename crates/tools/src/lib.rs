@@ -15,6 +15,8 @@
 //!   the transaction of the step, and nothing else.
 //! - Every call gets a response; nothing a model sends makes a tool panic.
 //! - A tool without a declared effect class is `effect`: executed at most once.
+//! - Requests go through the clients of [`outside::Outside`]; HTML, PDF and code through its sandbox. What strangers wrote
+//!   is returned between marks that it cannot end.
 //!
 //! # Deliberately absent
 //! SQL (a [`Record`] calls methods of the store), permissions, the order of execution (decided by the engine).
@@ -28,12 +30,16 @@
 //! 3. Its name under `tools` in the agent types that may call it (`jobs/agents/*.toml`).
 
 pub mod builtin;
+pub mod endpoint;
 pub mod input;
 mod listing;
+pub mod outside;
 pub mod record;
 pub mod registry;
 pub mod tool;
+mod untrusted;
 
+pub use outside::Outside;
 pub use record::{NewTaskInfo, Record, RecordFuture};
 pub use registry::{Offer, Registry};
 pub use tool::{CallContext, CheckOutcome, InvalidInput, Plan, SharedTool, Situation, TaskKind, Tool};

@@ -106,7 +106,7 @@ pub enum CheckOutcome {
     Unknown,
 }
 
-/// What the offer of a tool may depend on when a run starts.
+/// What the offer of a tool may depend on when a run starts, besides what the installation has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Situation {
     /// Whether the agentable has closed sessions.

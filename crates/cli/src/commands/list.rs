@@ -211,8 +211,7 @@ mod tests {
 
     #[test]
     fn list_takes_any_kind_and_suggests_similar_names() {
-        let tools: Vec<String> =
-            houston_tools::builtin::all().iter().map(|tool| tool.definition().name.clone()).collect();
+        let tools: Vec<String> = crate::config::tests::tools();
         let loaded = crate::config::load(None, &tools).unwrap();
         let read = |given: &str| What::read(Some(given), &loaded);
         assert_eq!(read("user").unwrap(), What::Users);

@@ -160,6 +160,11 @@ impl Command {
     }
 
     /// The verbosity of the log when HOUSTON_LOG is not set.
+    /// Whether the process drives runs, so that it executes tools.
+    pub(crate) fn drives_runs(&self) -> bool {
+        matches!(self, Self::Dev(_) | Self::Work(_))
+    }
+
     pub(crate) fn verbosity(&self, verbose: bool) -> Verbosity {
         match self {
             _ if verbose => Verbosity::Verbose,

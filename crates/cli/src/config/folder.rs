@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::explain::nearest;
+use super::outside::ENDPOINTS;
 use super::{ConfigError, FILES};
 
 /// The folder of agent types.
@@ -28,9 +29,10 @@ pub(crate) fn of_user(environment: impl Fn(&str) -> Option<String>) -> Option<Pa
 /// that looks like settings but is never read.
 pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
     let files: Vec<String> = FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
-    let allowed: Vec<&str> = files.iter().map(String::as_str).chain([AGENTS]).collect();
+    let allowed: Vec<&str> = files.iter().map(String::as_str).chain([AGENTS, ENDPOINTS]).collect();
     for (path, name) in entries(folder)? {
-        let is_allowed = allowed.contains(&name.as_str()) && path.is_dir() == (name == AGENTS);
+        let is_allowed =
+            allowed.contains(&name.as_str()) && path.is_dir() == [AGENTS, ENDPOINTS].contains(&name.as_str());
         let like = nearest(&name, &allowed).filter(|_| !is_note(&name));
         let looks_like_settings = name.ends_with(".toml") || path.is_dir() && holds_toml(&path);
         if !is_allowed && (looks_like_settings || like.is_some()) {
@@ -41,14 +43,21 @@ pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
             });
         }
     }
-    let agents = folder.join(AGENTS);
-    if agents.is_dir() {
-        for (path, name) in entries(&agents)? {
-            let is_kind = name.ends_with(".toml") && path.is_file();
-            if !is_kind && !is_note(&name) {
-                let allowed = "files like goal.toml, one for each kind".to_owned();
-                return Err(ConfigError::UnknownFile { path, allowed, like: String::new() });
-            }
+    only(&folder.join(AGENTS), &[".toml"], "files like goal.toml, one for each kind")?;
+    let allowed = "files like crm.toml, or OpenAPI documents like crm.json";
+    only(&folder.join(ENDPOINTS), &[".toml", ".json"], allowed)
+}
+
+/// Checks that a folder, if it exists, has notes and files with these endings only.
+fn only(folder: &Path, endings: &[&str], allowed: &str) -> Result<(), ConfigError> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    for (path, name) in entries(folder)? {
+        let is_read = endings.iter().any(|ending| name.ends_with(ending)) && path.is_file();
+        if !is_read && !is_note(&name) {
+            let allowed = allowed.to_owned();
+            return Err(ConfigError::UnknownFile { path, allowed, like: String::new() });
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ type Violation = (String, String);
 /// # Errors
 /// [`ConfigError::Setting`] for the first setting that breaks a rule.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
-    let checks = [cells, models, leases, least, shares, sessions, context, schedules, rest];
+    let checks = [cells, models, leases, least, shares, sessions, context, schedules, outside, rest];
     match checks.iter().find_map(|check| check(settings)) {
         None => Ok(()),
         Some((key, reason)) => {
@@ -57,6 +57,12 @@ fn cells(settings: &Settings) -> Option<Violation> {
         [("DATABASE_URL", environment("DATABASE_URL")), ("HOUSTON_REDIS_URL", settings.redis_url.clone())];
     let (name, _) = beside.into_iter().find(|(_, url)| url.as_ref().is_some_and(|url| !url.is_empty()))?;
     violation("cells.cells", format!("each cell has its own addresses: {name} must not be set beside cells"))
+}
+
+/// Requests and the sandbox.
+fn outside(settings: &Settings) -> Option<Violation> {
+    let (key, reason) = settings.web.violation().or_else(|| settings.sandbox.violation())?;
+    violation(key, reason)
 }
 
 /// Names of models and providers.

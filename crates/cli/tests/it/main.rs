@@ -38,6 +38,8 @@ mod operator;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
+mod outside;
+#[cfg(test)]
 mod papers;
 #[cfg(test)]
 mod people;

@@ -7,6 +7,9 @@
 //! | a note | `create_note {title, content}` | `send_message {content}` with the note's id |
 //! | "list my notes" | `list_notes {}` | `send_message` with them |
 //! | "delete my notes" | `list_notes {}`, then `delete_note` for each | `send_message` with the outcome |
+//! | "fetch https://… and note what it says" | `fetch_page {url}`, then `create_note` if a note is wanted | `send_message` with its beginning |
+//! | "search the web for …" | `search_web {query}` | `send_message` with the results |
+//! | "run this code: …" | `run_code {code}`, of a fenced block or the rest of the text | `send_message` with the result |
 //! | "remember that …" | `manage_learning {action: "add", content}` | `send_message` |
 //! | the time or date | `get_current_time {time_zone?}` | `send_message` |
 //! | anything else | `send_message`, saying that the model is simulated | – |

@@ -65,6 +65,13 @@ impl<'a> Situation<'a> {
         {
             return calls;
         }
+        if step.name == "fetch_page"
+            && !step.failed
+            && self.user_text.to_lowercase().contains("note")
+            && let Some(note) = self.note_of_page(&step.answer)
+        {
+            return note;
+        }
         self.reply(match (step.name, step.failed) {
             ("delete_note", true) => self.deleted(),
             (name, true) => format!("I tried {name}, and it failed: {}", step.answer),
@@ -76,6 +83,9 @@ impl<'a> Situation<'a> {
             ("manage_learning", _) => "I will remember that.".to_owned(),
             ("delete_note", _) => self.deleted(),
             ("get_current_time", _) => format!("It is {}", step.answer),
+            ("fetch_page", _) => format!("The page says: {}", without_mark(&step.answer)),
+            ("search_web", _) => format!("I found: {}", without_mark(&step.answer)),
+            ("run_code", _) => format!("The code returned {}", step.answer),
             (name, _) => format!("{name} answered: {}", step.answer),
         })
     }
@@ -88,6 +98,9 @@ impl<'a> Situation<'a> {
         let lower = self.user_text.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         let call = |name: &str, input: Value| self.call(name, &input);
+        if let Some(call) = self.call_outside(&lower) {
+            return call;
+        }
         let asks_for_notes = has(&["notes"]) && has(&["list", "show", "my notes", "what", "which", "read"]);
         let chosen = if asks_for_notes || self.wants_notes_deleted() {
             call("list_notes", json!({}))
@@ -115,6 +128,28 @@ impl<'a> Situation<'a> {
                 "This is Houston's simulated model: it follows rules and needs no key. You asked: {asked}"
             ))
         })
+    }
+
+    /// A call that reads a page, searches or runs code, if the user asks for one and the tool is offered.
+    fn call_outside(&self, lower: &str) -> Option<Reply> {
+        if lower.contains("run") && (lower.contains("code") || lower.contains("```")) {
+            return self.call("run_code", &json!({"code": code_in(&self.user_text)}));
+        }
+        if ["search the web", "search for", "google"].iter().any(|phrase| lower.contains(phrase)) {
+            let phrases = ["search the web for", "search the web", "search for", "google"];
+            return self.call("search_web", &json!({"query": after_phrase(&self.user_text, &phrases)}));
+        }
+        let mut words = self.user_text.split(|c: char| c.is_whitespace() || "<>\"'()".contains(c));
+        let url = words.find(|word| word.starts_with("http://") || word.starts_with("https://"))?;
+        self.call("fetch_page", &json!({"url": url.trim_end_matches(['.', ',', ';', '!', '?'])}))
+    }
+
+    /// A note with what a page says.
+    fn note_of_page(&self, page: &str) -> Option<Reply> {
+        let text = without_mark(page);
+        let title = text.lines().find(|line| !line.trim().is_empty())?;
+        let title = shortened(title.trim_start_matches(['#', ' ']), 60);
+        self.call("create_note", &json!({"title": title, "content": text}))
     }
 
     /// Whether the user asks to delete notes.
@@ -215,6 +250,28 @@ fn after_phrase<'a>(text: &'a str, phrases: &[&str]) -> &'a str {
     let rest = phrases.iter().find_map(|phrase| lower.find(phrase).map(|at| &text[at + phrase.len()..]));
     let rest = rest.unwrap_or(text).trim_matches(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | '"'));
     if rest.is_empty() { text.trim() } else { rest }
+}
+
+/// The code in a text: what is in its fence, else what follows the word "code". An expression becomes its result.
+fn code_in(text: &str) -> String {
+    let fenced = text.split("```").nth(1).map(|block| match block.split_once('\n') {
+        Some((language, code)) if language.chars().all(char::is_alphanumeric) => code,
+        _ => block,
+    });
+    let code = fenced.unwrap_or_else(|| after_phrase(text, &["this code", "the code", "code"]));
+    let code = code.trim().trim_matches('`').trim();
+    if code.contains("return") || code.contains([';', '\n']) {
+        return code.to_owned();
+    }
+    format!("return ({code});")
+}
+
+/// What a page or a search says, without the lines that mark it as written by strangers.
+fn without_mark(text: &str) -> String {
+    let lines = text.lines().filter(|line| {
+        !line.starts_with("<untrusted ") && !line.starts_with("</untrusted>") && !line.starts_with('[')
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A note's title (its first eight words) and content.

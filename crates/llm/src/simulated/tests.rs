@@ -11,9 +11,18 @@ fn tool(name: &str) -> ToolDefinition {
 }
 
 fn all_tools() -> Vec<ToolDefinition> {
-    ["send_message", "create_note", "list_notes", "delete_note", "manage_learning", "get_current_time"]
-        .map(tool)
-        .into()
+    [
+        "send_message",
+        "create_note",
+        "list_notes",
+        "delete_note",
+        "manage_learning",
+        "get_current_time",
+        "fetch_page",
+        "run_code",
+    ]
+    .map(tool)
+    .into()
 }
 
 async fn events_of(entries: &[Entry], tools: &[ToolDefinition]) -> Result<Vec<Event>, ModelError> {
@@ -60,6 +69,27 @@ async fn all_notes_are_deleted_in_one_turn() {
     let delete = |id: &str| ("delete_note".to_owned(), json!({"note_id": id}));
     assert_eq!(called[..3], [("list_notes".to_owned(), json!({})), delete("note_0a1b"), delete("note_0c2d")]);
     assert_eq!(called[3].1, json!({"content": "I deleted 2 of your notes."}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn page_is_fetched_and_noted() {
+    let page = "<untrusted source=\"https://a.example/x\">\n# Trains\n\nAt nine.\n</untrusted>";
+    let called = converse("fetch https://a.example/x, and note what it says", page).await;
+    assert_eq!(called[0], ("fetch_page".to_owned(), json!({"url": "https://a.example/x"})));
+    let note = json!({"title": "Trains", "content": "# Trains\n\nAt nine."});
+    assert_eq!(called[1], ("create_note".to_owned(), note));
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_is_taken_from_a_fence_or_the_rest_of_the_text() {
+    for (text, code) in [
+        ("Run this code: 1 + 1", "return (1 + 1);"),
+        ("run the code ```js\nreturn 2;\n``` please", "return 2;"),
+        ("Please run this code: let a = 1; return a", "let a = 1; return a"),
+    ] {
+        let called = converse(text, "2").await;
+        assert_eq!(called[0], ("run_code".to_owned(), json!({"code": code})), "{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,9 @@ mod create_feed_item;
 mod create_note;
 mod create_task;
 mod delete_note;
+mod fetch_page;
 mod get_current_time;
+mod http_request;
 mod list_feed_items;
 mod list_learnings;
 mod list_notes;
@@ -16,8 +18,10 @@ mod read_feed_item;
 mod read_note;
 mod read_profile;
 mod read_result;
+mod run_code;
 mod schedule_check_in;
 mod search_agent_history;
+mod search_web;
 mod send_message;
 mod update_note;
 mod update_profile;
@@ -33,11 +37,12 @@ pub use read_profile::NAME as READ_PROFILE;
 pub use read_result::{NAME as READ_RESULT, preview};
 pub use search_agent_history::NAME as SEARCH_AGENT_HISTORY;
 
+use crate::outside::Outside;
 use crate::tool::SharedTool;
 
-/// All built-in tools.
+/// All built-in tools. Those that act outside Houston use `outside`.
 #[must_use]
-pub fn all() -> Vec<SharedTool> {
+pub fn all(outside: &Outside) -> Vec<SharedTool> {
     vec![
         Arc::new(send_message::SendMessage::default()),
         Arc::new(create_note::CreateNote::default()),
@@ -60,5 +65,9 @@ pub fn all() -> Vec<SharedTool> {
         Arc::new(schedule_check_in::ScheduleCheckIn::default()),
         Arc::new(manage_check_ins::ManageCheckIns::default()),
         Arc::new(get_current_time::GetCurrentTime::default()),
+        Arc::new(fetch_page::FetchPage::new(outside)),
+        Arc::new(search_web::SearchWeb::new(outside)),
+        Arc::new(http_request::HttpRequest::new(outside)),
+        Arc::new(run_code::RunCode::new(outside)),
     ]
 }

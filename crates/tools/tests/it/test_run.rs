@@ -20,7 +20,7 @@ use houston_store::record::{Owner, RecordIds, RecordLimits};
 use houston_store::user::User;
 use houston_store::{Config, RunStore, Store};
 use houston_testkit::database::TestDatabase;
-use houston_tools::{CallContext, Offer, Plan, Registry, builtin};
+use houston_tools::{CallContext, Offer, Outside, Plan, Registry, builtin};
 use serde_json::{Value, json};
 
 /// A claimed run of a goal, to whose agent all tools are offered.
@@ -139,7 +139,7 @@ impl TestRun {
 
 fn all_tools() -> Offer {
     let mut registry = Registry::default();
-    for tool in builtin::all() {
+    for tool in builtin::all(&Outside::default()) {
         registry.add(tool).unwrap();
     }
     registry.offer(&registry.names()).unwrap()

@@ -15,7 +15,7 @@ use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
 use houston_engine::{Config, Drivers, Engine, Parts};
 use houston_llm::{Model, Simulated};
 use houston_queue::{DeltaBus, HintSender};
-use houston_tools::{Registry, SharedTool, builtin};
+use houston_tools::{Outside, Registry, SharedTool, builtin};
 use houston_worker::{LeaseConfig, MonitorConfig, Running, SweepConfig, Worker, WorkerConfig};
 use tokio_util::sync::CancellationToken;
 
@@ -110,7 +110,7 @@ impl TestCluster {
     ) -> TestWorker {
         let mut registry = Registry::default();
         let extra: Vec<String> = tools.iter().map(|tool| tool.definition().name.clone()).collect();
-        for tool in builtin::all().into_iter().chain(tools) {
+        for tool in builtin::all(&Outside::default()).into_iter().chain(tools) {
             registry.add(tool).unwrap();
         }
         let mut types = agent_types();

@@ -18,8 +18,9 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     // Everything that sends requests to addresses of tenants, pages and models may use it: it knows none of them.
     ("web", &[]),
     // A tool that reads or writes Houston's own tables does so in the transaction of its step (`RecordTx`), so that its
-    // effect and its texts are in one file. Code and documents are processed in the sandbox.
-    ("tools", &["domain", "sandbox", "store"]),
+    // effect and its texts are in one file. Code and documents are processed in the sandbox; requests go through the
+    // guarded client.
+    ("tools", &["domain", "sandbox", "store", "web"]),
     ("engine", &["domain", "faults", "store", "llm", "tools", "queue"]),
     ("worker", &["domain", "engine", "faults", "queue", "store"]),
     ("api", &["domain", "faults", "protocol", "store", "queue"]),
@@ -27,7 +28,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
         "cli",
         &[
             "api", "domain", "embedded", "engine", "faults", "llm", "protocol", "queue", "sandbox", "store",
-            "tools", "worker",
+            "tools", "web", "worker",
         ],
     ),
     ("testkit", &["domain", "embedded", "protocol"]),

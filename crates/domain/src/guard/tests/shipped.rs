@@ -52,10 +52,11 @@ fn each_built_in_tool_has_facts() {
 }
 
 #[test]
-fn built_in_tools_pass_unless_they_destroy() {
+fn built_in_tools_pass_unless_they_destroy_send_or_execute() {
     for (name, effect) in built_in() {
         let verdict = verdict(&name, effect, &json!({}), &Situation::new(Autonomy::Medium));
-        let expected = if name == "delete_note" { Ruling::Ask } else { Ruling::Allow };
+        let asks = ["delete_note", "http_request", "run_code"].contains(&name.as_str());
+        let expected = if asks { Ruling::Ask } else { Ruling::Allow };
         assert_eq!(ruling(&verdict), expected, "{name}: {verdict:?}");
     }
 }
@@ -73,6 +74,19 @@ fn deleting_notes_and_forgetting_ask_each_time() {
         let verdict =
             verdict("manage_memory", EffectClass::Idempotent, &input, &Situation::new(Autonomy::Medium));
         assert_eq!(ruling(&verdict), Ruling::Allow, "{action}");
+    }
+}
+
+#[test]
+fn after_reading_pages_and_notes_what_sends_out_asks() {
+    let tainted = Situation { untrusted_read: true, private_read: true, ..Situation::new(Autonomy::Full) };
+    for (name, input, effect) in [
+        ("fetch_page", json!({"url": "https://a.example/?q=secret"}), EffectClass::Read),
+        ("search_web", json!({"query": "secret"}), EffectClass::Read),
+        ("http_request", json!({"method": "POST", "url": "https://a.example"}), EffectClass::Effect),
+    ] {
+        let verdict = verdict(name, effect, &input, &tainted);
+        assert!(matches!(verdict.decision, Decision::Ask { lasting: false, .. }), "{name}: {verdict:?}");
     }
 }
 

@@ -3,7 +3,7 @@ use houston_domain::id::*;
 use houston_domain::profile::ProfileList;
 use houston_store::excerpt::Shortened;
 use houston_store::run_context::PromptSession;
-use houston_tools::{Registry, builtin};
+use houston_tools::{Outside, Registry, builtin};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ fn goal() -> AgentType {
 /// All built-in tools.
 fn offer() -> Offer {
     let mut registry = Registry::default();
-    for tool in builtin::all() {
+    for tool in builtin::all(&Outside::default()) {
         registry.add(tool).unwrap();
     }
     registry.offer(&registry.names()).unwrap()

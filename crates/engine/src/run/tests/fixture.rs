@@ -23,7 +23,7 @@ use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolRespo
 use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::claim::{ClaimedRun, Fence};
-use houston_tools::{CallContext, CheckOutcome, InvalidInput, Plan, Registry, Tool, builtin};
+use houston_tools::{CallContext, CheckOutcome, InvalidInput, Outside, Plan, Registry, Tool, builtin};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -156,7 +156,7 @@ impl Process {
         let mut agent_type: AgentType =
             toml::from_str(include_str!("../../../../../jobs/agents/goal.toml")).unwrap();
         let mut registry = Registry::default();
-        for tool in builtin::all() {
+        for tool in builtin::all(&Outside::default()) {
             registry.add(tool).unwrap();
         }
         for tool in tools {

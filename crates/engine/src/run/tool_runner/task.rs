@@ -34,13 +34,13 @@ fn common_tools(creator: &Offer, kind: &Offer) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use houston_tools::{Registry, builtin};
+    use houston_tools::{Outside, Registry, builtin};
 
     use super::*;
 
     fn offer(names: &[&str]) -> Offer {
         let mut registry = Registry::default();
-        for tool in builtin::all() {
+        for tool in builtin::all(&Outside::default()) {
             registry.add(tool).unwrap();
         }
         registry.offer(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()

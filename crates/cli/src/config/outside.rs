@@ -1,0 +1,193 @@
+//! Settings of the tools that act outside Houston: `web.toml`, `sandbox.toml`, `endpoints/*`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use houston_tools::outside::{Provider, SearchSettings, Web};
+use houston_web::json_api::{Endpoint, from_openapi, from_toml};
+use houston_web::{Limits, ListedHost};
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+use super::ConfigError;
+use crate::models::environment;
+
+/// The folder of endpoints.
+pub(super) const ENDPOINTS: &str = "endpoints";
+
+/// `jobs/web.toml`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WebSettings {
+    hosts: Vec<String>,
+    timeout_s: u64,
+    max_bytes: usize,
+    search: Search,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    provider: SearchProvider,
+    url: String,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SearchProvider {
+    None,
+    #[serde(untagged)]
+    Some(Provider),
+}
+
+/// `jobs/sandbox.toml`.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SandboxSettings {
+    /// Children at once.
+    pub(crate) children: usize,
+    time_s: u64,
+}
+
+impl SandboxSettings {
+    /// How long code may run unless the call says otherwise.
+    pub(crate) fn time(self) -> Duration {
+        Duration::from_secs(self.time_s)
+    }
+
+    /// What breaks a rule: its key and what is allowed.
+    pub(super) fn violation(self) -> Option<(&'static str, String)> {
+        let most = houston_sandbox::MAX_TIME.as_secs();
+        if self.children == 0 {
+            return Some(("sandbox.children", "must be at least 1".to_owned()));
+        }
+        let is_allowed = (1..=most).contains(&self.time_s);
+        (!is_allowed).then(|| ("sandbox.time_s", format!("must be from 1 to {most}")))
+    }
+}
+
+impl WebSettings {
+    /// The clients; none of them is made yet.
+    pub(crate) fn web(&self) -> Web {
+        // Checked when the settings were loaded.
+        let hosts = self.hosts.iter().filter_map(|url| ListedHost::of(url).ok()).collect();
+        let limits =
+            Limits { whole: Duration::from_secs(self.timeout_s), body: self.max_bytes, ..Limits::default() };
+        let search = match self.search.provider {
+            SearchProvider::None => None,
+            SearchProvider::Some(provider) => Some(SearchSettings {
+                provider,
+                url: Some(self.search.url.clone()).filter(|url| !url.is_empty()),
+                key: environment(provider.key_variable()).map(SecretString::from),
+            }),
+        };
+        Web::new(hosts, limits, search)
+    }
+
+    /// What breaks a rule: its key and what is allowed.
+    pub(super) fn violation(&self) -> Option<(&'static str, String)> {
+        let wrong = |url: &String| ListedHost::of(url).err().map(|refusal| format!("`{url}`: {refusal}"));
+        if let Some(reason) = self.hosts.iter().find_map(wrong) {
+            return Some(("web.hosts", reason));
+        }
+        if self.timeout_s == 0 || self.max_bytes == 0 {
+            let key = if self.timeout_s == 0 { "web.timeout_s" } else { "web.max_bytes" };
+            return Some((key, "must be at least 1".to_owned()));
+        }
+        let Search { provider, url } = &self.search;
+        if let Some(reason) = (!url.is_empty()).then(|| wrong(url)).flatten() {
+            return Some(("web.search.url", reason));
+        }
+        let needs_url = matches!(provider, SearchProvider::Some(Provider::Searxng));
+        let example = "searxng needs the address of your server, for example http://localhost:8888";
+        (needs_url && url.is_empty()).then(|| ("web.search.url", example.to_owned()))
+    }
+}
+
+/// The endpoints of all files in the folder `endpoints` of each of `folders`. A file replaces one of the same name in an
+/// earlier folder.
+///
+/// # Errors
+/// [`ConfigError::Endpoint`] for the first definition that is wrong, [`ConfigError::Folder`] for a file that cannot be read.
+pub(crate) fn endpoints<'f>(
+    folders: impl IntoIterator<Item = &'f Path>,
+) -> Result<Vec<Endpoint>, ConfigError> {
+    let mut files: BTreeMap<std::ffi::OsString, PathBuf> = BTreeMap::new();
+    for folder in folders.into_iter().map(|folder| folder.join(ENDPOINTS)).filter(|folder| folder.is_dir()) {
+        let fail = |source| ConfigError::Folder { path: folder.clone(), source };
+        for entry in std::fs::read_dir(&folder).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            files.insert(entry.file_name(), entry.path());
+        }
+    }
+    let mut endpoints = Vec::new();
+    for (name, path) in files {
+        let is = |extension: &str| path.extension().is_some_and(|of_path| of_path == extension);
+        if name.to_string_lossy().starts_with('.') || !(is("toml") || is("json")) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path);
+        let text = text.map_err(|source| ConfigError::Folder { path: path.clone(), source })?;
+        let file = path.display().to_string();
+        if is("toml") {
+            endpoints.extend(from_toml(&text, &file).map_err(ConfigError::Endpoint)?);
+            continue;
+        }
+        let loaded = from_openapi(&text, &file, None).map_err(ConfigError::Endpoint)?;
+        for skipped in loaded.skipped {
+            tracing::warn!(at = skipped.at, reason = skipped.message, "an operation is no tool");
+        }
+        endpoints.extend(loaded.endpoints);
+    }
+    Ok(endpoints)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CRM: &str = r#"
+base = "https://crm.example.com"
+[[endpoint]]
+name = "list_orders"
+description = "Orders."
+method = "GET"
+path = "/orders"
+"#;
+
+    #[test]
+    fn endpoints_are_read_and_later_folders_replace() {
+        let [first, second] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let write = |folder: &Path, name: &str, text: &str| {
+            std::fs::create_dir_all(folder.join(ENDPOINTS)).unwrap();
+            std::fs::write(folder.join(ENDPOINTS).join(name), text).unwrap();
+        };
+        write(first.path(), "crm.toml", CRM);
+        write(first.path(), "notes.md", "not a definition");
+        let names = |folders: &[&Path]| -> Vec<String> {
+            let endpoints = endpoints(folders.iter().copied()).unwrap();
+            endpoints.into_iter().map(|endpoint| endpoint.name).collect()
+        };
+        assert_eq!(names(&[first.path(), second.path()]), ["list_orders"]);
+        write(second.path(), "crm.toml", &CRM.replace("list_orders", "all_orders"));
+        assert_eq!(names(&[first.path(), second.path()]), ["all_orders"]);
+        write(second.path(), "crm.toml", &CRM.replace("GET", "FETCH"));
+        let error = endpoints([second.path()]).unwrap_err().to_string();
+        assert!(error.contains("crm.toml:6") && error.contains("FETCH"), "{error}");
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused() {
+        let settings = |hosts: &str, search: &str| -> WebSettings {
+            let text = format!("hosts = {hosts}\ntimeout_s = 20\nmax_bytes = 9\n[search]\n{search}");
+            toml::from_str(&text).unwrap()
+        };
+        let key = |settings: WebSettings| settings.violation().map(|(key, _)| key);
+        assert_eq!(key(settings(r#"["http://127.0.0.1:8080"]"#, "provider = 'none'\nurl = ''")), None);
+        assert_eq!(key(settings(r#"["wiki"]"#, "provider = 'none'\nurl = ''")), Some("web.hosts"));
+        assert_eq!(key(settings("[]", "provider = 'searxng'\nurl = ''")), Some("web.search.url"));
+        assert_eq!(key(settings("[]", "provider = 'tavily'\nurl = 'ftp://x'")), Some("web.search.url"));
+        assert_eq!(key(settings("[]", "provider = 'brave'\nurl = ''")), None);
+    }
+}

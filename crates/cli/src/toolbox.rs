@@ -1,0 +1,91 @@
+//! The tools of this process: Houston's own, one for each endpoint of the settings, and those that the program adds.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use houston_sandbox::{Program, Sandbox};
+use houston_tools::endpoint::{EndpointTool, Secrets};
+use houston_tools::registry::NameTaken;
+use houston_tools::{Outside, Registry, SharedTool, builtin};
+use houston_web::json_api::Endpoint;
+use secrecy::SecretString;
+
+use crate::config::{ConfigError, Settings, endpoints};
+use crate::models::environment;
+
+/// The tools before the settings are loaded, which name them.
+pub(crate) struct Toolbox {
+    endpoints: Vec<Endpoint>,
+    added: Vec<SharedTool>,
+}
+
+/// Secrets are environment variables.
+struct Environment;
+
+impl Secrets for Environment {
+    fn secret(&self, name: &str) -> Option<SecretString> {
+        environment(name).map(SecretString::from)
+    }
+}
+
+impl Toolbox {
+    /// Reads the endpoints of the settings' folders. `added` are the program's own tools.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for the first endpoint that is wrong.
+    pub(crate) fn read<'f>(
+        folders: impl IntoIterator<Item = &'f Path>,
+        added: Vec<SharedTool>,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self { endpoints: endpoints(folders)?, added })
+    }
+
+    /// The names of all tools, sorted: what agent types may list.
+    ///
+    /// # Errors
+    /// [`NameTaken`] if two tools have one name.
+    pub(crate) fn names(&self) -> Result<Vec<String>, NameTaken> {
+        self.registry(&Outside::default()).map(|registry| registry.names())
+    }
+
+    /// The tools, with what they need.
+    ///
+    /// # Errors
+    /// [`NameTaken`] if two tools have one name.
+    pub(crate) fn registry(&self, outside: &Outside) -> Result<Registry, NameTaken> {
+        let endpoint = |endpoint: &Endpoint| -> SharedTool {
+            Arc::new(EndpointTool::new(endpoint.clone(), Arc::clone(&outside.web), &Environment))
+        };
+        let mut registry = Registry::default();
+        let added = self.added.iter().cloned();
+        for tool in builtin::all(outside).into_iter().chain(self.endpoints.iter().map(endpoint)).chain(added)
+        {
+            registry.add(tool)?;
+        }
+        Ok(registry)
+    }
+}
+
+/// What tools that act outside Houston use, by the settings. `drives_runs`: whether this process executes tools, so that it
+/// must try whether its machine can build the sandbox; without trying, it counts as one that can.
+pub(crate) fn outside(settings: &Settings, drives_runs: bool) -> Outside {
+    let sandbox = Sandbox::new(Program::this(), settings.sandbox.children);
+    let lacks = if drives_runs { lacks(&sandbox) } else { None };
+    if let Some(reason) = &lacks {
+        tracing::warn!(reason, "the tools that need the sandbox are not offered: see `houston doctor`");
+    }
+    Outside {
+        web: Arc::new(settings.web.web()),
+        sandbox: lacks.is_none().then_some(sandbox),
+        code_time: settings.sandbox.time(),
+    }
+}
+
+/// Why the sandbox cannot be used here. Starts one child, which takes some three milliseconds.
+fn lacks(sandbox: &Sandbox) -> Option<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(sandbox.check()).err().map(|error| error.to_string()),
+        Err(error) => Some(error.to_string()),
+    }
+}

@@ -1,0 +1,138 @@
+//! [`EndpointTool`]: a customer's own HTTP endpoint as a tool.
+
+use std::sync::Arc;
+
+use houston_domain::guard::{Category, Level, Risk, ToolFacts};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_web::json_api::{ArgumentError, Credentials, Effect, Endpoint};
+use houston_web::webhook::Signer;
+use houston_web::{Request, Response};
+use secrecy::SecretString;
+use serde_json::Value;
+
+use crate::outside::{Failed, Web};
+use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::untrusted::marked;
+
+/// The secrets that endpoints name.
+pub trait Secrets {
+    /// The secret with this name, if it is set.
+    fn secret(&self, name: &str) -> Option<SecretString>;
+}
+
+/// Calls one endpoint. A request that is repeated after a crash carries the same key, if the endpoint has a header for it.
+pub struct EndpointTool {
+    definition: ToolDefinition,
+    endpoint: Endpoint,
+    web: Arc<Web>,
+    secret: Option<SecretString>,
+    signer: Option<Result<Signer, String>>,
+}
+
+impl EndpointTool {
+    /// A missing secret is an error of each call, so that one endpoint does not keep the installation from starting.
+    #[must_use]
+    pub fn new(endpoint: Endpoint, web: Arc<Web>, secrets: &impl Secrets) -> Self {
+        let definition = ToolDefinition {
+            name: endpoint.name.clone(),
+            description: endpoint.description.clone(),
+            input_schema: endpoint.schema().into(),
+            effect: match endpoint.effect {
+                Effect::Read => EffectClass::Read,
+                Effect::Idempotent => EffectClass::Idempotent,
+                // With a key the server itself executes a repeated request once.
+                Effect::Effect if endpoint.idempotency_header.is_some() => EffectClass::Idempotent,
+                Effect::Effect => EffectClass::Effect,
+            },
+            timeout: ToolDefinition::default_timeout(),
+        };
+        let secret = endpoint.auth.as_ref().and_then(|auth| secrets.secret(&auth.secret));
+        let signer = endpoint.signed_with.as_ref().map(|name| match secrets.secret(name) {
+            Some(secret) => Signer::new([&secret]).map_err(|error| format!("{name}: {error}")),
+            None => Err(format!("the secret `{name}` is not set")),
+        });
+        Self { definition, endpoint, web, secret, signer }
+    }
+
+    fn request(&self, input: &Value, context: &CallContext) -> Result<Request, Failed> {
+        let Value::Object(arguments) = input else {
+            return Err(ArgumentError::Url("the arguments must be a JSON object".to_owned()).into());
+        };
+        let key = Some(context.idempotency_key.as_str());
+        let credentials = Credentials { secret: self.secret.as_ref(), idempotency_key: key };
+        let mut request = self.endpoint.request(arguments, credentials)?;
+        if let Some(signer) = &self.signer {
+            let signer = signer.as_ref().map_err(|reason| Failed::config(reason))?;
+            let seconds = u64::try_from(context.now.timestamp()).unwrap_or_default();
+            let headers = signer.headers(&context.idempotency_key, seconds, &request.body);
+            request.headers.extend(headers.map_err(|error| Failed::config(&error.to_string()))?);
+        }
+        Ok(request)
+    }
+}
+
+impl From<ArgumentError> for Failed {
+    fn from(error: ArgumentError) -> Self {
+        Self::new(error.fault(), error.to_string())
+    }
+}
+
+impl Tool for EndpointTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn facts(&self) -> ToolFacts {
+        let facts = ToolFacts { untrusted_output: true, sends_out: true, ..ToolFacts::default() };
+        match self.endpoint.effect {
+            Effect::Read => ToolFacts {
+                level: Level::Read,
+                category: Category::NetworkRead,
+                risk: Risk::Read,
+                reads_private: true,
+                ..facts
+            },
+            Effect::Idempotent | Effect::Effect => ToolFacts {
+                level: Level::Write,
+                category: Category::NetworkWrite,
+                risk: Risk::External,
+                ..facts
+            },
+        }
+    }
+
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
+        let request = match self.request(input, context) {
+            Ok(request) => request,
+            Err(failed) => return Ok(Plan::Answer(failed.of_read())),
+        };
+        let (web, reads) = (Arc::clone(&self.web), self.endpoint.effect == Effect::Read);
+        Ok(Plan::Execute(Box::pin(async move {
+            match web.send(request).await {
+                Ok(response) => answer(&response),
+                Err(failed) if reads => failed.of_read(),
+                Err(failed) => failed.of_write(),
+            }
+        })))
+    }
+}
+
+/// What the model reads: the body, with the status if it is an error.
+fn answer(response: &Response) -> ToolResponse {
+    let body = String::from_utf8_lossy(&response.body);
+    let mut text = marked(response.url.host_str().unwrap_or_default(), &body);
+    if response.is_cut {
+        text.push_str("\n[the answer is longer: only its beginning was read]");
+    }
+    if response.status.is_success() {
+        return ToolResponse::success(text);
+    }
+    let code = match response.status.as_u16() {
+        400 | 409 | 412 | 422 => ToolErrorCode::ValidationError,
+        401 | 403 => ToolErrorCode::PermissionDenied,
+        404 | 410 => ToolErrorCode::NotFound,
+        429 => ToolErrorCode::RateLimited,
+        _ => ToolErrorCode::IoError,
+    };
+    ToolResponse::failure(code, format!("the server answered {}: {text}", response.status))
+}

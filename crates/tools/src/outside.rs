@@ -1,0 +1,199 @@
+//! [`Outside`]: what the tools that act outside Houston share: clients, the search provider, the sandbox.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_sandbox::Sandbox;
+use houston_web::search::{Brave, Exa, SearchProvider, Searxng, Tavily};
+use houston_web::{Client, Fault, Limits, ListedHost, Refusal, Request, Response, Tls, WebError};
+use secrecy::SecretString;
+
+/// What the tools that act outside Houston are given. Cheap to clone. By default nothing: no page, no search, no code.
+#[derive(Clone, Default)]
+pub struct Outside {
+    /// Requests to pages, search providers and endpoints.
+    pub web: Arc<Web>,
+    /// Runs code and converts documents; none if this machine cannot build its walls.
+    pub sandbox: Option<Sandbox>,
+    /// How long code may run unless the call says less, at most [`houston_sandbox::MAX_TIME`].
+    pub code_time: Duration,
+}
+
+/// The clients. They are made when the first request is sent: a process whose agents send none has none.
+#[derive(Default)]
+pub struct Web {
+    hosts: Vec<ListedHost>,
+    limits: Limits,
+    search: Option<SearchSettings>,
+    public: OnceLock<Client>,
+    listed: OnceLock<Client>,
+    provider: OnceLock<Arc<dyn SearchProvider>>,
+}
+
+/// A search provider and an account there.
+pub struct SearchSettings {
+    /// Which one.
+    pub provider: Provider,
+    /// Its address, if it is not the provider's own.
+    pub url: Option<String>,
+    /// The key of the account.
+    pub key: Option<SecretString>,
+}
+
+/// The search providers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// tavily.com.
+    Tavily,
+    /// Brave Search.
+    Brave,
+    /// exa.ai.
+    Exa,
+    /// A SearXNG server of the operator's own.
+    Searxng,
+}
+
+impl Provider {
+    /// The environment variable with the key.
+    #[must_use]
+    pub fn key_variable(self) -> &'static str {
+        match self {
+            Self::Tavily => "TAVILY_API_KEY",
+            Self::Brave => "BRAVE_API_KEY",
+            Self::Exa => "EXA_API_KEY",
+            Self::Searxng => "SEARXNG_API_KEY",
+        }
+    }
+}
+
+impl Web {
+    /// `hosts` are those on networks of the operator's own that tools may reach besides the public internet.
+    #[must_use]
+    pub fn new(hosts: Vec<ListedHost>, limits: Limits, search: Option<SearchSettings>) -> Self {
+        Self { hosts, limits, search, ..Self::default() }
+    }
+
+    /// Whether there is a search provider.
+    #[must_use]
+    pub fn can_search(&self) -> bool {
+        self.search.is_some()
+    }
+
+    /// Sends a request: to a listed host through a client for listed hosts, else through one that reaches the public
+    /// internet only.
+    ///
+    /// # Errors
+    /// What the model reads: a refusal, or why there is no answer.
+    pub(crate) async fn send(&self, request: Request) -> Result<Response, Failed> {
+        let listed = (!self.hosts.is_empty()).then(|| client(&self.listed, || self.listed(&self.hosts)));
+        let client = match listed.transpose()? {
+            Some(listed) if listed.judge(&request.url).is_ok() => listed,
+            _ => client(&self.public, || Ok(Client::guarded(tls()?).limits(self.limits).build()))?,
+        };
+        Ok(client.send(request).await?)
+    }
+
+    /// The search provider.
+    ///
+    /// # Errors
+    /// What the model reads.
+    pub(crate) fn provider(&self) -> Result<Arc<dyn SearchProvider>, Failed> {
+        if let Some(provider) = self.provider.get() {
+            return Ok(Arc::clone(provider));
+        }
+        let settings = self.search.as_ref().ok_or_else(|| Failed::config("no search provider is set"))?;
+        let base = settings.url.as_deref();
+        let base = base.or(match settings.provider {
+            Provider::Tavily => Some(Tavily::BASE),
+            Provider::Brave => Some(Brave::BASE),
+            Provider::Exa => Some(Exa::BASE),
+            Provider::Searxng => None,
+        });
+        let base = base.ok_or_else(|| Failed::config("the address of the SearXNG server is not set"))?;
+        let host = ListedHost::of(base).map_err(|refusal| Failed::config(&refusal.to_string()))?;
+        let client = self.listed(&[host])?;
+        let key = || {
+            let variable = settings.provider.key_variable();
+            settings.key.clone().ok_or_else(|| Failed::config(&format!("{variable} is not set")))
+        };
+        let provider: Arc<dyn SearchProvider> = match settings.provider {
+            Provider::Tavily => Arc::new(Tavily::new(client, base, key()?)),
+            Provider::Brave => Arc::new(Brave::new(client, base, key()?)),
+            Provider::Exa => Arc::new(Exa::new(client, base, key()?, Arc::new(chrono::Utc::now))),
+            Provider::Searxng => Arc::new(Searxng::new(client, base, settings.key.clone())),
+        };
+        Ok(Arc::clone(self.provider.get_or_init(|| provider)))
+    }
+
+    fn listed(&self, hosts: &[ListedHost]) -> Result<Client, Failed> {
+        Ok(Client::listed(hosts.to_vec(), tls()?).limits(self.limits).build())
+    }
+}
+
+/// The client in `cell`; made if it is needed for the first time.
+fn client(cell: &OnceLock<Client>, make: impl FnOnce() -> Result<Client, Failed>) -> Result<&Client, Failed> {
+    match cell.get() {
+        Some(client) => Ok(client),
+        None => make().map(|made| cell.get_or_init(|| made)),
+    }
+}
+
+fn tls() -> Result<Tls, Failed> {
+    Tls::system().map_err(|error| Failed::config(&format!("no certificates can be read: {error}")))
+}
+
+/// Why a request has no answer, as the model reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failed {
+    code: ToolErrorCode,
+    text: String,
+    may_have_been_sent: bool,
+}
+
+impl Failed {
+    pub(crate) fn new(fault: Fault, text: String) -> Self {
+        let code = match fault {
+            Fault::Forbidden => ToolErrorCode::PermissionDenied,
+            Fault::Invalid => ToolErrorCode::ValidationError,
+            Fault::NotFound => ToolErrorCode::NotFound,
+            Fault::Timeout => ToolErrorCode::Timeout,
+            Fault::RateLimited => ToolErrorCode::RateLimited,
+            Fault::Io => ToolErrorCode::IoError,
+            Fault::Config => ToolErrorCode::ConfigError,
+        };
+        Self { code, text, may_have_been_sent: false }
+    }
+
+    pub(crate) fn config(reason: &str) -> Self {
+        Self::new(Fault::Config, format!("{reason}: the operator of this installation can change that"))
+    }
+
+    /// The response to a call that only reads.
+    pub(crate) fn of_read(self) -> ToolResponse {
+        ToolResponse::failure(self.code, self.text)
+    }
+
+    /// The response to a call that changes something: it says so if that may have happened.
+    pub(crate) fn of_write(self) -> ToolResponse {
+        if self.may_have_been_sent {
+            let text = format!("{}. It may have happened: find out before you repeat it.", self.text);
+            return ToolResponse::failure(ToolErrorCode::Unknown, text);
+        }
+        self.of_read()
+    }
+}
+
+impl From<WebError> for Failed {
+    fn from(error: WebError) -> Self {
+        let failed = Self::new(error.fault(), error.to_string());
+        Self { may_have_been_sent: error.may_have_been_sent(), ..failed }
+    }
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Self {
+        WebError::from(refusal).into()
+    }
+}
