@@ -36,7 +36,8 @@ pub const SEND_MESSAGE: &str = "send_message";
 /// The settings of an agent type that decide how a run proceeds and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunPolicy {
-    /// Whether the agent talks with a user. Such a run stops after a successful `send_message`.
+    /// Whether the agent talks with a user. Such a run stops after a successful `send_message`, once the model has read
+    /// every failed call beside it.
     pub conversational: bool,
     /// True once a user message is part of the run; a run started by a [`Mode`](crate::mode::Mode) may end
     /// silently.
@@ -63,6 +64,8 @@ pub struct AgentRun {
     progress: Progress,
     streak_tool: Option<String>,
     message_sent: bool,
+    /// Whether a call beside the agent's message failed, and the model has not read that yet.
+    failure_unread: bool,
     was_declined: bool,
     used_ids: HashSet<String>,
     own_entries: usize,
@@ -85,6 +88,7 @@ impl AgentRun {
             },
             streak_tool: None,
             message_sent: false,
+            failure_unread: false,
             was_declined: false,
             used_ids: HashSet::new(),
             own_entries: of_this_run,
@@ -107,6 +111,7 @@ impl AgentRun {
         match entry.role {
             Role::Assistant => {
                 self.progress.iterations += 1;
+                self.failure_unread = false;
                 self.used_ids.extend(entry.tool_uses().map(str::to_owned));
                 self.count_streak(&tool_names(entry));
             }
@@ -117,9 +122,11 @@ impl AgentRun {
                             self.message_sent = false;
                             self.count_streak(&[]);
                         }
-                        Block::ToolResult { tool_use_id, is_error: false, .. } => {
-                            self.message_sent |=
+                        Block::ToolResult { tool_use_id, is_error, .. } => {
+                            let is_message =
                                 asked.is_some_and(|asked| is_send_message(asked, tool_use_id));
+                            self.message_sent |= is_message && !is_error;
+                            self.failure_unread |= !is_message && *is_error;
                         }
                         _ => {}
                     }
@@ -182,7 +189,8 @@ impl AgentRun {
         match &self.phase {
             Phase::Tools(calls) => Next::CallTools(calls.clone()),
             Phase::Ended(status) => Next::Done(*status),
-            Phase::Ready if self.policy.conversational && self.message_sent => {
+            // A message beside a call that failed may say that the call succeeded.
+            Phase::Ready if self.policy.conversational && self.message_sent && !self.failure_unread => {
                 Next::Done(RunStatus::MessageSent)
             }
             Phase::Ready => stop::before_model_call(&self.policy.limits, &self.progress, now)
@@ -211,6 +219,7 @@ impl AgentRun {
             return Ok(TurnOutcome { entry: None, calls, reply: None });
         }
         self.was_declined = was_declined;
+        self.failure_unread = false;
         let entry = Entry::assistant(content);
         self.progress.iterations += 1;
         self.count_streak(&calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
@@ -236,7 +245,9 @@ impl AgentRun {
                 .iter()
                 .position(|(id, _)| *id == call.id)
                 .map_or_else(ToolResponse::outcome_unknown, |at| responses.swap_remove(at).1);
-            self.message_sent |= call.name == SEND_MESSAGE && response.is_success();
+            let is_message = call.name == SEND_MESSAGE;
+            self.message_sent |= is_message && response.is_success();
+            self.failure_unread |= !is_message && !response.is_success();
             content.push(Block::ToolResult {
                 tool_use_id: call.id.clone(),
                 content: response.text().to_owned(),

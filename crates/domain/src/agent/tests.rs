@@ -98,6 +98,31 @@ fn failed_send_message_does_not_stop_the_run() {
 }
 
 #[test]
+fn a_failure_beside_a_message_is_read_before_the_run_ends() {
+    let both = || vec![call("call_1", SEND_MESSAGE), call("call_2", "delete_note")];
+    let answer = |deleted: ToolResponse| {
+        vec![("call_1".into(), ToolResponse::success("sent")), ("call_2".into(), deleted)]
+    };
+    let refused = ToolResponse::failure(ToolErrorCode::PermissionDenied, "not carried out");
+    for (response, expected) in [
+        (ToolResponse::success("Deleted."), Next::Done(RunStatus::MessageSent)),
+        (refused, Next::CallModel),
+    ] {
+        let mut run = start(policy(true, Reply::SendMessage));
+        run.on_model(turn(both())).unwrap();
+        run.on_tools(answer(response));
+        assert_eq!(next(&run), expected);
+        let taken_over = AgentRun::resume(*run.policy(), run.history().to_vec(), 3, DateTime::UNIX_EPOCH);
+        assert_eq!(next(&taken_over), expected);
+        if expected == Next::CallModel {
+            let outcome = run.on_model(turn(vec![Block::text("It stays.")])).unwrap();
+            assert_eq!(outcome.reply, None, "the user has a message of this run");
+            assert_eq!(next(&run), Next::Done(RunStatus::Completed));
+        }
+    }
+}
+
+#[test]
 fn natural_completion_without_a_message_delivers_the_text() {
     let mut run = start(policy(true, Reply::SendMessage));
     let said = run.on_model(turn(vec![Block::text("42")])).unwrap();
