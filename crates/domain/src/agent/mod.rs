@@ -123,8 +123,7 @@ impl AgentRun {
                             self.count_streak(&[]);
                         }
                         Block::ToolResult { tool_use_id, is_error, .. } => {
-                            let is_message =
-                                asked.is_some_and(|asked| is_send_message(asked, tool_use_id));
+                            let is_message = asked.is_some_and(|asked| is_send_message(asked, tool_use_id));
                             self.message_sent |= is_message && !is_error;
                             self.failure_unread |= !is_message && *is_error;
                         }

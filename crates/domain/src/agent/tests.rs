@@ -104,10 +104,9 @@ fn a_failure_beside_a_message_is_read_before_the_run_ends() {
         vec![("call_1".into(), ToolResponse::success("sent")), ("call_2".into(), deleted)]
     };
     let refused = ToolResponse::failure(ToolErrorCode::PermissionDenied, "not carried out");
-    for (response, expected) in [
-        (ToolResponse::success("Deleted."), Next::Done(RunStatus::MessageSent)),
-        (refused, Next::CallModel),
-    ] {
+    for (response, expected) in
+        [(ToolResponse::success("Deleted."), Next::Done(RunStatus::MessageSent)), (refused, Next::CallModel)]
+    {
         let mut run = start(policy(true, Reply::SendMessage));
         run.on_model(turn(both())).unwrap();
         run.on_tools(answer(response));

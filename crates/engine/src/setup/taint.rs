@@ -2,6 +2,7 @@
 
 use houston_domain::guard::Situation;
 use houston_domain::history::{Block, Entry};
+use houston_store::run_context::RunContext;
 use houston_tools::Offer;
 
 use crate::setup::Setup;
@@ -16,19 +17,26 @@ pub(crate) struct Taint {
 }
 
 impl Taint {
-    /// That of a session with this history.
-    pub(crate) fn of(history: &[Entry], setup: &Setup) -> Self {
-        let offer = &setup.offer_with_results;
-        // The tools that mark a session, and what they all mark together: further calls add nothing to that.
-        let (mut marking, mut all) = (Vec::new(), Self::default());
-        for definition in offer.definitions() {
-            let mut mark = Self::default();
-            mark.add(setup, offer, &definition.name);
-            if mark != Self::default() {
-                marking.push((definition.name.as_str(), mark));
-                all = all.with(mark);
-            }
+    /// That of a run that starts from `context`.
+    pub(crate) fn at_start(context: &RunContext, setup: &Setup) -> Self {
+        let RunContext { notes, learnings, sessions, user, .. } = context;
+        let has_private = !notes.is_empty()
+            || !learnings.is_empty()
+            || !sessions.is_empty()
+            || !user.profile.is_empty()
+            || !user.memories.items.is_empty();
+        let mut taint =
+            Self::of(&context.history, setup).with(Self { untrusted: false, private: has_private });
+        // The calls that a summary replaces are not read: they may have been any.
+        if context.summary.is_some() {
+            taint = taint.with(marks(setup).1);
         }
+        taint
+    }
+
+    /// That of a session with this history.
+    fn of(history: &[Entry], setup: &Setup) -> Self {
+        let (marking, all) = marks(setup);
         let mut taint = Self::default();
         for block in history.iter().flat_map(|entry| &entry.content) {
             if taint == all {
@@ -54,6 +62,21 @@ impl Taint {
         self.untrusted |= facts.untrusted_output;
         self.private |= facts.reads_private;
     }
+}
+
+/// The tools that mark a session, and what they all mark together: further calls add nothing to that.
+fn marks(setup: &Setup) -> (Vec<(&str, Taint)>, Taint) {
+    let offer = &setup.offer_with_results;
+    let (mut marking, mut all) = (Vec::new(), Taint::default());
+    for definition in offer.definitions() {
+        let mut mark = Taint::default();
+        mark.add(setup, offer, &definition.name);
+        if mark != Taint::default() {
+            marking.push((definition.name.as_str(), mark));
+            all = all.with(mark);
+        }
+    }
+    (marking, all)
 }
 
 /// The situation of a run. `calls`: those of the tool within the last minute.

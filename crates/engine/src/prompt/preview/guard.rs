@@ -42,7 +42,7 @@ pub async fn guard(
     let (setup, facts) = (&*next.setup, next.offer.facts(&tool));
     let limits = facts.map(|facts| facts.in_force(&setup.guards, &tool).limits.clone()).unwrap_or_default();
     let (input, lowered) = clamp(&limits, input);
-    let taint = Taint::of(&next.context.history, setup);
+    let taint = Taint::at_start(&next.context, setup);
     let call = Call { tool: &tool, facts, input: &input, pin: None, pin_changed: false };
     let explanation = explain(&setup.guards, &call, &situation(setup, taint, 0));
     Ok(GuardPreview { tool, input, lowered, explanation })

@@ -139,7 +139,7 @@ fn loaded<S: RunStorage>(
     let (system, system_context) = (prompt.parts(), prompt.system_context());
     let model = ModelTurn::new(Arc::clone(&setup), live, cache_key(agentable), system, system_context);
     let zone = parse_zone(&context.user.time_zone);
-    let taint = Taint::of(&context.history, &setup);
+    let taint = Taint::at_start(&context, &setup);
     let tools = ToolRunner::new(Arc::clone(&setup), offers, context.has_results, taint, zone);
     journal.mark = context.mark;
     let mut run = AgentRun::resume(setup.policy, context.history, context.run_entries, now);

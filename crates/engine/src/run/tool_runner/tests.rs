@@ -3,8 +3,10 @@ use std::time::Duration;
 
 use houston_domain::guard::ToolFacts;
 use houston_domain::history::{Block, Entry};
+use houston_domain::id::LearningId;
 use houston_domain::tool_call::ToolErrorCode;
 use houston_store::history::CommittedIntent;
+use houston_store::run_context::RunContext;
 use houston_tools::{CheckOutcome, Tool as _};
 use tokio::time::Instant;
 
@@ -253,8 +255,16 @@ fn session_is_marked_by_the_tools_it_called() {
             input: json!({}),
             raw: None,
         };
-        let history = [Entry::assistant(calls.iter().map(block).collect())];
-        let found = situation(&setup, Taint::of(&history, &setup), 0);
+        let history = vec![Entry::assistant(calls.iter().map(block).collect())];
+        let context = RunContext { history, ..RunContext::default() };
+        let found = situation(&setup, Taint::at_start(&context, &setup), 0);
         assert_eq!((found.untrusted_read, found.private_read), (untrusted, private), "{calls:?}");
+    }
+    let private =
+        RunContext { learnings: vec![(LearningId(Default::default()), "x".into())], ..RunContext::default() };
+    let unread = RunContext { summary: Some("They talked.".into()), ..RunContext::default() };
+    for (context, untrusted) in [(private, false), (unread, true)] {
+        let found = situation(&setup, Taint::at_start(&context, &setup), 0);
+        assert_eq!((found.untrusted_read, found.private_read), (untrusted, true), "{context:?}");
     }
 }
