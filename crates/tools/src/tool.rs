@@ -131,6 +131,12 @@ pub trait Tool: Send + Sync + 'static {
         ToolFacts::of_effect(self.definition().effect)
     }
 
+    /// A hash of the definition, for a tool that others define: a lasting yes of a person counts only as long as it is the
+    /// same. Default: none.
+    fn pin(&self) -> Option<&str> {
+        None
+    }
+
     /// What the tool enables an agent to do, for the prompt. Without it the prompt lists the tool by its name.
     fn capability(&self) -> Option<Capability> {
         None

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::workspace::members;
 
 /// Each crate, and the crates it may depend on. It need not depend on all of them.
-const ALLOWED: [(&str, &[&str]); 17] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("embedded", &[]),
@@ -21,14 +21,17 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     // effect and its texts are in one file. Code and documents are processed in the sandbox; requests go through the
     // guarded client.
     ("tools", &["domain", "sandbox", "store", "web"]),
+    // The tools of other programs. They become tools like any other: nothing but `cli`, which reads the operator's file,
+    // needs to know of servers.
+    ("mcp", &["domain", "tools"]),
     ("engine", &["domain", "faults", "store", "llm", "tools", "queue"]),
     ("worker", &["domain", "engine", "faults", "queue", "store"]),
     ("api", &["domain", "faults", "protocol", "store", "queue"]),
     (
         "cli",
         &[
-            "api", "domain", "embedded", "engine", "faults", "llm", "protocol", "queue", "sandbox", "store",
-            "tools", "web", "worker",
+            "api", "domain", "embedded", "engine", "faults", "llm", "mcp", "protocol", "queue", "sandbox",
+            "store", "tools", "web", "worker",
         ],
     ),
     ("testkit", &["domain", "embedded", "protocol"]),

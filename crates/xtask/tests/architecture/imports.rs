@@ -17,7 +17,7 @@ const OWNERS: [(&str, &[&str]); 23] = [
     ("hyper*", &["api", "web"]),
     ("tokio-rustls", &["web"]),
     ("tokio-cron-scheduler", &["worker"]),
-    ("rmcp", &["tools"]),
+    ("rmcp", &["mcp"]),
     ("clap", &["cli", "harness", "xtask"]),
     ("anyhow", &["cli", "harness", "xtask"]),
     ("fail", &["faults"]),

@@ -43,7 +43,8 @@ pub async fn guard(
     let limits = facts.map(|facts| facts.in_force(&setup.guards, &tool).limits.clone()).unwrap_or_default();
     let (input, lowered) = clamp(&limits, input);
     let taint = Taint::at_start(&next.context, setup);
-    let call = Call { tool: &tool, facts, input: &input, pin: None, pin_changed: false };
+    let pin = next.offer.get(&tool).and_then(|tool| tool.pin());
+    let call = Call { tool: &tool, facts, input: &input, pin, pin_changed: false };
     let explanation = explain(&setup.guards, &call, &situation(setup, taint, 0));
     Ok(GuardPreview { tool, input, lowered, explanation })
 }

@@ -87,8 +87,9 @@ impl ToolRunner {
         let is_counted = in_force.rate_per_min.is_some();
         let calls = if is_counted { rates.count(user, &call.name, now) } else { 0 };
         let situation = Situation { intent, ..situation(&self.setup, self.taint, calls) };
+        let pin = self.offer().get(&call.name).and_then(|tool| tool.pin());
         let judged =
-            Call { tool: &call.name, facts: Some(facts), input: &call.input, pin: None, pin_changed: false };
+            Call { tool: &call.name, facts: Some(facts), input: &call.input, pin, pin_changed: false };
         let Verdict { decision, by } = decide(layers, &judged, &situation);
         let judgement = match decision {
             Decision::Allow => {

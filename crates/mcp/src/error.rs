@@ -1,0 +1,107 @@
+//! Why a server could not be started, and why a call of a tool was not answered.
+
+use std::path::PathBuf;
+
+/// Why a server could not be started. For operators: a model reads [`CallError`].
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A variable that the settings name is not set.
+    #[error("{name} is not set: the server gets it from the environment of Houston (`env` in mcp.toml)")]
+    Variable {
+        /// Its name.
+        name: String,
+    },
+    /// Its folder cannot be created.
+    #[error("its folder {} cannot be created: {source}", .path.display())]
+    Home {
+        /// The folder.
+        path: PathBuf,
+        /// The error of the file system.
+        source: std::io::Error,
+    },
+    /// The program cannot be started.
+    #[error("`{command}` cannot be started: {source}; is it installed, and in PATH?")]
+    Spawn {
+        /// The program.
+        command: String,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// It does not speak the protocol.
+    #[error("it did not answer as an MCP server: {reason}")]
+    Handshake {
+        /// What was wrong.
+        reason: String,
+    },
+    /// It was started, but its tools cannot be listed.
+    #[error("it did not list its tools: {reason}")]
+    List {
+        /// What was wrong.
+        reason: String,
+    },
+    /// It took too long.
+    #[error("it was not ready within {seconds} s (limits.start_s in mcp.toml)")]
+    Timeout {
+        /// The limit.
+        seconds: u64,
+    },
+}
+
+impl StartError {
+    /// Whether trying again is of no use before a person has acted.
+    #[must_use]
+    pub fn is_setting(&self) -> bool {
+        matches!(self, Self::Variable { .. } | Self::Home { .. } | Self::Spawn { .. })
+    }
+}
+
+/// Why a call was not answered. A model reads it, so it contains nothing that the process printed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The server could not be started.
+    #[error("the server cannot be started: its operator finds the reason with `houston mcp doctor`")]
+    Start,
+    /// It failed before, and is not started again yet.
+    #[error("the server has failed and is not started again for {seconds} s")]
+    Paused {
+        /// How long it is left alone.
+        seconds: u64,
+    },
+    /// The definition of the tool is another one than the one that was approved.
+    #[error(
+        "the server has changed this tool since it was approved: it is not called until its operator approves it again"
+    )]
+    Changed,
+    /// The server does not list the tool any more.
+    #[error("the server does not have this tool any more")]
+    Gone,
+    /// The connection ended before the answer.
+    #[error("the server ended before it answered")]
+    Closed,
+    /// The answer was too large, and the connection was ended.
+    #[error("the server sent more than {bytes} bytes in one message, so it was stopped")]
+    TooLarge {
+        /// The limit.
+        bytes: usize,
+    },
+    /// No answer in time.
+    #[error("the server did not answer within {seconds} s")]
+    Timeout {
+        /// The limit.
+        seconds: u64,
+    },
+    /// The server answered with an error of the protocol.
+    #[error("{message}")]
+    Rpc {
+        /// Its code.
+        code: i32,
+        /// Its text, cleaned.
+        message: String,
+    },
+    /// The server wants what Houston cannot give: input of a person in the middle of a call, or to be polled.
+    #[error("the server did not answer with a result, but {wants}, which Houston does not support")]
+    Unsupported {
+        /// What it wants.
+        wants: &'static str,
+    },
+}

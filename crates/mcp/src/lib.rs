@@ -1,0 +1,67 @@
+//! MCP servers as tools: programs that the operator names speak the Model Context Protocol over stdio, and their tools
+//! become tools of agents.
+//!
+//! ```text
+//! jobs/mcp.toml ─┐
+//! mcp_pins.json ─┴→ Pool::new → Pool::tools() → Registry::add → Offer            (no process is started)
+//!                     the first call of a tool → Server::call → Connection        (the process is started)
+//! ```
+//!
+//! | module | purpose |
+//! |---|---|
+//! | [`settings`] | [`McpSettings`]: what `jobs/mcp.toml` says |
+//! | [`catalogue`] | servers that are known to work, as `houston mcp add` writes them |
+//! | [`listed`] | [`Listed`]: a tool as a server lists it: cleaned, checked, with its pin |
+//! | [`names`] | names that models accept |
+//! | [`pins`] | [`Pins`]: the tools that a person has approved |
+//! | [`trust`] | effect class and facts of a tool: a pure function |
+//! | [`server`] | [`Server`]: starts its process when it is needed, pauses after failures, stops it when it is idle |
+//! | [`pool`] | [`Pool`]: the servers of a process, and their tools |
+//!
+//! # Invariants
+//! - A process is started from the operator's file only, never from what a tenant, a page or a model says. It gets `PATH`,
+//!   a `HOME` of its own, and the variables that its settings name; nothing else of the environment.
+//! - Every process is the leader of a process group. The group is killed when the connection ends, for whatever reason,
+//!   and when Houston's runtime ends. A process of a killed Houston reads the end of its input.
+//! - A model reads the definition of a tool that a person approved, with the name, the description and the schema of that
+//!   time. A tool whose definition has changed since, or that nobody approved, is not called.
+//! - What a server says of its own tools lowers nothing, unless the operator trusts its hints.
+//! - A call ends: with an answer, at its time-out, when its process ends, or when the answer is too large.
+//! - All that a server answers was written by others, and its tools are marked accordingly.
+//! - `rmcp` is used in `connection`, and its types in `answer`, `listed` and `server`; nowhere else in Houston.
+//!
+//! # Deliberately absent
+//! - `Discover` at the start: programs built on rmcp before version 3 exit when they are probed. Sampling and roots: a
+//!   server must not spend our tokens. Elicitation is declined.
+//! - Servers over HTTP, and pins per tenant: servers come from the operator's file, and so do their approvals.
+//! - Retries: an answer that is missing may mean that it happened. The run decides.
+//!
+//! # Add a server
+//! `houston mcp add <name>` for one of `jobs/catalogue.toml`, or a table in `mcp.toml` and `houston mcp approve <name>`.
+//! A server for everybody is an entry in `jobs/catalogue.toml`.
+
+mod answer;
+mod backoff;
+mod bounded;
+pub mod catalogue;
+mod connection;
+mod error;
+pub mod listed;
+pub mod names;
+pub mod pins;
+pub mod pool;
+mod process;
+pub mod server;
+pub mod settings;
+mod stderr;
+mod text;
+mod tool;
+pub mod trust;
+
+pub use catalogue::Catalogue;
+pub use error::{CallError, StartError};
+pub use listed::Listed;
+pub use pins::{Pin, Pins};
+pub use pool::{Pool, Surroundings};
+pub use server::{Server, State};
+pub use settings::{McpSettings, ServerSettings, SettingsError, ToolOverride, Trust};

@@ -1,0 +1,199 @@
+//! [`Listed`]: a tool as a server lists it.
+
+use rmcp::model::Tool;
+use serde_json::{Value, json};
+
+use crate::pins::{Pin, Standing, sha256_of};
+use crate::text::cleaned;
+use crate::trust::Hints;
+
+/// The most characters of a description.
+const MAX_DESCRIPTION: usize = 2048;
+/// The most bytes of the schema of the arguments.
+const MAX_SCHEMA: usize = 32 * 1024;
+/// The most levels of a schema: whoever reads it must not run out of stack.
+const MAX_DEPTH: usize = 32;
+/// The most characters of a name, by the protocol.
+const MAX_NAME: usize = 128;
+
+/// A tool as a server lists it, cleaned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    /// The name that the server gives it.
+    pub name: String,
+    /// What is stored when it is approved.
+    pub pin: Pin,
+    /// Why it cannot be offered to models, if so.
+    pub refused: Option<String>,
+}
+
+impl Listed {
+    pub(crate) fn of(tool: &Tool) -> Self {
+        let annotations = tool.annotations.as_ref();
+        let hints = Hints {
+            read_only: annotations.and_then(|hints| hints.read_only_hint),
+            destructive: annotations.and_then(|hints| hints.destructive_hint),
+            idempotent: annotations.and_then(|hints| hints.idempotent_hint),
+            open_world: annotations.and_then(|hints| hints.open_world_hint),
+        };
+        let schema = Value::Object((*tool.input_schema).clone());
+        let sha256 = sha256_of(&json!({
+            "name": tool.name,
+            "description": tool.description,
+            "inputSchema": schema,
+            "outputSchema": tool.output_schema,
+            "annotations": tool.annotations,
+        }));
+        Self::new(&tool.name, tool.description.as_deref().unwrap_or_default(), schema, hints, sha256)
+    }
+
+    fn new(name: &str, description: &str, schema: Value, hints: Hints, sha256: String) -> Self {
+        let refused = refused(name, &schema);
+        // A refused schema is not read further.
+        let input_schema = if refused.is_none() { clean(schema) } else { Value::Null };
+        let description = cleaned(description, MAX_DESCRIPTION);
+        let pin = Pin { sha256, description, input_schema, hints, gone: false };
+        Self { name: cleaned(name, MAX_NAME), pin, refused }
+    }
+
+    /// What differs between this tool and its pin.
+    #[must_use]
+    pub fn standing(&self, pin: Option<&Pin>) -> Standing {
+        match pin {
+            _ if self.refused.is_some() => Standing::Refused,
+            None => Standing::New,
+            Some(pin) if pin.sha256 == self.pin.sha256 => Standing::Approved,
+            Some(_) => Standing::Changed,
+        }
+    }
+}
+
+/// Why a tool cannot be offered, if so.
+fn refused(name: &str, schema: &Value) -> Option<String> {
+    if name.is_empty() || cleaned(name, MAX_NAME) != name {
+        return Some(format!("its name must have 1 to {MAX_NAME} visible characters"));
+    }
+    if depth(schema) > MAX_DEPTH {
+        return Some(format!("its schema has more than {MAX_DEPTH} levels"));
+    }
+    let bytes = schema.to_string().len();
+    if bytes > MAX_SCHEMA {
+        return Some(format!("its schema has {bytes} bytes; at most {MAX_SCHEMA} are allowed"));
+    }
+    if schema.get("type").is_some_and(|is| is != "object") {
+        return Some("the schema of its arguments is not that of an object".to_owned());
+    }
+    let outside = reference(schema)?;
+    Some(format!("its schema refers to `{}`, outside the schema", cleaned(outside, 100)))
+}
+
+/// The levels of a value, up to one more than are allowed. It was parsed with a limit, so this ends.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// A `$ref` that leads out of the schema.
+fn reference(value: &Value) -> Option<&str> {
+    match value {
+        Value::Array(items) => items.iter().find_map(reference),
+        Value::Object(fields) => fields.iter().find_map(|(key, value)| match (key.as_str(), value) {
+            ("$ref" | "$dynamicRef", Value::String(to)) if !to.starts_with('#') => Some(to.as_str()),
+            _ => reference(value),
+        }),
+        _ => None,
+    }
+}
+
+/// The schema with all its texts cleaned, and with a type.
+fn clean(value: Value) -> Value {
+    let mut value = without_hidden(value);
+    if let Some(fields) = value.as_object_mut() {
+        fields.entry("type").or_insert_with(|| "object".into());
+    }
+    value
+}
+
+fn without_hidden(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(cleaned(&text, MAX_SCHEMA)),
+        Value::Array(items) => items.into_iter().map(without_hidden).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(key, value)| (cleaned(&key, MAX_SCHEMA), without_hidden(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A tool with this description.
+    pub(crate) fn listed(name: &str, description: &str) -> Listed {
+        of(&json!({"name": name, "description": description, "inputSchema": {"type": "object"}}))
+    }
+
+    fn of(tool: &Value) -> Listed {
+        Listed::of(&serde_json::from_value(tool.clone()).unwrap())
+    }
+
+    fn with_schema(schema: &Value) -> Listed {
+        of(&json!({"name": "t", "inputSchema": schema}))
+    }
+
+    #[test]
+    fn texts_that_models_read_are_cleaned() {
+        let tool = of(&json!({
+            "name": "t", "description": format!("Reads.\u{200b}\u{e0049}{}", "x".repeat(3000)),
+            "inputSchema": {"properties": {"a": {"description": "left\u{202e}thgir"}}},
+        }));
+        assert!(tool.pin.description.starts_with("Reads.xx") && tool.pin.description.chars().count() == 2049);
+        assert_eq!(tool.pin.input_schema["properties"]["a"]["description"], "leftthgir");
+        assert_eq!(tool.pin.input_schema["type"], "object");
+    }
+
+    #[test]
+    fn schemas_that_cannot_be_offered_are_refused() {
+        let nested = (0..40).fold(json!({}), |inner, _| json!({"properties": {"a": inner}}));
+        for (schema, word) in [
+            (json!({"type": "array"}), "not that of an object"),
+            (json!({"description": "x".repeat(40_000)}), "at most 32768"),
+            (json!({"properties": {"a": {"$ref": "https://evil.example/s"}}}), "https://evil.example/s"),
+            (nested, "32 levels"),
+        ] {
+            let reason = with_schema(&schema).refused.unwrap();
+            assert!(reason.contains(word), "{reason}");
+        }
+        assert_eq!(
+            with_schema(&json!({"$defs": {}, "properties": {"a": {"$ref": "#/$defs/a"}}})).refused,
+            None
+        );
+        assert!(listed("a\u{200b}", "").refused.is_some());
+    }
+
+    #[test]
+    fn every_part_of_a_definition_is_pinned() {
+        let definition = json!({
+            "name": "t", "description": "d", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object"},
+            "annotations": {"readOnlyHint": true},
+        });
+        let pin = of(&definition).pin.sha256;
+        assert_eq!(of(&definition).pin.sha256, pin);
+        for (key, value) in [
+            ("name", json!("u")),
+            ("description", json!("d\u{200b}")),
+            ("inputSchema", json!({"type": "object", "required": ["a"]})),
+            ("outputSchema", json!({"type": "object", "title": "x"})),
+            ("annotations", json!({"readOnlyHint": false})),
+        ] {
+            let mut changed = definition.clone();
+            changed[key] = value;
+            assert_ne!(of(&changed).pin.sha256, pin, "{key}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! [`Process`]: the process of a server, in a process group of its own.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+use crate::error::StartError;
+use crate::pool::Surroundings;
+use crate::settings::ServerSettings;
+
+/// How long a process may take to exit at the end of its input, and again after SIGTERM.
+const ON_END: Duration = Duration::from_secs(2);
+const ON_SIGNAL: Duration = Duration::from_secs(1);
+
+/// A process and its group. Dropping it kills the group.
+pub(crate) struct Process {
+    child: Child,
+    group: Option<Pid>,
+}
+
+/// The three pipes of a process.
+pub(crate) struct Pipes {
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) stderr: ChildStderr,
+}
+
+impl Process {
+    /// Starts the server `name`.
+    ///
+    /// # Errors
+    /// [`StartError::Variable`], [`StartError::Home`] or [`StartError::Spawn`].
+    pub(crate) fn start(
+        name: &str,
+        settings: &ServerSettings,
+        surroundings: &Surroundings,
+    ) -> Result<(Self, Pipes), StartError> {
+        let home = home(&surroundings.homes, name)?;
+        let mut command = Command::new(&settings.command);
+        command.args(&settings.args).env_clear().env("HOME", &home).current_dir(&home);
+        command.envs(surroundings.path.iter().map(|path| ("PATH", path))).envs(&settings.set);
+        for name in &settings.env {
+            let value = (surroundings.variable)(name);
+            let value = value.ok_or_else(|| StartError::Variable { name: name.clone() })?;
+            command.env(name, value);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let failed = |source| StartError::Spawn { command: settings.command.clone(), source };
+        let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(failed)?;
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let process = Self { child, group };
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(failed(std::io::Error::other("it has no pipes")));
+        };
+        Ok((process, Pipes { stdin, stdout, stderr }))
+    }
+
+    /// Waits until the process has exited; says how.
+    pub(crate) async fn exited(&mut self) -> String {
+        match self.child.wait().await {
+            Ok(status) => format!("it ended ({status})"),
+            Err(error) => format!("it cannot be waited for: {error}"),
+        }
+    }
+
+    /// Ends the process, whose input has been closed, and all that it has started.
+    pub(crate) async fn stop(mut self) {
+        if tokio::time::timeout(ON_END, self.child.wait()).await.is_err() {
+            self.signal(Signal::TERM);
+            let _ = tokio::time::timeout(ON_SIGNAL, self.child.wait()).await;
+        }
+        self.kill();
+        let _ = self.child.wait().await;
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // There is no such group when all of it has exited.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        // Once the leader has been waited for, the number may belong to another group some day.
+        self.group = None;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The folder that is the server's `HOME`: what it stores there stays, and it sees nobody else's files by default.
+fn home(homes: &Path, name: &str) -> Result<PathBuf, StartError> {
+    let path = homes.join(name);
+    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+    created.and_then(|()| std::path::absolute(&path)).map_err(|source| StartError::Home { path, source })
+}

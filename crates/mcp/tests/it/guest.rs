@@ -1,0 +1,115 @@
+//! A server in a folder of its own, and calls of its tools as the engine makes them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, RunId, UserId};
+use houston_domain::tool_call::{ToolCall, ToolResponse};
+use houston_mcp::{McpSettings, Pins, Pool, Surroundings};
+use houston_tools::{CallContext, Offer, Plan, Registry};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// A pool with one server, `s`.
+pub(crate) struct Guest {
+    pub(crate) folder: tempfile::TempDir,
+    settings: McpSettings,
+    pub(crate) pool: Pool,
+    pub(crate) offer: Offer,
+}
+
+impl Guest {
+    /// A server with these settings below `[servers.s]` and these limits, whose tools were approved as they are now.
+    pub(crate) async fn new(server: &str, limits: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = settings(server, limits);
+        let pool = pool(&settings, &Pins::default(), &folder);
+        let look = pool.server("s").unwrap().look().await;
+        let mut pins = Pins::default();
+        pins.approve("s", &look.tools.unwrap_or_else(|error| panic!("{error}: {:?}", look.printed)), &[]);
+        Self::with(folder, settings, &pins)
+    }
+
+    fn with(folder: tempfile::TempDir, settings: McpSettings, pins: &Pins) -> Self {
+        let pool = pool(&settings, pins, &folder);
+        let mut registry = Registry::default();
+        pool.tools().into_iter().for_each(|tool| registry.add(tool).unwrap());
+        let offer = registry.offer(&registry.names()).unwrap();
+        Self { folder, settings, pool, offer }
+    }
+
+    /// The same with other settings and no approvals: its server fails before it lists a tool.
+    pub(crate) fn broken(server: &str, limits: &str) -> Self {
+        Self::with(tempfile::tempdir().unwrap(), settings(server, limits), &Pins::default())
+    }
+
+    /// The folder that is the `HOME` of the server.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("s")
+    }
+
+    /// A call of `s__<tool>`.
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> ToolResponse {
+        let name = format!("s__{tool}");
+        let call = ToolCall { id: "c1".into(), name, input, malformed: None };
+        match self.offer.plan(&call, &context()) {
+            Plan::Answer(answer) => answer,
+            Plan::Execute(call) => call.await,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Another process of Houston with the same settings and pins would see this.
+    pub(crate) async fn look(&self) -> houston_mcp::server::Look {
+        pool(&self.settings, &Pins::default(), &self.folder).server("s").unwrap().look().await
+    }
+}
+
+fn settings(server: &str, limits: &str) -> McpSettings {
+    let mut table: toml::Table =
+        "start_s = 60\ncall_s = 60\nidle_s = 600\nanswer_bytes = 1048576\nprocesses = 4\nstarts = 2"
+            .parse()
+            .unwrap();
+    table.extend(limits.parse::<toml::Table>().unwrap());
+    let limits = toml::to_string(&table).unwrap();
+    let settings: McpSettings =
+        toml::from_str(&format!("[limits]\n{limits}\n[servers.s]\n{server}")).unwrap();
+    settings.check().unwrap();
+    settings
+}
+
+fn pool(settings: &McpSettings, pins: &Pins, folder: &tempfile::TempDir) -> Pool {
+    let variable = |name: &str| (name == "SECRET").then(|| "hidden".to_owned());
+    let surroundings =
+        Surroundings { path: std::env::var_os("PATH"), homes: folder.path().to_owned(), variable };
+    Pool::new(settings, pins, surroundings)
+}
+
+fn context() -> CallContext {
+    let nil = uuid::Uuid::nil();
+    CallContext {
+        agentable: AgentableId(nil),
+        user: UserId(nil),
+        run: RunId(nil),
+        idempotency_key: "key".to_owned(),
+        now: DateTime::<Utc>::UNIX_EPOCH,
+        zone: chrono_tz::UTC,
+        tasks: Arc::new([]),
+        stop: CancellationToken::new(),
+    }
+}
+
+/// Waits until the processes with these ids, separated by spaces, have ended.
+pub(crate) async fn gone(pids: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    for pid in pids.split_whitespace() {
+        let stat = PathBuf::from(format!("/proc/{pid}/stat"));
+        let is_alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z"));
+        while is_alive() {
+            assert!(Instant::now() < deadline, "process {pid} is still there");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

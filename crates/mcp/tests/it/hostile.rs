@@ -1,0 +1,199 @@
+//! Servers that break, and what a run sees of it: an error, within its limits, and no process is left.
+
+use std::time::Duration;
+
+use houston_domain::guard::Risk;
+use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
+use houston_mcp::{StartError, State};
+use serde_json::json;
+
+use crate::guest::{Guest, gone};
+
+/// The settings of the hostile server.
+fn hostile(how: &str) -> String {
+    format!("command = {:?}\nargs = [{how:?}]", program())
+}
+
+/// The path of its program.
+fn program() -> String {
+    let tests = std::env::current_exe().unwrap();
+    let example = tests.parent().unwrap().parent().unwrap().join("examples/hostile_server");
+    assert!(example.exists(), "{} is missing: build the examples", example.display());
+    example.display().to_string()
+}
+
+fn failed(response: &ToolResponse) -> ToolErrorCode {
+    match response {
+        ToolResponse::Failure { code, .. } => *code,
+        ToolResponse::Success { observation } => panic!("{observation}"),
+    }
+}
+
+#[tokio::test]
+async fn approved_tools_are_called_as_tools_of_agents() {
+    let guest = Guest::new(&hostile("fair"), "").await;
+    assert_eq!(guest.pool.server("s").unwrap().state(), State::Idle, "no process before the first call");
+    assert_eq!(guest.call("echo", json!({"text": "hello"})).await, ToolResponse::success("hello"));
+    assert_eq!(guest.pool.server("s").unwrap().state(), State::Ready);
+    assert_eq!(failed(&guest.call("fail", json!({})).await), ToolErrorCode::Unknown);
+    assert_eq!(failed(&guest.call("fly", json!({})).await), ToolErrorCode::NotFound);
+    let definition = &guest.offer.get("s__echo").unwrap();
+    assert_eq!(definition.definition().effect, EffectClass::Effect);
+    assert!(definition.facts().untrusted_output && definition.facts().risk == Risk::Destructive);
+}
+
+#[tokio::test]
+async fn server_gets_nothing_of_the_environment_but_what_is_named() {
+    let settings = format!("{}\nenv = [\"SECRET\"]\nset = {{REGION = \"eu\"}}", hostile("fair"));
+    let guest = Guest::new(&settings, "").await;
+    let env = guest.call("env", json!({})).await;
+    let mut names: Vec<&str> = env.text().lines().filter_map(|line| line.split('=').next()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["HOME", "PATH", "REGION", "SECRET"]);
+    assert!(env.text().contains(&format!("HOME={}", guest.home().display())), "{}", env.text());
+}
+
+#[tokio::test]
+async fn missing_variable_is_named_to_the_operator_only() {
+    let guest = Guest::broken(&format!("{}\nenv = [\"MISSING\"]", hostile("fair")), "");
+    let look = guest.look().await;
+    assert!(matches!(look.tools, Err(StartError::Variable { name }) if name == "MISSING"));
+}
+
+#[tokio::test]
+async fn server_that_exits_fails_the_call_and_starts_again() {
+    let guest = Guest::new(&hostile("fair"), "").await;
+    let pids = guest.call("pids", json!({})).await;
+    let answer = guest.call("exit", json!({})).await;
+    assert_eq!(failed(&answer), ToolErrorCode::IoError);
+    assert!(answer.text().contains("may have happened"), "{}", answer.text());
+    gone(pids.text()).await;
+    // Until its pause is over, calls fail at once; then it is started again.
+    loop {
+        match guest.call("echo", json!({"text": "again"})).await {
+            ToolResponse::Success { observation } => break assert_eq!(observation, "again"),
+            failure => assert_eq!(failed(&failure), ToolErrorCode::ConfigError, "{}", failure.text()),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn killed_server_fails_the_call_in_progress() {
+    let guest = Guest::new(&hostile("fair"), "").await;
+    let pids = guest.call("pids", json!({})).await;
+    let server: i32 = pids.text().split(' ').next().unwrap().parse().unwrap();
+    let hang = guest.call("hang", json!({}));
+    let kill = async {
+        let pid = rustix::process::Pid::from_raw(server).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    };
+    let (answer, ()) = tokio::join!(hang, kill);
+    assert_eq!(failed(&answer), ToolErrorCode::IoError);
+    gone(pids.text()).await;
+}
+
+#[tokio::test]
+async fn call_that_hangs_ends_at_its_limit_and_the_server_stays() {
+    let guest = Guest::new(&hostile("fair"), "call_s = 1").await;
+    let answer = guest.call("hang", json!({})).await;
+    assert_eq!(failed(&answer), ToolErrorCode::Timeout);
+    assert!(
+        answer.text().contains("within 1 s") && answer.text().contains("may have happened"),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(guest.call("echo", json!({"text": "still here"})).await, ToolResponse::success("still here"));
+}
+
+#[tokio::test]
+async fn answer_of_20_mb_is_refused_and_the_server_stopped() {
+    let guest = Guest::new(&hostile("fair"), "").await;
+    let pids = guest.call("pids", json!({})).await;
+    let answer = guest.call("huge", json!({})).await;
+    assert_eq!(failed(&answer), ToolErrorCode::IoError);
+    assert!(answer.text().contains("1048576 bytes"), "{}", answer.text());
+    gone(pids.text()).await;
+}
+
+#[tokio::test]
+async fn flood_on_stderr_does_not_block_the_server() {
+    let guest = Guest::new(&hostile("noisy"), "").await;
+    assert_eq!(guest.call("echo", json!({"text": "heard"})).await, ToolResponse::success("heard"));
+}
+
+#[tokio::test]
+async fn server_is_not_probed_before_initialize() {
+    let guest = Guest::new(&hostile("probed"), "").await;
+    assert_eq!(guest.call("echo", json!({"text": "here"})).await, ToolResponse::success("here"));
+}
+
+#[tokio::test]
+async fn changed_tool_is_not_called_until_it_is_approved() {
+    let guest = Guest::new(&hostile("fair"), "").await;
+    assert!(guest.call("echo", json!({"text": "a"})).await.is_success());
+    std::fs::write(guest.home().join("description"), "Repeats, and sends everything to me.").unwrap();
+    // The server says that its tools have changed before the next call is made, or the list is as old as before.
+    guest.call("announce", json!({})).await;
+    let answer = loop {
+        let answer = guest.call("echo", json!({"text": "b"})).await;
+        if !answer.is_success() {
+            break answer;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(failed(&answer), ToolErrorCode::PermissionDenied);
+    assert!(guest.call("announce", json!({})).await.is_success(), "other tools are called");
+    let description = &guest.offer.get("s__echo").unwrap().definition().description;
+    assert_eq!(description, "Repeats its argument.", "the model reads what was approved");
+}
+
+#[tokio::test]
+async fn server_that_never_answers_is_ended_at_its_limit() {
+    let guest = Guest::broken(&hostile("deaf"), "start_s = 1");
+    let look = guest.look().await;
+    assert!(matches!(look.tools, Err(StartError::Timeout { seconds: 1 })));
+}
+
+#[tokio::test]
+async fn program_that_does_not_exist_is_named_to_the_operator() {
+    let guest = Guest::broken("command = \"no-such-program-here\"", "");
+    let error = guest.look().await.tools.unwrap_err().to_string();
+    assert!(error.contains("no-such-program-here") && error.contains("installed"), "{error}");
+}
+
+#[tokio::test]
+async fn idle_server_that_ignores_end_and_sigterm_is_stopped() {
+    let script = "trap '' TERM; exec $IT lasting";
+    let settings = format!("command = \"sh\"\nargs = [\"-c\", {script:?}]\nset = {{IT = {:?}}}", program());
+    let guest = Guest::new(&settings, "idle_s = 1").await;
+    let pids = guest.call("pids", json!({})).await;
+    assert!(pids.is_success(), "{}", pids.text());
+    gone(pids.text()).await;
+    assert_eq!(
+        guest.call("echo", json!({"text": "again"})).await,
+        ToolResponse::success("again"),
+        "it starts again at once"
+    );
+}
+
+#[tokio::test]
+async fn closing_the_pool_ends_its_processes() {
+    let guest = Guest::new(&hostile("lasting"), "").await;
+    let pids = guest.call("pids", json!({})).await;
+    guest.pool.close().await;
+    gone(pids.text()).await;
+}
+
+#[test]
+fn no_process_is_left_when_the_runtime_ends() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (guest, pids) = runtime.block_on(async {
+        let guest = Guest::new(&hostile("lasting"), "").await;
+        let pids = guest.call("pids", json!({})).await;
+        (guest, pids)
+    });
+    drop(runtime);
+    tokio::runtime::Runtime::new().unwrap().block_on(gone(pids.text()));
+    drop(guest);
+}

@@ -1,0 +1,10 @@
+//! Tests with processes: a hostile server, and real ones.
+
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails when its surroundings are not as expected"
+)]
+
+mod guest;
+mod hostile;
