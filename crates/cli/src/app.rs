@@ -111,7 +111,12 @@ impl App {
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format, verbosity);
         apply_mutation()?;
         let outside = crate::toolbox::outside(&loaded.settings, arguments.command.drives_runs());
-        let registry = toolbox.registry(&outside).map_err(usage)?;
+        let mut registry = toolbox.registry(&outside).map_err(usage)?;
+        let pool = loaded.pool(&loaded.settings.mcp, &arguments.folder);
+        for tool in pool.tools() {
+            registry.add(tool).map_err(usage)?;
+        }
+        loaded.mcp.pool = Some(pool);
         arguments.command.run(crate::commands::Context { loaded, registry, folder: arguments.folder })
     }
 }

@@ -11,6 +11,7 @@ mod cells;
 mod explain;
 mod folder;
 mod kinds;
+mod mcp;
 mod named_source;
 mod orchestrator;
 mod outside;
@@ -31,6 +32,7 @@ use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::session::SessionArchive;
 use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
+use houston_mcp::McpSettings;
 use houston_worker::MonitorConfig;
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +40,7 @@ pub(crate) use self::cells::CellConfig;
 use self::cells::CellSettings;
 pub(crate) use self::explain::nearest;
 use self::explain::{explain, origin_of};
-pub(crate) use self::folder::of_user;
+pub(crate) use self::folder::{of_user, user_path};
 pub(crate) use self::kinds::Kind;
 use self::named_source::NamedSource;
 pub(crate) use self::orchestrator::Orchestrator;
@@ -63,6 +65,7 @@ const FILES: &[(&str, &str)] = &[
     ("guards", include_str!("../../../jobs/guards.toml")),
     ("web", include_str!("../../../jobs/web.toml")),
     ("sandbox", include_str!("../../../jobs/sandbox.toml")),
+    ("mcp", include_str!("../../../jobs/mcp.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -130,6 +133,8 @@ pub(crate) struct Settings {
     pub(crate) web: WebSettings,
     /// `jobs/sandbox.toml`.
     pub(crate) sandbox: SandboxSettings,
+    /// `jobs/mcp.toml`.
+    pub(crate) mcp: McpSettings,
 }
 
 /// The format of log lines.
@@ -201,8 +206,10 @@ pub(crate) struct Loaded {
     pub(crate) kinds: BTreeMap<String, Kind>,
     /// The folders that were read; later ones override earlier ones.
     folders: Vec<PathBuf>,
-    /// The names of the registered tools.
+    /// The names of the registered tools, with those of MCP servers.
     tools: Vec<String>,
+    /// The MCP servers.
+    pub(crate) mcp: mcp::Mcp,
     /// The drivers that agent types may name.
     pub(crate) drivers: Drivers,
     /// The compiled `settings.guards`.
@@ -242,16 +249,11 @@ pub(crate) fn load<'f>(
     let settings: Settings = figment.extract().map_err(explain)?;
     rules::check(&settings, &figment)?;
     let guards = rules::guards(&settings, &figment)?;
-    let kinds = kinds::load(&folders, &agents::names(tools))?;
-    Ok(Loaded {
-        settings,
-        kinds,
-        folders,
-        tools: tools.to_vec(),
-        drivers: Drivers::default(),
-        guards,
-        figment,
-    })
+    let mcp = mcp::Mcp::load(&settings.mcp, &folders)?;
+    let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
+    let kinds = kinds::load(&folders, &tools, &mcp.servers)?;
+    mcp.servers.check_kinds(&kinds, &figment)?;
+    Ok(Loaded { settings, kinds, folders, tools, mcp, drivers: Drivers::default(), guards, figment })
 }
 
 /// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.

@@ -189,7 +189,13 @@ impl System {
         self.tracker.close();
         let _ = tokio::time::timeout(Duration::from_millis(1500), self.tracker.wait()).await;
         let closed = futures_util::future::join_all(self.cells.iter().map(|cell| cell.store.close()));
-        let _ = tokio::time::timeout(Duration::from_secs(1), closed).await;
+        // A process of an MCP server that is left after that is killed with the runtime.
+        let servers = async {
+            if let Some(pool) = &self.loaded.mcp.pool {
+                pool.close().await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), async { tokio::join!(closed, servers) }).await;
     }
 
     /// Updates default agents that no client has changed to the agent files of this process.

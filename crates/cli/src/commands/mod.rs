@@ -17,6 +17,7 @@ mod history;
 mod import;
 mod key;
 mod list;
+mod mcp;
 mod migrate;
 mod monitor;
 mod prompt;
@@ -101,6 +102,8 @@ pub(crate) enum Command {
     Stats(stats::Stats),
     /// Explain what agents may do with their tools
     Guard(guard::Guard),
+    /// Add MCP servers, and check and approve the tools they offer
+    Mcp(mcp::Mcp),
     /// List the tool calls that wait for a person, or decide one
     Approvals(approvals::Approvals),
     /// Cancel the open run of an agent and of its tasks, or one run
@@ -143,6 +146,7 @@ impl Command {
             Self::Prompt(command) => command.run(context),
             Self::Stats(command) => command.run(context),
             Self::Guard(command) => command.run(context),
+            Self::Mcp(command) => command.run(&context),
             Self::Approvals(command) => command.run(context),
             Self::Cancel(command) => command.run(context),
             Self::Reset(command) => command.run(context),

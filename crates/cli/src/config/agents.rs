@@ -12,8 +12,8 @@ use super::{Kind, Loaded, USE_CASES, kinds};
 impl Loaded {
     /// The names that agents may use. `read_files` reads the agent types again at each call.
     pub(crate) fn agent_sources(&self) -> AgentSources {
-        let (folders, tools) = (self.folders.clone(), self.tools.clone());
-        let read = move || kinds::load(&folders, &names(&tools)).map(types);
+        let (folders, tools, servers) = (self.folders.clone(), self.tools.clone(), self.mcp.servers.clone());
+        let read = move || kinds::load(&folders, &tools, &servers).map(types);
         AgentSources {
             tools: self.tools.clone(),
             use_cases: USE_CASES.map(str::to_owned).to_vec(),
@@ -28,10 +28,6 @@ impl Loaded {
 /// The agent types, without their origins.
 pub(super) fn types(kinds: BTreeMap<String, Kind>) -> BTreeMap<String, AgentType> {
     kinds.into_iter().map(|(name, kind)| (name, kind.agent_type)).collect()
-}
-
-pub(super) fn names(tools: &[String]) -> Vec<&str> {
-    tools.iter().map(String::as_str).collect()
 }
 
 fn provider(row: &Provider) -> ProviderName {

@@ -14,12 +14,16 @@ const AGENTS: &str = "agents";
 /// Extensions of files that are allowed beside the settings: notes.
 const NOTES: [&str; 2] = ["md", "txt"];
 
-/// The user's folder: `$XDG_CONFIG_HOME/houston`, else `~/.config/houston`; `None` when it does not exist.
+/// The user's folder if it exists.
 pub(crate) fn of_user(environment: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    user_path(environment).filter(|folder| folder.exists())
+}
+
+/// The path of the user's folder: `$XDG_CONFIG_HOME/houston`, else `~/.config/houston`. `None` without a home.
+pub(crate) fn user_path(environment: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let configured = environment("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || Some(PathBuf::from(environment("HOME")?).join(".config"));
-    let folder = configured.or_else(home)?.join("houston");
-    folder.exists().then_some(folder)
+    Some(configured.or_else(home)?.join("houston"))
 }
 
 /// Checks the names of the files in a folder, not their contents.
@@ -29,7 +33,8 @@ pub(crate) fn of_user(environment: impl Fn(&str) -> Option<String>) -> Option<Pa
 /// that looks like settings but is never read.
 pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
     let files: Vec<String> = FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
-    let allowed: Vec<&str> = files.iter().map(String::as_str).chain([AGENTS, ENDPOINTS]).collect();
+    let allowed: Vec<&str> =
+        files.iter().map(String::as_str).chain([AGENTS, ENDPOINTS, houston_mcp::pins::FILE]).collect();
     for (path, name) in entries(folder)? {
         let is_allowed =
             allowed.contains(&name.as_str()) && path.is_dir() == [AGENTS, ENDPOINTS].contains(&name.as_str());

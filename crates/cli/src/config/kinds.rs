@@ -12,6 +12,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::explain::nearest;
+use super::mcp::Servers;
 use super::{ConfigError, Loaded, ModelSelection, USE_CASES};
 
 /// The built-in agent types: kind and TOML.
@@ -43,8 +44,14 @@ impl Loaded {
 /// # Errors
 /// [`ConfigError::AgentType`] with the position in the file and what is allowed, [`ConfigError::Folder`] when a file
 /// cannot be read.
-pub(super) fn load(folders: &[PathBuf], tools: &[&str]) -> Result<BTreeMap<String, Kind>, ConfigError> {
-    let mut kinds = BTreeMap::new();
+pub(super) fn load(
+    folders: &[PathBuf],
+    tools: &[String],
+    servers: &Servers,
+) -> Result<BTreeMap<String, Kind>, ConfigError> {
+    let patterns = servers.patterns();
+    let tools: &[&str] = &tools.iter().chain(&patterns).map(String::as_str).collect::<Vec<_>>();
+    let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
     for (kind, text) in BUILT_IN {
         let path = PathBuf::from(format!("jobs/agents/{kind}.toml"));
         kinds.insert((*kind).to_owned(), File { path: &path, text }.read(kind, tools)?);
@@ -64,6 +71,7 @@ pub(super) fn load(folders: &[PathBuf], tools: &[&str]) -> Result<BTreeMap<Strin
         }
     }
     check_created(&kinds, &texts)?;
+    kinds.values_mut().for_each(|kind| servers.add_to(&mut kind.agent_type));
     Ok(kinds)
 }
 

@@ -18,7 +18,7 @@ type Violation = (String, String);
 /// # Errors
 /// [`ConfigError::Setting`] for the first setting that breaks a rule.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
-    let checks = [cells, models, leases, least, shares, sessions, context, schedules, outside, rest];
+    let checks = [mcp, cells, models, leases, least, shares, sessions, context, schedules, outside, rest];
     match checks.iter().find_map(|check| check(settings)) {
         None => Ok(()),
         Some((key, reason)) => {
@@ -43,6 +43,11 @@ pub(super) fn guards(settings: &Settings, figment: &Figment) -> Result<Arc<Layer
 
 fn violation(key: impl Into<String>, reason: impl Into<String>) -> Option<Violation> {
     Some((key.into(), reason.into()))
+}
+
+fn mcp(settings: &Settings) -> Option<Violation> {
+    let error = settings.mcp.check().err()?;
+    violation(format!("mcp.{}", error.key), error.reason)
 }
 
 /// The ranges of cells, and the addresses that the environment must not have beside them.

@@ -1,0 +1,207 @@
+//! The tools of MCP servers as far as settings need them: their names, and the agent types that may call them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use figment::Figment;
+use houston_domain::agentable::AgentType;
+use houston_mcp::{McpSettings, Pins, Pool, Surroundings, names, pins};
+
+use super::kinds::Kind;
+use super::{ConfigError, Loaded, origin_of};
+use crate::models::environment;
+
+/// Before the name of a server, in `tools` of an agent type: all its tools.
+const PREFIX: &str = "mcp:";
+
+/// The MCP servers of an installation.
+#[derive(Debug, Clone)]
+pub(crate) struct Mcp {
+    pub(super) servers: Servers,
+    /// The approved tools.
+    pub(crate) pins: Pins,
+    /// The servers of this process, once its tools are registered.
+    pub(crate) pool: Option<Pool>,
+}
+
+impl Mcp {
+    /// # Errors
+    /// [`ConfigError::Setting`] when a file of approved tools cannot be read.
+    pub(super) fn load(settings: &McpSettings, folders: &[PathBuf]) -> Result<Self, ConfigError> {
+        let pins = read_pins(folders)?;
+        Ok(Self { servers: Servers::of(settings, &pins), pins, pool: None })
+    }
+}
+
+/// The names of the tools of each server, and the kinds that may call them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Servers {
+    servers: BTreeMap<String, Offered>,
+}
+
+#[derive(Debug, Clone)]
+struct Offered {
+    tools: Vec<String>,
+    kinds: Vec<String>,
+}
+
+impl Servers {
+    pub(super) fn of(settings: &McpSettings, pins: &Pins) -> Self {
+        let names = names::of_servers(settings, pins);
+        let offered = |(name, server): (&String, &houston_mcp::ServerSettings)| {
+            let tools = names.get(name).cloned().unwrap_or_default();
+            (name.clone(), Offered { tools, kinds: server.kinds.clone() })
+        };
+        Self { servers: settings.servers.iter().map(offered).collect() }
+    }
+
+    /// The names of all their tools.
+    pub(super) fn tools(&self) -> impl Iterator<Item = &String> {
+        self.servers.values().flat_map(|offered| &offered.tools)
+    }
+
+    /// What agent types may list in place of the names of tools: `mcp:<server>`.
+    pub(super) fn patterns(&self) -> Vec<String> {
+        self.servers.keys().map(|name| format!("{PREFIX}{name}")).collect()
+    }
+
+    /// Puts the names of tools in place of `mcp:<server>`, and adds the tools of the servers that name this kind. They come
+    /// last, so that the definitions before them stay the same and cached.
+    pub(super) fn add_to(&self, agent_type: &mut AgentType) {
+        let mut tools: Vec<String> = Vec::with_capacity(agent_type.tools.len());
+        let meant = |name: &String| self.servers.get(name.strip_prefix(PREFIX)?);
+        for name in &agent_type.tools {
+            match meant(name) {
+                Some(offered) => tools.extend(offered.tools.iter().cloned()),
+                None => tools.push(name.clone()),
+            }
+        }
+        let named = self.servers.values().filter(|offered| offered.kinds.contains(&agent_type.kind));
+        tools.extend(named.flat_map(|offered| offered.tools.iter().cloned()));
+        let mut seen = Vec::with_capacity(tools.len());
+        for name in tools {
+            if !seen.contains(&name) {
+                seen.push(name);
+            }
+        }
+        agent_type.tools = seen;
+    }
+
+    /// # Errors
+    /// [`ConfigError::Setting`] when a server names a kind that does not exist.
+    pub(super) fn check_kinds(
+        &self,
+        kinds: &BTreeMap<String, Kind>,
+        figment: &Figment,
+    ) -> Result<(), ConfigError> {
+        for (name, offered) in &self.servers {
+            if let Some(wrong) = offered.kinds.iter().find(|kind| !kinds.contains_key(*kind)) {
+                let key = format!("mcp.servers.{name}.kinds");
+                let origin = origin_of(&figment.find_metadata(&key).cloned(), &key);
+                let known = kinds.keys().cloned().collect::<Vec<_>>().join(", ");
+                let reason = format!("there is no agent type `{wrong}`; there are: {known}");
+                return Err(ConfigError::Setting { key, origin, reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The pins of the folders; those of later folders replace those of earlier ones, server by server.
+///
+/// # Errors
+/// [`ConfigError::Setting`] when a file cannot be read.
+fn read_pins(folders: &[PathBuf]) -> Result<Pins, ConfigError> {
+    let mut all = Pins::default();
+    for path in folders.iter().map(|folder| folder.join(pins::FILE)).filter(|path| path.is_file()) {
+        let refuse = |reason: String| ConfigError::Setting {
+            key: "approved tools of MCP servers".to_owned(),
+            origin: path.display().to_string(),
+            reason: format!("{reason}; it is written by `houston mcp approve`"),
+        };
+        let text = std::fs::read_to_string(&path).map_err(|error| refuse(error.to_string()))?;
+        all = all.overridden_by(Pins::parse(&text).map_err(|error| refuse(error.to_string()))?);
+    }
+    Ok(all)
+}
+
+impl Loaded {
+    /// The servers of these settings; their homes are below `folder`.
+    pub(crate) fn pool(&self, settings: &McpSettings, folder: &std::path::Path) -> Pool {
+        let homes = folder.join("mcp");
+        let surroundings = Surroundings { path: std::env::var_os("PATH"), homes, variable: environment };
+        Pool::new(settings, &self.mcp.pins, surroundings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use houston_mcp::names;
+
+    use crate::config::load;
+    use crate::config::tests::tools;
+
+    const PINS: &str = r#"{"servers": {"time": {
+        "now": {"sha256": "1", "description": "Now.", "input_schema": {"type": "object"}},
+        "then": {"sha256": "2", "description": "Then.", "input_schema": {"type": "object"}},
+        "old": {"sha256": "3", "description": "Old.", "input_schema": {"type": "object"}, "gone": true}
+    }}}"#;
+    const SERVER: &str = "[servers.time]\ncommand = \"uvx\"\n";
+
+    /// The tools of the kind `goal` with this `mcp.toml`, and this change of the file of the kind.
+    fn tools_of_goal(mcp: &str, change: (&str, &str)) -> Result<Vec<String>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("mcp.toml", mcp);
+        write(houston_mcp::pins::FILE, PINS);
+        std::fs::create_dir(folder.path().join("agents")).unwrap();
+        let goal = super::super::kinds::BUILT_IN[0].1;
+        assert!(goal.contains(change.0));
+        write("agents/goal.toml", &goal.replacen(change.0, change.1, 1));
+        let mut loaded = load(Some(folder.path()), &tools()).map_err(|error| error.to_string())?;
+        assert_eq!(
+            names::of_servers(&loaded.settings.mcp, &loaded.mcp.pins)
+                .into_values()
+                .flatten()
+                .collect::<Vec<_>>(),
+            loaded
+                .pool(&loaded.settings.mcp, folder.path())
+                .tools()
+                .iter()
+                .map(|tool| tool.definition().name.clone())
+                .collect::<Vec<_>>(),
+            "settings and the registry must agree about names"
+        );
+        Ok(loaded.kinds.remove("goal").unwrap().agent_type.tools)
+    }
+
+    #[test]
+    fn agent_type_lists_the_tools_of_a_server_by_a_pattern() {
+        let tools = tools_of_goal(SERVER, ("tools = [", "tools = [\n\"mcp:time\", \"time__now\",")).unwrap();
+        assert_eq!(tools[..2], ["time__now", "time__then"]);
+        assert_eq!(tools.iter().filter(|tool| *tool == "time__now").count(), 1);
+    }
+
+    #[test]
+    fn server_adds_its_tools_to_the_kinds_it_names() {
+        let tools = tools_of_goal(&format!("{SERVER}kinds = [\"goal\"]"), ("", "")).unwrap();
+        assert_eq!(tools[tools.len() - 2..], ["time__now", "time__then"]);
+        let off = format!("{SERVER}kinds = [\"goal\"]\n[servers.time.tools.then]\nenabled = false");
+        assert_eq!(tools_of_goal(&off, ("", "")).unwrap().last().unwrap(), "time__now");
+        let off = format!("{SERVER}enabled = false\nkinds = [\"goal\"]");
+        assert!(!tools_of_goal(&off, ("", "")).unwrap().contains(&"time__now".to_owned()));
+    }
+
+    #[test]
+    fn unknown_servers_and_kinds_are_refused() {
+        let error = tools_of_goal(SERVER, ("tools = [", "tools = [\"mcp:tme\",")).unwrap_err();
+        assert!(error.contains("`mcp:tme`") && error.contains("did you mean `mcp:time`?"), "{error}");
+        let error = tools_of_goal(&format!("{SERVER}kinds = [\"gaol\"]"), ("", "")).unwrap_err();
+        assert!(
+            error.contains("mcp.servers.time.kinds") && error.contains("no agent type `gaol`"),
+            "{error}"
+        );
+        let error = tools_of_goal("[servers.Time]\ncommand = \"x\"", ("", "")).unwrap_err();
+        assert!(error.contains("mcp.servers.Time") && error.contains("a-z"), "{error}");
+    }
+}
