@@ -25,6 +25,7 @@ use serde_json::{Map, Value, json};
 use crate::event::Event;
 use crate::id::{MessageId, RunId};
 use crate::model::ModelError;
+use crate::overseer::{OVERSEER_KILLED, OVERSEER_STOPPED};
 
 /// The prefix of an error message after which the run is not retried.
 pub const FAILED_PERMANENTLY: &str = "Failed permanently: ";
@@ -42,6 +43,7 @@ pub fn user_text(code: &str) -> &'static str {
         "INVALID_RESPONSE" | "UNKNOWN" => "The AI model gave no answer that could be used.",
         "CONTEXT_LENGTH_EXCEEDED" => "This conversation has become too long for the AI model.",
         "BUDGET_EXCEEDED" => "The budget for this is used up.",
+        OVERSEER_KILLED | OVERSEER_STOPPED => "I stopped: I was not getting any further.",
         CONTENT_FILTER => {
             "The answer was stopped by the AI provider's content filter. Try again in other words."
         }

@@ -41,6 +41,7 @@ pub mod local_time;
 pub mod message;
 pub mod mode;
 pub mod model;
+pub mod overseer;
 pub mod profile;
 pub mod question;
 pub mod retry;

@@ -4,6 +4,9 @@
 //! the run. Its end wakes the run.
 
 pub mod approval;
+pub mod budget;
+pub mod own;
+pub mod pause;
 pub mod schema;
 
 use chrono::{DateTime, Utc};

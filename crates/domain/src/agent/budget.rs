@@ -8,6 +8,8 @@ use std::fmt;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
+use crate::question::budget::Raises;
+
 /// `[budget]` of `jobs/orchestrator.toml`, in US dollars; `None` (`"none"` in the file) means no limit.
 ///
 /// ```toml
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 /// per_agentable = "none"
 /// per_user_day = "10"
 /// refuse_unpriced = true
+/// when_reached = "fail"
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +34,20 @@ pub struct Budget {
     pub per_user_day: Option<Decimal>,
     /// Whether models without a known price are refused while a budget is set: their calls cannot be checked.
     pub refuse_unpriced: bool,
+    /// What happens to a run whose next call might exceed a budget.
+    #[serde(default)]
+    pub when_reached: WhenReached,
+}
+
+/// What happens to a run whose next model call might exceed a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenReached {
+    /// It ends with [`BUDGET_EXCEEDED`].
+    #[default]
+    Fail,
+    /// It waits until a person raises the budget, or stops it.
+    Ask,
 }
 
 /// US dollars spent so far, as far as prices are known.
@@ -95,6 +112,22 @@ impl fmt::Display for BudgetScope {
 }
 
 impl BudgetScope {
+    /// The name in the subjects of questions.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Agentable => "agentable",
+            Self::UserDay => "user_day",
+        }
+    }
+
+    /// Parses the name; `None` if there is no such budget.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Run, Self::Agentable, Self::UserDay].into_iter().find(|scope| scope.as_str() == name)
+    }
+
     fn advice(self) -> &'static str {
         match self {
             Self::Run => "Ask again in smaller steps, or raise budget.per_run.",
@@ -105,7 +138,7 @@ impl BudgetScope {
 }
 
 /// An amount for messages: rounded up to a hundredth of a cent.
-fn rounded(amount: Decimal) -> Decimal {
+pub(crate) fn rounded(amount: Decimal) -> Decimal {
     amount.round_dp_with_strategy(4, rust_decimal::RoundingStrategy::AwayFromZero).normalize()
 }
 
@@ -114,6 +147,18 @@ impl Budget {
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.per_run.is_some() || self.per_agentable.is_some() || self.per_user_day.is_some()
+    }
+
+    /// The budget with what people have added.
+    #[must_use]
+    pub fn raised(self, raises: &Raises) -> Self {
+        let with = |limit: Option<Decimal>, raise| limit.map(|limit| limit.saturating_add(raise));
+        Self {
+            per_run: with(self.per_run, raises.run),
+            per_agentable: with(self.per_agentable, raises.agentable),
+            per_user_day: with(self.per_user_day, raises.user_day),
+            ..self
+        }
     }
 
     /// Checks a call that costs `next` US dollars at most; `None` when its price is unknown.
@@ -266,7 +311,7 @@ mod tests {
         ) {
             let cents = |cents: i64| Decimal::new(cents, 2);
             let [per_run, per_agentable, per_user_day] = limits.map(|limit| limit.map(cents));
-            let budget = Budget { per_run, per_agentable, per_user_day, refuse_unpriced: false };
+            let budget = Budget { per_run, per_agentable, per_user_day, ..Budget::default() };
             let mut spent = Spent::default();
             for (most, percent) in calls {
                 if budget.check(&spent, Some(cents(most))).is_err() {

@@ -12,6 +12,7 @@
 
 pub mod budget;
 pub mod limits;
+mod oversight;
 pub mod partial_json;
 pub mod step;
 pub mod stop;
@@ -24,6 +25,7 @@ use chrono::{DateTime, Utc};
 use crate::agentable::Reply;
 use crate::history::{Block, Entry, Role};
 use crate::model::{ModelAnswer, StopReason};
+use crate::overseer::{self, Streak, Trace};
 use crate::run::RunStatus;
 use crate::tool_call::{ToolCall, ToolResponse};
 use limits::Limits;
@@ -62,7 +64,10 @@ pub struct AgentRun {
     history: Vec<Entry>,
     phase: Phase,
     progress: Progress,
-    streak_tool: Option<String>,
+    streak: Streak,
+    /// What the overseer looks at, and its settings.
+    trace: Trace,
+    overseer: overseer::Settings,
     message_sent: bool,
     /// Whether a call beside the agent's message failed, and the model has not read that yet.
     failure_unread: bool,
@@ -86,7 +91,9 @@ impl AgentRun {
                 history_entries: history.len(),
                 started_at: now,
             },
-            streak_tool: None,
+            streak: Streak::default(),
+            trace: Trace::default(),
+            overseer: overseer::Settings::default(),
             message_sent: false,
             failure_unread: false,
             was_declined: false,
@@ -114,13 +121,15 @@ impl AgentRun {
                 self.failure_unread = false;
                 self.used_ids.extend(entry.tool_uses().map(str::to_owned));
                 self.count_streak(&tool_names(entry));
+                self.trace.on_answer(self.progress.iterations, entry);
             }
             Role::User => {
+                self.trace.on_results(entry);
                 for block in &entry.content {
                     match block {
                         Block::Text { .. } => {
                             self.message_sent = false;
-                            self.count_streak(&[]);
+                            self.forget_streaks();
                         }
                         Block::ToolResult { tool_use_id, is_error, .. } => {
                             let is_message = asked.is_some_and(|asked| is_send_message(asked, tool_use_id));
@@ -222,6 +231,7 @@ impl AgentRun {
         let entry = Entry::assistant(content);
         self.progress.iterations += 1;
         self.count_streak(&calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
+        self.trace.on_answer(self.progress.iterations, &entry);
         self.phase = if !calls.is_empty() {
             Phase::Tools(calls.clone())
         } else if stop == StopReason::MaxTokens {
@@ -253,7 +263,8 @@ impl AgentRun {
                 is_error: !response.is_success(),
             });
         }
-        let entry = Entry::user(content);
+        let mut entry = Entry::user(content);
+        self.oversee(&mut entry);
         self.phase = Phase::Ready;
         self.push(entry.clone());
         Some(entry)
@@ -266,7 +277,7 @@ impl AgentRun {
             return None;
         }
         let entry = Entry::user(texts.into_iter().map(Block::text).collect());
-        self.count_streak(&[]);
+        self.forget_streaks();
         self.message_sent = false;
         self.was_declined = false;
         self.policy.expects_reply = true;
@@ -302,19 +313,6 @@ impl AgentRun {
         self.history.push(entry);
         self.own_entries += 1;
         self.progress.history_entries += 1;
-    }
-
-    fn count_streak(&mut self, names: &[&str]) {
-        let single = match names {
-            [first, rest @ ..] if rest.iter().all(|name| name == first) => Some((*first).to_owned()),
-            _ => None,
-        };
-        self.progress.same_tool = match &single {
-            Some(name) if self.streak_tool.as_ref() == Some(name) => self.progress.same_tool + 1,
-            Some(_) => 1,
-            None => 0,
-        };
-        self.streak_tool = single;
     }
 
     /// Gives every tool call an id that is unique within the run: some providers send no ids, or repeat them in every

@@ -1,0 +1,51 @@
+//! What the overseer needs of a run: its trace, and the notes that warn the model.
+
+use super::AgentRun;
+use crate::history::{Block, Entry};
+use crate::overseer::{self, Finding, Trace, note};
+
+impl AgentRun {
+    /// Lets the overseer look at the run, with these settings.
+    #[must_use]
+    pub fn overseen(self, settings: overseer::Settings) -> Self {
+        Self { overseer: settings, ..self }
+    }
+
+    /// What the overseer has found, if anything. `tokens`: those that the run has used.
+    #[must_use]
+    pub fn finding(&self, tokens: u64) -> Option<Finding> {
+        overseer::judge(&self.overseer, &self.trace, tokens)
+    }
+
+    /// What the overseer looks at.
+    #[must_use]
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// A person let the run go on: the count of a signal starts anew. See [`Trace::start_anew`].
+    pub fn start_anew(&mut self, signal: overseer::Signal, at: u64) {
+        self.trace.start_anew(signal, at);
+    }
+
+    pub(super) fn count_streak(&mut self, names: &[&str]) {
+        self.streak.add(names);
+        self.progress.same_tool = self.streak.turns();
+    }
+
+    /// A message was read: what repeats from now on is counted anew.
+    pub(super) fn forget_streaks(&mut self) {
+        self.streak.clear();
+        self.progress.same_tool = 0;
+        self.trace.on_message();
+    }
+
+    /// Takes the results of a turn, and adds to them what the model is to be warned of.
+    pub(super) fn oversee(&mut self, results: &mut Entry) {
+        self.trace.on_results(results);
+        let warnings = overseer::warnings(&self.overseer, &self.trace);
+        if let Some(Block::ToolResult { content, .. }) = results.content.last_mut() {
+            content.push_str(&note::of(&warnings));
+        }
+    }
+}

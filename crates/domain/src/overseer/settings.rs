@@ -1,0 +1,114 @@
+//! `jobs/overseer.toml`.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Level, Signal};
+
+/// When the overseer does what. The default is that it does nothing.
+///
+/// ```toml
+/// unattended = "stop"
+/// repeats = { warn = 3, pause = 4, kill = 0 }
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// What happens to a run that would pause, or whose budget is reached, where no person takes part.
+    pub unattended: Unattended,
+    /// See [`Signal::Repeats`].
+    pub repeats: Thresholds,
+    /// See [`Signal::RepeatedErrors`].
+    pub repeated_errors: Thresholds,
+    /// See [`Signal::Alternation`].
+    pub alternation: Thresholds,
+    /// See [`Signal::NothingNew`].
+    pub nothing_new: Thresholds,
+    /// See [`Signal::Failures`].
+    pub failures: Thresholds,
+    /// See [`Signal::Refusals`].
+    pub refusals: Thresholds,
+    /// See [`Signal::Tokens`].
+    pub tokens: Thresholds,
+}
+
+/// What happens in a task, a feed or a check-in, where no person takes part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unattended {
+    /// The run ends.
+    #[default]
+    Stop,
+    /// A person is asked, and the run waits.
+    Ask,
+}
+
+/// From which count on a signal has which level; 0: never.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thresholds {
+    /// The model is warned.
+    pub warn: u64,
+    /// A person is asked.
+    pub pause: u64,
+    /// The run ends.
+    pub kill: u64,
+}
+
+impl Settings {
+    /// The thresholds of a signal.
+    #[must_use]
+    pub fn of(&self, signal: Signal) -> Thresholds {
+        match signal {
+            Signal::Repeats => self.repeats,
+            Signal::RepeatedErrors => self.repeated_errors,
+            Signal::Alternation => self.alternation,
+            Signal::NothingNew => self.nothing_new,
+            Signal::Failures => self.failures,
+            Signal::Refusals => self.refusals,
+            Signal::Tokens => self.tokens,
+        }
+    }
+
+    /// The first threshold that makes no sense: its key, and what is allowed.
+    #[must_use]
+    pub fn mistake(&self) -> Option<(String, String)> {
+        Signal::ALL.into_iter().find_map(|signal| {
+            let Thresholds { warn, pause, kill } = self.of(signal);
+            let named = [("warn", warn), ("pause", pause), ("kill", kill)];
+            let set: Vec<(&str, u64)> = named.into_iter().filter(|(_, at)| *at > 0).collect();
+            let least = signal.least();
+            let key = |name: &str| format!("{}.{name}", signal.as_str());
+            if let Some((name, _)) = set.iter().find(|(_, at)| *at < least) {
+                return Some((key(name), format!("must be 0 (never) or at least {least}")));
+            }
+            let falling = set.windows(2).find(|two| two[0].1 >= two[1].1)?;
+            let reason =
+                format!("must be 0 (never) or greater than {} ({})", key(falling[0].0), falling[0].1);
+            Some((key(falling[1].0), reason))
+        })
+    }
+}
+
+impl Thresholds {
+    /// Whether the signal is never looked at.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The level of a signal that was seen `count` times since a person let the run go on, and `all` times altogether. A yes
+    /// starts the count anew for warnings and pauses, but a run that must end stays one.
+    #[must_use]
+    pub fn level(&self, count: u64, all: u64) -> Level {
+        let reached = |at: u64, count: u64| at > 0 && count >= at;
+        if reached(self.kill, all) {
+            Level::Kill
+        } else if reached(self.pause, count) {
+            Level::Pause
+        } else if reached(self.warn, count) {
+            Level::Warn
+        } else {
+            Level::Ok
+        }
+    }
+}
