@@ -28,6 +28,7 @@ use figment::providers::{Env, Format, Toml};
 use houston_domain::agentable::AgentType;
 use houston_domain::guard::{GuardSettings, Layer};
 use houston_domain::knowledge::KnowledgeLimits;
+use houston_domain::overseer;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::session::SessionArchive;
 use houston_engine::Drivers;
@@ -66,6 +67,7 @@ const FILES: &[(&str, &str)] = &[
     ("web", include_str!("../../../jobs/web.toml")),
     ("sandbox", include_str!("../../../jobs/sandbox.toml")),
     ("mcp", include_str!("../../../jobs/mcp.toml")),
+    ("overseer", include_str!("../../../jobs/overseer.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -135,6 +137,8 @@ pub(crate) struct Settings {
     pub(crate) sandbox: SandboxSettings,
     /// `jobs/mcp.toml`.
     pub(crate) mcp: McpSettings,
+    /// `jobs/overseer.toml`.
+    pub(crate) overseer: overseer::Settings,
 }
 
 /// The format of log lines.

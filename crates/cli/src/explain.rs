@@ -41,6 +41,7 @@ pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
         doubt_ms: orchestrator.lease.doubt_ms,
         hand_over_ms: orchestrator.worker.hand_over_ms,
         watchdog: orchestrator.watchdog,
+        overseer: settings.overseer,
         teams: settings.teams,
     }
 }

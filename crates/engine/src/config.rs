@@ -1,10 +1,11 @@
-//! The engine's settings, from `jobs/orchestrator.toml` and `jobs/teams.toml`. Reasons for the values are in these files.
+//! The engine's settings, from `jobs/orchestrator.toml`, `jobs/overseer.toml` and `jobs/teams.toml`. Reasons for the values are in these files.
 
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::knowledge::PromptLimits;
+use houston_domain::overseer;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
 use houston_domain::team::{RuleLimits, TeamLimits};
@@ -36,6 +37,8 @@ pub struct Config {
     pub hand_over_ms: u64,
     /// When an attempt is cut off.
     pub watchdog: WatchdogConfig,
+    /// When a run that seems to get nowhere pauses or ends: `jobs/overseer.toml`.
+    pub overseer: overseer::Settings,
     /// Limits of teams and their routers.
     pub teams: TeamsConfig,
 }

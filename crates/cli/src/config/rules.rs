@@ -18,7 +18,7 @@ type Violation = (String, String);
 /// # Errors
 /// [`ConfigError::Setting`] for the first setting that breaks a rule.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
-    let checks = [mcp, cells, models, leases, least, shares, sessions, context, schedules, outside, rest];
+    let checks = [mcp, cells, overseer, models, leases, least, shares, sessions, context, schedules, outside, rest];
     match checks.iter().find_map(|check| check(settings)) {
         None => Ok(()),
         Some((key, reason)) => {
@@ -102,6 +102,11 @@ fn leases(settings: &Settings) -> Option<Violation> {
         return violation("orchestrator.sweep.suspect_ms", reason);
     }
     None
+}
+
+/// Thresholds of the overseer.
+fn overseer(settings: &Settings) -> Option<Violation> {
+    settings.overseer.mistake().map(|(key, reason)| (format!("overseer.{key}"), reason))
 }
 
 /// Settings that must be at least 1.

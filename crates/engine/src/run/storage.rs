@@ -48,6 +48,7 @@ pub(crate) trait RunStorage: Sync {
     fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)>;
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>>;
     fn questions_of(&self, agentable: AgentableId, run: RunId) -> impl Query<Vec<Question>>;
+    fn budget_questions(&self, agentable: AgentableId) -> impl Query<Vec<(RunId, Question)>>;
     fn unread(&self, agentable: AgentableId) -> impl Query<UnreadMessages>;
     fn intervention(&self, run: RunId) -> impl Query<Option<Intervention>>;
     fn acquit_others(&self, agentable: AgentableId) -> impl Query<()>;
@@ -118,6 +119,10 @@ impl RunStorage for RunStore {
 
     fn questions_of(&self, agentable: AgentableId, run: RunId) -> impl Query<Vec<Question>> {
         RunStore::questions_of(self, agentable, run)
+    }
+
+    fn budget_questions(&self, agentable: AgentableId) -> impl Query<Vec<(RunId, Question)>> {
+        RunStore::budget_questions(self, agentable)
     }
 
     fn unread(&self, agentable: AgentableId) -> impl Query<UnreadMessages> {

@@ -63,6 +63,17 @@ impl Setups {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn set_policy(
+        &mut self,
+        kind: &str,
+        change: impl FnOnce(&mut houston_domain::agent::RunPolicy),
+    ) {
+        if let Some(setup) = self.kinds.get_mut(kind) {
+            change(&mut Arc::make_mut(setup).policy);
+        }
+    }
+
     /// The setups of agent types, by kind.
     #[must_use]
     pub fn kinds(&self) -> &BTreeMap<String, Arc<Setup>> {

@@ -2,12 +2,15 @@
 //!
 //! The caller that closes a question holds the lock row of its agentable, and takes that row first.
 
+mod budget;
+
 use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, RunId};
 use houston_domain::question::approval::Approval;
+use houston_domain::question::own;
 use houston_domain::question::{
     ClosedQuestion, NewQuestion, Question, QuestionChanges, QuestionKind, QuestionState,
 };
@@ -197,7 +200,8 @@ struct NewRow<'a> {
 /// ends. Returns the step with the events that report this. The caller holds the lock of the agentable.
 ///
 /// # Errors
-/// [`Error::Answered`] when a person has decided an approval that the step supersedes: the decision would be lost.
+/// [`Error::Answered`] when a person has answered a question of Houston itself that the step supersedes: the decision would
+/// be lost.
 pub(crate) async fn write<'s>(
     connection: &mut PgConnection,
     agentable: AgentableId,
@@ -234,13 +238,15 @@ pub(crate) async fn write<'s>(
     Ok(Cow::Owned(step))
 }
 
-/// Whether a person has decided one of these approvals.
+/// Whether a person has answered one of these questions that Houston itself asked.
 async fn was_decided(connection: &mut PgConnection, questions: &[Uuid]) -> Result<bool> {
     let decided = sqlx::query_scalar!(
         r#"-- store::question::was_decided
         select exists (select from houston.questions
-                        where id = any ($1) and state = 'answered' and approval is not null) as "decided!""#,
-        questions
+                        where id = any ($1) and state = 'answered'
+                          and (approval is not null or starts_with(subject, $2))) as "decided!""#,
+        questions,
+        own::PREFIX
     );
     Ok(decided.fetch_one(connection).await?)
 }

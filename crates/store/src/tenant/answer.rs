@@ -1,6 +1,7 @@
 //! Questions as the API sees them: reading and answering.
 
 use houston_domain::id::{AgentableId, QuestionId, RunId, TenantId, UserId};
+use houston_domain::question::own;
 use houston_domain::question::{Question, QuestionKind, QuestionState};
 use serde_json::Value;
 
@@ -62,7 +63,7 @@ macro_rules! asked {
 }
 
 impl OperatorStore<'_> {
-    /// Open approvals of all tenants, newest first, for operators.
+    /// Open approvals of all tenants, pauses and budget questions of Houston itself included, newest first, for operators.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
@@ -71,8 +72,9 @@ impl OperatorStore<'_> {
             "-- store::answer::open_approvals
             select q.*, a.kind as agentable_kind from houston.questions q
               join houston.agentables a on a.id = q.agentable_id
-             where q.state = 'open' and q.approval is not null order by q.created_at desc limit $1",
-            limit
+             where q.state = 'open' and (q.approval is not null or starts_with(q.subject, $2)) order by q.created_at desc limit $1",
+            limit,
+            own::PREFIX
         )
         .fetch_all(&self.pool)
         .await?;

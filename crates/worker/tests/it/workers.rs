@@ -229,6 +229,7 @@ pub(crate) fn config() -> Config {
         doubt_ms: 500,
         hand_over_ms: 1200,
         watchdog: WatchdogConfig { grace_s: 30 },
+        overseer: houston_domain::overseer::Settings::default(),
         teams: TeamsConfig {
             message_chars: 8000,
             earlier_texts: 4,

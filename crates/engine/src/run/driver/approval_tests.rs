@@ -149,7 +149,10 @@ async fn edited_call_is_judged_again() {
     assert!(run.waits(1).await);
     run.answer(json!({"decision": "edit", "input": {"what": "disk"}}));
     assert_eq!(run.process.drive(2).await.unwrap(), ENDED);
-    assert_eq!((run.executed(), run.results()), (0, vec!["disks are never wiped".to_owned()]));
+    assert_eq!(
+        (run.executed(), run.results()),
+        (0, vec!["refused by a guard: disks are never wiped".to_owned()])
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +171,7 @@ async fn guards_that_deny_meanwhile_prevail_over_a_yes() {
     };
     assert_eq!(later.process.drive(2).await.unwrap(), ENDED);
     assert_eq!((run.executed(), later.executed()), (0, 0));
-    assert_eq!(later.results(), ["wipe is switched off"]);
+    assert_eq!(later.results(), ["refused by a guard: wipe is switched off"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,7 +308,10 @@ async fn worker_without_the_kind_closes_a_call_that_waits() {
 async fn refused_call_is_answered_without_a_question() {
     let run = Wiping::guarded(calls_tools(&[("c1", "wipe")]), "denied = [\"wi*\"]");
     assert_eq!(run.process.drive(1).await.unwrap(), ENDED);
-    assert_eq!((run.executed(), run.results()), (0, vec!["wipe is switched off".to_owned()]));
+    assert_eq!(
+        (run.executed(), run.results()),
+        (0, vec!["refused by a guard: wipe is switched off".to_owned()])
+    );
     assert!(run.process.storage.questions().is_empty());
 }
 

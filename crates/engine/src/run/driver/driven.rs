@@ -50,8 +50,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
     ) -> Result<Result<(Decision, Vec<QuestionId>), Stop>, Interrupted> {
         let (agentable, run) = (self.journal.agentable(), self.journal.run());
         let (state, mut questions) = self.journal.retrying(|storage| storage.driven(agentable, run)).await?;
-        // Approvals of tool calls are Houston's, not the driver's.
-        questions.retain(|question| question.asked.approval.is_none());
+        // Approvals of tool calls, pauses and budget questions are Houston's, not the driver's.
+        questions.retain(|question| question.asked.approval.is_none() && !question.asked.is_own());
         let (journal, owner) = (&self.journal, self.journal.owner);
         let view = DrivenRun {
             tenant: owner.tenant,

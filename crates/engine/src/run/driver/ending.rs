@@ -165,7 +165,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Ends the run as failed, without a retry. `text` is the run's error for operators; the user reads [`user_text`].
-    async fn stop_with(&mut self, code: &str, text: String) -> Result<DriveOutcome, Interrupted> {
+    pub(super) async fn stop_with(&mut self, code: &str, text: String) -> Result<DriveOutcome, Interrupted> {
         let open = self.open_calls().await?;
         let mut step = self.journal.next_step();
         close_calls(&mut self.run, &mut step, RunStatus::Failed, open);

@@ -12,6 +12,7 @@ use houston_store::run_context::RunContext;
 
 use super::answering_agent::{AnsweringAgent, answering_agent};
 use super::compression::Sizes;
+use super::oversight::Oversight;
 use super::{Attempt, RunDriver};
 use crate::config::{ContextConfig, TitleConfig};
 use crate::error::Interrupted;
@@ -56,6 +57,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
             setup,
             answered_by,
             sizes,
+            oversight: Oversight::default(),
             wants_title,
         };
         driver.request_title().await?;
@@ -74,6 +76,8 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
         (self.setup, self.answered_by, self.model, self.tools, self.run) =
             (setup, answered_by, model, tools, run);
         self.sizes = Sizes::default();
+        // Where counts start anew is not in the history.
+        self.oversight.may_have_asked |= self.attempt.number > 1;
         // An iteration stays open until all of its tools have returned.
         let tools_open = matches!(self.run.next(self.journal.now()), Next::CallTools(_));
         self.journal.open_iteration = self.run.iterations() + u32::from(!tools_open);
@@ -142,7 +146,8 @@ fn loaded<S: RunStorage>(
     let taint = Taint::at_start(&context, &setup);
     let tools = ToolRunner::new(Arc::clone(&setup), offers, context.has_results, taint, zone);
     journal.mark = context.mark;
-    let mut run = AgentRun::resume(setup.policy, context.history, context.run_entries, now);
+    let mut run = AgentRun::resume(setup.policy, context.history, context.run_entries, now)
+        .overseen(journal.services.config.overseer);
     if let Some(summary) = &context.summary {
         let summary = compression::summary_entry(summary, &journal.mark);
         run.replace_prefix_with_summary(context.summarised_entries, summary);

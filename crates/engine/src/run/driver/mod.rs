@@ -9,6 +9,9 @@ mod driven;
 mod ending;
 mod failure;
 mod load;
+mod oversight;
+#[cfg(test)]
+mod oversight_tests;
 mod routing;
 #[cfg(test)]
 mod tests;
@@ -21,6 +24,7 @@ use std::time::Duration;
 
 use houston_domain::agent::AgentRun;
 use houston_domain::agent::step::Next;
+use houston_domain::event::Event;
 use houston_domain::run::RunStatus;
 use houston_domain::step::Step;
 use houston_queue::Lane;
@@ -29,6 +33,7 @@ use houston_store::step::CommittedStep;
 
 use self::answering_agent::AnsweringAgent;
 use self::compression::Sizes;
+use self::oversight::Oversight;
 use crate::config::Config;
 use crate::error::Interrupted;
 use crate::holder::Holder;
@@ -92,6 +97,8 @@ struct Attempt {
     is_given_up: bool,
     /// Failed attempts so far.
     failed: i32,
+    /// Whether the run waited before this attempt, or another worker lost it.
+    was_left: bool,
 }
 
 impl Attempt {
@@ -105,8 +112,11 @@ impl Attempt {
             claims,
             is_given_up,
             failed_attempts,
+            event,
             ..
         } = claimed;
+        let was_left =
+            matches!(event.event, Event::AttemptStarted { takeover, resumed, .. } if takeover || resumed);
         Self {
             kind,
             title,
@@ -116,6 +126,7 @@ impl Attempt {
             claims,
             is_given_up,
             failed: failed_attempts,
+            was_left,
         }
     }
 
@@ -138,6 +149,7 @@ pub(crate) struct RunDriver<'e, S> {
     answered_by: AnsweringAgent,
     /// Estimated tokens of the history, entry by entry.
     sizes: Sizes,
+    oversight: Oversight,
     /// Whether a title is requested for the agentable.
     wants_title: bool,
 }
@@ -260,8 +272,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         // Messages posted after a cancel request are for the next run.
         let reads = self.attempt.number > 1 && !self.journal.signals.is_cancelled();
-        if reads && !matches!(self.run.next(self.journal.now()), Next::CallTools(_)) {
-            self.read_messages().await?;
+        if !matches!(self.run.next(self.journal.now()), Next::CallTools(_)) {
+            // A run with open calls waited for those, if it waited.
+            self.oversight.may_have_asked = self.attempt.was_left;
+            if reads {
+                self.read_messages().await?;
+            }
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -275,6 +291,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     fn read(&mut self, done: &CommittedStep) {
         if !done.read.is_empty() {
+            self.oversight.has_read = true;
             let mark = &self.journal.mark;
             self.run.on_messages(done.read.iter().map(|read| read.clone().signed(mark)).collect());
         }

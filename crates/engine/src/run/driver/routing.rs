@@ -7,6 +7,7 @@ use houston_domain::event::{Event, Live};
 use houston_domain::frame::{attribute, escape};
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::model::Usage;
+use houston_domain::question::budget::Raises;
 use houston_domain::step::RunTransition;
 use houston_domain::storable::storable;
 use houston_domain::team::{RoutedBy, RouterKind};
@@ -125,7 +126,8 @@ async fn by_model<'t, S: RunStorage>(
         ..Request::default()
     };
     let tokens = houston_llm::tokens::of_request(&request, &model.description().provider);
-    if check_budget(journal, setup, tokens).await?.is_some() {
+    // What people have added is for the answer: the default agent gives it.
+    if check_budget(journal, setup, tokens, &Raises::default()).await?.is_some() {
         return Ok(RouterAnswer::Failed("a budget is reached".to_owned()));
     }
     let answer = tokio::select! {

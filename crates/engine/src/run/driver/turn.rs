@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
 use crate::run::journal::{add_message, ending_status};
-use crate::run::model_turn::{ModelOutcome, check_budget};
+use crate::run::model_turn::ModelOutcome;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{
@@ -41,6 +41,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Calls the model and commits its answer. What precedes and follows the call is boxed, so that a run that waits for its
     /// model does not hold the memory for it.
     pub(super) async fn model_step(&mut self) -> Flow {
+        if self.needs_oversight()
+            && let Some(flow) = Box::pin(self.oversee()).await?
+        {
+            return Ok(flow);
+        }
         let tokens = self.model.estimate(self.run.history(), self.tools.offer());
         if self.exceeds_token_budget(tokens)
             && Box::pin(self.compress(CompressionReason::Budget, tokens)).await?
@@ -48,9 +53,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(ControlFlow::Continue(()));
         }
         if self.journal.services.config.budget.is_set()
-            && let Some(over) = Box::pin(check_budget(&self.journal, &self.setup, tokens)).await?
+            && let Some(over) = Box::pin(self.exceeded_budget(tokens)).await?
         {
-            return Box::pin(self.stop_for_budget(&over)).await.map(ControlFlow::Break);
+            return Box::pin(self.budget_reached(&over)).await;
         }
         let (history, offer) = (self.run.history(), self.tools.offer());
         match self.model.call(&mut self.journal, history, offer, tokens).await? {

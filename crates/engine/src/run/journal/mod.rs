@@ -7,7 +7,7 @@ mod tests;
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Event, Live};
 use houston_domain::frame::FrameMark;
@@ -124,6 +124,12 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             call: None,
             driven: None,
         }
+    }
+
+    /// When a question that is asked now expires.
+    pub(crate) fn approvals_expire_at(&self) -> Option<DateTime<Utc>> {
+        let after = i64::try_from(self.services.config.context.approvals.expire_after_s).ok()?;
+        self.now().checked_add_signed(TimeDelta::try_seconds(after)?)
     }
 
     /// The agentable the run is for.

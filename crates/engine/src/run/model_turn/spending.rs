@@ -2,6 +2,7 @@
 
 use houston_domain::agent::budget::OverBudget;
 use houston_domain::model::Usage;
+use houston_domain::question::budget::Raises;
 use houston_domain::step::ModelCall;
 use houston_llm::Description;
 
@@ -28,7 +29,7 @@ pub(crate) fn price<S: RunStorage>(
     }
 }
 
-/// Checks the next call, which sends about `tokens`, against the budgets. Returns the budget it might exceed.
+/// Checks the next call, which sends about `tokens`, against the budgets and what people have added to them. Returns the budget it might exceed.
 ///
 /// # Errors
 /// As [`Journal::retrying`].
@@ -36,8 +37,9 @@ pub(crate) async fn check_budget<S: RunStorage>(
     journal: &Journal<'_, S>,
     setup: &Setup,
     tokens: u64,
+    raises: &Raises,
 ) -> Result<Option<OverBudget>, Interrupted> {
-    let budget = journal.services.config.budget;
+    let budget = journal.services.config.budget.raised(raises);
     if !budget.is_set() {
         return Ok(None);
     }

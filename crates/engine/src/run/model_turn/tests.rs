@@ -4,6 +4,7 @@ use std::time::Duration;
 use houston_domain::agent::budget::{Budget, BudgetScope, OverBudget, Spent};
 use houston_domain::history::Block;
 use houston_domain::model::ModelErrorCode;
+use houston_domain::question::budget::Raises;
 use houston_llm::Event;
 
 use super::*;
@@ -129,8 +130,8 @@ async fn next_call_is_checked_against_the_budget() {
     call.process.services.config.budget = Budget { per_run: Some(1.into()), ..Budget::default() };
     let (process, setup) = (&call.process, call.process.setup());
     let journal = process.journal();
-    assert_eq!(check_budget(&journal, &setup, 1_000).await.unwrap(), None);
+    assert_eq!(check_budget(&journal, &setup, 1_000, &Raises::default()).await.unwrap(), None);
     process.storage.set_spent(Spent { run: Some(1.into()), ..Spent::default() });
-    let over = check_budget(&journal, &setup, 1_000).await.unwrap().unwrap();
+    let over = check_budget(&journal, &setup, 1_000, &Raises::default()).await.unwrap().unwrap();
     assert!(matches!(over, OverBudget::Exceeded { scope: BudgetScope::Run, .. }), "{over}");
 }

@@ -197,6 +197,7 @@ impl Process {
             rates: crate::rates::Rates::default(),
         };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);
+        storage.set_run(claimed.run);
         Self { services, storage, holder, trusted, claimed, registration }
     }
 
@@ -213,13 +214,29 @@ impl Process {
 
     /// Drives the run once; `attempt` is the number of the attempt.
     pub(in crate::run) async fn drive(&self, attempt: i32) -> Result<DriveOutcome, Interrupted> {
-        let Self { storage, services, holder, claimed, .. } = self;
+        self.drive_claimed(self.claimed.clone(), attempt).await
+    }
+
+    async fn drive_claimed(
+        &self,
+        mut claimed: ClaimedRun,
+        attempt: i32,
+    ) -> Result<DriveOutcome, Interrupted> {
+        let Self { storage, services, holder, .. } = self;
         if attempt > 1 {
             storage.claim();
         }
-        let mut claimed = claimed.clone();
         claimed.attempt = attempt;
         drive_claimed(storage, services, holder, claimed).await.map(|driven| driven.outcome)
+    }
+
+    /// The same; from the second attempt on as a claim of a run that waited.
+    pub(in crate::run) async fn resumed(&self, attempt: i32) -> Result<DriveOutcome, Interrupted> {
+        let mut claimed = self.claimed.clone();
+        if let RunEvent::AttemptStarted { resumed, .. } = &mut claimed.event.event {
+            *resumed = attempt > 1;
+        }
+        self.drive_claimed(claimed, attempt).await
     }
 
     /// The journal of the claimed run.
@@ -344,6 +361,7 @@ fn config() -> Config {
         doubt_ms: 500,
         hand_over_ms: 1000,
         watchdog: WatchdogConfig { grace_s: 30 },
+        overseer: houston_domain::overseer::Settings::default(),
         teams: TeamsConfig {
             message_chars: 8000,
             earlier_texts: 4,

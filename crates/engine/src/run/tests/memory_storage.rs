@@ -12,7 +12,7 @@ use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::Source;
-use houston_domain::question::{Question, QuestionState};
+use houston_domain::question::{Question, QuestionState, budget};
 use houston_domain::run::RunStatus;
 use houston_domain::step::decision::{Found, decide};
 use houston_domain::step::{RunTransition, Step};
@@ -65,18 +65,25 @@ pub(super) struct Rows {
     /// Whether the next records are refused. If none is left, they succeed.
     pub(super) refusals: VecDeque<bool>,
     spent: Spent,
-    questions: Vec<Question>,
+    pub(super) questions: Vec<Question>,
     /// What the run's driver remembers.
     state: Option<Value>,
     /// Texts that the run has not read.
     unread: Vec<String>,
     /// Whether something has arrived that the run has not seen.
-    is_awake: bool,
+    pub(super) is_awake: bool,
     /// The answer that the next question gets at once.
-    prompt_answer: Option<Value>,
+    pub(super) prompt_answer: Option<Value>,
     /// The answer that the oldest question gets just before the next commit.
-    late_answer: Option<Value>,
+    pub(super) late_answer: Option<Value>,
+    /// How many commits come before that.
+    pub(super) until_answer: usize,
     /// How many commits succeed before the later fault.
+    /// How often the questions of the run, and the budget questions, were read.
+    pub(super) question_reads: usize,
+    pub(super) budget_reads: usize,
+    /// The run.
+    pub(super) run: Option<RunId>,
     until_fault: usize,
     later_fault: Option<Fault>,
 }
@@ -118,31 +125,6 @@ impl MemoryStorage {
         rows.is_awake = true;
     }
 
-    /// Closes the newest question.
-    pub(crate) fn close_question(&self, state: QuestionState, answer: Option<Value>) {
-        let mut rows = self.rows();
-        rows.is_awake = true;
-        let question = rows.questions.last_mut().expect("a question");
-        (question.state, question.answer) = (state, answer);
-    }
-
-    /// Closes the oldest question.
-    pub(crate) fn close_first_question(&self, state: QuestionState) {
-        let mut rows = self.rows();
-        rows.is_awake = true;
-        rows.questions.first_mut().expect("a question").state = state;
-    }
-
-    /// Answers the oldest question just before the next commit.
-    pub(crate) fn answer_before_next_commit(&self, answer: Value) {
-        self.rows().late_answer = Some(answer);
-    }
-
-    /// Answers the next question as soon as it is asked.
-    pub(crate) fn answer_next_question(&self, answer: Value) {
-        self.rows().prompt_answer = Some(answer);
-    }
-
     /// Lets `count` commits succeed before one fails in this way.
     pub(crate) fn fail_after(&self, count: usize, fault: Fault) {
         let mut rows = self.rows();
@@ -168,11 +150,6 @@ impl MemoryStorage {
     /// The ids of all steps that were sent, committed or not.
     pub(crate) fn sent(&self) -> Vec<WriteId> {
         self.rows().sent.clone()
-    }
-
-    /// The questions of the run.
-    pub(crate) fn questions(&self) -> Vec<Question> {
-        self.rows().questions.clone()
     }
 
     /// The calls with a committed intent.
@@ -232,6 +209,10 @@ impl MemoryStorage {
 
 impl Rows {
     fn take_late_answer(&mut self) {
+        if let Some(left) = self.until_answer.checked_sub(1) {
+            self.until_answer = left;
+            return;
+        }
         if let Some(answer) = self.late_answer.take()
             && let Some(question) = self.questions.first_mut()
         {
@@ -370,7 +351,16 @@ impl RunStorage for MemoryStorage {
     }
 
     async fn questions_of(&self, _: AgentableId, _: RunId) -> Result<Vec<Question>> {
-        Ok(self.rows().questions.clone())
+        let mut rows = self.rows();
+        rows.question_reads += 1;
+        Ok(rows.questions.clone())
+    }
+
+    async fn budget_questions(&self, _: AgentableId) -> Result<Vec<(RunId, Question)>> {
+        let mut rows = self.rows();
+        rows.budget_reads += 1;
+        let of_budget = rows.questions.iter().filter(|of| budget::scope(of).is_some());
+        Ok(of_budget.map(|question| (rows.run.expect("a run"), question.clone())).collect())
     }
 
     async fn unread(&self, _: AgentableId) -> Result<UnreadMessages> {

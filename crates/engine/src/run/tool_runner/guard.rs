@@ -2,6 +2,7 @@
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::guard::{Call, DecidedBy, Decision, Intent, Situation, Verdict, clamp, decide};
+use houston_domain::overseer::REFUSED;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 use tokio::time::Instant;
 
@@ -99,7 +100,9 @@ impl ToolRunner {
                 Judgement::Allow
             }
             Decision::Ask { why, .. } => Judgement::Hold { why },
-            Decision::Deny { code, why } => Judgement::Refuse(ToolResponse::failure(code, why)),
+            Decision::Deny { code, why } => {
+                Judgement::Refuse(ToolResponse::failure(code, format!("{REFUSED}{why}")))
+            }
         };
         Judged { call, judgement, by: Some(by), note }
     }

@@ -1,6 +1,5 @@
 //! Calls that wait for a person: asked about with the step of their turn, carried out or refused once they are decided.
 
-use chrono::TimeDelta;
 use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::question::approval::{self, Approval, ApprovalAnswer};
 use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};
@@ -116,10 +115,7 @@ impl ToolRunner {
         if held.is_empty() {
             return waiting;
         }
-        let expires = i64::try_from(journal.services.config.context.approvals.expire_after_s).ok();
-        let expires_at = expires
-            .and_then(TimeDelta::try_seconds)
-            .and_then(|after| journal.now().checked_add_signed(after));
+        let expires_at = journal.approvals_expire_at();
         let asked = &mut step.questions.get_or_insert_default().asked;
         for HeldCall { call, why } in held {
             let cell = cell_of(cells, &call.id).unwrap_or(journal.next_message);

@@ -1,0 +1,202 @@
+//! Pauses: a run that seems to get nowhere, or whose budget is reached, waits until a person lets it go on or stops it.
+//!
+//! What the overseer finds follows from the history. The questions of a run are read only when a pause is due, and once
+//! after a wait or a crash; the budget questions of an agentable only when a budget is exceeded.
+
+use std::ops::ControlFlow;
+
+use houston_domain::agent::budget::{OverBudget, WhenReached};
+use houston_domain::event::Event;
+use houston_domain::id::QuestionId;
+use houston_domain::overseer::{Finding, Level, OVERSEER_KILLED, OVERSEER_STOPPED, Unattended, note};
+use houston_domain::question::budget::{self, Raises};
+use houston_domain::question::pause::{self, Pause, PauseState};
+use houston_domain::question::{NewQuestion, QuestionChanges, QuestionKind, QuestionState};
+use houston_domain::step::RunTransition;
+
+use super::{DriveOutcome, Flow, RunDriver};
+use crate::error::Interrupted;
+use crate::run::model_turn::check_budget;
+use crate::run::storage::RunStorage;
+
+/// What an attempt has to look at besides the history.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Oversight {
+    /// Whether the run may have a question that it waited for.
+    pub(super) may_have_asked: bool,
+    /// Whether the run has read a message since the last budget question.
+    pub(super) has_read: bool,
+    /// What people have added to budgets, as far as it was needed.
+    pub(super) raises: Raises,
+}
+
+/// How a run goes on before its next model call.
+enum Next {
+    /// It calls the model.
+    Proceed,
+    /// It waits for this question, which is asked now.
+    Ask(NewQuestion),
+    /// It waits for this question.
+    Wait(QuestionId),
+    /// It ends with this error code.
+    Stop(&'static str, String),
+}
+
+impl<S: RunStorage> RunDriver<'_, S> {
+    /// What the overseer has found, if anything.
+    fn finding(&self) -> Option<Finding> {
+        let usage = self.journal.total_usage();
+        self.run.finding(usage.input_tokens.saturating_add(usage.output_tokens))
+    }
+
+    /// Whether [`Self::oversee`] has anything to do.
+    pub(super) fn needs_oversight(&self) -> bool {
+        self.oversight.may_have_asked || self.finding().is_some_and(|finding| finding.level >= Level::Pause)
+    }
+
+    /// Pauses or ends the run if it seems to get nowhere; `None`: it calls the model.
+    pub(super) async fn oversee(&mut self) -> Result<Option<ControlFlow<DriveOutcome>>, Interrupted> {
+        let (agentable, run) = (self.journal.agentable(), self.journal.run());
+        let questions = self.journal.retrying(|storage| storage.questions_of(agentable, run)).await?;
+        let (mut open, mut ended) = (Vec::new(), None);
+        for (pause, question) in questions.iter().filter_map(|of| Some((Pause::of(of)?, of))) {
+            match pause.state {
+                PauseState::Open => open.push((pause.signal, question.asked.id)),
+                PauseState::Continued => self.run.start_anew(pause.signal, pause.at),
+                PauseState::Stopped => ended = Some((question, "a person said stop")),
+                PauseState::Expired => ended = Some((question, "no answer came in time")),
+                PauseState::Superseded => {}
+            }
+        }
+        self.oversight.may_have_asked = false;
+        let next = match (ended, self.finding()) {
+            (Some((question, why)), _) => {
+                Next::Stop(OVERSEER_STOPPED, format!("{why}: {}", question.asked.text))
+            }
+            (None, Some(finding)) if finding.level == Level::Kill => {
+                Next::Stop(OVERSEER_KILLED, note::seen(&finding))
+            }
+            (None, Some(finding)) if finding.level == Level::Pause => {
+                match open.iter().find(|(signal, _)| *signal == finding.signal) {
+                    Some((_, question)) => Next::Wait(*question),
+                    None if self.stops_unattended() => {
+                        Next::Stop(OVERSEER_STOPPED, format!("unattended: {}", note::seen(&finding)))
+                    }
+                    None => Next::Ask(self.pause_question(&finding)),
+                }
+            }
+            _ => Next::Proceed,
+        };
+        self.go_on(next, open.into_iter().map(|(_, question)| question).collect()).await
+    }
+
+    /// The budget that the next call, which sends about `tokens`, might exceed.
+    pub(super) async fn exceeded_budget(&self, tokens: u64) -> Result<Option<OverBudget>, Interrupted> {
+        check_budget(&self.journal, &self.setup, tokens, &self.oversight.raises).await
+    }
+
+    /// What happens when the next call might exceed a budget.
+    pub(super) async fn budget_reached(&mut self, over: &OverBudget) -> Flow {
+        let asks = self.journal.services.config.budget.when_reached == WhenReached::Ask;
+        if !asks || *over == OverBudget::Unpriced {
+            return self.stop_for_budget(over).await.map(ControlFlow::Break);
+        }
+        let (agentable, run) = (self.journal.agentable(), self.journal.run());
+        let questions = self.journal.retrying(|storage| storage.budget_questions(agentable)).await?;
+        let raises = Raises::of(run, &questions);
+        let of_run = || questions.iter().filter(|(of, _)| *of == run).map(|(_, question)| question);
+        if raises != self.oversight.raises && !of_run().any(budget::ends_run) {
+            // The budget is checked again, with these.
+            self.oversight.raises = raises;
+            return Ok(ControlFlow::Continue(()));
+        }
+        let open: Vec<QuestionId> =
+            of_run().filter(|of| of.state == QuestionState::Open).map(|of| of.asked.id).collect();
+        let next = match open.last() {
+            _ if of_run().any(budget::ends_run) => None,
+            Some(question) if !self.oversight.has_read => Some(Next::Wait(*question)),
+            None if self.stops_unattended() => None,
+            _ => self.budget_question(over).map(Next::Ask),
+        };
+        match next {
+            None => self.stop_for_budget(over).await.map(ControlFlow::Break),
+            Some(next) => Ok(self.go_on(next, open).await?.unwrap_or(ControlFlow::Continue(()))),
+        }
+    }
+
+    /// Whether a run that would ask a person ends instead, because no person takes part.
+    fn stops_unattended(&self) -> bool {
+        !self.run.expects_reply() && self.journal.services.config.overseer.unattended == Unattended::Stop
+    }
+
+    fn pause_question(&self, finding: &Finding) -> NewQuestion {
+        let usage = self.journal.total_usage();
+        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        NewQuestion {
+            id: self.journal.new_id(),
+            kind: QuestionKind::Approval,
+            subject: Some(pause::subject(finding, self.run.trace(), tokens)),
+            text: pause::question_text(finding),
+            schema: Some(pause::answer_schema()),
+            default_value: None,
+            expires_at: self.journal.approvals_expire_at(),
+            approval: None,
+        }
+    }
+
+    fn budget_question(&self, over: &OverBudget) -> Option<NewQuestion> {
+        let OverBudget::Exceeded { scope, .. } = over else { return None };
+        Some(NewQuestion {
+            id: self.journal.new_id(),
+            kind: QuestionKind::Budget,
+            subject: Some(budget::subject(*scope)),
+            text: budget::question_text(over),
+            schema: Some(budget::answer_schema(over)),
+            default_value: None,
+            expires_at: self.journal.approvals_expire_at(),
+            approval: None,
+        })
+    }
+
+    /// Does what is next. Of the `open` questions only the one that the run waits for stays open.
+    async fn go_on(
+        &mut self,
+        next: Next,
+        mut open: Vec<QuestionId>,
+    ) -> Result<Option<ControlFlow<DriveOutcome>>, Interrupted> {
+        let (asked, waits_for) = match next {
+            Next::Stop(code, text) => {
+                tracing::info!(run = %self.journal.run(), code, text, "the overseer ends the run");
+                return self.stop_with(code, text).await.map(|outcome| Some(ControlFlow::Break(outcome)));
+            }
+            Next::Proceed if open.is_empty() => return Ok(None),
+            Next::Proceed => (Vec::new(), None),
+            Next::Wait(question) => (Vec::new(), Some(question)),
+            Next::Ask(question) => {
+                tracing::info!(run = %self.journal.run(), question = question.text, "the run pauses");
+                let id = question.id;
+                (vec![question], Some(id))
+            }
+        };
+        open.retain(|question| Some(*question) != waits_for);
+        let mut step = self.journal.next_step();
+        let changes = QuestionChanges { asked, superseded: open };
+        if !changes.is_empty() {
+            step.questions = Some(Box::new(changes));
+        }
+        let Some(question) = waits_for else {
+            // The user wrote a message instead of answering.
+            self.commit(step).await?;
+            return Ok(None);
+        };
+        let event = Event::RunWaiting { until: None, iteration: self.journal.open_iteration };
+        let questions = vec![question];
+        step.transition = RunTransition::Wait { event, until: None, questions, open_calls: None };
+        self.oversight = Oversight { may_have_asked: true, has_read: false, ..self.oversight };
+        let done = self.commit(step).await?;
+        Ok(Some(match done.continued {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(DriveOutcome::Waiting { after: None, lane: self.journal.lane }),
+        }))
+    }
+}
