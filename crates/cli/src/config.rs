@@ -8,6 +8,7 @@
 
 mod agents;
 mod cells;
+mod error;
 mod explain;
 mod folder;
 mod kinds;
@@ -39,6 +40,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::cells::CellConfig;
 use self::cells::CellSettings;
+pub(crate) use self::error::ConfigError;
 pub(crate) use self::explain::nearest;
 use self::explain::{explain, origin_of};
 pub(crate) use self::folder::{of_user, user_path};
@@ -149,56 +151,6 @@ pub(crate) enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
-}
-
-/// An invalid setting: its key, its origin, and what is allowed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ConfigError {
-    /// A key or value of `jobs/*.toml` or of the environment.
-    #[error("{key} ({origin}): {reason}")]
-    Setting {
-        /// The key, e.g. `orchestrator.limits.max_iterations`.
-        key: String,
-        /// The file or variable it comes from.
-        origin: String,
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
-    /// An agent type's file.
-    #[error("{}: line {line}, column {column}: {reason}", .path.display())]
-    AgentType {
-        /// The path of the file.
-        path: PathBuf,
-        /// From 1.
-        line: usize,
-        /// From 1, in characters.
-        column: usize,
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
-    /// A file or folder that looks like a setting, but is never read.
-    #[error("{}: not a file of settings; allowed are: {allowed}{like}", .path.display())]
-    UnknownFile {
-        /// Its path.
-        path: PathBuf,
-        /// The names that are read.
-        allowed: String,
-        /// `; did you mean …?` with the most similar name, or empty.
-        like: String,
-    },
-    /// An endpoint that is to be a tool.
-    #[error("{0}")]
-    Endpoint(houston_web::json_api::Problem),
-    /// A folder that cannot be read.
-    #[error(
-        "{}: {source}; --jobs (HOUSTON_JOBS) takes a folder with files like orchestrator.toml", .path.display()
-    )]
-    Folder {
-        /// Its path.
-        path: PathBuf,
-        /// The error of the file system.
-        source: std::io::Error,
-    },
 }
 
 /// The loaded configuration.

@@ -132,7 +132,10 @@ fn add(
 fn server_of(name: &str, command: Vec<String>) -> anyhow::Result<(ServerSettings, String)> {
     let mut words = command.into_iter();
     if let Some(command) = words.next() {
-        let server = BTreeMap::from([("command", toml::Value::from(command)), ("args", words.collect())]);
+        let server = BTreeMap::from([
+            ("command", toml::Value::from(command)),
+            ("args", toml::Value::Array(words.map(toml::Value::from).collect())),
+        ]);
         return Ok((toml::Value::try_from(server)?.try_into()?, String::new()));
     }
     let mut catalogue = Catalogue::built_in()?;

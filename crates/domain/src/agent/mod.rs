@@ -14,6 +14,7 @@ pub mod budget;
 pub mod limits;
 mod oversight;
 pub mod partial_json;
+mod replay;
 pub mod step;
 pub mod stop;
 pub mod token_budget;
@@ -29,6 +30,7 @@ use crate::overseer::{self, Streak, Trace};
 use crate::run::RunStatus;
 use crate::tool_call::{ToolCall, ToolResponse};
 use limits::Limits;
+use replay::{is_send_message, phase_after, tool_names, user_texts};
 use step::{EmptyAnswer, Next, TurnOutcome};
 use stop::Progress;
 
@@ -354,53 +356,6 @@ impl AgentRun {
         };
         let texts: Vec<String> = entry.content.iter().filter_map(text).filter(|_| is_reply).collect();
         (!texts.is_empty()).then(|| texts.join("\n\n"))
-    }
-}
-
-/// Number of text blocks sent to the agent in this entry.
-fn user_texts(entry: &Entry) -> usize {
-    let is_text = |block: &&Block| matches!(block, Block::Text { .. });
-    if entry.role == Role::User { entry.content.iter().filter(is_text).count() } else { 0 }
-}
-
-fn tool_names(entry: &Entry) -> Vec<&str> {
-    entry
-        .content
-        .iter()
-        .filter_map(|block| match block {
-            Block::ToolUse { name, .. } => Some(name.as_str()),
-            _ => None,
-        })
-        .collect()
-}
-
-/// Whether the call `id` of `entry` is a call of [`SEND_MESSAGE`].
-fn is_send_message(entry: &Entry, id: &str) -> bool {
-    entry.content.iter().any(
-        |block| matches!(block, Block::ToolUse { id: call, name, .. } if call == id && name == SEND_MESSAGE),
-    )
-}
-
-/// The phase of a run whose last committed entry is `last`.
-fn phase_after(last: Option<&Entry>) -> Phase {
-    match last {
-        Some(entry) if entry.role == Role::Assistant => {
-            let calls: Vec<ToolCall> = entry
-                .content
-                .iter()
-                .filter_map(|block| match block {
-                    Block::ToolUse { id, name, input, .. } => Some(ToolCall {
-                        id: id.clone(),
-                        name: name.clone(),
-                        input: input.clone(),
-                        malformed: None,
-                    }),
-                    _ => None,
-                })
-                .collect();
-            if calls.is_empty() { Phase::Ended(RunStatus::Completed) } else { Phase::Tools(calls) }
-        }
-        _ => Phase::Ready,
     }
 }
 
