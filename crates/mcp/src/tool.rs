@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use houston_domain::guard::ToolFacts;
 use houston_domain::tool_call::ToolDefinition;
+use houston_tools::untrusted::marked;
 use houston_tools::{CallContext, InvalidInput, Plan, Tool};
 use serde_json::Value;
 
@@ -65,8 +66,11 @@ impl Tool for McpTool {
         };
         let (server, tool, key) =
             (Arc::clone(&self.server), self.remote.clone(), context.idempotency_key.clone());
-        let effect = self.definition.effect;
-        let call = async move { response(effect, server.call(&tool, arguments, &key).await) };
+        let (effect, is_untrusted) = (self.definition.effect, self.facts.untrusted_output);
+        let call = async move {
+            let response = response(effect, server.call(&tool, arguments, &key).await);
+            if is_untrusted { response.map_text(|text| marked(server.name(), &text)) } else { response }
+        };
         Ok(Plan::Execute(call.boxed()))
     }
 }

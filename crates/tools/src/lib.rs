@@ -37,7 +37,7 @@ pub mod outside;
 pub mod record;
 pub mod registry;
 pub mod tool;
-mod untrusted;
+pub mod untrusted;
 
 pub use outside::Outside;
 pub use record::{NewTaskInfo, Record, RecordFuture};

@@ -6,7 +6,7 @@ const TAG: &str = "untrusted";
 
 /// The text between `<untrusted source="…">` and `</untrusted>`. Every such mark within it is broken with a space.
 #[must_use]
-pub(crate) fn marked(source: &str, text: &str) -> String {
+pub fn marked(source: &str, text: &str) -> String {
     let source: String =
         source.chars().filter(|letter| !letter.is_control() && !"\"<>".contains(*letter)).take(500).collect();
     format!("<{TAG} source=\"{source}\">\n{}\n</{TAG}>", unmarked(text).trim_end())

@@ -50,13 +50,13 @@ impl Guest {
         self.folder.path().join("s")
     }
 
-    /// A call of `s__<tool>`.
+    /// A call of `s__<tool>`. Its response, without the mark of what strangers wrote.
     pub(crate) async fn call(&self, tool: &str, input: Value) -> ToolResponse {
         let name = format!("s__{tool}");
         let call = ToolCall { id: "c1".into(), name, input, malformed: None };
         match self.offer.plan(&call, &context()) {
             Plan::Answer(answer) => answer,
-            Plan::Execute(call) => call.await,
+            Plan::Execute(call) => call.await.map_text(|text| unmarked(text).to_owned()),
             other => panic!("{other:?}"),
         }
     }
@@ -65,6 +65,11 @@ impl Guest {
     pub(crate) async fn look(&self) -> houston_mcp::server::Look {
         pool(&self.settings, &Pins::default(), &self.folder).server("s").unwrap().look().await
     }
+}
+
+fn unmarked(text: &str) -> &str {
+    let rest = text.strip_prefix("<untrusted source=\"s\">\n");
+    rest.and_then(|rest| rest.strip_suffix("\n</untrusted>")).unwrap_or_else(|| panic!("not marked: {text}"))
 }
 
 fn settings(server: &str, limits: &str) -> McpSettings {
