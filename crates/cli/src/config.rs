@@ -279,7 +279,7 @@ fn flatten(prefix: String, value: &serde_json::Value, lines: &mut Vec<(String, S
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use houston_domain::agent::token_budget::TokenBudget;
     use houston_domain::knowledge::PromptLimits;
     use houston_domain::team::TeamLimits;
@@ -290,10 +290,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn tools() -> Vec<String> {
-        houston_tools::builtin::all(&houston_tools::Outside::default())
-            .iter()
-            .map(|tool| tool.definition().name.clone())
-            .collect()
+        crate::toolbox::built_in()
     }
 
     #[test]

@@ -66,6 +66,13 @@ impl Toolbox {
     }
 }
 
+/// The names of Houston's own tools.
+#[cfg(test)]
+pub(crate) fn built_in() -> Vec<String> {
+    let tools = builtin::all(&Outside::default());
+    tools.iter().map(|tool| tool.definition().name.clone()).collect()
+}
+
 /// What tools that act outside Houston use, by the settings. `drives_runs`: whether this process executes tools, so that it
 /// must try whether its machine can build the sandbox; without trying, it counts as one that can.
 pub(crate) fn outside(settings: &Settings, drives_runs: bool) -> Outside {

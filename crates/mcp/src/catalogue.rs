@@ -1,4 +1,4 @@
-//! [`Catalogue`]: servers that are known to work.
+//! [`Catalogue`]: servers that work with Houston.
 
 use std::collections::BTreeMap;
 

@@ -68,7 +68,7 @@ struct Use {
 /// Why a connection has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// Nobody had used it for a while.
+    /// It was not used for a while.
     Idle,
     /// The process ended, or broke the protocol: the reason, for operators.
     Failed(String),
@@ -185,7 +185,7 @@ impl Connection {
         Ok(tools)
     }
 
-    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
+    /// Calls a tool. Dropping the future cancels the call at the server.
     ///
     /// # Errors
     /// [`CallError`]. A result that the server calls an error is an `Ok`.
@@ -235,7 +235,7 @@ async fn list(peer: &Peer<RoleClient>) -> Result<Arc<[Listed]>, StartError> {
     Ok(tools.iter().map(Listed::of).collect())
 }
 
-/// Keeps a process until nobody needs it, and sees that nothing of it is left.
+/// Keeps a process while it is needed, and sees that nothing of it is left.
 struct Keeper {
     process: Process,
     service: RunningService<RoleClient, Handler>,

@@ -10,7 +10,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`settings`] | [`McpSettings`]: what `jobs/mcp.toml` says |
-//! | [`catalogue`] | servers that are known to work, as `houston mcp add` writes them |
+//! | [`catalogue`] | servers that work with Houston, as `houston mcp add` writes them |
 //! | [`listed`] | [`Listed`]: a tool as a server lists it: cleaned, checked, with its pin |
 //! | [`names`] | names that models accept |
 //! | [`pins`] | [`Pins`]: the tools that a person has approved |
@@ -24,7 +24,7 @@
 //! - Every process is the leader of a process group. The group is killed when the connection ends, for whatever reason,
 //!   and when Houston's runtime ends. A process of a killed Houston reads the end of its input.
 //! - A model reads the definition of a tool that a person approved, with the name, the description and the schema of that
-//!   time. A tool whose definition has changed since, or that nobody approved, is not called.
+//!   time. A tool whose definition has changed since, or that was not approved, is not called.
 //! - What a server says of its own tools lowers nothing, unless the operator trusts its hints.
 //! - A call ends: with an answer, at its time-out, when its process ends, or when the answer is too large.
 //! - All that a server answers was written by others, and its tools are marked accordingly.

@@ -11,7 +11,7 @@ use crate::trust::Hints;
 const MAX_DESCRIPTION: usize = 2048;
 /// The most bytes of the schema of the arguments.
 const MAX_SCHEMA: usize = 32 * 1024;
-/// The most levels of a schema: whoever reads it must not run out of stack.
+/// The most levels of a schema: its readers must not run out of stack.
 const MAX_DEPTH: usize = 32;
 /// The most characters of a name, by the protocol.
 const MAX_NAME: usize = 128;

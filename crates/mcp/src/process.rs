@@ -98,7 +98,7 @@ impl Drop for Process {
     }
 }
 
-/// The folder that is the server's `HOME`: what it stores there stays, and it sees nobody else's files by default.
+/// The folder that is the server's `HOME`: what it stores there stays, and it sees no other files by default.
 fn home(homes: &Path, name: &str) -> Result<PathBuf, StartError> {
     let path = homes.join(name);
     let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);

@@ -33,7 +33,7 @@ pub struct Web {
 
 /// A search provider and an account there.
 pub struct SearchSettings {
-    /// Which one.
+    /// Which provider is asked.
     pub provider: Provider,
     /// Its address, if it is not the provider's own.
     pub url: Option<String>,

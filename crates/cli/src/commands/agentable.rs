@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn invalid_id_says_what_an_id_looks_like() {
-        let tools: Vec<String> = crate::config::tests::tools();
+        let tools: Vec<String> = crate::toolbox::built_in();
         let loaded = crate::config::load(None, &tools).unwrap();
         let hex = "0123456789abcdef0123456789abcdef";
         let (kind, id) = parse(&loaded, &format!("user_agent_{hex}")).unwrap();

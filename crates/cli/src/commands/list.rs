@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn list_takes_any_kind_and_suggests_similar_names() {
-        let tools: Vec<String> = crate::config::tests::tools();
+        let tools: Vec<String> = crate::toolbox::built_in();
         let loaded = crate::config::load(None, &tools).unwrap();
         let read = |given: &str| What::read(Some(given), &loaded);
         assert_eq!(read("user").unwrap(), What::Users);

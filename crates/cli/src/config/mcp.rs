@@ -98,8 +98,8 @@ impl Servers {
             if let Some(wrong) = offered.kinds.iter().find(|kind| !kinds.contains_key(*kind)) {
                 let key = format!("mcp.servers.{name}.kinds");
                 let origin = origin_of(&figment.find_metadata(&key).cloned(), &key);
-                let known = kinds.keys().cloned().collect::<Vec<_>>().join(", ");
-                let reason = format!("there is no agent type `{wrong}`; there are: {known}");
+                let existing = kinds.keys().cloned().collect::<Vec<_>>().join(", ");
+                let reason = format!("there is no agent type `{wrong}`; there are: {existing}");
                 return Err(ConfigError::Setting { key, origin, reason });
             }
         }

@@ -102,7 +102,7 @@ async fn setup(variables: &[(&str, &str)]) -> Setup {
 impl Setup {
     /// Posts a message and returns the last text of the agent once it is answered.
     async fn ask(&self, goal: &str, text: &str) -> String {
-        let message = self.houston.post(goal, text, text).await;
+        let message = self.houston.post(goal, &text.replace(char::is_whitespace, "_"), text).await;
         let answered = self.houston.wait_until_answered(&message).await;
         assert_eq!(answered["status"], "answered", "{text}");
         self.houston.agent_texts(goal).await.pop().unwrap()
@@ -110,7 +110,7 @@ impl Setup {
 
     /// Posts a message, decides the question that its run waits for, and returns the last text of the agent.
     async fn ask_and_decide(&self, goal: &str, text: &str, decision: &Value) -> String {
-        let message = self.houston.post(goal, text, text).await;
+        let message = self.houston.post(goal, &text.replace(char::is_whitespace, "_"), text).await;
         let open = |found: &Value| found["data"].as_array().is_some_and(|questions| !questions.is_empty());
         let questions = self.houston.wait_until("/v1/questions?kind=approval", "a question", open).await;
         let question = questions["data"][0]["id"].as_str().unwrap();
