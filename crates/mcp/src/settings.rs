@@ -192,6 +192,22 @@ impl McpSettings {
 }
 
 impl ServerSettings {
+    /// A server of which nothing is said but how to start it.
+    #[must_use]
+    pub fn new(command: String, args: Vec<String>) -> Self {
+        Self {
+            command,
+            args,
+            env: Vec::new(),
+            set: BTreeMap::new(),
+            enabled: true,
+            trust: Trust::None,
+            kinds: Vec::new(),
+            call_s: None,
+            tools: BTreeMap::new(),
+        }
+    }
+
     /// Checks the settings of the server `name`.
     ///
     /// # Errors

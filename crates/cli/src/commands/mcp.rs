@@ -132,11 +132,7 @@ fn add(
 fn server_of(name: &str, command: Vec<String>) -> anyhow::Result<(ServerSettings, String)> {
     let mut words = command.into_iter();
     if let Some(command) = words.next() {
-        let server = BTreeMap::from([
-            ("command", toml::Value::from(command)),
-            ("args", toml::Value::Array(words.map(toml::Value::from).collect())),
-        ]);
-        return Ok((toml::Value::try_from(server)?.try_into()?, String::new()));
+        return Ok((ServerSettings::new(command, words.collect()), String::new()));
     }
     let mut catalogue = Catalogue::built_in()?;
     let entry = catalogue.servers.remove(name).ok_or_else(|| {

@@ -8,3 +8,5 @@
 
 mod guest;
 mod hostile;
+mod npm;
+mod pip;

@@ -37,6 +37,8 @@ pub(crate) struct Test {
 
 /// Name prefix of tests that need npm.
 const NPM: &str = "npm::";
+/// Name prefix of tests that need pip.
+const PIP: &str = "pip::";
 /// Name prefix of tests that need recorded exchanges.
 const RECORDED: &str = "recordings::";
 
@@ -107,12 +109,12 @@ impl Test {
         self.filter.is_empty() && self.packages.is_empty() && self.stress.is_none() && self.cells.is_none()
     }
 
-    /// Whether tests with npm clients are run: they are tests of `cli`.
+    /// Whether tests with npm and pip packages are run: they are tests of `cli` and `mcp`.
     fn needs_clients(&self) -> bool {
-        let is_cli = |name: &String| package(name) == "houston-cli";
+        let has_them = |name: &String| ["houston-cli", "houston-mcp"].contains(&package(name).as_str());
         !self.no_clients
             && self.cells.is_none()
-            && (self.packages.is_empty() || self.packages.iter().any(is_cli))
+            && (self.packages.is_empty() || self.packages.iter().any(has_them))
     }
 
     /// The command for the cases at crash points, which have their own servers and runner.
@@ -131,7 +133,7 @@ impl Test {
             names.extend(ONE_CELL.iter().map(|(name, _)| *name));
         }
         if !self.needs_clients() {
-            names.push(NPM);
+            names.extend([NPM, PIP]);
         }
         let folder = repository::recordings();
         if folder.is_dir() {
