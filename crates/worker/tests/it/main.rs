@@ -24,6 +24,8 @@ mod idle;
 #[cfg(test)]
 mod lease;
 #[cfg(test)]
+mod pauses;
+#[cfg(test)]
 mod race;
 #[cfg(test)]
 mod retry;

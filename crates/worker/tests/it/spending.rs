@@ -26,10 +26,10 @@ use crate::cluster::{TestCluster, assert_status, eventually};
 use crate::workers::{TestWorker, config};
 
 /// In US dollars per million: 0.25 in, 2 out, since it came out.
-const PRICED: &str = "gpt-5-mini";
+pub(crate) const PRICED: &str = "gpt-5-mini";
 const UNPRICED: &str = "gpt-of-my-own";
 
-fn model(server: &ModelServer, name: &str) -> Arc<dyn Model> {
+pub(crate) fn model(server: &ModelServer, name: &str) -> Arc<dyn Model> {
     let http = Http::new(Timeouts::default(), &|_| None).unwrap();
     let choice = Choice {
         base_url: Some(server.url()),
@@ -43,7 +43,7 @@ fn worker(cluster: &TestCluster, server: &ModelServer, name: &str, budget: Budge
     cluster.worker_of(Config { budget, ..config() }, model(server, name), vec![])
 }
 
-fn dollars(text: &str) -> Option<rust_decimal::Decimal> {
+pub(crate) fn dollars(text: &str) -> Option<rust_decimal::Decimal> {
     Some(text.parse().unwrap())
 }
 
@@ -55,7 +55,7 @@ fn looks(input: u64, output: u64) -> Reply {
     Reply::tool("list_notes", json!({})).usage(input, output)
 }
 
-fn says(input: u64, output: u64) -> Reply {
+pub(crate) fn says(input: u64, output: u64) -> Reply {
     Reply::tool("send_message", json!({"content": "Hello!"})).usage(input, output)
 }
 
