@@ -107,7 +107,7 @@ impl DrivenRun<'_> {
 pub struct Decision {
     /// Messages of the agent, for the thread.
     pub messages: Vec<String>,
-    /// Questions for people.
+    /// Questions for people. Subjects that begin with `houston:` are for Houston's own, which a driver does not see.
     pub questions: Vec<NewQuestion>,
     /// Open questions of this run whose answers are not wanted any more.
     pub superseded: Vec<QuestionId>,

@@ -36,7 +36,7 @@ pub(crate) struct Filter {
     summary = "List open questions of the tenant or of one user, newest first.",
     params(
         ("user_id" = Option<schema::UserId>, Query, description = "Only questions of this user's agents."),
-        ("kind" = Option<schema::QuestionKind>, Query, description = "Only questions of this kind; `approval`: calls that a person must allow."),
+        ("kind" = Option<schema::QuestionKind>, Query, description = "Only questions of this kind; `approval`: calls that a person must allow, and paused runs."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),

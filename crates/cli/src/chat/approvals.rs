@@ -1,27 +1,107 @@
-//! Approvals in a chat: the calls that wait for the user, and the lines that decide them.
+//! Questions of Houston in a chat: the calls that wait for the user, pauses, budgets that are reached; and the lines that
+//! decide them.
 
 use std::collections::VecDeque;
 
 use houston_domain::id::QuestionId;
+use houston_domain::question::QuestionKind;
 use houston_domain::question::approval::ApprovalAnswer;
+use houston_domain::question::budget::{self, BudgetAnswer};
+use houston_domain::question::own::PREFIX;
+use houston_domain::question::pause::PauseAnswer;
 use houston_protocol::agui::Fact;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Number, Value};
 
-/// The lines that decide a call, for the screen.
-pub(crate) const CHOICES: &str = "y allows it · n [why] refuses it · e {…} changes the arguments · r TEXT is its result · any other line is a message instead";
+/// What a question asks.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Asks {
+    /// Whether a call may be carried out.
+    Call,
+    /// Whether a paused run may go on.
+    Pause,
+    /// Whether more may be spent, and the US dollars that are proposed.
+    Budget(Option<Number>),
+}
+
+impl Asks {
+    /// `None` if the question is not one of Houston's.
+    pub(crate) fn of(fact: &Fact<'_>) -> Option<Self> {
+        let Fact::QuestionAsked { kind, subject, schema, approval, .. } = fact else { return None };
+        if approval.is_some() {
+            return Some(Self::Call);
+        }
+        let is_own = subject.as_deref().is_some_and(|subject| subject.starts_with(PREFIX));
+        match kind {
+            QuestionKind::Approval if is_own => Some(Self::Pause),
+            QuestionKind::Budget if is_own => {
+                Some(Self::Budget(schema.as_deref().and_then(budget::proposed)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The lines that decide it, for the screen.
+    pub(crate) fn choices(&self) -> String {
+        match self {
+            Self::Call => "y allows it · n [why] refuses it · e {…} changes the arguments · r TEXT is its result · any other line is a message instead".to_owned(),
+            Self::Pause => "y goes on · n stops · any other line is a message instead".to_owned(),
+            Self::Budget(Some(amount)) => format!("y adds ${amount} · y AMOUNT adds that · n stops · any other line is a message"),
+            Self::Budget(None) => "y AMOUNT adds so many US dollars · n stops · any other line is a message".to_owned(),
+        }
+    }
+
+    /// What a line means: `None` if it decides nothing, an error if it begins like a decision and is none.
+    fn read(&self, word: &str, rest: &str) -> Option<Result<Value, String>> {
+        let message = || (!rest.is_empty()).then(|| rest.to_owned());
+        Some(match (self, word) {
+            (Self::Call, "y" | "yes") if rest.is_empty() => value(ApprovalAnswer::Approve {}),
+            (Self::Call, "n" | "no") => value(ApprovalAnswer::Reject { message: message() }),
+            (Self::Call, "e") => match serde_json::from_str::<Value>(rest) {
+                Ok(input @ Value::Object(_)) => value(ApprovalAnswer::Edit { input }),
+                Ok(_) => Err("e: the arguments must be a JSON object".to_owned()),
+                Err(error) => Err(format!("e: the arguments are not JSON: {error}")),
+            },
+            (Self::Call, "r") => match message() {
+                Some(message) => value(ApprovalAnswer::Respond { message }),
+                None => Err("r: the text is missing".to_owned()),
+            },
+            (Self::Pause, "y" | "yes") if rest.is_empty() => value(PauseAnswer::Continue {}),
+            (Self::Pause, "n" | "no") if rest.is_empty() => value(PauseAnswer::Stop {}),
+            (Self::Budget(_), "n" | "no") if rest.is_empty() => value(BudgetAnswer::Stop {}),
+            (Self::Budget(proposed), "y" | "yes") if rest.is_empty() => match proposed {
+                Some(amount) => value(BudgetAnswer::Raise { amount: amount.clone() }),
+                None => Err("y: the amount is missing, in US dollars".to_owned()),
+            },
+            (Self::Budget(_), "y" | "yes") => {
+                let amount: Number = rest.trim_start_matches('$').parse().ok()?;
+                value(BudgetAnswer::Raise { amount })
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn value(answer: impl Serialize) -> Result<Value, String> {
+    serde_json::to_value(answer).map_err(|error| error.to_string())
+}
 
 /// The same where no lines are typed.
 pub(crate) const ANSWER_ELSEWHERE: &str = "`houston approvals` decides it";
 
-/// The calls that wait for the user, in the order in which they were asked about.
+/// The questions that wait for the user, in the order in which they were asked.
 #[derive(Debug, Default)]
-pub(crate) struct Approvals(VecDeque<QuestionId>);
+pub(crate) struct Approvals {
+    open: VecDeque<(QuestionId, Asks)>,
+    /// Those whose answers were sent.
+    sent: Vec<(QuestionId, Asks)>,
+}
 
-/// A line typed while a call waits.
+/// A line typed while a question waits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Typed {
-    /// It decides the call that was asked about first.
-    Decision(QuestionId, ApprovalAnswer),
+    /// It answers the question that was asked first.
+    Decision(QuestionId, Value),
     /// It begins like a decision and is none; the text says why.
     Wrong(String),
     /// It is no decision.
@@ -32,48 +112,42 @@ impl Approvals {
     /// Takes note of questions that are asked and closed.
     pub(crate) fn on_fact(&mut self, fact: &Fact<'_>) {
         match fact {
-            Fact::QuestionAsked { question_id, approval: Some(_), .. } if !self.0.contains(question_id) => {
-                self.0.push_back(*question_id);
+            Fact::QuestionAsked { question_id, .. } if !self.open.iter().any(|(id, _)| id == question_id) => {
+                self.open.extend(Asks::of(fact).map(|asks| (*question_id, asks)));
             }
-            Fact::QuestionClosed { question_id, .. } => self.0.retain(|open| open != question_id),
+            Fact::QuestionClosed { question_id, .. } => {
+                self.open.retain(|(id, _)| id != question_id);
+                self.sent.retain(|(id, _)| id != question_id);
+            }
             _ => {}
         }
     }
 
-    /// Whether a call waits for the user.
+    /// Whether a question waits for the user.
     pub(crate) fn is_open(&self) -> bool {
-        !self.0.is_empty()
+        !self.open.is_empty()
     }
 
     /// What a line means.
     pub(crate) fn read(&mut self, line: &str) -> Typed {
-        let Some(question) = self.0.front().copied() else { return Typed::Other };
+        let Some((question, asks)) = self.open.front() else { return Typed::Other };
+        let question = *question;
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let rest = rest.trim();
-        let message = || (!rest.is_empty()).then(|| rest.to_owned());
-        let answer = match word.to_ascii_lowercase().as_str() {
-            "y" | "yes" if rest.is_empty() => ApprovalAnswer::Approve {},
-            "n" | "no" => ApprovalAnswer::Reject { message: message() },
-            "e" => match serde_json::from_str::<Value>(rest) {
-                Ok(input @ Value::Object(_)) => ApprovalAnswer::Edit { input },
-                Ok(_) => return Typed::Wrong("e: the arguments must be a JSON object".to_owned()),
-                Err(error) => return Typed::Wrong(format!("e: the arguments are not JSON: {error}")),
-            },
-            "r" => match message() {
-                Some(message) => ApprovalAnswer::Respond { message },
-                None => return Typed::Wrong("r: the text is missing".to_owned()),
-            },
-            _ => return Typed::Other,
-        };
-        self.0.pop_front();
-        Typed::Decision(question, answer)
+        match asks.read(&word.to_ascii_lowercase(), rest.trim()) {
+            None => Typed::Other,
+            Some(Err(why)) => Typed::Wrong(why),
+            Some(Ok(answer)) => {
+                self.sent.extend(self.open.pop_front());
+                Typed::Decision(question, answer)
+            }
+        }
     }
 
     /// A decision was not accepted: it is asked for again.
     pub(crate) fn refused(&mut self, question: QuestionId) {
-        if !self.0.contains(&question) {
-            self.0.push_front(question);
+        if let Some(at) = self.sent.iter().position(|(id, _)| *id == question) {
+            self.open.push_front(self.sent.swap_remove(at));
         }
     }
 }
@@ -83,7 +157,7 @@ mod tests {
     use std::borrow::Cow;
 
     use houston_domain::id::MessageId;
-    use houston_domain::question::{QuestionKind, QuestionState};
+    use houston_domain::question::QuestionState;
     use houston_protocol::question::CallToApprove;
     use serde_json::json;
     use uuid::Uuid;
@@ -115,8 +189,8 @@ mod tests {
         approvals.on_fact(&asked(FIRST));
         approvals.on_fact(&asked(FIRST));
         approvals.on_fact(&asked(SECOND));
-        assert_eq!(approvals.read("Yes "), Typed::Decision(FIRST, ApprovalAnswer::Approve {}));
-        let reject = ApprovalAnswer::Reject { message: Some("not now".to_owned()) };
+        assert_eq!(approvals.read("Yes "), Typed::Decision(FIRST, json!({"decision": "approve"})));
+        let reject = json!({"decision": "reject", "message": "not now"});
         assert_eq!(approvals.read("n  not now"), Typed::Decision(SECOND, reject));
         assert!(!approvals.is_open());
         approvals.refused(SECOND);
@@ -137,7 +211,44 @@ mod tests {
         for slip in ["e", "e 1", "e {x}", "r"] {
             assert!(matches!(approvals.read(slip), Typed::Wrong(_)), "{slip}");
         }
-        let edit = ApprovalAnswer::Edit { input: json!({"a": 1}) };
+        let edit = json!({"decision": "edit", "input": {"a": 1}});
         assert_eq!(approvals.read(r#"e {"a": 1}"#), Typed::Decision(FIRST, edit));
+    }
+    fn own(kind: QuestionKind, subject: &'static str, schema: Option<Value>) -> Approvals {
+        let Fact::QuestionAsked { question_id, text, .. } = asked(FIRST) else { unreachable!() };
+        let fact = Fact::QuestionAsked {
+            question_id,
+            kind,
+            subject: Some(subject.into()),
+            text,
+            schema: schema.map(Cow::Owned),
+            default_value: None,
+            expires_at: None,
+            approval: None,
+        };
+        let mut approvals = Approvals::default();
+        approvals.on_fact(&fact);
+        approvals
+    }
+
+    #[test]
+    fn lines_let_a_paused_run_go_on_or_stop_it() {
+        let pause = || own(QuestionKind::Approval, "houston:overseer:repeats:4", None);
+        assert_eq!(pause().read("y"), Typed::Decision(FIRST, json!({"decision": "continue"})));
+        assert_eq!(pause().read("No"), Typed::Decision(FIRST, json!({"decision": "stop"})));
+        assert_eq!(pause().read("no, try the other file"), Typed::Other);
+        assert!(!own(QuestionKind::Approval, "of a driver", None).is_open());
+    }
+
+    #[test]
+    fn lines_raise_a_budget_or_stop_the_run() {
+        let schema = json!({"oneOf": [{"properties": {"amount": {"default": 2.5}}}]});
+        let ask = |schema| own(QuestionKind::Budget, "houston:budget:run", schema);
+        let raise = |amount: f64| Typed::Decision(FIRST, json!({"decision": "raise", "amount": amount}));
+        assert_eq!(ask(Some(schema.clone())).read("y"), raise(2.5));
+        assert_eq!(ask(Some(schema)).read("y $0.5"), raise(0.5));
+        assert!(matches!(ask(None).read("y"), Typed::Wrong(_)));
+        assert_eq!(ask(None).read("y please"), Typed::Other);
+        assert_eq!(ask(None).read("n"), Typed::Decision(FIRST, json!({"decision": "stop"})));
     }
 }

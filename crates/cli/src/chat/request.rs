@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::id::{Ids, QuestionId, RunId};
-use houston_domain::question::approval::ApprovalAnswer;
 use houston_protocol::message::{AcceptedMessageResponse, MessageResponse};
 use rand::Rng as _;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -27,7 +27,7 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 pub(crate) enum Request {
     Post { goal: String, text: String },
     Cancel { run: RunId },
-    Answer { question: QuestionId, answer: ApprovalAnswer },
+    Answer { question: QuestionId, answer: Value },
     History { goal: String, limit: u8 },
 }
 

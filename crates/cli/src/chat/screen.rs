@@ -17,7 +17,7 @@ use houston_protocol::question::CallToApprove;
 use serde_json::Value;
 
 use self::line::Line;
-use super::approvals::{ANSWER_ELSEWHERE, CHOICES};
+use super::approvals::{ANSWER_ELSEWHERE, Asks};
 use super::notice::notice;
 use super::output::{Channel, Output, Paint, Transient, one_line};
 
@@ -352,8 +352,10 @@ impl Screen {
                 self.set_status("waiting for an answer or a time…");
                 self.waits = true;
             }
-            Fact::QuestionAsked { text, approval: Some(call), .. } => self.ask(out, text, call),
-            Fact::QuestionAsked { question_id, text, .. } => {
+            Fact::QuestionAsked { question_id, text, approval, .. } => {
+                if let Some(asks) = Asks::of(fact) {
+                    return self.ask(out, text, approval.as_deref(), &asks);
+                }
                 let line =
                     format!("? {} (answer with POST /v1/questions/{question_id}/answer)", one_line(text));
                 self.write_line(out, Paint::Bold, &line);
@@ -363,16 +365,16 @@ impl Screen {
         }
     }
 
-    /// Shows a call that a person must allow.
-    fn ask(&mut self, out: &mut Output, text: &str, call: &CallToApprove) {
+    /// Shows a question of Houston: about a call, if there is one.
+    fn ask(&mut self, out: &mut Output, text: &str, call: Option<&CallToApprove>, asks: &Asks) {
         self.write_line(out, Paint::Bold, &format!("? {}", one_line(text)));
-        if let Value::Object(arguments) = &call.input {
+        if let Some(Value::Object(arguments)) = call.map(|call| &call.input) {
             for (name, value) in arguments {
                 let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 self.write_line(out, Paint::Plain, &format!("  {name}: {}", one_line(&value)));
             }
         }
-        let how = if self.style.interactive { CHOICES } else { ANSWER_ELSEWHERE };
+        let how = if self.style.interactive { asks.choices() } else { ANSWER_ELSEWHERE.to_owned() };
         self.write_line(out, Paint::Dim, &format!("  {how}"));
     }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use houston_domain::id::{MessageId, QuestionId, RunId, UserId};
 use houston_domain::message::MessageStatus;
-use houston_domain::question::approval::ApprovalAnswer;
 use houston_protocol::agentable::{AgentableResponse, CreateAgentable};
 use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageResponse};
 use houston_protocol::page::Page;
@@ -99,14 +98,13 @@ impl Server {
         self.answer(self.request(Method::GET, &format!("/v1/runs/{run}"))).await
     }
 
-    /// Answers an approval. The same answer again is no error.
+    /// Answers a question. The same answer again is no error.
     pub(crate) async fn answer_question(
         &self,
         question: QuestionId,
-        answer: &ApprovalAnswer,
+        answer: &Value,
     ) -> Result<(), ChatError> {
-        let answer = serde_json::to_value(answer).map_err(|error| ChatError::Client(error.to_string()))?;
-        let body = AnswerQuestion { answer, answered_by: Some("houston chat".to_owned()) };
+        let body = AnswerQuestion { answer: answer.clone(), answered_by: Some("houston chat".to_owned()) };
         let request = self.post_json(&format!("/v1/questions/{question}/answer"), &body)?;
         self.answer::<Value>(request).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! `houston approvals`: lists the tool calls that wait for a person, and decides them.
+//! `houston approvals`: lists what waits for a person, and decides it: tool calls, runs that paused, budgets that are reached.
 
 use std::process::ExitCode;
 
@@ -8,16 +8,19 @@ use clap::{Args, Subcommand};
 use houston_domain::cell::Cells;
 use houston_domain::id::QuestionId;
 use houston_domain::question::approval::ApprovalAnswer;
+use houston_domain::question::budget::{self, BudgetAnswer};
+use houston_domain::question::pause::PauseAnswer;
 use houston_domain::question::schema::check;
+use houston_domain::question::{NewQuestion, QuestionKind};
 use houston_store::answer::{Answered, AskedQuestion};
 use houston_store::{Error, Store};
-use serde_json::{Value, json};
+use serde_json::{Number, Value, json};
 
 use super::agentable::{Database, one_line, table};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
-/// List the tool calls that wait for a person, or decide one of them.
+/// List what waits for a person (tool calls, paused runs, budgets that are reached), or decide it.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Approvals {
@@ -35,7 +38,7 @@ pub(crate) struct Approvals {
 
 #[derive(Debug, Subcommand)]
 enum Decision {
-    /// The call is carried out
+    /// The call is carried out; a paused run goes on; a budget is raised by the proposed amount
     Approve {
         /// `question_…`
         id: QuestionId,
@@ -47,7 +50,14 @@ enum Decision {
         /// All arguments, as a JSON object
         input: String,
     },
-    /// The call is not carried out
+    /// A budget that is reached is raised, for this run or this agentable
+    Raise {
+        /// `question_…`
+        id: QuestionId,
+        /// US dollars, as in 2.50
+        amount: Number,
+    },
+    /// The call is not carried out; a paused run, or one whose budget is reached, ends
     Reject {
         /// `question_…`
         id: QuestionId,
@@ -63,9 +73,54 @@ enum Decision {
     },
 }
 
+/// What was decided, before it is compared with what was asked.
+enum Decided {
+    Call(ApprovalAnswer),
+    Raise(Number),
+}
+
+impl Decided {
+    /// The answer to a question.
+    fn answer(self, asked: &NewQuestion) -> Result<Value, Failure> {
+        let id = asked.id;
+        let wrong = |allowed: &str| Err(Failure::Usage(anyhow!("{id} {allowed}")));
+        let answer = match self {
+            Self::Call(answer) if asked.approval.is_some() => serde_json::to_value(answer),
+            Self::Raise(_) if asked.approval.is_some() => {
+                return wrong("is about a tool call: approve, edit, reject or respond");
+            }
+            _ if !asked.is_own() => {
+                return wrong(&format!(
+                    "is not about a tool call; POST /v1/questions/{id}/answer answers it"
+                ));
+            }
+            Self::Call(ApprovalAnswer::Reject { .. }) if asked.kind == QuestionKind::Budget => {
+                serde_json::to_value(BudgetAnswer::Stop {})
+            }
+            Self::Raise(amount) if asked.kind == QuestionKind::Budget => {
+                serde_json::to_value(BudgetAnswer::Raise { amount })
+            }
+            Self::Call(ApprovalAnswer::Approve {}) if asked.kind == QuestionKind::Budget => {
+                match asked.schema.as_ref().and_then(budget::proposed) {
+                    Some(amount) => serde_json::to_value(BudgetAnswer::Raise { amount }),
+                    None => return wrong("proposes no amount: use `houston approvals raise`"),
+                }
+            }
+            Self::Call(ApprovalAnswer::Approve {}) => serde_json::to_value(PauseAnswer::Continue {}),
+            Self::Call(ApprovalAnswer::Reject { .. }) => serde_json::to_value(PauseAnswer::Stop {}),
+            Self::Call(_) if asked.kind == QuestionKind::Budget => {
+                return wrong("is about a budget: approve, raise or reject");
+            }
+            _ => return wrong("is about a paused run: approve or reject"),
+        };
+        answer.map_err(|error| Failure::Other(error.into()))
+    }
+}
+
 impl Decision {
-    fn read(self) -> Result<(QuestionId, ApprovalAnswer), Failure> {
-        Ok(match self {
+    fn read(self) -> Result<(QuestionId, Decided), Failure> {
+        let (id, answer) = match self {
+            Self::Raise { id, amount } => return Ok((id, Decided::Raise(amount))),
             Self::Approve { id } => (id, ApprovalAnswer::Approve {}),
             Self::Edit { id, input } => {
                 let input = serde_json::from_str::<Value>(&input)
@@ -75,7 +130,8 @@ impl Decision {
             }
             Self::Reject { id, message } => (id, ApprovalAnswer::Reject { message }),
             Self::Respond { id, message } => (id, ApprovalAnswer::Respond { message }),
-        })
+        };
+        Ok((id, Decided::Call(answer)))
     }
 }
 
@@ -84,7 +140,7 @@ impl Approvals {
         let Self { decision, limit, json, database } = self;
         let decision = decision.map(Decision::read).transpose()?;
         database.with(context, async |_, stores| match decision {
-            Some((id, answer)) => decide(stores.of(id), id, &answer, json).await,
+            Some((id, decided)) => decide(stores.of(id), id, decided, json).await,
             None => list(&stores, i64::from(limit), json).await,
         })
     }
@@ -101,7 +157,7 @@ async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<ExitCode,
         let rows: Vec<Value> = open.iter().map(row).collect();
         print_json(&json!({"approvals": rows}));
     } else if open.is_empty() {
-        print("no call waits for a person");
+        print("nothing waits for a person");
     } else {
         let lines = open.iter().map(|asked| {
             let call = asked.question.asked.approval.as_deref();
@@ -111,7 +167,7 @@ async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<ExitCode,
                 asked.agentable.public_id(&asked.kind),
                 time(asked.question.created_at),
                 asked.question.asked.expires_at.map_or_else(|| "never".to_owned(), time),
-                call.map_or_else(String::new, |call| call.tool.clone()),
+                call.map_or_else(|| what(asked).to_owned(), |call| call.tool.clone()),
                 one_line(
                     &call.map_or_else(|| asked.question.asked.text.clone(), |call| call.input.to_string()),
                     80,
@@ -123,9 +179,17 @@ async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<ExitCode,
             .iter()
             .for_each(|line| print(line));
         print("");
-        print("Decide one with `houston approvals approve ID`, `edit`, `reject` or `respond`.");
+        print("Decide one with `houston approvals approve ID`, `edit`, `raise`, `reject` or `respond`.");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a question without a tool call is about.
+fn what(asked: &AskedQuestion) -> &'static str {
+    match asked.question.asked.kind {
+        QuestionKind::Budget => "(budget)",
+        _ => "(pause)",
+    }
 }
 
 fn row(asked: &AskedQuestion) -> Value {
@@ -136,6 +200,7 @@ fn row(asked: &AskedQuestion) -> Value {
         "of": asked.agentable.public_id(&asked.kind),
         "user_id": asked.user,
         "run_id": asked.run,
+        "kind": question.asked.kind,
         "tool": call.map(|call| &call.tool),
         "input": call.map(|call| &call.input),
         "why": call.map(|call| &call.why),
@@ -145,27 +210,17 @@ fn row(asked: &AskedQuestion) -> Value {
     })
 }
 
-async fn decide(
-    store: &Store,
-    id: QuestionId,
-    answer: &ApprovalAnswer,
-    json: bool,
-) -> Result<ExitCode, Failure> {
+async fn decide(store: &Store, id: QuestionId, decided: Decided, json: bool) -> Result<ExitCode, Failure> {
     let not_found = |error: Error| match error {
         Error::NotFound { .. } => {
-            Failure::Other(anyhow!("there is no {id}; `houston approvals` lists the calls that wait"))
+            Failure::Other(anyhow!("there is no {id}; `houston approvals` lists what waits"))
         }
         error => error.into(),
     };
     let tenant = store.operator().tenant_of_question(id).await.map_err(not_found)?;
     let store = store.tenant(tenant);
     let asked = store.question(id).await.map_err(not_found)?.question.asked;
-    if asked.approval.is_none() {
-        return Err(Failure::Usage(anyhow!(
-            "{id} is not about a tool call; POST /v1/questions/{id}/answer answers it"
-        )));
-    }
-    let answer = serde_json::to_value(answer).map_err(|error| Failure::Other(error.into()))?;
+    let answer = decided.answer(&asked)?;
     if let Some(schema) = &asked.schema {
         check(schema, &answer).map_err(|wrong| {
             Failure::Usage(anyhow!("the answer does not fit: {} {}", wrong.pointer, wrong.reason))

@@ -327,3 +327,31 @@ fn run_keeps_its_counters_when_a_summary_replaces_entries() {
     let said = again.on_model(turn(vec![call("1", "look")])).unwrap();
     assert_eq!(said.calls[0].id, "call_4_1", "no id is used twice in a run");
 }
+
+proptest! {
+    /// A worker that takes a run over, after any turn, sees what the overseer saw: from the history alone, notes included.
+    #[test]
+    fn taken_over_run_is_overseen_the_same(turns in prop::collection::vec((0_u8..2, 0_u8..3, any::<bool>()), 1..14)) {
+        let settings: overseer::Settings =
+            toml::from_str(include_str!("../../../../jobs/overseer.toml")).unwrap();
+        let policy = policy(true, Reply::SendMessage);
+        let mut run = start(policy).overseen(settings);
+        for (tool, result, reads) in turns {
+            let said = run.on_model(turn(vec![call("", ["a", "b"][usize::from(tool)])])).unwrap();
+            let response = match result {
+                0 => ToolResponse::success("same"),
+                1 => ToolResponse::failure(ToolErrorCode::Unknown, "broken"),
+                _ => ToolResponse::failure(ToolErrorCode::PermissionDenied, "refused by a guard: no"),
+            };
+            run.on_tools(vec![(said.calls[0].id.clone(), response)]);
+            if reads && result == 2 {
+                run.on_messages(vec!["more".into()]);
+            }
+            let (history, own) = (run.history().to_vec(), run.own_entries());
+            let other = AgentRun::resume(policy, history, own, DateTime::UNIX_EPOCH).overseen(settings);
+            prop_assert_eq!(other.trace(), run.trace());
+            prop_assert_eq!(other.finding(7), run.finding(7));
+            prop_assert_eq!(other.iterations(), run.iterations());
+        }
+    }
+}

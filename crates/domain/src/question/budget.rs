@@ -1,6 +1,6 @@
 //! Budget questions: whether a run whose budget is reached may spend more.
 //!
-//! The subject names the budget: `houston:budget:run`. A raise is nothing but its answer: a check that finds a budget
+//! The subject names the budget: `houston:budget:run`. A raise is nothing but its answer: the check of a budget that is
 //! exceeded reads the answers and adds them ([`Raises`]).
 
 use rust_decimal::Decimal;
