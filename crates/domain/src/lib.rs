@@ -61,3 +61,4 @@ pub mod title;
 pub mod tool_call;
 pub mod tool_result;
 pub mod unread;
+pub mod workspace;

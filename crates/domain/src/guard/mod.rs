@@ -34,6 +34,7 @@ mod host;
 mod intent;
 mod layer;
 mod level;
+mod open;
 mod path;
 mod pattern;
 mod profile;
@@ -57,6 +58,8 @@ pub use grant::{CompiledGrant, Grant, Granted};
 pub use intent::{INTENT_ARGUMENT, Intent, MAX_INTENTS, MAX_WHY_CHARS};
 pub use layer::{Layer, LayerKind, MAX_CONDITIONS, MAX_RULES};
 pub use level::Level;
+pub use open::is_open;
+pub(crate) use path::is_invisible;
 pub use pattern::{MAX_PATTERN_CHARS, MAX_PATTERNS};
 pub use profile::{Profile, ProfileName, ProfileTable};
 pub use risk::Risk;
@@ -64,3 +67,9 @@ pub use ruling::Ruling;
 pub use settings::{GuardSettings, Intents, RuleSettings, ToolSettings, Unattended};
 pub use step::Step;
 pub use verdict::{DecidedBy, Decision, Explanation, Outcome, StepTaken, Verdict};
+
+/// A path as [`decide`] compares it with the allowed ones; `None` when it leads out of the workspace.
+#[cfg(test)]
+pub(crate) fn judged_path(raw: &str) -> Option<String> {
+    path::ArgumentPath::new(raw).within
+}

@@ -92,7 +92,8 @@ fn lower(letters: impl Iterator<Item = char>) -> String {
     letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
-fn is_invisible(letter: char) -> bool {
+/// Whether a character cannot be seen, so that two names that differ by it look the same.
+pub(crate) fn is_invisible(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
             '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'

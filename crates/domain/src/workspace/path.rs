@@ -1,0 +1,153 @@
+//! [`WorkspacePath`]: the one spelling of a file's path.
+
+use std::fmt;
+
+use unicode_normalization::UnicodeNormalization;
+
+use crate::guard::is_invisible;
+
+/// Maximum length of a path, in bytes: an index of Postgres holds it many times over, and so does a line of a list.
+pub const MAX_PATH_BYTES: usize = 512;
+/// Maximum length of the name of a file or folder, in bytes: that of the usual file systems.
+pub const MAX_NAME_BYTES: usize = 255;
+/// Maximum number of names in a path. Deeper trees are most likely made by a loop.
+pub const MAX_DEPTH: usize = 16;
+
+/// Characters that some file system does not allow in names, or reads as more than a character: `\` and `:` begin
+/// other spellings of paths on Windows, and `*` and `?` would be patterns.
+const FORBIDDEN: [char; 8] = ['\\', ':', '*', '?', '"', '<', '>', '|'];
+
+/// The path of a file or folder below its workspace: names with `/` between them, in the normal form C of Unicode.
+/// There are no `.` and `..`, so different paths are different files.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkspacePath(String);
+
+/// Why a text is no path of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// It is empty, or the workspace itself.
+    #[error("it names no file: give a path such as `notes/plan.md`")]
+    Empty,
+    /// It begins with `/`, `~` or a drive letter.
+    #[error(
+        "it is absolute, but paths are relative to the workspace: write `notes/plan.md`, not `/notes/plan.md`"
+    )]
+    Absolute,
+    /// It contains `..`.
+    #[error(
+        "it contains `..`, which is not allowed: write the path from the workspace down, as `notes/plan.md`"
+    )]
+    Parent,
+    /// It ends with `/`.
+    #[error("it ends with `/`, so it names a folder: give the path of a file")]
+    Folder,
+    /// It contains a character that names must not have.
+    #[error(
+        "it contains `{0}`, which names must not have: use letters, digits, spaces, `-`, `_`, `.` and `/` in between"
+    )]
+    Forbidden(char),
+    /// It contains a control character, or one that cannot be seen.
+    #[error("it contains the character U+{0:04X}, which cannot be seen: leave it out")]
+    Invisible(u32),
+    /// A name begins with a space, or ends with a space or a dot, which some file systems drop.
+    #[error("a name in it begins with a space, or ends with a space or a dot: leave those out")]
+    Edge,
+    /// A name is too long.
+    #[error("a name in it has {0} bytes; at most {MAX_NAME_BYTES} are allowed")]
+    LongName(usize),
+    /// It has too many names.
+    #[error("it has {0} names; at most {MAX_DEPTH} are allowed")]
+    TooDeep(usize),
+    /// It is too long.
+    #[error("it has {0} bytes; at most {MAX_PATH_BYTES} are allowed")]
+    TooLong(usize),
+}
+
+impl WorkspacePath {
+    /// Reads the path of a file. `./a//b` is `a/b`, and letters with accents have one spelling.
+    ///
+    /// # Errors
+    /// [`PathError`] says what is wrong and what is allowed.
+    pub fn file(raw: &str) -> Result<Self, PathError> {
+        if raw.ends_with('/') && raw.bytes().any(|byte| byte != b'/') && !raw.starts_with('/') {
+            return Err(PathError::Folder);
+        }
+        Self::normal(raw)?.ok_or(PathError::Empty)
+    }
+
+    /// Reads the path of a folder; `None` is the workspace itself, which is written as nothing, `.` or `/`.
+    ///
+    /// # Errors
+    /// As [`Self::file`].
+    pub fn folder(raw: &str) -> Result<Option<Self>, PathError> {
+        // Models write `/` for the workspace; nothing else that begins with it is meant.
+        if raw == "/" { Ok(None) } else { Self::normal(raw) }
+    }
+
+    fn normal(raw: &str) -> Result<Option<Self>, PathError> {
+        // Before it is normalized: that may make a text many times as long.
+        if raw.len() > 4 * MAX_PATH_BYTES {
+            return Err(PathError::TooLong(raw.len()));
+        }
+        let unseen = |letter: &char| is_invisible(*letter) || letter.is_whitespace() && *letter != ' ';
+        if let Some(letter) = raw.chars().find(unseen) {
+            return Err(PathError::Invisible(letter.into()));
+        }
+        let drive =
+            raw.as_bytes().get(1) == Some(&b':') && raw.starts_with(|c: char| c.is_ascii_alphabetic());
+        if raw.starts_with(['/', '\\']) || raw == "~" || raw.starts_with("~/") || drive {
+            return Err(PathError::Absolute);
+        }
+        let path: String = raw.nfc().collect();
+        // Once more: normalizing replaces some characters by others.
+        if let Some(letter) = path.chars().find(|letter| FORBIDDEN.contains(letter)) {
+            return Err(PathError::Forbidden(letter));
+        }
+        let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+        for name in &names {
+            if *name == ".." {
+                return Err(PathError::Parent);
+            }
+            if name.starts_with(' ') || name.ends_with([' ', '.']) {
+                return Err(PathError::Edge);
+            }
+            if name.len() > MAX_NAME_BYTES {
+                return Err(PathError::LongName(name.len()));
+            }
+        }
+        if names.len() > MAX_DEPTH {
+            return Err(PathError::TooDeep(names.len()));
+        }
+        let path = names.join("/");
+        if path.len() > MAX_PATH_BYTES {
+            return Err(PathError::TooLong(path.len()));
+        }
+        Ok((!path.is_empty()).then_some(Self(path)))
+    }
+
+    /// The path as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The folders that contain it, from the workspace down: `a` and `a/b` for `a/b/c`.
+    pub fn folders(&self) -> impl Iterator<Item = &str> {
+        self.0.match_indices('/').map(|(at, _)| &self.0[..at])
+    }
+
+    /// Whether `path` is in this folder, at any depth.
+    #[must_use]
+    pub fn contains(&self, path: &str) -> bool {
+        path.strip_prefix(self.as_str()).is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+impl fmt::Display for WorkspacePath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

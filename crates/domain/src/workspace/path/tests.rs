@@ -1,0 +1,206 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::guard::{GuardSettings, Layer, LayerKind, is_open, judged_path};
+
+fn refused(raw: &str) -> PathError {
+    WorkspacePath::file(raw).map(|path| path.to_string()).expect_err(raw)
+}
+
+#[test]
+fn paths_have_one_spelling() {
+    for (raw, path) in [
+        ("a", "a"),
+        ("a.md", "a.md"),
+        ("a/b", "a/b"),
+        ("./a", "a"),
+        ("././a/./b", "a/b"),
+        ("a//b", "a/b"),
+        ("a///b//c", "a/b/c"),
+        ("a/./b", "a/b"),
+        (".env", ".env"),
+        (".ssh/config", ".ssh/config"),
+        ("...a", "...a"),
+        ("a..b", "a..b"),
+        ("..a", "..a"),
+        ("a b/c d.md", "a b/c d.md"),
+        ("[id].tsx", "[id].tsx"),
+        ("{a,b}", "{a,b}"),
+        ("%2e%2e/a", "%2e%2e/a"),
+        ("$HOME/a", "$HOME/a"),
+        ("-rf", "-rf"),
+        ("a~", "a~"),
+        ("~a", "~a"),
+        ("Grüße.md", "Grüße.md"),
+        ("Gru\u{308}ße.md", "Grüße.md"),
+        ("日本/語.txt", "日本/語.txt"),
+        ("🙂.md", "🙂.md"),
+        ("\u{212a}.md", "K.md"),
+    ] {
+        assert_eq!(WorkspacePath::file(raw).unwrap().as_str(), path, "{raw:?}");
+    }
+}
+
+/// What came through where paths were checked in other ways, and every spelling of `..`, `/` and names that some file
+/// system reads as something else.
+#[test]
+#[expect(clippy::too_many_lines, reason = "one line for each spelling")]
+fn paths_that_may_lead_out_are_refused() {
+    use PathError::{Absolute, Edge, Empty, Folder, Forbidden, Invisible, Parent};
+
+    for (raw, error) in [
+        ("", Empty),
+        (".", Empty),
+        ("./.", Empty),
+        ("a/", Folder),
+        ("a//", Folder),
+        ("./", Folder),
+        ("/", Absolute),
+        ("//", Absolute),
+        ("/etc/passwd", Absolute),
+        ("//etc/passwd", Absolute),
+        ("//host/share", Absolute),
+        ("/proc/self/environ", Absolute),
+        ("/proc/1/root/etc/passwd", Absolute),
+        ("\\etc", Absolute),
+        ("\\\\host\\share", Absolute),
+        ("\\\\?\\C:\\a", Absolute),
+        ("C:", Absolute),
+        ("C:\\a", Absolute),
+        ("c:/a", Absolute),
+        ("z:a", Absolute),
+        ("~", Absolute),
+        ("~/.ssh/id_rsa", Absolute),
+        ("..", Parent),
+        ("../a", Parent),
+        ("a/..", Parent),
+        ("a/../b", Parent),
+        ("a/../../b", Parent),
+        ("./../a", Parent),
+        ("a/./../../../b", Parent),
+        ("a//..//..//b", Parent),
+        ("nosuch/../../outside", Parent),
+        ("a\\b", Forbidden('\\')),
+        ("..\\a", Forbidden('\\')),
+        ("a\\..\\..\\b", Forbidden('\\')),
+        ("a/..\\b", Forbidden('\\')),
+        ("file:///etc/passwd", Forbidden(':')),
+        ("https://example.com/a", Forbidden(':')),
+        ("a.txt::$DATA", Forbidden(':')),
+        ("a/b:c", Forbidden(':')),
+        ("*.md", Forbidden('*')),
+        ("a?", Forbidden('?')),
+        ("a|b", Forbidden('|')),
+        ("a>b", Forbidden('>')),
+        ("a<b", Forbidden('<')),
+        ("a\"b", Forbidden('"')),
+        ("\0", Invisible(0)),
+        ("a\0b", Invisible(0)),
+        ("a.md\0.png", Invisible(0)),
+        ("a\nb", Invisible(0x0a)),
+        ("a\tb", Invisible(0x09)),
+        ("a\rb", Invisible(0x0d)),
+        ("a\u{1b}[2Jb", Invisible(0x1b)),
+        ("a\u{7f}", Invisible(0x7f)),
+        ("a\u{85}b", Invisible(0x85)),
+        ("a\u{a0}b", Invisible(0xa0)),
+        ("a\u{ad}b", Invisible(0xad)),
+        ("a\u{200b}b", Invisible(0x200b)),
+        (".e\u{200d}nv", Invisible(0x200d)),
+        ("a\u{2028}b", Invisible(0x2028)),
+        ("txt.\u{202e}dm", Invisible(0x202e)),
+        ("a\u{2066}b", Invisible(0x2066)),
+        ("\u{feff}a", Invisible(0xfeff)),
+        ("a\u{e0041}", Invisible(0xe0041)),
+        ("...", Edge),
+        ("a/...", Edge),
+        ("a./b", Edge),
+        ("a.", Edge),
+        ("a /b", Edge),
+        (" a", Edge),
+        ("a/ b", Edge),
+        (".. /a", Edge),
+        (" ../a", Edge),
+        ("a ", Edge),
+    ] {
+        assert_eq!(refused(raw), error, "{raw:?}");
+    }
+}
+
+#[test]
+fn long_and_deep_paths_are_refused() {
+    let name = "n".repeat(MAX_NAME_BYTES);
+    assert!(WorkspacePath::file(&name).is_ok());
+    assert_eq!(refused(&format!("{name}n")), PathError::LongName(MAX_NAME_BYTES + 1));
+    let deep = vec!["a"; MAX_DEPTH].join("/");
+    assert!(WorkspacePath::file(&deep).is_ok());
+    assert_eq!(refused(&format!("{deep}/a")), PathError::TooDeep(MAX_DEPTH + 1));
+    let long = format!("{name}/{name}");
+    assert!(WorkspacePath::file(&long).is_ok(), "{}", long.len());
+    assert_eq!(refused(&format!("{long}/a")), PathError::TooLong(MAX_PATH_BYTES + 1));
+    assert_eq!(refused(&"a/".repeat(10_000)), PathError::Folder);
+    assert_eq!(refused(&"a".repeat(10_000)), PathError::TooLong(10_000));
+}
+
+#[test]
+fn folders_may_be_the_workspace_and_end_with_a_slash() {
+    for raw in ["", ".", "./", "/"] {
+        assert_eq!(WorkspacePath::folder(raw), Ok(None), "{raw:?}");
+    }
+    let folder = WorkspacePath::folder("a/b/").unwrap().unwrap();
+    assert_eq!(folder.as_str(), "a/b");
+    assert!(folder.contains("a/b/c") && folder.contains("a/b/c/d"));
+    assert!(!folder.contains("a/b") && !folder.contains("a/bc") && !folder.contains("a"));
+    assert_eq!(WorkspacePath::folder("/a"), Err(PathError::Absolute));
+    assert_eq!(WorkspacePath::folder("../"), Err(PathError::Parent));
+    let file = WorkspacePath::file("a/b/c").unwrap();
+    assert_eq!(file.folders().collect::<Vec<_>>(), ["a", "a/b"]);
+    assert_eq!(WorkspacePath::file("a").unwrap().folders().count(), 0);
+}
+
+fn check(raw: &str) -> Result<(), TestCaseError> {
+    let Ok(path) = WorkspacePath::file(raw) else { return Ok(()) };
+    let text = path.as_str();
+    prop_assert!(!text.is_empty() && text.len() <= MAX_PATH_BYTES, "{text:?}");
+    prop_assert!(text.split('/').all(|name| !["", ".", ".."].contains(&name)), "{text:?}");
+    prop_assert!(!text.contains(['\\', ':', '\0']) && !text.chars().any(char::is_control), "{text:?}");
+    prop_assert_eq!(WorkspacePath::file(text), Ok(path.clone()), "its normal form is itself");
+    // Guards see what the model wrote: they must judge the file that is opened.
+    let within = judged_path(raw).map(|within| within.nfc().collect::<String>());
+    prop_assert_eq!(within.as_deref(), Some(text), "{:?}", raw);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn accepted_paths_stay_within_and_are_judged(raw in "[ab./\\\\ ~:\u{308}\u{0}u]{0,14}") {
+        check(&raw)?;
+    }
+
+    #[test]
+    fn any_text_is_a_path_or_refused(raw in "\\PC{0,60}") {
+        check(&raw)?;
+    }
+
+    #[test]
+    fn refused_and_accepted_paths_are_never_the_same_file(one in "[aU\u{308}/.]{1,8}", other in "[aU\u{308}/.]{1,8}") {
+        let (first, second) = (WorkspacePath::file(&one), WorkspacePath::file(&other));
+        if let (Ok(first), Ok(second)) = (first, second) {
+            let same = judged_path(&one).map(|path| path.nfc().collect::<String>())
+                == judged_path(&other).map(|path| path.nfc().collect::<String>());
+            prop_assert_eq!(first == second, same, "{} {}", one, other);
+        }
+    }
+
+    /// No spelling of a sensitive name passes without a question because the tool normalizes it afterwards.
+    #[test]
+    fn sensitive_files_are_sensitive_in_any_spelling(raw in "[.eEnNvV/\u{212a}kKyY\u{308}]{1,8}") {
+        let settings: GuardSettings = toml::from_str("sensitive = ['.env*', '*key*']").unwrap();
+        let layers = [std::sync::Arc::new(Layer::compile(LayerKind::Kind, "test", &settings).unwrap())];
+        if let Ok(path) = WorkspacePath::file(&raw) {
+            prop_assert!(!is_open(&layers, &raw) || is_open(&layers, path.as_str()), "{:?}", raw);
+        }
+    }
+}
