@@ -1,5 +1,5 @@
 //! A conversation as a JSON document, for export, fork and import: one agentable with its thread, its history
-//! including closed sessions, its notes and learnings, and the closed questions of its runs. The only ids in it are those
+//! including closed sessions, its notes, learnings and files, and the closed questions of its runs. The only ids in it are those
 //! of large results, because texts refer to them; so an imported document is exported again unchanged.
 //!
 //! ```json
@@ -23,6 +23,7 @@ mod check;
 mod closed_session;
 mod digest;
 mod exported_compression;
+mod exported_file;
 mod exported_question;
 mod exported_result;
 mod version;
@@ -38,6 +39,7 @@ pub use self::check::Invalid;
 pub use self::closed_session::{ClosedSession, MAX_SUMMARY_BYTES, SummarySource};
 pub use self::digest::digest;
 pub use self::exported_compression::ExportedCompression;
+pub use self::exported_file::ExportedFile;
 pub use self::exported_question::ExportedQuestion;
 pub use self::exported_result::ExportedResult;
 pub use self::version::{FORMAT, Format, Version};
@@ -91,6 +93,9 @@ pub struct Conversation {
     /// Closed questions of its runs, oldest first.
     #[serde(default)]
     pub questions: Vec<ExportedQuestion>,
+    /// The files of its workspace, by path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<ExportedFile>,
 }
 
 /// A message of the thread.

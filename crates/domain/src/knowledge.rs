@@ -12,6 +12,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::workspace::FileLimits;
+
 /// Maximum length of the title of a note or feed item, in characters: one line.
 pub const MAX_TITLE_CHARS: usize = 200;
 /// Maximum length of a note or a feed item, in bytes: some twenty pages.
@@ -140,6 +142,10 @@ impl KnowledgeKind {
 /// max_feed_items = 10_000
 /// max_profile_entries = 50
 /// excerpt_chars = 200
+///
+/// [files]
+/// max_files = 1_000
+/// max_bytes = 16_777_216
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -158,6 +164,8 @@ pub struct KnowledgeLimits {
     pub max_profile_entries: u32,
     /// Characters of each text in a list that a tool returns; other tools read the whole text.
     pub excerpt_chars: i32,
+    /// Files of one workspace.
+    pub files: FileLimits,
 }
 
 impl Default for KnowledgeLimits {
@@ -170,6 +178,7 @@ impl Default for KnowledgeLimits {
             max_feed_items: 10_000,
             max_profile_entries: 50,
             excerpt_chars: 200,
+            files: FileLimits::default(),
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct ForkConversation {
     /// Replaces the title of the original: 1 to 200 characters.
     #[schema(min_length = 1, max_length = 200)]
     pub title: Option<String>,
-    /// Whether notes and learnings that existed at that position are copied.
+    /// Whether notes, learnings and files that existed at that position are copied.
     pub knowledge: bool,
 }
 
@@ -52,14 +52,14 @@ impl Default for ForkConversation {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResetConversation {
-    /// Whether notes and learnings are deleted too.
+    /// Whether notes, learnings and files are deleted too.
     pub knowledge: bool,
 }
 
 /// The result of a reset.
 ///
 /// ```json
-/// {"id": "goal_0190…", "closed_entries": 12, "deleted_notes": 0, "deleted_learnings": 0}
+/// {"id": "goal_0190…", "closed_entries": 12, "deleted_notes": 0, "deleted_learnings": 0, "deleted_files": 0}
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ResetConversationResponse {
@@ -70,4 +70,5 @@ pub struct ResetConversationResponse {
     pub closed_entries: i64,
     pub deleted_notes: u64,
     pub deleted_learnings: u64,
+    pub deleted_files: u64,
 }

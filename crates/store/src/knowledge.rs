@@ -1,7 +1,8 @@
-//! What agents know: notes and learnings of an agentable; memories, custom instructions, feed items and the profile
+//! What agents know: notes, learnings and files of an agentable; memories, custom instructions, feed items and the profile
 //! of a user.
 //! Requests of a tenant write them, and so do runs, in the fenced transaction of a step.
 
 pub mod excerpt;
 pub mod knowledge_item;
 pub(crate) mod profile;
+pub mod workspace_file;

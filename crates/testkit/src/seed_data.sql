@@ -104,6 +104,9 @@ select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.goal_id(n), pg_temp.run_
 insert into houston.tool_results (id, tenant_id, agentable_id, run_id, call_id, tool, content)
 select pg_temp.message_id(n), pg_temp.tenant_id(0), pg_temp.goal_id(n), pg_temp.run_id(n), 'call_1', 'fetch', 'long'
   from generate_series(0, :agentables - 1, 10) n;
+insert into houston.workspace_files (agentable_id, path, tenant_id, content, sha256, bytes, created_at, updated_at)
+select pg_temp.goal_id(n), 'notes/' || part || '.md', pg_temp.tenant_id(0), 'They travel.', sha256('They travel.'), 12, now(), now()
+  from generate_series(0, :agentables - 1, 10) n, generate_series(1, 3) part;
 insert into houston.title_requests (agentable_id, tenant_id, due_at)
 select pg_temp.goal_id(n), pg_temp.tenant_id(0), clock_timestamp() + interval '1 hour'
   from generate_series(1, :agentables - 1, 10) n;
@@ -157,5 +160,5 @@ select brin_summarize_new_values(index) from unnest(array[
 analyze houston.tenants, houston.api_keys, houston.users, houston.agentables, houston.workers, houston.runs,
         houston.run_locks, houston.messages, houston.events, houston.history, houston.tool_calls, houston.knowledge_items,
         houston.profiles, houston.idempotency_keys,
-        houston.compressions, houston.tool_results, houston.title_requests,
+        houston.compressions, houston.tool_results, houston.workspace_files, houston.title_requests,
         houston.sessions, houston.session_states, houston.feeds, houston.check_ins, houston.agents, houston.teams, houston.team_agents;

@@ -49,5 +49,6 @@ pub(crate) async fn reset(
         closed_entries: done.closed_entries,
         deleted_notes: done.notes,
         deleted_learnings: done.learnings,
+        deleted_files: done.files,
     }))
 }

@@ -20,7 +20,7 @@ use crate::output::{print, print_json};
 pub(crate) struct Reset {
     #[command(flatten)]
     agent: AgentArg,
-    /// Also delete its notes and learnings
+    /// Also delete its notes, learnings and files
     #[arg(long)]
     knowledge: bool,
     /// Print one JSON object
@@ -40,16 +40,20 @@ impl Reset {
                 )),
                 error => error.into(),
             })?;
-            let (closed, notes, learnings) = (done.closed_entries, done.notes, done.learnings);
+            let (closed, notes) = (done.closed_entries, done.notes);
+            let (learnings, files) = (done.learnings, done.files);
             if self.json {
                 print_json(&ResetConversationResponse {
                     id: found.public_id(),
                     closed_entries: closed,
                     deleted_notes: notes,
                     deleted_learnings: learnings,
+                    deleted_files: files,
                 });
             } else {
-                print(&format!("{closed} entries closed, {notes} notes and {learnings} learnings deleted"));
+                print(&format!(
+                    "{closed} entries closed, {notes} notes, {learnings} learnings and {files} files deleted"
+                ));
             }
             Ok(ExitCode::SUCCESS)
         })

@@ -120,6 +120,7 @@ pub(crate) fn rows(houston: &TestHouston) -> String {
         "session_states",
         "compressions",
         "tool_results",
+        "workspace_files",
         "idempotency_keys",
     ];
     let counts = tables.map(|table| format!("(select count(*) from houston.{table})"));

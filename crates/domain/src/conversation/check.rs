@@ -1,5 +1,6 @@
 //! Validation of a conversation document: whether it can be stored and continued; if not, which part is wrong and why.
 
+mod files;
 mod questions;
 mod sessions;
 
@@ -58,16 +59,18 @@ impl Conversation {
         self.check_compressions()?;
         self.check_results()?;
         self.check_questions()?;
-        self.check_knowledge()
+        self.check_knowledge()?;
+        self.check_files()
     }
 
-    /// Checks that the importing installation allows this many notes and learnings.
+    /// Checks that the importing installation allows this many notes, learnings and files.
     ///
     /// # Errors
-    /// [`Invalid`] at `/notes` or `/learnings` when there are more than `limits` allows.
+    /// [`Invalid`] at `/notes`, `/learnings` or `/files` when there are more than `limits` allows.
     pub fn check_counts(&self, limits: &KnowledgeLimits) -> Checked {
         check_count("/notes", self.notes.len(), limits.max_notes)?;
-        check_count("/learnings", self.learnings.len(), limits.max_learnings)
+        check_count("/learnings", self.learnings.len(), limits.max_learnings)?;
+        self.check_file_counts(&limits.files)
     }
 
     /// Checks that the document has no field that its version does not have.
@@ -81,6 +84,7 @@ impl Conversation {
             ("/compressions", self.compressions.len()),
             ("/results", self.results.len()),
             ("/questions", self.questions.len()),
+            ("/files", self.files.len()),
         ];
         let detail = "is not allowed in a document of version 1: leave it out, or set `version` to 2";
         counts.iter().find(|(_, count)| *count > 0).map_or(Ok(()), |(pointer, _)| invalid(*pointer, detail))

@@ -1,5 +1,6 @@
 //! Creating an agentable from a document: its rows, and one finished run that owns them.
 
+mod files;
 mod past;
 mod questions;
 
@@ -95,6 +96,7 @@ impl TenantStore<'_> {
         let last_seq = owner.thread(&mut tx, conversation, ids, agentable.created_at).await?;
         owner.notes(&mut tx, conversation, ids).await?;
         owner.learnings(&mut tx, conversation, ids).await?;
+        owner.files(&mut tx, conversation).await?;
         owner.sessions(&mut tx, conversation, ids).await?;
         owner.compressions(&mut tx, conversation, ids).await?;
         owner.results(&mut tx, conversation).await?;

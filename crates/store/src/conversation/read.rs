@@ -1,5 +1,6 @@
 //! Exporting a conversation in pages, from one snapshot of the database.
 
+mod files;
 mod past;
 mod questions;
 
@@ -30,7 +31,7 @@ const NOTES_PAGE: i64 = 100;
 pub struct ExportOptions {
     /// The position of the last entry to read; `None`: the last complete turn.
     pub until: Option<i64>,
-    /// Whether to include notes and learnings.
+    /// Whether to include notes, learnings and files.
     pub knowledge: bool,
     /// Maximum bytes of all texts.
     pub max_bytes: usize,
@@ -63,7 +64,7 @@ struct End {
 
 impl TenantStore<'_> {
     /// Exports a conversation of the tenant up to the position in `options`, sealed: thread, history with closed
-    /// sessions, compressions and large results, notes and learnings, closed questions. Of an open run only complete
+    /// sessions, compressions and large results, notes, learnings and files, closed questions. Of an open run only complete
     /// turns and messages that were read are included. With a position, the document is what it would have been when
     /// that entry was the last one: its session is open.
     ///
@@ -83,10 +84,11 @@ impl TenantStore<'_> {
         let (session_position, read_seq) = reader.positions().await?;
         let (history, end) = reader.history(options.until).await?;
         let messages = reader.messages(read_seq, end).await?;
-        let (mut notes, mut learnings) = (Vec::new(), Vec::new());
+        let (mut notes, mut learnings, mut files) = (Vec::new(), Vec::new(), Vec::new());
         if options.knowledge {
             notes = reader.notes(end).await?;
             learnings = reader.learnings(end).await?;
+            files = reader.files(end).await?;
         }
         let questions = reader.questions(end).await?;
         let positions = past::Positions::of(&history);
@@ -110,6 +112,7 @@ impl TenantStore<'_> {
             compressions,
             results: Vec::new(),
             questions,
+            files,
         };
         conversation.results = reader.results(&conversation).await?;
         tx.commit().await?;

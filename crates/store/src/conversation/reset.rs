@@ -15,11 +15,13 @@ pub struct Reset {
     pub notes: u64,
     /// Number of deleted learnings.
     pub learnings: u64,
+    /// Number of deleted files.
+    pub files: u64,
 }
 
 impl TenantStore<'_> {
     /// Closes the open session of an agentable of the tenant, under the id `session`, so that its next run begins
-    /// with an empty history. With `knowledge`, also deletes its notes and learnings. The cost does not depend on
+    /// with an empty history. With `knowledge`, also deletes its notes, learnings and files. The cost does not depend on
     /// the length of the history.
     ///
     /// # Errors
@@ -51,7 +53,7 @@ impl TenantStore<'_> {
         )
         .fetch_one(&mut *tx)
         .await?;
-        let (mut notes, mut learnings) = (0, 0);
+        let (mut notes, mut learnings, mut files) = (0, 0, 0);
         if knowledge {
             notes = sqlx::query!(
                 "-- store::conversation::reset::notes
@@ -71,8 +73,17 @@ impl TenantStore<'_> {
             .execute(&mut *tx)
             .await?
             .rows_affected();
+            files = sqlx::query!(
+                "-- store::conversation::reset::files
+                delete from houston.workspace_files where tenant_id = $1 and agentable_id = $2",
+                self.tenant.0,
+                agentable.0
+            )
+            .execute(&mut *tx)
+            .await?
+            .rows_affected();
         }
         tx.commit().await?;
-        Ok(Reset { closed_entries: lock.last_position - lock.session_position, notes, learnings })
+        Ok(Reset { closed_entries: lock.last_position - lock.session_position, notes, learnings, files })
     }
 }

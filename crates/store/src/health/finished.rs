@@ -64,6 +64,7 @@ impl RunStore {
             messages as (delete from houston.messages where agentable_id = any ($1)),
             history as (delete from houston.history where agentable_id = any ($1)),
             runs as (delete from houston.runs where agentable_id = any ($1)),
+            files as (delete from houston.workspace_files where agentable_id = any ($1)),
             locks as (delete from houston.run_locks where agentable_id = any ($1))
             delete from houston.agentables where id = any ($1)",
             &ids

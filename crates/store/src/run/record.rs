@@ -12,6 +12,7 @@ use crate::handle::RunStore;
 use crate::step::{Commit, alone};
 use houston_domain::step::Step;
 
+mod files;
 mod rows;
 
 pub use self::rows::{RecordIds, RecordLimits, RecordTx};

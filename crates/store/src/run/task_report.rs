@@ -4,6 +4,7 @@
 
 use houston_domain::id::{AgentableId, NoteId, TenantId};
 use houston_domain::task_report::{TaskEnd, TaskOutput};
+use houston_domain::workspace::{MAX_DEPTH, MAX_PATH_BYTES};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -102,15 +103,26 @@ async fn send(
     Ok(())
 }
 
-/// The parent waits for one task less, and gets the task's notes.
+/// The parent waits for one task less, and gets the task's notes and files. The files are in a folder with the name of
+/// the task; those whose path would become too long stay with the task.
 async fn release(connection: &mut PgConnection, task: &EndedTask) -> Result<()> {
     sqlx::query!(
         "-- store::task_report::release
         with parent as (
-            update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $2)
+            update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $2),
+        files as (
+            update houston.workspace_files f set agentable_id = $2, path = $3 || '/' || f.path
+             where f.agentable_id = $1 and octet_length($3 || '/' || f.path) <= $4
+               and cardinality(string_to_array(f.path, '/')) < $5
+               -- The parent may have made files of the same name on purpose.
+               and not exists (select from houston.workspace_files o
+                                where o.agentable_id = $2 and o.path in ($3, $3 || '/' || f.path)))
         update houston.knowledge_items set agentable_id = $2 where owner_id = $1 and kind = 'note'",
         task.id.0,
-        task.parent.0
+        task.parent.0,
+        task.end.task,
+        i32::try_from(MAX_PATH_BYTES).unwrap_or(i32::MAX),
+        i32::try_from(MAX_DEPTH).unwrap_or(i32::MAX)
     )
     .execute(connection)
     .await?;

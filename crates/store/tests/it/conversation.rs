@@ -4,8 +4,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use houston_domain::compression::CompressionReason;
 use houston_domain::conversation::{
-    ClosedSession, Conversation, ExportedCompression, ExportedLearning, ExportedNote, ExportedQuestion,
-    ExportedResult, Format, HistoryEntry, SummarySource, ThreadMessage, Version,
+    ClosedSession, Conversation, ExportedCompression, ExportedFile, ExportedLearning, ExportedNote,
+    ExportedQuestion, ExportedResult, Format, HistoryEntry, SummarySource, ThreadMessage, Version,
 };
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::id::{AgentableId, ResultId};
@@ -227,6 +227,12 @@ fn conversation() -> impl Strategy<Value = Conversation> {
             created_at: *created_at,
             updated_at: *updated_at,
         };
+        let file = |(nth, (content, created_at, updated_at)): (usize, &(String, _, _))| ExportedFile {
+            path: format!("notes/{nth} ä.md"),
+            content: content.clone(),
+            created_at: *created_at,
+            updated_at: *updated_at,
+        };
         let (sessions, compressions) = (past.sessions(&turns), past.compressions(&turns));
         let mut history: Vec<HistoryEntry> = turns.into_iter().flatten().collect();
         let results = past.results(&mut history);
@@ -247,6 +253,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
             compressions,
             results,
             questions,
+            files: items.iter().enumerate().map(file).collect(),
         };
         without_digests.with_digests()
     })

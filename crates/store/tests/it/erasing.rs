@@ -202,6 +202,7 @@ async fn erasing_resumes_after_a_failure_in_any_batch() {
         "history",
         "compressions",
         "tool_results",
+        "workspace_files",
         "knowledge_items for each row when (old.kind = 'note')",
         "knowledge_items for each row when (old.kind = 'learning')",
         "agentables",

@@ -54,6 +54,8 @@ begin
     values (gen_random_uuid(), t, g, r, 0, 0, 0, w, 'budget', 1, 1, 1, 1);
     insert into houston.tool_results (id, tenant_id, agentable_id, parent_id, run_id, call_id, tool, content)
     values (gen_random_uuid(), t, task, g, r, 'call', 'x', w);
+    insert into houston.workspace_files (agentable_id, path, tenant_id, content, sha256, bytes, created_at, updated_at)
+    select x.id, w || '/' || w, t, w, '', 0, now(), now() from (values (g), (task)) as x (id);
     insert into houston.title_requests (agentable_id, tenant_id, due_at) values (g, t, now() + interval '1 day');
     insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
     values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');

@@ -26,6 +26,8 @@ mod event_position;
 #[cfg(test)]
 mod fairness;
 #[cfg(test)]
+mod files;
+#[cfg(test)]
 mod lease;
 #[cfg(test)]
 mod post;

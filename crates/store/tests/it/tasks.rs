@@ -30,7 +30,10 @@ fn owner(claimed: &ClaimedRun) -> Owner {
 }
 
 /// Creates a task of the goal in a step of its own; `None` when the run is being cancelled.
-async fn create(test: &TestStore, claimed: &ClaimedRun) -> houston_store::Result<Option<NewTask<'static>>> {
+pub(crate) async fn create(
+    test: &TestStore,
+    claimed: &ClaimedRun,
+) -> houston_store::Result<Option<NewTask<'static>>> {
     let task = NewTask {
         id: test.ids.next(),
         run: test.ids.next(),
@@ -56,7 +59,11 @@ async fn claim(test: &TestStore, agentable: AgentableId) -> Option<ClaimedRun> {
     test.runs().claim_run(agentable, test.worker, token, message, CrashPolicy::default()).await.unwrap()
 }
 
-async fn end(test: &TestStore, claimed: &ClaimedRun, status: RunStatus) -> houston_store::Result<()> {
+pub(crate) async fn end(
+    test: &TestStore,
+    claimed: &ClaimedRun,
+    status: RunStatus,
+) -> houston_store::Result<()> {
     let then = RunTransition::Terminate { event: finished(status), ending: ending(test, status) };
     test.runs().commit(&claimed.fence, &test.step(claimed, then)).await.map(drop)
 }

@@ -304,9 +304,27 @@ fn asked() -> Vec<Case> {
     ]
 }
 
+/// Queries of files.
+fn files() -> Vec<Case> {
+    let tenant = id("tenant", 0);
+    // One of those with files.
+    let (filed, files) = (id("goal", 10), &["workspace_files_pkey"]);
+    vec![
+        case("store::workspace_file::list", "", &[&tenant, &filed, "''", "101"], files, [10, 15]),
+        case("store::workspace_file::find", "", &[&tenant, &filed, "'notes/1.md'"], files, [5, 10]),
+        case(
+            "store::workspace_file::present",
+            "",
+            &[&tenant, &filed, "'notes/1.md'", "array['notes']"],
+            files,
+            [10, 15],
+        ),
+    ]
+}
+
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
-    let driven = [writes(), watching(), streams::all(), followed(), asked(), agents()];
+    let driven = [writes(), watching(), streams::all(), followed(), asked(), files(), agents()];
     let archived = [archived::closed(), archived::found(), crate::conversation::all()];
     let others = [long::sent(), long::unnamed(), begun::all(), batch::batches()];
     driven.into_iter().chain(archived).chain(others).flatten().collect()

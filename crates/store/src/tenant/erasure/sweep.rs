@@ -254,7 +254,7 @@ async fn threads(
         + open.count("history", gone.history))
 }
 
-/// Deletes knowledge items of the agentables and feed items written by them, compressions and large results.
+/// Deletes knowledge items of the agentables and feed items written by them, compressions, large results and files.
 async fn knowledge(
     connection: &mut PgConnection,
     open: &mut OpenRequest,
@@ -272,10 +272,14 @@ async fn knowledge(
                 select ctid from houston.compressions where agentable_id = any ($1) limit $2)) returning 1),
         results as (
             delete from houston.tool_results where ctid = any (array(
-                select ctid from houston.tool_results where agentable_id = any ($1) limit $2)) returning 1)
+                select ctid from houston.tool_results where agentable_id = any ($1) limit $2)) returning 1),
+        files as (
+            delete from houston.workspace_files where ctid = any (array(
+                select ctid from houston.workspace_files where agentable_id = any ($1) limit $2)) returning 1)
         select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
                    as "items: Json<BTreeMap<String, i64>>",
-               (select count(*) from compressions) as "compressions!", (select count(*) from results) as "results!""#,
+               (select count(*) from compressions) as "compressions!", (select count(*) from results) as "results!",
+               (select count(*) from files) as "files!""#,
         group,
         rows
     )
@@ -283,7 +287,8 @@ async fn knowledge(
     .await?;
     Ok(count_items(open, gone.items)
         + open.count("compressions", gone.compressions)
-        + open.count("tool_results", gone.results))
+        + open.count("tool_results", gone.results)
+        + open.count("workspace_files", gone.files))
 }
 
 /// Counts deleted knowledge items by kind: `feed_item` under `feed_items`.
@@ -312,7 +317,8 @@ async fn agentables(connection: &mut PgConnection, open: &mut OpenRequest, group
          where a.id = any ($1)
            and not exists (select from houston.agentables c where c.parent_id = a.id and c.id <> all ($1))
            and not exists (select from houston.knowledge_items k where k.agentable_id = a.id)
-           and not exists (select from houston.knowledge_items k where k.author_id = a.id)",
+           and not exists (select from houston.knowledge_items k where k.author_id = a.id)
+           and not exists (select from houston.workspace_files f where f.agentable_id = a.id)",
         group
     )
     .execute(connection)

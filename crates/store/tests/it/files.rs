@@ -1,0 +1,87 @@
+//! Files of workspaces: what happens to them when their agentable ends or begins anew.
+
+use houston_domain::id::AgentableId;
+use houston_domain::run::RunStatus;
+use houston_domain::workspace::MAX_PATH_BYTES;
+use houston_store::claim::CrashPolicy;
+
+use crate::tasks::{create, end};
+use crate::test_store::TestStore;
+
+fn write(test: &TestStore, agentable: AgentableId, path: &str) {
+    test.sql(&format!(
+        "insert into houston.workspace_files (agentable_id, path, tenant_id, content, sha256, bytes, created_at, updated_at)
+         values ('{}', '{path}', '{}', 'x', '', 1, now(), now())",
+        agentable.0, test.tenant.0
+    ));
+}
+
+async fn paths(test: &TestStore, agentable: AgentableId) -> Vec<String> {
+    let files = test.requests().files(agentable, None, 100).await.unwrap();
+    files.into_iter().map(|file| file.path).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_an_ended_task_pass_to_its_creator() {
+    let test = TestStore::start().await;
+    test.post("go").await;
+    let claimed = test.claim().await.unwrap();
+    let task = create(&test, &claimed).await.unwrap().unwrap();
+    let folder = task.id.public_id("task");
+    let (long, deep) = ("n".repeat(MAX_PATH_BYTES - 20), vec!["d"; 16].join("/"));
+    for path in ["report.md", "data/a.csv", "taken.md", &long, &deep] {
+        write(&test, task.id, path);
+    }
+    write(&test, test.goal, "report.md");
+    let taken = format!("{folder}/taken.md");
+    write(&test, test.goal, &taken);
+    let (token, message) = (test.ids.next(), test.ids.next());
+    let working = test.runs().claim_run(task.id, test.worker, token, message, CrashPolicy::default()).await;
+    end(&test, &working.unwrap().unwrap(), RunStatus::Completed).await.unwrap();
+    let passed =
+        ["report.md".to_owned(), format!("{folder}/data/a.csv"), format!("{folder}/report.md"), taken];
+    assert_eq!(paths(&test, test.goal).await, passed);
+    assert_eq!(
+        paths(&test, task.id).await,
+        [deep, long, "taken.md".to_owned()],
+        "what cannot be moved stays"
+    );
+    // Those go with the task.
+    test.sql("update houston.runs set ended_at = now() - interval '9 days' where ended_at is not null");
+    test.sql("update houston.agentables set created_at = now() - interval '9 days' where kind = 'task'");
+    let day = std::time::Duration::from_secs(86_400);
+    assert_eq!(test.runs().delete_finished(&["task".to_owned()], day, 10).await.unwrap(), 1);
+    assert_eq!(test.sql("select count(*) from houston.workspace_files").trim(), "4");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reset_deletes_files_only_with_all_knowledge() {
+    let test = TestStore::start().await;
+    write(&test, test.goal, "a");
+    let kept = test.requests().reset(test.goal, false, test.ids.next()).await.unwrap();
+    assert_eq!((kept.files, paths(&test, test.goal).await.len()), (0, 1));
+    let gone = test.requests().reset(test.goal, true, test.ids.next()).await.unwrap();
+    assert_eq!((gone.files, paths(&test, test.goal).await.len()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn migration_of_files_fits_a_database_in_use() {
+    let test = TestStore::start().await;
+    test.sql("drop table houston.workspace_files");
+    test.post("before the upgrade").await;
+    test.sql(include_str!("../../../../migrations/20261124000700_workspace_files.sql"));
+    write(&test, test.goal, "a");
+    test.post("after it").await;
+    assert_eq!(paths(&test, test.goal).await, ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_files_follow_the_bytes_of_their_paths() {
+    let test = TestStore::start().await;
+    for path in ["b", "a/ä", "a-b", "B", "a/b"] {
+        write(&test, test.goal, path);
+    }
+    assert_eq!(paths(&test, test.goal).await, ["B", "a-b", "a/b", "a/ä", "b"]);
+    let after = test.requests().files(test.goal, Some("a/b".to_owned()), 1).await.unwrap();
+    assert_eq!(after[0].path, "a/ä");
+}
