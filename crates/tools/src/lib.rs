@@ -31,6 +31,7 @@
 
 pub mod builtin;
 pub mod endpoint;
+mod files;
 pub mod input;
 mod listing;
 pub mod outside;

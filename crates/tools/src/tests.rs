@@ -33,6 +33,7 @@ fn context() -> CallContext {
         now: DateTime::UNIX_EPOCH,
         zone: chrono_tz::Europe::Berlin,
         tasks: std::sync::Arc::new([]),
+        guards: std::sync::Arc::new([]),
         stop: tokio_util::sync::CancellationToken::new(),
     }
 }
@@ -294,4 +295,40 @@ fn search_agent_history_is_offered_once_a_session_is_closed() {
         before, without,
         "all others keep their order, so that the beginning of the prompt stays the same"
     );
+}
+
+/// `jobs/README.md` says what switching them on adds to each model call: four bytes are about a token.
+#[test]
+fn tools_for_files_cost_about_a_thousand_tokens() {
+    let names =
+        ["read_file", "list_files", "find_files", "search_files", "write_file", "edit_file", "delete_file"];
+    let offer = offer();
+    let bytes = names.map(|name| {
+        let definition = offer.get(name).unwrap().definition();
+        name.len() + definition.description.len() + definition.input_schema.to_string().len()
+    });
+    let bytes: usize = bytes.iter().sum();
+    assert!((3_600..=4_800).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn wrong_arguments_of_tools_for_files_say_what_is_allowed() {
+    for (name, input, reason) in [
+        ("read_file", json!({"path": "../a"}), "`path`: it contains `..`"),
+        ("read_file", json!({"path": "/etc/passwd"}), "`path`: it is absolute"),
+        ("list_files", json!({"path": "C:"}), "`path`: it is absolute"),
+        ("find_files", json!({"glob": "[a"}), "`glob` is no pattern"),
+        ("search_files", json!({"regex": "(a"}), "`regex` is no regular expression: unclosed group"),
+        ("search_files", json!({"regex": "a", "glob": "/b"}), "`glob` must be relative"),
+        ("write_file", json!({"path": "a", "content": "\u{0}"}), "U+0000"),
+        ("write_file", json!({"path": "a/", "content": ""}), "names a folder"),
+        ("write_file", json!({"path": "a", "content": "", "expected_sha": "x"}), "`expected_sha` must be"),
+        ("write_file", json!({"path": "a", "content": "x".repeat(1_048_577)}), "at most 1048576"),
+        ("edit_file", json!({"path": "a", "old": "x"}), "missing field `new`"),
+        ("delete_file", json!({"path": ""}), "names no file"),
+    ] {
+        let (code, text) = error(plan(name, input));
+        assert!(code == ToolErrorCode::ValidationError && text.contains(reason), "{name}: {text}");
+        assert!(text.starts_with(&format!("{name}: ")), "{text}");
+    }
 }

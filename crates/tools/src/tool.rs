@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use futures_util::future::BoxFuture;
 use houston_domain::capability::Capability;
-use houston_domain::guard::ToolFacts;
+use houston_domain::guard::{Layer, ToolFacts};
 use houston_domain::id::{AgentableId, RunId, UserId};
 use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Value;
@@ -32,6 +32,9 @@ pub struct CallContext {
     pub zone: Tz,
     /// The kinds of task that the agent may create.
     pub tasks: Arc<[TaskKind]>,
+    /// What judged the call. A tool that reads more than the call names leaves out what is not open
+    /// ([`is_open`](houston_domain::guard::is_open)).
+    pub guards: Arc<[Arc<Layer>]>,
     /// Cancelled together with the run: a tool that stops gracefully must begin to do so, see
     /// [`Tool::stop_within`].
     pub stop: CancellationToken,

@@ -3,11 +3,15 @@
 mod create_feed_item;
 mod create_note;
 mod create_task;
+mod delete_file;
 mod delete_note;
+mod edit_file;
+mod find_files;
 mod fetch_page;
 mod get_current_time;
 mod http_request;
 mod list_feed_items;
+mod list_files;
 mod list_learnings;
 mod list_notes;
 mod manage_check_ins;
@@ -15,6 +19,7 @@ mod manage_learning;
 mod manage_memory;
 mod read_custom_instructions;
 mod read_feed_item;
+mod read_file;
 mod read_note;
 mod read_profile;
 mod read_result;
@@ -22,13 +27,16 @@ mod run_code;
 mod schedule_check_in;
 mod search_agent_history;
 mod search_web;
+mod search_files;
 mod send_message;
 mod update_note;
 mod update_profile;
+mod write_file;
 
 use std::sync::Arc;
 
 pub use create_task::NAME as CREATE_TASK;
+pub(crate) use list_files::NAME as LIST_FILES;
 pub use list_learnings::NAME as LIST_LEARNINGS;
 pub use list_notes::NAME as LIST_NOTES;
 pub use manage_memory::NAME as MANAGE_MEMORY;
@@ -69,5 +77,12 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(search_web::SearchWeb::new(outside)),
         Arc::new(http_request::HttpRequest::new(outside)),
         Arc::new(run_code::RunCode::new(outside)),
+        Arc::new(read_file::ReadFile::default()),
+        Arc::new(list_files::ListFiles::default()),
+        Arc::new(find_files::FindFiles::default()),
+        Arc::new(search_files::SearchFiles::default()),
+        Arc::new(write_file::WriteFile::default()),
+        Arc::new(edit_file::EditFile::default()),
+        Arc::new(delete_file::DeleteFile::default()),
     ]
 }

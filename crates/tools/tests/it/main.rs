@@ -4,6 +4,8 @@ houston_testkit::shared_postgres!();
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod files;
+#[cfg(test)]
 mod knowledge;
 #[cfg(test)]
 mod test_run;

@@ -6,7 +6,9 @@ use std::time::Duration;
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::clock::SystemClock;
+use houston_domain::guard::{GuardSettings, Layer, LayerKind};
 use houston_domain::id::{AgentableId, Ids, TenantId};
+use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::model::Usage;
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::task::TaskLimits;
@@ -16,7 +18,7 @@ use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::cost::Cost;
 use houston_store::lease::LeaseConnection;
 use houston_store::message::NewPost;
-use houston_store::record::{Owner, RecordIds, RecordLimits};
+use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits};
 use houston_store::user::User;
 use houston_store::{Config, RunStore, Store};
 use houston_testkit::database::TestDatabase;
@@ -32,13 +34,27 @@ pub(crate) struct TestRun {
     pub(crate) goal: AgentableId,
     pub(crate) claimed: ClaimedRun,
     offer: Offer,
+    guards: Arc<[Arc<Layer>]>,
     _lease: LeaseConnection,
 }
 
 impl TestRun {
     pub(crate) async fn start() -> Self {
+        Self::start_with(KnowledgeLimits::default()).await
+    }
+
+    /// A run whose calls were judged by these settings of its kind.
+    pub(crate) async fn start_guarded(settings: &str) -> Self {
+        let kind = LayerKind::Kind;
+        let settings = GuardSettings::from_toml(kind, settings).unwrap();
+        let layer = Layer::compile(kind, "goal", &settings).unwrap();
+        Self { guards: Arc::new([Arc::new(layer)]), ..Self::start().await }
+    }
+
+    pub(crate) async fn start_with(limits: KnowledgeLimits) -> Self {
         let database = TestDatabase::shared(migrate).unwrap();
-        let (store, ids) = (open(database.url()), Ids::new(Arc::new(SystemClock)));
+        let store = open(database.url()).with_knowledge_limits(limits);
+        let ids = Ids::new(Arc::new(SystemClock));
         let tenant = store.operator().ensure_tenant(ids.next(), "test").await.unwrap();
         let goal = goal(&store, &ids, tenant).await;
         let worker = ids.next();
@@ -58,7 +74,7 @@ impl TestRun {
         let policy = CrashPolicy::default();
         let claimed = store.runs().claim_run(goal, worker, ids.next(), ids.next(), policy).await.unwrap();
         let (claimed, offer) = (claimed.unwrap(), all_tools());
-        Self { database, store, ids, tenant, goal, claimed, offer, _lease: lease }
+        Self { database, store, ids, tenant, goal, claimed, offer, guards: Arc::new([]), _lease: lease }
     }
 
     pub(crate) fn runs(&self) -> &RunStore {
@@ -72,6 +88,19 @@ impl TestRun {
 
     /// Executes the calls of one step and commits it. Calls with invalid arguments fail the test.
     pub(crate) async fn call_as(&self, owner: Owner, calls: &[(&str, Value)]) -> Vec<ToolResponse> {
+        let (tx, answers) = self.apply(owner, calls).await;
+        tx.commit(&self.step()).await.unwrap();
+        answers
+    }
+
+    /// Executes the calls of one step, and loses the connection before it is committed.
+    pub(crate) async fn call_and_drop(&self, calls: &[(&str, Value)]) -> Vec<ToolResponse> {
+        let (tx, answers) = self.apply(self.owner(), calls).await;
+        drop(tx);
+        answers
+    }
+
+    async fn apply(&self, owner: Owner, calls: &[(&str, Value)]) -> (FencedTx, Vec<ToolResponse>) {
         let mut tx = self.runs().begin_fenced(&self.claimed.fence).await.unwrap();
         let mut answers = Vec::new();
         for (name, input) in calls {
@@ -83,8 +112,7 @@ impl TestRun {
             let ids = RecordIds { row: self.ids.next(), run: self.ids.next(), message: self.ids.next() };
             answers.push(record.apply(tx.rows(owner, ids, limits())).await.unwrap());
         }
-        tx.commit(&self.step()).await.unwrap();
-        answers
+        (tx, answers)
     }
 
     pub(crate) async fn call(&self, name: &str, input: Value) -> ToolResponse {
@@ -111,6 +139,7 @@ impl TestRun {
             now: self.ids.clock().now(),
             zone: chrono_tz::UTC,
             tasks: Arc::new([]),
+            guards: Arc::clone(&self.guards),
             stop: tokio_util::sync::CancellationToken::new(),
         }
     }

@@ -55,9 +55,31 @@ fn each_built_in_tool_has_facts() {
 fn built_in_tools_pass_unless_they_destroy_send_or_execute() {
     for (name, effect) in built_in() {
         let verdict = verdict(&name, effect, &json!({}), &Situation::new(Autonomy::Medium));
-        let asks = ["delete_note", "http_request", "run_code"].contains(&name.as_str());
+        let asks = name.starts_with("delete_") || name == "http_request" || name == "run_code";
         let expected = if asks { Ruling::Ask } else { Ruling::Allow };
         assert_eq!(ruling(&verdict), expected, "{name}: {verdict:?}");
+    }
+}
+
+#[test]
+fn tools_for_files_ask_about_sensitive_paths() {
+    let verdict = |name: &str, path: &str| {
+        let effect = built_in().into_iter().find(|(tool, _)| tool == name).unwrap().1;
+        verdict(name, effect, &json!({"path": path}), &Situation::new(Autonomy::Full))
+    };
+    for name in ["read_file", "list_files", "search_files", "write_file", "edit_file", "delete_file"] {
+        for path in [".env", "a/.ssh/config", "MY-SECRETS/a", "./x/../.env.local"] {
+            let verdict = verdict(name, path);
+            assert!(
+                matches!(verdict.decision, Decision::Ask { lasting: false, .. }),
+                "{name} {path}: {verdict:?}"
+            );
+        }
+        for path in ["../a", "/etc/passwd", "C:\\a"] {
+            assert_eq!(ruling(&verdict(name, path)), Ruling::Deny, "{name} {path}");
+        }
+        let usual = if name == "delete_file" { Ruling::Ask } else { Ruling::Allow };
+        assert_eq!(ruling(&verdict(name, "notes/plan.md")), usual, "{name}");
     }
 }
 

@@ -1,0 +1,207 @@
+//! The tools for files, on the rows of a workspace.
+
+use houston_domain::knowledge::KnowledgeLimits;
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_domain::workspace::{FileLimits, FileVersion};
+use houston_store::record::Owner;
+use serde_json::{Value, json};
+
+use crate::test_run::{TestRun, goal};
+
+async fn write(run: &TestRun, path: &str, content: &str) -> String {
+    run.says("write_file", json!({"path": path, "content": content})).await
+}
+
+fn failed(answer: &ToolResponse, code: ToolErrorCode) -> &str {
+    match answer {
+        ToolResponse::Failure { error, code: found } if *found == code => error,
+        other => panic!("expected {code:?}: {other:?}"),
+    }
+}
+
+/// The sha that an answer ends with.
+fn sha(answer: &str) -> String {
+    answer.rsplit(' ').next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn file_is_written_read_edited_found_and_deleted() {
+    let tools = TestRun::start().await;
+    assert_eq!(tools.says("list_files", json!({})).await, "[There are no files yet.]");
+    let created = write(&tools, "./notes//plan.md", "one\ntwo\n").await;
+    assert_eq!(created, format!("Created notes/plan.md: 8 bytes, sha {}", FileVersion::of("one\ntwo\n")));
+    let read = tools.says("read_file", json!({"path": "notes/plan.md", "numbered": true})).await;
+    let about = format!("notes/plan.md: 2 lines, 8 bytes, sha {}", sha(&created));
+    assert_eq!(read, format!("{about}\n\n     1\tone\n     2\ttwo\n"));
+
+    let edit = json!({"path": "notes/plan.md", "old": "two", "new": "drei", "expected_sha": sha(&created)});
+    let changed = tools.says("edit_file", edit.clone()).await;
+    assert!(changed.starts_with("Changed notes/plan.md: 9 bytes, sha "), "{changed}");
+    let stale = tools.call("edit_file", edit).await;
+    let text = failed(&stale, ToolErrorCode::ValidationError);
+    assert!(text.contains("has changed since you read it") && text.contains(&sha(&changed)), "{text}");
+    let twice = tools.call("edit_file", json!({"path": "notes/plan.md", "old": "e", "new": "x"})).await;
+    assert!(failed(&twice, ToolErrorCode::ValidationError).contains("occurs 2 times, in lines 1, 2"));
+
+    write(&tools, "a.txt", "drei Ämter").await;
+    let listed = tools.says("list_files", json!({"depth": 1})).await;
+    assert_eq!(listed, "a.txt (11 bytes)\nnotes/ (1 file, 9 bytes)");
+    assert_eq!(tools.says("find_files", json!({"glob": "*.md"})).await, "notes/plan.md (9 bytes)");
+    assert_eq!(tools.says("find_files", json!({"glob": "*.rs"})).await, "[None of 2 files matches.]");
+    let found = tools.says("search_files", json!({"regex": "DREI", "ignore_case": true})).await;
+    assert_eq!(found, "a.txt:1: drei Ämter\nnotes/plan.md:2: drei");
+    let found = tools.says("search_files", json!({"regex": "drei", "path": "notes"})).await;
+    assert_eq!(found, "notes/plan.md:2: drei");
+
+    let delete = json!({"path": "a.txt", "expected_sha": "00000000"});
+    failed(&tools.call("delete_file", delete).await, ToolErrorCode::ValidationError);
+    assert_eq!(tools.says("delete_file", json!({"path": "a.txt"})).await, "Deleted a.txt.");
+    for name in ["read_file", "delete_file"] {
+        let answer = tools.call(name, json!({"path": "a.txt"})).await;
+        let text = failed(&answer, ToolErrorCode::NotFound);
+        assert_eq!(text, "there is no file a.txt: list_files shows the files there are");
+    }
+    let bytes = tools.sql("select string_agg(path || ' ' || bytes || ' ' || octet_length(content), ',') from houston.workspace_files");
+    assert_eq!(bytes.trim(), "notes/plan.md 9 9");
+    let sums = tools
+        .sql("select bool_and(sha256 = sha256(convert_to(content, 'UTF8'))) from houston.workspace_files");
+    assert_eq!(sums.trim(), "t");
+}
+
+/// What was written in a transaction that is not committed is not there, and the same call in the next one finds what the
+/// first one found.
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_are_committed_with_their_step_or_not_at_all() {
+    let tools = TestRun::start().await;
+    let once = ("write_file", json!({"path": "a", "content": "x", "expected_sha": "none"}));
+    for _ in 0..2 {
+        let answers = tools.call_and_drop(std::slice::from_ref(&once)).await;
+        assert!(answers[0].is_success(), "{answers:?}");
+        assert_eq!(tools.sql("select count(*) from houston.workspace_files").trim(), "0");
+    }
+    assert!(tools.call(once.0, once.1.clone()).await.is_success());
+    let again = tools.call(once.0, once.1).await;
+    assert!(failed(&again, ToolErrorCode::ValidationError).contains("exists already"));
+    assert_eq!(tools.sql("select count(*) from houston.workspace_files").trim(), "1");
+    // Calls of one step see what those before them wrote.
+    let step = [
+        ("write_file", json!({"path": "b", "content": "1"})),
+        ("edit_file", json!({"path": "b", "old": "1", "new": "2"})),
+        ("read_file", json!({"path": "b"})),
+    ];
+    let answers = tools.call_as(tools.owner(), &step).await;
+    assert!(answers[2].text().ends_with("\n\n2"), "{answers:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_whose_run_was_taken_over_writes_no_file() {
+    let tools = TestRun::start().await;
+    tools.sql("update houston.run_locks set epoch = epoch + 1");
+    let fenced = tools.runs().begin_fenced(&tools.claimed.fence).await;
+    assert!(matches!(fenced, Err(houston_store::Error::Fenced)), "{fenced:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_other_users_and_tenants_are_never_seen() {
+    let (tools, others) = (TestRun::start().await, TestRun::start().await);
+    let stranger = tools.store.operator().ensure_tenant(tools.ids.next(), "stranger").await.unwrap();
+    let theirs = goal(&tools.store, &tools.ids, stranger).await;
+    let theirs = tools.store.tenant(stranger).agentable("goal", theirs).await.unwrap();
+    let neighbour = goal(&tools.store, &tools.ids, tools.tenant).await;
+    let neighbour = tools.store.tenant(tools.tenant).agentable("goal", neighbour).await.unwrap();
+    write(&tools, "plan.md", "mine").await;
+    write(&others, "plan.md", "of another installation").await;
+    let owners = [
+        Owner { tenant: stranger, user: theirs.user, agentable: theirs.id, ..tools.owner() },
+        Owner { user: neighbour.user, agentable: neighbour.id, ..tools.owner() },
+        // As if an id had leaked: the tenant of the caller counts.
+        Owner { tenant: stranger, ..tools.owner() },
+    ];
+    let calls: [(&str, Value); 4] = [
+        ("list_files", json!({})),
+        ("find_files", json!({"glob": "**"})),
+        ("search_files", json!({"regex": "mine"})),
+        ("read_file", json!({"path": "plan.md"})),
+    ];
+    for owner in owners {
+        let answers = tools.call_as(owner, &calls).await;
+        assert!(answers.iter().all(|answer| !answer.text().contains("mine")), "{answers:?}");
+        assert_eq!(answers[0].text(), "[There are no files yet.]");
+        let changes = [
+            ("edit_file", json!({"path": "plan.md", "old": "mine", "new": "stolen"})),
+            ("delete_file", json!({"path": "plan.md"})),
+        ];
+        for answer in tools.call_as(owner, &changes).await {
+            failed(&answer, ToolErrorCode::NotFound);
+        }
+        assert!(tools.store.tenant(owner.tenant).files(owner.agentable, None, 10).await.unwrap().is_empty());
+    }
+    for owner in owners {
+        let write = json!({"path": "plan.md", "content": "theirs"});
+        tools.call_as(owner, &[("write_file", write)]).await;
+    }
+    let read = tools.says("read_file", json!({"path": "plan.md"})).await;
+    assert!(read.ends_with("\n\nmine"), "{read}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workspace_is_limited_in_files_and_bytes() {
+    let files = FileLimits { max_files: 2, max_bytes: 10 };
+    let tools = TestRun::start_with(KnowledgeLimits { files, ..KnowledgeLimits::default() }).await;
+    write(&tools, "a", "12345").await;
+    write(&tools, "b", "12345").await;
+    let third = tools.call("write_file", json!({"path": "c", "content": ""})).await;
+    let text = failed(&third, ToolErrorCode::RateLimited);
+    assert!(text.contains("has 2 files; at most 2 are allowed: delete some first"), "{text}");
+    for (name, input) in [
+        ("write_file", json!({"path": "a", "content": "123456"})),
+        ("edit_file", json!({"path": "a", "old": "5", "new": "56"})),
+    ] {
+        let answer = tools.call(name, input).await;
+        assert!(failed(&answer, ToolErrorCode::RateLimited).contains("would have 11 bytes; at most 10"));
+    }
+    write(&tools, "a", "1").await;
+    write(&tools, "b", "123456789").await;
+    tools.says("delete_file", json!({"path": "b"})).await;
+    write(&tools, "c/d", "123456789").await;
+    let file = tools.call("write_file", json!({"path": "c", "content": ""})).await;
+    assert!(failed(&file, ToolErrorCode::ValidationError).contains("c is a folder"));
+    tools.says("delete_file", json!({"path": "a"})).await;
+    let below = tools.call("write_file", json!({"path": "c/d/e", "content": ""})).await;
+    assert!(failed(&below, ToolErrorCode::ValidationError).contains("c/d is a file"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn search_leaves_out_files_with_sensitive_names() {
+    let tools = TestRun::start_guarded("sensitive = ['.env*', '*secret*']").await;
+    for path in ["a.txt", ".env", "x/.ENV.local", "my-secrets/b.txt"] {
+        write(&tools, path, "the key").await;
+    }
+    let found = tools.says("search_files", json!({"regex": "key"})).await;
+    assert!(found.starts_with("a.txt:1: the key\n\n[3 files were not searched"), "{found}");
+    let read = tools.says("read_file", json!({"path": ".env"})).await;
+    assert!(read.ends_with("the key"), "reading one by its name is for the guards to judge: {read}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_files_are_read_page_by_page() {
+    let tools = TestRun::start().await;
+    let content: String = (1..=500).map(|n| format!("line {n} ä\n")).collect();
+    write(&tools, "long.txt", &content).await;
+    let (mut whole, mut offset) = (String::new(), Some(1));
+    while let Some(first) = offset {
+        let page = tools.says("read_file", json!({"path": "long.txt", "offset": first})).await;
+        assert!(page.len() < 1_000, "{page}");
+        let text = page.split_once("\n\n").unwrap().1;
+        let (text, note) = text.rsplit_once("\n[").unwrap_or((text, ""));
+        whole.push_str(text);
+        offset =
+            note.split_once("with offset ").map(|(_, next)| next.trim_end_matches(".]").parse().unwrap());
+    }
+    assert_eq!(whole, content);
+    let found = tools.says("search_files", json!({"regex": "line \\d+5 ", "limit": 3})).await;
+    assert!(
+        found.starts_with("long.txt:15: line 15 ä\nlong.txt:25:") && found.contains("There may be more"),
+        "{found}"
+    );
+}
