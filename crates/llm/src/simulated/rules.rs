@@ -80,6 +80,8 @@ impl<'a> Situation<'a> {
                 None => format!("I wrote it down: {}", step.answer),
             },
             ("list_notes", _) => format!("Your notes: {}", step.answer),
+            ("write_file", _) => format!("I wrote the file. {}", step.answer),
+            ("read_file", _) => format!("The file: {}", step.answer),
             ("manage_learning", _) => "I will remember that.".to_owned(),
             ("delete_note", _) => self.deleted(),
             ("get_current_time", _) => format!("It is {}", step.answer),
@@ -102,7 +104,10 @@ impl<'a> Situation<'a> {
             return call;
         }
         let asks_for_notes = has(&["notes"]) && has(&["list", "show", "my notes", "what", "which", "read"]);
-        let chosen = if asks_for_notes || self.wants_notes_deleted() {
+        let of_file = self.file_request().and_then(|(name, input)| call(name, input));
+        let chosen = if of_file.is_some() {
+            of_file
+        } else if asks_for_notes || self.wants_notes_deleted() {
             call("list_notes", json!({}))
         } else if has(&["note", "write down", "write this down", "jot down"]) {
             let (title, content) = note_in(&self.user_text);
@@ -150,6 +155,26 @@ impl<'a> Situation<'a> {
         let title = text.lines().find(|line| !line.trim().is_empty())?;
         let title = shortened(title.trim_start_matches(['#', ' ']), 60);
         self.call("create_note", &json!({"title": title, "content": text}))
+    }
+
+    /// A call that writes or reads a file, if the text ends with the path of one.
+    fn file_request(&self) -> Option<(&'static str, Value)> {
+        let text = self.user_text.trim_end_matches(|c: char| c.is_whitespace() || ".!?\"'`".contains(c));
+        let (before, path) = text.rsplit_once(char::is_whitespace)?;
+        let path = path.trim_start_matches(['"', '\'', '`']);
+        if !path.contains(['.', '/']) || path.contains("://") {
+            return None;
+        }
+        // Only ASCII letters change, so positions are the same as in `before`.
+        let lower = before.to_ascii_lowercase();
+        if let Some(at) = ["write ", "save "].iter().find_map(|verb| Some(lower.find(verb)? + verb.len())) {
+            let end = [" to", " into", " in"].iter().find_map(|word| before.strip_suffix(word))?.len();
+            let content = before.get(at..end)?.trim_matches(['"', '\'', '`']);
+            return Some(("write_file", json!({"path": path, "content": content})));
+        }
+        let reads =
+            ["read", "show", "open"].iter().any(|verb| lower.split_whitespace().any(|word| word == *verb));
+        reads.then(|| ("read_file", json!({"path": path})))
     }
 
     /// Whether the user asks to delete notes.

@@ -109,6 +109,46 @@ async fn note_is_created_and_confirmed_with_its_id() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn files_are_written_and_read_if_the_tools_are_offered() {
+    let mut tools = all_tools();
+    for (text, name, input) in [
+        ("Write hello to a.txt", "write_file", json!({"path": "a.txt", "content": "hello"})),
+        (
+            "please save \"two words\" into notes/b.md.",
+            "write_file",
+            json!({"path": "notes/b.md", "content": "two words"}),
+        ),
+        ("read a.txt!", "read_file", json!({"path": "a.txt"})),
+        ("What time is it in Europe/Berlin?", "get_current_time", json!({"time_zone": "Europe/Berlin"})),
+        (
+            "note that I read a lot.",
+            "create_note",
+            json!({"title": "I read a lot.", "content": "I read a lot."}),
+        ),
+    ] {
+        let entries = [Entry::user(vec![Block::text(text)])];
+        tools.extend(["write_file", "read_file"].map(tool));
+        let turn = turn_of(&events_of(&entries, &tools).await.unwrap());
+        let calls: Vec<_> = turn
+            .content
+            .iter()
+            .filter_map(|block| match block {
+                Block::ToolUse { name, input, .. } => Some((name.as_str(), input.clone())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(calls, [(name, input)], "{text}");
+        tools.truncate(all_tools().len());
+        let turn = turn_of(&events_of(&entries, &tools).await.unwrap());
+        let writes = turn
+            .content
+            .iter()
+            .any(|block| matches!(block, Block::ToolUse { name, .. } if name.ends_with("_file")));
+        assert!(!writes, "a tool that is not offered is not called");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn requests_map_to_tools() {
     for (text, name, input) in [
         ("show my notes", "list_notes", json!({})),
