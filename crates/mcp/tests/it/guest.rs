@@ -95,6 +95,7 @@ fn pool(settings: &McpSettings, pins: &Pins, folder: &tempfile::TempDir) -> Pool
 fn context() -> CallContext {
     let nil = uuid::Uuid::nil();
     CallContext {
+        guards: Arc::new([]),
         agentable: AgentableId(nil),
         user: UserId(nil),
         run: RunId(nil),
