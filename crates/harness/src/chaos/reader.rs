@@ -20,8 +20,6 @@ use crate::http::Connection;
 
 /// The server sends a heartbeat every 8 s: a stream that is silent for longer than this is dead.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How many messages a snapshot of a long thread has.
-const SNAPSHOT: usize = 1_000;
 /// How long a response may take to begin.
 const PATIENCE: Duration = Duration::from_secs(6);
 
@@ -211,8 +209,8 @@ impl ReceivedStream {
         self.log.push(what);
     }
 
-    /// Applies a snapshot: messages that are not in it are removed, texts are replaced. A snapshot with [`SNAPSHOT`]
-    /// messages is the end of a longer thread: what precedes it stays.
+    /// Applies a snapshot: messages that are not in it are removed, texts are replaced. What precedes its first message
+    /// stays: a snapshot may be the end of a longer thread, and the first message of a thread is its user's.
     fn snapshot(&mut self, messages: &[Value]) {
         let snapshot: HashMap<String, &str> = messages
             .iter()
@@ -222,10 +220,7 @@ impl ReceivedStream {
             })
             .collect();
         let is_in = |what: &String| what.split_once(' ').is_some_and(|(_, id)| snapshot.contains_key(id));
-        let begin = match self.log.iter().position(is_in) {
-            Some(begin) if messages.len() >= SNAPSHOT => begin,
-            _ => 0,
-        };
+        let begin = self.log.iter().position(is_in).unwrap_or(0);
         let removed = self.log.split_off(begin);
         for what in removed {
             match what.strip_prefix("sent ") {
@@ -288,7 +283,7 @@ mod tests {
     #[test]
     fn snapshot_of_a_long_thread_leaves_what_precedes_it() {
         let message = |nth: usize| format!(r#"{{"id":"msg_{nth}","content":"x"}}"#);
-        let newest: Vec<String> = (2..2 + SNAPSHOT).map(message).collect();
+        let newest: Vec<String> = (2..10).map(message).collect();
         let snapshot = format!(r#"{{"type":"MESSAGES_SNAPSHOT","messages":[{}]}}"#, newest.join(","));
         let texts: Vec<String> = ["1", "2", "torn"]
             .map(|id| format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":"msg_{id}"}}"#))
