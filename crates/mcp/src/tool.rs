@@ -69,7 +69,7 @@ impl Tool for McpTool {
         let (effect, is_untrusted) = (self.definition.effect, self.facts.untrusted_output);
         let call = async move {
             let response = response(effect, server.call(&tool, arguments, &key).await);
-            if is_untrusted { response.map_text(|text| marked(server.name(), &text)) } else { response }
+            if is_untrusted { response.map_text(|text| marked(server.name(), text)) } else { response }
         };
         Ok(Plan::Execute(call.boxed()))
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_sandbox::Sandbox;
 use houston_web::search::{Brave, Exa, SearchProvider, Searxng, Tavily};
@@ -121,7 +122,7 @@ impl Web {
         let provider: Arc<dyn SearchProvider> = match settings.provider {
             Provider::Tavily => Arc::new(Tavily::new(client, base, key()?)),
             Provider::Brave => Arc::new(Brave::new(client, base, key()?)),
-            Provider::Exa => Arc::new(Exa::new(client, base, key()?, Arc::new(chrono::Utc::now))),
+            Provider::Exa => Arc::new(Exa::new(client, base, key()?, Arc::new(|| SystemClock.now()))),
             Provider::Searxng => Arc::new(Searxng::new(client, base, settings.key.clone())),
         };
         Ok(Arc::clone(self.provider.get_or_init(|| provider)))
