@@ -23,9 +23,15 @@ impl AgentRun {
         &self.trace
     }
 
-    /// A person let the run go on: the count of a signal starts anew. See [`Trace::start_anew`].
+    /// A person let the run go on: the count of a signal starts anew ([`Trace::start_anew`]), and so does the one that
+    /// `limits.max_same_tool` ends, which the same calls raise.
     pub fn start_anew(&mut self, signal: overseer::Signal, at: u64) {
         self.trace.start_anew(signal, at);
+        if signal != overseer::Signal::Tokens {
+            let since = u64::from(self.progress.iterations).saturating_sub(at);
+            self.streak.start_anew(u32::try_from(since).unwrap_or(u32::MAX));
+            self.progress.same_tool = self.streak.turns();
+        }
     }
 
     pub(super) fn count_streak(&mut self, names: &[&str]) {

@@ -27,6 +27,11 @@ impl Streak {
         *self = Self::default();
     }
 
+    /// A person let the run go on `most` turns ago: earlier ones do not count any more.
+    pub fn start_anew(&mut self, most: u32) {
+        self.turns = self.turns.min(most);
+    }
+
     /// The turns in a row.
     #[must_use]
     pub fn turns(&self) -> u32 {

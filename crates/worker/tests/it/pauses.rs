@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use crate::cluster::{TestCluster, assert_status};
+use crate::cluster::{TestCluster, assert_status, open};
 use crate::spending::{PRICED, dollars, model, says};
 use crate::workers::{TestWorker, config, simulated};
 
@@ -62,6 +62,9 @@ async fn paused_run_goes_on_after_a_yes_although_redis_was_flushed() {
     let asked =
         cluster.requests().open_questions(None, Some(QuestionKind::Approval), None, 10).await.unwrap();
     assert!(asked[0].question.asked.text.contains("4 times in a row"), "{:?}", asked[0]);
+    let store = open(cluster.servers.database_url());
+    let listed = store.operator().open_approvals(10).await.unwrap();
+    assert_eq!(listed.first().map(|asked| asked.question.asked.id), Some(question), "`houston approvals`");
     cluster.flush_redis().await;
     let answers = (0..8).map(|_| cluster.answers(question, json!({"decision": "continue"})));
     let accepted = join_all(answers).await;

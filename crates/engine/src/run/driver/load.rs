@@ -78,6 +78,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
         self.sizes = Sizes::default();
         // Where counts start anew is not in the history.
         self.oversight.may_have_asked |= self.attempt.number > 1;
+        self.oversight.has_looked = false;
         // An iteration stays open until all of its tools have returned.
         let tools_open = matches!(self.run.next(self.journal.now()), Next::CallTools(_));
         self.journal.open_iteration = self.run.iterations() + u32::from(!tools_open);

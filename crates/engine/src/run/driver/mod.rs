@@ -252,7 +252,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// The step that the state machine of the agent asks for.
     async fn agent_step(&mut self) -> Flow {
-        match self.run.next(self.journal.now()) {
+        let mut next = self.run.next(self.journal.now());
+        if next == Next::CallModel && self.oversight.may_have_asked || self.may_be_lifted(&next) {
+            if let Some(flow) = Box::pin(self.oversee()).await? {
+                return Ok(flow);
+            }
+            next = self.run.next(self.journal.now());
+        }
+        match next {
             Next::CallModel if self.journal.signals.is_draining() => {
                 Box::pin(self.hand_over()).await.map(ControlFlow::Break)
             }

@@ -6,12 +6,14 @@
 use std::ops::ControlFlow;
 
 use houston_domain::agent::budget::{OverBudget, WhenReached};
+use houston_domain::agent::step::Next as AgentNext;
 use houston_domain::event::Event;
 use houston_domain::id::QuestionId;
 use houston_domain::overseer::{Finding, Level, OVERSEER_KILLED, OVERSEER_STOPPED, Unattended, note};
 use houston_domain::question::budget::{self, Raises};
 use houston_domain::question::pause::{self, Pause, PauseState};
 use houston_domain::question::{NewQuestion, QuestionChanges, QuestionKind, QuestionState};
+use houston_domain::run::RunStatus;
 use houston_domain::step::RunTransition;
 
 use super::{DriveOutcome, Flow, RunDriver};
@@ -24,6 +26,8 @@ use crate::run::storage::RunStorage;
 pub(super) struct Oversight {
     /// Whether the run may have a question that it waited for.
     pub(super) may_have_asked: bool,
+    /// Whether the answers of people were taken into account since the history was read.
+    pub(super) has_looked: bool,
     /// Whether the run has read a message since the last budget question.
     pub(super) has_read: bool,
     /// What people have added to budgets, as far as it was needed.
@@ -49,9 +53,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.run.finding(usage.input_tokens.saturating_add(usage.output_tokens))
     }
 
-    /// Whether [`Self::oversee`] has anything to do.
+    /// Whether the limit that ends the run now may be lifted: people may have let it go on since, before this attempt.
+    pub(super) fn may_be_lifted(&self, next: &AgentNext) -> bool {
+        *next == AgentNext::Done(RunStatus::SameTool) && self.attempt.number > 1 && !self.oversight.has_looked
+    }
+
+    /// Whether the overseer has found something that stops the run.
     pub(super) fn needs_oversight(&self) -> bool {
-        self.oversight.may_have_asked || self.finding().is_some_and(|finding| finding.level >= Level::Pause)
+        self.finding().is_some_and(|finding| finding.level >= Level::Pause)
     }
 
     /// Pauses or ends the run if it seems to get nowhere; `None`: it calls the model.
@@ -68,7 +77,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 PauseState::Superseded => {}
             }
         }
-        self.oversight.may_have_asked = false;
+        (self.oversight.may_have_asked, self.oversight.has_looked) = (false, true);
         let next = match (ended, self.finding()) {
             (Some((question, why)), _) => {
                 Next::Stop(OVERSEER_STOPPED, format!("{why}: {}", question.asked.text))

@@ -91,9 +91,9 @@ async fn repeated_call_is_warned_and_then_waits_for_a_person() {
 async fn yes_lets_the_run_go_on_and_counts_anew() {
     let mut process = process(repeating(5), "");
     process.services.config.overseer.nothing_new.pause = 0;
-    process.services.setups.set_policy(KIND, |policy| policy.limits.max_same_tool = 100);
     assert!(waits(&process, 1).await);
     answer(&process, "continue");
+    // max_same_tool is 5.
     assert_eq!(drive(&process, 2).await, ENDED);
     assert_eq!(process.storage.questions().len(), 1);
 }
@@ -102,7 +102,6 @@ async fn yes_lets_the_run_go_on_and_counts_anew() {
 async fn count_starts_anew_after_a_yes_for_a_later_worker_too() {
     let mut process = process(repeating(9), "");
     process.services.config.overseer.nothing_new.pause = 0;
-    process.services.setups.set_policy(KIND, |policy| policy.limits.max_same_tool = 100);
     assert!(waits(&process, 1).await);
     answer(&process, "continue");
     // What it reads, and two commits for each of two turns; the answer of the seventh is lost with its worker.
@@ -112,6 +111,19 @@ async fn count_starts_anew_after_a_yes_for_a_later_worker_too() {
     let subjects: Vec<_> =
         process.storage.questions().into_iter().filter_map(|of| of.asked.subject).collect();
     assert_eq!(subjects, ["houston:overseer:repeats:4", "houston:overseer:repeats:8"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn yes_holds_after_a_crash_during_a_tool() {
+    let mut process = process(repeating(6), "");
+    process.services.config.overseer.nothing_new.pause = 0;
+    assert!(waits(&process, 1).await);
+    answer(&process, "continue");
+    // The fifth turn and the intent of its call are committed, its result is not.
+    process.storage.fail_after(2, Fault::TakenOver);
+    process.resumed(2).await.unwrap_err();
+    assert_eq!(process.drive(3).await.unwrap(), ENDED);
+    assert_eq!(results(&process).len(), 6);
 }
 
 #[tokio::test(start_paused = true)]

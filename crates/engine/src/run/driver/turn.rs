@@ -268,8 +268,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 let event = Some(self.journal.step_finished());
                 step.transition = RunTransition::Continue { read: true, event };
             }
-            // Whether the run ends then is for its driver to say.
-            Next::Done(_) if self.setup.driver.is_some() => {
+            // Whether the run ends then is for its driver to say, or for people who have let it go on.
+            next @ Next::Done(_) if self.setup.driver.is_some() || self.may_be_lifted(&next) => {
                 let event = Some(self.journal.step_finished());
                 step.transition = RunTransition::Continue { read: true, event };
             }
