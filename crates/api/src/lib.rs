@@ -32,6 +32,7 @@
 //! | learning, memory, custom instruction | 2,000 bytes | 422 `invalid_request` |
 //! | list of a profile, entry of it | `knowledge.max_profile_entries`, 50; 500 bytes | 422 `invalid_request` |
 //! | notes, learnings of an agentable | `knowledge.max_notes`, 1,000; `max_learnings`, 500 | 409 `full` |
+//! | files of an agentable, written by its agent | `knowledge.files.max_files`, 1,000; `max_bytes`, 16 MiB; 1 MiB each | the tool refuses; an import 422 `invalid_request` |
 //! | memories, custom instructions, feed items of a user | `knowledge.max_memories`, 1,000; `max_custom_instructions`, 50; `max_feed_items`, 10,000 | 409 `full` |
 //! | name of an agent or team; its description | 100 characters; 2,000 bytes | 422 `invalid_request` |
 //! | role, guidelines of an agent | 6,000 characters each | 422 `invalid_request` |
@@ -94,6 +95,7 @@ mod error;
 mod events;
 mod explain;
 mod feed;
+mod files;
 mod health;
 mod history;
 mod idempotency;

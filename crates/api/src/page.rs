@@ -42,6 +42,7 @@ pub(crate) enum List {
     Runs,
     Erasures,
     Questions,
+    Files,
 }
 
 impl List {
@@ -65,6 +66,7 @@ impl List {
             Self::Runs => 'r',
             Self::Erasures => 'e',
             Self::Questions => 'o',
+            Self::Files => 'p',
         }
     }
 }
@@ -111,6 +113,39 @@ impl PageQuery {
             .and_then(|id| u128::from_str_radix(id, 16).ok())
             .map(|id| Some(Uuid::from_u128(id)))
             .ok_or(ApiError::InvalidCursor)
+    }
+
+    /// The text in the cursor, for lists ordered by a text.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidCursor`] when it is not a cursor of `list`.
+    pub(crate) fn text(&self, list: List) -> Result<Option<String>, ApiError> {
+        let Some(cursor) = &self.cursor else { return Ok(None) };
+        let text = cursor.strip_prefix(list.prefix()).and_then(HexText::parse);
+        text.map(|HexText(text)| Some(text)).ok_or(ApiError::InvalidCursor)
+    }
+}
+
+/// A text as a position, for lists ordered by a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HexText(pub(crate) String);
+
+impl LowerHex for HexText {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.bytes().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+impl HexText {
+    fn parse(hex: &str) -> Option<Self> {
+        if !hex.len().is_multiple_of(2) || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let bytes = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok());
+        String::from_utf8(bytes.collect::<Option<Vec<u8>>>()?)
+            .ok()
+            .filter(|text| !text.contains('\0'))
+            .map(Self)
     }
 }
 
@@ -179,6 +214,10 @@ mod tests {
         let next = query(None, page.next_cursor.as_deref());
         assert_eq!(next.id(List::Notes).unwrap(), Some(Uuid::from_u128(u128::MAX)));
         assert!(next.id(List::Learnings).is_err(), "another list's cursor");
+        let page =
+            Page::of(List::Files, 1, vec!["a/ä", "b"], |path| HexText((*path).to_owned()), |path| path);
+        let next = query(None, page.next_cursor.as_deref());
+        assert_eq!(next.text(List::Files).unwrap().as_deref(), Some("a/ä"));
         let last = Page::of(List::Messages, 2, vec![10_i64], |row| *row, |row| row);
         assert!(!last.has_more && last.next_cursor.is_none());
     }
@@ -192,6 +231,9 @@ mod tests {
         }
         for bad in ["", "m", "mzz", "m-1", "5"] {
             assert!(query(None, Some(bad)).position(List::Messages).is_err(), "{bad}");
+        }
+        for bad in ["", "m61", "p6", "pzz", "pff", "p00", "p+1", "pä"] {
+            assert!(query(None, Some(bad)).text(List::Files).is_err(), "{bad}");
         }
     }
 }

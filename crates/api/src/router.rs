@@ -14,8 +14,8 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    agentables, agents, check_ins, compressions, conversation, erasures, events, feed, health, history,
-    insight, messages, profile, questions, runs, sessions, teams, users,
+    agentables, agents, check_ins, compressions, conversation, erasures, events, feed, files, health,
+    history, insight, messages, profile, questions, runs, sessions, teams, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -118,5 +118,7 @@ fn agentable_routes() -> Endpoints {
         .routes(routes!(history::list::list))
         .routes(routes!(sessions::list::list))
         .routes(routes!(compressions::list::list))
+        .routes(routes!(files::list::list))
+        .routes(routes!(files::get::get))
         .routes(routes!(events::get::get))
 }

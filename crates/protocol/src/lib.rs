@@ -41,6 +41,7 @@ pub mod check_in;
 pub mod conversation;
 pub mod erasure;
 pub mod feed;
+pub mod file;
 pub mod guard;
 pub mod health;
 pub mod knowledge;

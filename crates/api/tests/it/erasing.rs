@@ -8,7 +8,7 @@ use crate::test_api::{KEY, TestApi, make_tenant};
 use crate::worker::Worker;
 
 /// Every path below an agentable that can be read.
-const BELOW: [&str; 14] = [
+const BELOW: [&str; 15] = [
     "",
     "/messages",
     "/events",
@@ -18,6 +18,7 @@ const BELOW: [&str; 14] = [
     "/compressions",
     "/notes",
     "/learnings",
+    "/files",
     "/tasks",
     "/check-ins",
     "/export",

@@ -25,6 +25,8 @@ mod errors;
 #[cfg(test)]
 mod failure;
 #[cfg(test)]
+mod files;
+#[cfg(test)]
 mod finding;
 #[cfg(test)]
 mod heavy_requests;

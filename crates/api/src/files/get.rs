@@ -1,0 +1,62 @@
+//! `GET /v1/{kinds}/{id}/files/{path}`: a file with its text. A `/` in the path is written `%2F`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::http::request::Parts;
+use axum::response::IntoResponse;
+use houston_domain::workspace::WorkspacePath;
+use houston_protocol::file::FileContentResponse;
+use houston_protocol::schema;
+use houston_protocol::time::Time;
+
+use crate::agentable_path::AgentablePath;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+#[utoipa::path(
+    get,
+    path = "/v1/{kinds}/{id}/files/{path}",
+    tag = "files",
+    operation_id = "get_file_of_workspace",
+    summary = "Get a file of an agentable's workspace.",
+    params(
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("path" = String, Path, description = "Path below the workspace; `/` is written `%2F`.", example = "notes%2Fplan.md")
+    ),
+    responses((status = 200, description = "The file.", body = FileContentResponse)),
+)]
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    path: AgentablePath,
+    FilePath(file): FilePath,
+) -> Result<impl IntoResponse, ApiError> {
+    app.confirm(caller, &path).await?;
+    let file = app.store(caller).file(path.id, &file).await?;
+    Ok(Json(FileContentResponse {
+        sha256: file.version.hex(),
+        path: file.path,
+        content: file.content,
+        created_at: Time(file.created_at),
+        updated_at: Time(file.updated_at),
+    }))
+}
+
+/// Extracts `path` from the path of the request. No file has a path that is not one of a workspace.
+#[derive(Debug, Clone)]
+pub(crate) struct FilePath(WorkspacePath);
+
+impl<S: Send + Sync> FromRequestParts<S> for FilePath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        const NOT_FOUND: ApiError = ApiError::NotFound { what: "file" };
+        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOT_FOUND)?;
+        let path = params.iter().find(|(name, _)| *name == "path").map(|(_, path)| path);
+        path.and_then(|path| WorkspacePath::file(path).ok()).map(Self).ok_or(NOT_FOUND)
+    }
+}
