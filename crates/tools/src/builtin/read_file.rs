@@ -123,7 +123,8 @@ impl Call {
         }
         let about = files::described(file.content.len(), file.version);
         let lines = files::counted(page.total, "line");
-        files::with_notes(format!("{}: {lines}, {about}\n\n{}", self.path, page.text), &notes)
+        let gap = if page.text.is_empty() { "" } else { "\n\n" };
+        files::with_notes(format!("{}: {lines}, {about}{gap}{}", self.path, page.text), &notes)
     }
 }
 
