@@ -97,6 +97,9 @@ impl List {
 
 impl Offer {
     fn of(tools: Vec<SharedTool>) -> Self {
+        // One that is not offered in any situation needs what this installation does not have.
+        let ever = Situation { has_sessions: true };
+        let tools: Vec<SharedTool> = tools.into_iter().filter(|tool| tool.offered(ever)).collect();
         let at_first = tools.iter().filter(|tool| tool.offered(Situation::default())).cloned().collect();
         Self { list: List::of(tools), at_first: List::of(at_first) }
     }

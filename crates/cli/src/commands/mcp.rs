@@ -19,7 +19,7 @@ use crate::output::{print, print_json, print_stderr};
 
 /// Seconds of a server's first start: its package may be installed then.
 const FIRST_START_S: u64 = 300;
-/// A placeholder for a path that the reader must fill in.
+/// The beginning of a path that the reader must replace.
 const BLANK: &str = "/path/to/";
 
 /// Add MCP servers, whose tools agents may call, and check and approve what they offer (jobs/mcp.toml).
@@ -169,10 +169,10 @@ fn look(context: &Context, settings: &McpSettings, name: &str) -> Result<Look, F
     settings.limits.start_s = settings.limits.start_s.max(FIRST_START_S);
     let pool = context.loaded.pool(&settings, &context.folder);
     let Some(server) = pool.server(name) else {
-        let enabled = settings.servers.iter().filter(|(_, server)| server.enabled);
-        let enabled: Vec<&str> = enabled.map(|(name, _)| name.as_str()).collect();
+        let existing = settings.servers.iter().filter(|(_, server)| server.enabled);
+        let existing: Vec<&str> = existing.map(|(name, _)| name.as_str()).collect();
         let error =
-            anyhow!("there is no enabled server `{name}` in mcp.toml; there are: {}", enabled.join(", "));
+            anyhow!("there is no enabled server `{name}` in mcp.toml; there are: {}", existing.join(", "));
         return Err(Failure::Usage(error));
     };
     runtime()?.block_on(async {
@@ -199,8 +199,11 @@ fn approve(
     };
     let unknown = only.iter().find(|wanted| tools.iter().all(|tool| tool.name != **wanted));
     if let Some(unknown) = unknown {
-        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-        return Err(Failure::Usage(anyhow!("{name} has no tool `{unknown}`; it has: {}", names.join(", "))));
+        let existing: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        return Err(Failure::Usage(anyhow!(
+            "{name} has no tool `{unknown}`; it has: {}",
+            existing.join(", ")
+        )));
     }
     let mut all = context.loaded.mcp.pins.clone();
     let before = all.compare(name, &tools);

@@ -52,11 +52,16 @@ impl Guest {
 
     /// A call of `s__<tool>`. Its response, without the mark of what strangers wrote.
     pub(crate) async fn call(&self, tool: &str, input: Value) -> ToolResponse {
+        self.marked_call(tool, input).await.map_text(|text| unmarked(text).to_owned())
+    }
+
+    /// A call of `s__<tool>`. Its response as a model reads it.
+    pub(crate) async fn marked_call(&self, tool: &str, input: Value) -> ToolResponse {
         let name = format!("s__{tool}");
         let call = ToolCall { id: "c1".into(), name, input, malformed: None };
         match self.offer.plan(&call, &context()) {
             Plan::Answer(answer) => answer,
-            Plan::Execute(call) => call.await.map_text(|text| unmarked(text).to_owned()),
+            Plan::Execute(call) => call.await,
             other => panic!("{other:?}"),
         }
     }
@@ -69,7 +74,7 @@ impl Guest {
 
 fn unmarked(text: &str) -> &str {
     let rest = text.strip_prefix("<untrusted source=\"s\">\n");
-    rest.and_then(|rest| rest.strip_suffix("\n</untrusted>")).unwrap_or_else(|| panic!("not marked: {text}"))
+    rest.and_then(|rest| rest.strip_suffix("\n</untrusted>")).unwrap_or(text)
 }
 
 fn settings(server: &str, limits: &str) -> McpSettings {

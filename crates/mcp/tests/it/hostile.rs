@@ -34,6 +34,8 @@ async fn approved_tools_are_called_as_tools_of_agents() {
     let guest = Guest::new(&hostile("fair"), "").await;
     assert_eq!(guest.pool.server("s").unwrap().state(), State::Idle, "no process before the first call");
     assert_eq!(guest.call("echo", json!({"text": "hello"})).await, ToolResponse::success("hello"));
+    let marked = "<untrusted source=\"s\">\nhello\n</untrusted>";
+    assert_eq!(guest.marked_call("echo", json!({"text": "hello"})).await, ToolResponse::success(marked));
     assert_eq!(guest.pool.server("s").unwrap().state(), State::Ready);
     assert_eq!(failed(&guest.call("fail", json!({})).await), ToolErrorCode::Unknown);
     assert_eq!(failed(&guest.call("fly", json!({})).await), ToolErrorCode::NotFound);
