@@ -15,6 +15,7 @@ fn script(asked: &Asked) -> Reply {
     match asked.texts.last().map(String::as_str) {
         Some("go") => Reply::tool("create_task", json!({"title": "Find", "instructions": "Find hotels."}))
             .then_tool("send_message", json!({"content": "begun"})),
+        _ if asked.tools.is_empty() => Reply::text("ok"),
         _ => says("ok"),
     }
 }
