@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use houston_domain::guard::{Category, Level, Risk, ToolFacts};
-use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_web::json_api::{ArgumentError, Credentials, Effect, Endpoint};
 use houston_web::webhook::Signer;
 use houston_web::{Request, Response};
 use secrecy::SecretString;
 use serde_json::Value;
 
-use crate::outside::{Failed, Web};
+use crate::outside::{Failed, Web, code_of};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 use crate::untrusted::marked;
 
@@ -127,12 +127,8 @@ fn answer(response: &Response) -> ToolResponse {
     if response.status.is_success() {
         return ToolResponse::success(text);
     }
-    let code = match response.status.as_u16() {
-        400 | 409 | 412 | 422 => ToolErrorCode::ValidationError,
-        401 | 403 => ToolErrorCode::PermissionDenied,
-        404 | 410 => ToolErrorCode::NotFound,
-        429 => ToolErrorCode::RateLimited,
-        _ => ToolErrorCode::IoError,
-    };
-    ToolResponse::failure(code, format!("the server answered {}: {text}", response.status))
+    ToolResponse::failure(
+        code_of(response.status),
+        format!("the server answered {}: {text}", response.status),
+    )
 }

@@ -8,6 +8,7 @@ use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_sandbox::Sandbox;
 use houston_web::search::{Brave, Exa, SearchProvider, Searxng, Tavily};
 use houston_web::{Client, Fault, Limits, ListedHost, Refusal, Request, Response, Tls, WebError};
+use http::StatusCode;
 use secrecy::SecretString;
 
 /// What the tools that act outside Houston are given. Cheap to clone. By default nothing: no page, no search, no code.
@@ -143,6 +144,17 @@ fn client(cell: &OnceLock<Client>, make: impl FnOnce() -> Result<Client, Failed>
 
 fn tls() -> Result<Tls, Failed> {
     Tls::system().map_err(|error| Failed::config(&format!("no certificates can be read: {error}")))
+}
+
+/// The code of an answer with an error status.
+pub(crate) fn code_of(status: StatusCode) -> ToolErrorCode {
+    match status.as_u16() {
+        400 | 409 | 412 | 422 => ToolErrorCode::ValidationError,
+        401 | 403 => ToolErrorCode::PermissionDenied,
+        404 | 410 => ToolErrorCode::NotFound,
+        429 => ToolErrorCode::RateLimited,
+        _ => ToolErrorCode::IoError,
+    }
 }
 
 /// Why a request has no answer, as the model reads it.

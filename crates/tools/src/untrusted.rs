@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 
 const TAG: &str = "untrusted";
+/// The most bytes before the mark of a result, such as a status line.
+const MAX_BEFORE: usize = 100;
 
 /// The text between `<untrusted source="…">` and `</untrusted>`. Every such mark within it is broken with a space.
 #[must_use]
@@ -10,6 +12,33 @@ pub fn marked(source: &str, text: &str) -> String {
     let source: String =
         source.chars().filter(|letter| !letter.is_control() && !"\"<>".contains(*letter)).take(500).collect();
     format!("<{TAG} source=\"{source}\">\n{}\n</{TAG}>", unmarked(text).trim_end())
+}
+
+/// The source that the mark at the beginning of a result names, if it has one. What precedes the mark is a line at most.
+#[must_use]
+pub(crate) fn source(result: &str) -> Option<&str> {
+    let (before, rest) = result.split_once(&format!("<{TAG} source=\""))?;
+    let (source, _) = rest.split_once("\">\n")?;
+    (before.len() <= MAX_BEFORE).then_some(source)
+}
+
+/// A part of a result between marks, if those of the whole result are elsewhere.
+#[must_use]
+pub(crate) fn part<'p>(whole: &str, part: &'p str) -> Cow<'p, str> {
+    match source(whole) {
+        Some(source) => Cow::Owned(marked(source, part)),
+        None => Cow::Borrowed(part),
+    }
+}
+
+/// The beginning of a result, with the end of its mark.
+#[must_use]
+pub(crate) fn closed(beginning: &str) -> Cow<'_, str> {
+    let end = format!("</{TAG}>");
+    if source(beginning).is_some() && !beginning.contains(&end) {
+        return Cow::Owned(format!("{beginning}\n{end}"));
+    }
+    Cow::Borrowed(beginning)
 }
 
 /// The text without marks of its own.
@@ -37,7 +66,7 @@ fn unmarked(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::marked;
+    use super::*;
 
     #[test]
     fn a_text_cannot_end_its_own_mark() {
@@ -46,6 +75,19 @@ mod tests {
             assert_eq!(text.matches("</untrusted>").count(), 1, "{text}");
             assert_eq!(text.to_lowercase().matches("<untrusted").count(), 1, "{text}");
             assert!(text.starts_with("<untrusted source=\"https://a.example/x\">\nbefore < "), "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_marked_result_are_marked() {
+        let whole = format!("HTTP 200 OK\n{}", marked("https://a.example/", "one\ntwo"));
+        assert_eq!(source(&whole), Some("https://a.example/"));
+        assert_eq!(part(&whole, "two"), "<untrusted source=\"https://a.example/\">\ntwo\n</untrusted>");
+        let beginning = &whole[..whole.find("two").unwrap()];
+        assert_eq!(closed(beginning), format!("{beginning}\n</untrusted>"));
+        assert_eq!(closed(&whole), whole);
+        for plain in ["one\ntwo", "a note that says <untrusted source="] {
+            assert_eq!((part(plain, "two"), closed(plain)), ("two".into(), plain.into()));
         }
     }
 

@@ -111,6 +111,14 @@ pub enum Refusal {
         /// Scheme, host and path of the new address, without query.
         to: String,
     },
+    /// A redirect of a request that follows none.
+    #[error("`{host}` redirects to {to}, which must be asked for by itself")]
+    Redirected {
+        /// The host that redirected.
+        host: String,
+        /// Scheme, host and path of the new address, without query.
+        to: String,
+    },
     /// A secret header, and a URL over which others could read it.
     #[error("the request to `{host}` carries a secret, which is sent over https only")]
     PlainSecret {
@@ -258,6 +266,7 @@ impl WebError {
                     | Refusal::RedirectTo { .. }
                     | Refusal::Downgrade { .. }
                     | Refusal::RedirectOfWrite { .. }
+                    | Refusal::Redirected { .. }
             ),
             Self::NoSuchHost { .. } | Self::Connect { .. } => false,
             Self::Timeout { phase, .. } => *phase != Phase::Connect,

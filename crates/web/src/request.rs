@@ -55,6 +55,8 @@ pub struct Request {
     pub body: Bytes,
     /// Which content types a successful answer may have.
     pub accepts: ContentTypes,
+    /// Whether redirects are followed; otherwise one is a [`Refusal::Redirected`].
+    pub follows: bool,
 }
 
 impl Request {
@@ -67,6 +69,7 @@ impl Request {
             headers: HeaderMap::new(),
             body: Bytes::new(),
             accepts: ContentTypes::Any,
+            follows: true,
         }
     }
 
@@ -111,6 +114,7 @@ pub(crate) struct Hop {
     pub(crate) target: Target,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    follows: bool,
 }
 
 impl Hop {
@@ -130,6 +134,7 @@ impl Hop {
             target,
             headers: request.headers.clone(),
             body: request.body.clone(),
+            follows: request.follows,
         })
     }
 
@@ -154,6 +159,9 @@ impl Hop {
         }
         let refused = |refusal| Refusal::RedirectTo { host: host.clone(), refusal: Box::new(refusal) };
         let target = Target::judge(url, reach).map_err(refused)?;
+        if !self.follows {
+            return Err(Refusal::Redirected { host, to: without_query(target.url()) });
+        }
         let reads = matches!(self.method, Method::GET | Method::HEAD);
         if !reads && status != StatusCode::SEE_OTHER {
             let method = self.method.as_str().to_owned();
@@ -173,10 +181,10 @@ impl Hop {
                 .collect();
         }
         if reads {
-            return Self { method: self.method.clone(), target, headers, body: self.body.clone() };
+            return Self { target, headers, ..self.clone() };
         }
         headers.remove(header::CONTENT_TYPE);
-        Self { method: Method::GET, target, headers, body: Bytes::new() }
+        Self { method: Method::GET, target, headers, body: Bytes::new(), follows: self.follows }
     }
 }
 

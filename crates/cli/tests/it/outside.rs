@@ -78,6 +78,8 @@ fn answer(request: &str) -> (&'static str, &'static str, &'static str) {
         path if path.starts_with("/search?") => ("200 OK", "application/json", FOUND),
         path if path.starts_with("/orders") => ("201 Created", "application/json", r#"{"id": 7}"#),
         "/page" => ("200 OK", "text/html; charset=utf-8", PAGE),
+        // The rest of the line and another header.
+        "/moved" => ("302 Found\r\nlocation: /page", "text/html", ""),
         "/picture" => ("200 OK", "image/png", "…"),
         _ => ("404 Not Found", "text/plain", "There is no such page."),
     }
@@ -158,6 +160,20 @@ async fn pages_that_cannot_be_read_say_why() {
     }
     let nothing = other.accept().unwrap_err();
     assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock, "a host that is not listed was reached");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redirects_are_followed_unless_guards_judge_addresses() {
+    let test = setup(&[]).await;
+    let goal = test.houston.goal("moved").await;
+    let said = test.ask(&goal, &format!("Fetch {}", test.site.url("/moved"))).await;
+    assert!(said.contains("They leave at nine."), "{said}");
+    let guarded = setup(&[("HOUSTON_GUARDS__HOSTS", "[\"127.0.0.1\"]")]).await;
+    let goal = guarded.houston.goal("moved").await;
+    let said = guarded.ask(&goal, &format!("Fetch {}", guarded.site.url("/moved"))).await;
+    let to = guarded.site.url("/page");
+    assert!(said.contains(&format!("redirects to {to}")), "{said}");
+    assert_eq!(guarded.site.requests().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

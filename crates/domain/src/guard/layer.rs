@@ -155,6 +155,11 @@ impl Layer {
         risks.iter().filter_map(|risk| Some((self.profile.get(*risk)?, *risk))).max()
     }
 
+    /// Whether a rule is about a tool, whatever its arguments.
+    pub(super) fn has_rule_about(&self, tool: &str) -> bool {
+        !self.rules.is_empty() && self.rule_tools.is_match(tool)
+    }
+
     /// The strictest rule that matches a call, and of several equally strict ones the first.
     pub(super) fn strictest_rule(&self, tool: &str, input: &Value) -> Option<&Rule> {
         if self.rules.is_empty() {

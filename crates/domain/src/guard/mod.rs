@@ -21,6 +21,7 @@
 //! Asking, waiting and counting: the caller passes what it counted ([`Situation`]), and asks if the verdict says so.
 //! Files and names are not looked up: a tool checks again what it opened or connected to.
 
+mod addresses;
 mod argument;
 mod call;
 mod category;
@@ -48,6 +49,7 @@ mod tests;
 mod trace;
 mod verdict;
 
+pub use addresses::limits_addresses;
 pub use call::{Call, Situation};
 pub use category::Category;
 pub use clamp::clamp;

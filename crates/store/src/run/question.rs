@@ -44,6 +44,28 @@ pub(crate) struct Row {
     pub(crate) approval: Option<Value>,
 }
 
+/// The [`Row`] of a query's row that has its columns, among others.
+macro_rules! question_row {
+    ($r:ident) => {
+        $crate::question::Row {
+            id: $r.id,
+            kind: $r.kind,
+            subject: $r.subject,
+            text: $r.text,
+            schema: $r.schema,
+            default_value: $r.default_value,
+            expires_at: $r.expires_at,
+            state: $r.state,
+            answer: $r.answer,
+            answered_by: $r.answered_by,
+            created_at: $r.created_at,
+            closed_at: $r.closed_at,
+            approval: $r.approval,
+        }
+    };
+}
+pub(crate) use question_row;
+
 impl Row {
     pub(crate) fn into_question(self) -> Question {
         Question {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::handle::{OperatorStore, TenantStore};
-use crate::question::{Row, close, report};
+use crate::question::{close, question_row, report};
 
 /// A question with who asks it.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,22 +42,7 @@ macro_rules! asked {
             agentable: AgentableId(r.agentable_id),
             kind: r.agentable_kind,
             run: RunId(r.run_id),
-            question: Row {
-                id: r.id,
-                kind: r.kind,
-                subject: r.subject,
-                text: r.text,
-                schema: r.schema,
-                default_value: r.default_value,
-                expires_at: r.expires_at,
-                state: r.state,
-                answer: r.answer,
-                answered_by: r.answered_by,
-                created_at: r.created_at,
-                closed_at: r.closed_at,
-                approval: r.approval,
-            }
-            .into_question(),
+            question: question_row!(r).into_question(),
         }
     }};
 }

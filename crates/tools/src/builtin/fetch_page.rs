@@ -3,21 +3,24 @@
 use std::sync::Arc;
 
 use houston_domain::capability::Capability;
-use houston_domain::guard::{Category, Level, Risk, ToolFacts};
+use houston_domain::guard::{Category, Level, Risk, ToolFacts, limits_addresses};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_result::boundary;
 use houston_sandbox::{Conversion, Converted, Sandbox};
 use houston_web::{ContentTypes, Request, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::input;
-use crate::outside::{Outside, Web};
+use crate::outside::{Outside, Web, code_of};
 use crate::tool::{CallContext, InvalidInput, Plan, Situation, Tool};
 use crate::untrusted::marked;
 
 const NAME: &str = "fetch_page";
 /// The most bytes of text of one page. The history has the beginning of a long result, and the rest is stored.
 const MAX_TEXT: usize = 1 << 20;
+/// The most bytes of the text of an error page.
+const MAX_ERROR: usize = 2000;
 const PDF: &str = "application/pdf";
 
 /// Reads a page. Nothing of it is parsed in this process: the sandbox converts HTML and PDF.
@@ -80,8 +83,9 @@ impl Tool for FetchPage {
         Some(Capability::Web)
     }
 
-    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { url } = input::read(NAME, input)?;
+        let follows = !limits_addresses(&context.guards, NAME);
         let (web, sandbox) = (Arc::clone(&self.web), self.sandbox.clone());
         Ok(Plan::Execute(Box::pin(async move {
             let Some(sandbox) = sandbox else {
@@ -90,6 +94,7 @@ impl Tool for FetchPage {
             };
             let mut request = Request::get(url);
             request.accepts = ContentTypes::TextAnd(&[PDF]);
+            request.follows = follows;
             match web.send(request).await {
                 Ok(response) => page(&sandbox, &response).await,
                 Err(failed) => failed.of_read(),
@@ -124,22 +129,18 @@ async fn page(sandbox: &Sandbox, response: &Response) -> ToolResponse {
             Err(error) => return ToolResponse::failure(ToolErrorCode::IoError, format!("{NAME}: {error}")),
         },
     };
-    let mut text = marked(response.url.as_str(), &text);
+    // Error pages are long, and only their first words help.
+    let most = if response.status.is_success() { text.len() } else { boundary(&text, MAX_ERROR) };
+    is_cut |= most < text.len();
+    let mut text = marked(response.url.as_str(), &text[..most]);
     if is_cut {
         text.push_str("\n[the page is longer: only its beginning was read]");
     }
     if response.status.is_success() {
         return ToolResponse::success(text);
     }
-    let code = match response.status.as_u16() {
-        404 | 410 => ToolErrorCode::NotFound,
-        401 | 403 => ToolErrorCode::PermissionDenied,
-        429 => ToolErrorCode::RateLimited,
-        _ => ToolErrorCode::IoError,
-    };
-    // Error pages are long, and only their first words help.
-    let beginning: String = text.chars().take(2000).collect();
-    let beginning =
-        if beginning.len() < text.len() { format!("{beginning}\n</untrusted>") } else { beginning };
-    ToolResponse::failure(code, format!("the server answered {}: {beginning}", response.status))
+    ToolResponse::failure(
+        code_of(response.status),
+        format!("the server answered {}: {text}", response.status),
+    )
 }

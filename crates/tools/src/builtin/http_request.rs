@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use houston_domain::capability::Capability;
-use houston_domain::guard::{Category, Level, Risk, ToolFacts};
+use houston_domain::guard::{Category, Level, Risk, ToolFacts, limits_addresses};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_web::{ContentTypes, Request, Response};
 use http::{HeaderName, HeaderValue, Method, header};
@@ -90,8 +90,9 @@ impl Tool for HttpRequest {
         Some(Capability::Web)
     }
 
-    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
-        let request = input::read::<Input>(NAME, input)?.request().map_err(invalid)?;
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
+        let mut request = input::read::<Input>(NAME, input)?.request().map_err(invalid)?;
+        request.follows = !limits_addresses(&context.guards, NAME);
         let web = Arc::clone(&self.web);
         Ok(Plan::Execute(Box::pin(async move {
             match web.send(request).await {

@@ -3,7 +3,7 @@
 use houston_domain::id::{AgentableId, RunId};
 use houston_domain::question::{Question, budget};
 
-use super::Row;
+use super::question_row;
 use crate::error::Result;
 use crate::handle::RunStore;
 
@@ -24,24 +24,7 @@ impl RunStore {
         )
         .fetch_all(&self.pool)
         .await?;
-        let questions = rows.into_iter().map(|r| {
-            let row = Row {
-                id: r.id,
-                kind: r.kind,
-                subject: r.subject,
-                text: r.text,
-                schema: r.schema,
-                default_value: r.default_value,
-                expires_at: r.expires_at,
-                state: r.state,
-                answer: r.answer,
-                answered_by: r.answered_by,
-                created_at: r.created_at,
-                closed_at: r.closed_at,
-                approval: r.approval,
-            };
-            (RunId(r.run_id), row.into_question())
-        });
+        let questions = rows.into_iter().map(|row| (RunId(row.run_id), question_row!(row).into_question()));
         Ok(questions.collect())
     }
 }
