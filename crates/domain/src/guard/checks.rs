@@ -189,7 +189,7 @@ impl<'a, T: Trace> Judge<'a, T> {
         let rule = || format!("profile: {}", risk.as_str());
         match ruling {
             Ruling::Deny => {
-                let why = format!("{} calls are not allowed here", risk.as_str());
+                let why = format!("{} is not allowed here", risk.in_words());
                 return self.refuse(Step::Profile, layer, rule(), why);
             }
             Ruling::Ask if !self.is_lifted_in(nth) => {
@@ -197,7 +197,7 @@ impl<'a, T: Trace> Judge<'a, T> {
                     Step::Profile,
                     Some(layer),
                     rule(),
-                    format!("{} calls need a yes", risk.as_str()),
+                    format!("{} needs a yes", risk.in_words()),
                     true,
                 );
             }
@@ -240,7 +240,7 @@ impl<'a, T: Trace> Judge<'a, T> {
         } else if self.is_lifted_in(0) {
             self.pass(Step::Autonomy, None, || format!("{}; a rule allows it", rule()));
         } else {
-            let why = format!("the agent asks before {} calls", self.risk.as_str());
+            let why = format!("the agent asks before {}", self.risk.in_words());
             self.ask(Step::Autonomy, None, rule(), why, true);
         }
     }

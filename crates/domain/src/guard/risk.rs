@@ -37,6 +37,18 @@ impl Risk {
         }
     }
 
+    /// What a call of this risk does, for people and models: `running code needs a yes`.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Read => "reading",
+            Self::Write => "changing data",
+            Self::External => "sending something out",
+            Self::Exec => "running code",
+            Self::Destructive => "destroying something for good",
+        }
+    }
+
     /// Parses the name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

@@ -8,7 +8,7 @@ use crate::tool_call::ToolErrorCode;
 /// What may be done with a call.
 ///
 /// ```json
-/// {"decision": "ask", "why": "external calls need a yes", "risk": "external", "lasting": true,
+/// {"decision": "ask", "why": "sending something out needs a yes", "risk": "external", "lasting": true,
 ///  "by": {"layer": "installation", "rule": "profile: external", "decision": "ask"}}
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

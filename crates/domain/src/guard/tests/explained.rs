@@ -10,7 +10,7 @@ fn verdicts_are_small_json() {
     let layers = layers("[[rule]]\ntool = 'send_email'\ndecide = 'ask'\nwhy = 'mail is for people'", &[]);
     let verdict = judge(&layers, "send_email", &json!({}), &full());
     let expected = json!({
-        "decision": "ask", "why": "mail is for people; external calls need a yes", "risk": "external", "lasting": true,
+        "decision": "ask", "why": "mail is for people; sending something out needs a yes", "risk": "external", "lasting": true,
         "by": {"layer": "installation", "rule": "rule 1: send_email", "decision": "ask"},
     });
     assert_eq!(serde_json::to_value(&verdict).unwrap(), expected);
@@ -51,7 +51,7 @@ fn explanations_list_every_step_with_its_layer() {
             "rule installation: pass: no rule is about this call",
             "rule user: pass: no rule is about this call",
             "profile installation: pass: profile: write: allow",
-            "profile user: ask: write calls need a yes",
+            "profile user: ask: changing data needs a yes",
             "autonomy: pass: autonomy: medium: write calls pass",
         ]
     );
