@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::argument::{quoted, values_at};
 use super::decide::{Checked, Judge};
 use super::host::host_of;
+use super::layer::is_stricter;
 use super::path::ArgumentPath;
+use super::rule::Rule;
 use super::trace::Trace;
 use super::{Intents, Layer, Outcome, Risk, Ruling, Step};
 use crate::tool_call::ToolErrorCode;
@@ -164,8 +166,22 @@ impl<'a, T: Trace> Judge<'a, T> {
         Ok(())
     }
 
+    /// The rule of a layer about this call. Another spelling of a path must not lead past a rule that restricts, nor into
+    /// one that allows: of both spellings, the stricter result counts.
+    fn rule_of(&self, layer: &'a Layer) -> Option<&'a Rule> {
+        let written = layer.strictest_rule(self.call.tool, self.call.input);
+        let Some(normal) = &self.normal else { return written };
+        let opened = layer.strictest_rule(self.call.tool, normal);
+        let restricts = |rule: &&Rule| rule.decide != Ruling::Allow;
+        match (written, opened) {
+            (Some(one), Some(other)) if is_stricter(other, one) => Some(other),
+            (Some(one), Some(_)) => Some(one),
+            (one, other) => one.or(other).filter(restricts),
+        }
+    }
+
     pub(super) fn rules(&mut self, nth: usize, layer: &'a Layer) -> Checked {
-        let Some(rule) = layer.strictest_rule(self.call.tool, self.call.input) else {
+        let Some(rule) = self.rule_of(layer) else {
             self.pass(Step::Rule, Some(layer), || "no rule is about this call".to_owned());
             return Ok(());
         };

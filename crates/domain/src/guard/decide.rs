@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::argument::quoted;
+use super::path::ArgumentPath;
 use super::trace::{NoTrace, Trace};
 use super::{
     Call, DecidedBy, Decision, Explanation, Layer, LayerKind, Outcome, Risk, Ruling, Situation, Step,
@@ -58,6 +61,7 @@ fn judge(
         facts: &facts,
         risk,
         risks,
+        normal: normal_input(&facts, call.input),
         asks: Vec::new(),
         lifted: Vec::new(),
         trace,
@@ -79,6 +83,39 @@ fn risks(layers: &[Arc<Layer>], call: &Call<'_>, first: Risk, situation: &Situat
     risks
 }
 
+/// The arguments with their paths as tools open them; `None` if they are written like that.
+fn normal_input(facts: &ToolFacts, input: &Value) -> Option<Value> {
+    let mut normal: Option<Value> = None;
+    for at in facts.path_at.iter().filter(|at| input.pointer(at).is_some_and(is_spelled_otherwise)) {
+        if let Some(value) = normal.get_or_insert_with(|| input.clone()).pointer_mut(at) {
+            normalize_paths(value);
+        }
+    }
+    normal
+}
+
+/// Whether a path, or one in a list, is written otherwise than tools open it. One that leads out of the workspace is denied
+/// whatever rules say.
+fn is_spelled_otherwise(value: &Value) -> bool {
+    match value {
+        Value::String(raw) => ArgumentPath::new(raw).within.is_some_and(|within| within != *raw),
+        Value::Array(list) => list.iter().any(is_spelled_otherwise),
+        _ => false,
+    }
+}
+
+fn normalize_paths(value: &mut Value) {
+    match value {
+        Value::String(raw) => {
+            if let Some(within) = ArgumentPath::new(raw).within {
+                *raw = within;
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(normalize_paths),
+        _ => {}
+    }
+}
+
 /// A question that a step asks.
 pub(super) struct Question {
     layer: Option<LayerKind>,
@@ -97,6 +134,8 @@ pub(super) struct Judge<'a, T> {
     /// The highest of `risks`.
     pub(super) risk: Risk,
     pub(super) risks: Vec<Risk>,
+    /// The arguments with their paths in normal form, if that is another one.
+    pub(super) normal: Option<Value>,
     asks: Vec<Question>,
     /// The rules that allow the call, with the indexes of their layers.
     pub(super) lifted: Vec<(usize, &'a str)>,

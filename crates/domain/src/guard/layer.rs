@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use unicode_normalization::UnicodeNormalization;
 
 use super::path::sensitive_globs;
 use super::pattern::{Patterns, Star};
@@ -118,7 +119,7 @@ impl Layer {
             name: name.into(),
             level: settings.level,
             categories: settings.categories.clone(),
-            paths: list("paths", &settings.paths, Star::WithoutSlash)?,
+            paths: list("paths", &settings.paths.as_ref().map(|paths| composed(paths)), Star::WithoutSlash)?,
             hosts: list("hosts", &settings.hosts.as_ref().map(|hosts| lower(hosts)), Star::All)?,
             sensitive: Patterns::expanded(sensitive, Star::WithoutSlash, sensitive_globs)
                 .map_err(at(Spot::Key("sensitive")))?,
@@ -177,7 +178,7 @@ impl Layer {
 }
 
 /// Of two rules that ask, the one without a lasting yes is the stricter one.
-fn is_stricter(rule: &Rule, other: &Rule) -> bool {
+pub(super) fn is_stricter(rule: &Rule, other: &Rule) -> bool {
     (rule.decide, !rule.lasting) > (other.decide, !other.lasting)
 }
 
@@ -249,6 +250,11 @@ fn missing(settings: &GuardSettings) -> Option<&'static str> {
         ("profile.destructive", profile.get(Risk::Destructive).is_some()),
     ];
     keys.into_iter().find(|(_, is_set)| !is_set).map(|(key, _)| key)
+}
+
+/// Patterns in the normal form C of Unicode, like the paths that they are compared with.
+fn composed(patterns: &[String]) -> Vec<String> {
+    patterns.iter().map(|pattern| pattern.nfc().collect()).collect()
 }
 
 fn lower(patterns: &[String]) -> Vec<String> {

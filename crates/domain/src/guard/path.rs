@@ -2,10 +2,12 @@
 //!
 //! Nothing here looks at a file system: tools that open a path below a workspace check what they opened once more.
 
+use unicode_normalization::UnicodeNormalization;
+
 /// A path of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArgumentPath {
-    /// Relative to the workspace, without `.`, `..` and `//`, with `/` only. `None` when it leads out of the workspace.
+    /// Relative to the workspace, in the normal form C of Unicode, without `.`, `..` and `//`, with `/` only. `None` when it leads out of the workspace.
     pub(super) within: Option<String>,
     /// What other spellings of the same name have in common. See [`fold`].
     pub(super) comparable: String,
@@ -21,7 +23,7 @@ impl ArgumentPath {
 /// The path without `.`, `..` and `//`. `None` when it is absolute, leads out of the workspace, or has a part that some
 /// file system reads as `..`.
 fn normalize(raw: &str) -> Option<String> {
-    let raw = raw.replace('\\', "/");
+    let raw: String = raw.nfc().map(|letter| if letter == '\\' { '/' } else { letter }).collect();
     let drive =
         raw.as_bytes().get(1) == Some(&b':') && raw.starts_with(|first: char| first.is_ascii_alphabetic());
     if raw.starts_with('/') || drive || raw.contains('\0') {
@@ -87,9 +89,9 @@ pub(super) fn fold_pattern(pattern: &str) -> String {
     lower(pattern.chars())
 }
 
-/// In lower case, by way of the upper case, because some letters (`ſ`) have the same upper case as an ASCII letter only.
+/// In the normal form C of Unicode and in lower case, by way of the upper case, because some letters (`ſ`) have the same upper case as an ASCII letter only.
 fn lower(letters: impl Iterator<Item = char>) -> String {
-    letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+    letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfc().collect()
 }
 
 /// Whether a character cannot be seen, so that two names that differ by it look the same.

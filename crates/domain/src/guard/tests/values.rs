@@ -83,3 +83,48 @@ fn rules_that_restrict_match_generously_others_exactly() {
         assert_eq!(matches(pattern, &value), expected, "{pattern} {value}");
     }
 }
+
+#[test]
+fn no_spelling_of_a_path_leads_past_a_rule() {
+    let judged = |ruling: &str, pattern: &str, path: Value| {
+        let rule =
+            format!("[[rule]]\ntool = 'write_file'\nwhen = {{ '/path' = '{pattern}' }}\ndecide = '{ruling}'");
+        let facts = facts(Level::Write, Category::FileWrite, Risk::Write);
+        let input = json!({ "path": path });
+        let call =
+            Call { tool: "write_file", facts: Some(&facts), input: &input, pin: None, pin_changed: false };
+        let verdict = decide(&layers(&rule, &[]), &call, &full());
+        verdict.by.rule.starts_with("rule 1")
+    };
+    for (pattern, path) in [
+        ("config/*", json!("config/a")),
+        ("config/*", json!("./config/a")),
+        ("config/*", json!("config//a")),
+        ("config/*", json!("x/../config/a")),
+        ("config/*", json!(["notes/a", "./config/a"])),
+        ("caf\u{e9}/*", json!("cafe\u{301}/a")),
+        ("cafe\u{301}/*", json!("caf\u{e9}/a")),
+    ] {
+        assert!(judged("deny", pattern, path.clone()), "{pattern} {path}");
+    }
+    // What a rule allows, it allows as it is opened and as it is written.
+    assert!(judged("allow", "notes/*", json!("notes/a")));
+    assert!(!judged("allow", "notes/*", json!("./notes/a")));
+    assert!(!judged("allow", "*/a", json!("config/../notes//a")));
+}
+
+#[test]
+fn paths_are_compared_in_one_normal_form() {
+    for (pattern, path, ruling_of) in [
+        ("a.md", "\u{fc}.md", Ruling::Deny),
+        ("u\u{308}.md", "\u{fc}.md", Ruling::Allow),
+        ("\u{fc}.md", "u\u{308}.md", Ruling::Allow),
+    ] {
+        let facts = facts(Level::Read, Category::FileRead, Risk::Read);
+        let input = json!({ "path": path });
+        let call =
+            Call { tool: "read_file", facts: Some(&facts), input: &input, pin: None, pin_changed: false };
+        let verdict = decide(&layers(&format!("paths = ['{pattern}']"), &[]), &call, &full());
+        assert_eq!(ruling(&verdict), ruling_of, "{pattern} {path}");
+    }
+}
