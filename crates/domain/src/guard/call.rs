@@ -31,6 +31,8 @@ pub struct Situation<'s> {
     pub untrusted_read: bool,
     /// Whether the session has read private data.
     pub private_read: bool,
+    /// What the user has written in the session. Empty where no person takes part.
+    pub user_texts: &'s [&'s str],
     /// What the model said the call is for.
     pub intent: Option<&'s Intent>,
     /// The lasting yes of people that are in force.
@@ -48,6 +50,7 @@ impl Situation<'_> {
             calls_last_minute: 0,
             untrusted_read: false,
             private_read: false,
+            user_texts: &[],
             intent: None,
             grants: &[],
             attended: true,

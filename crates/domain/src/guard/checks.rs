@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::argument::{quoted, values_at};
 use super::decide::{Checked, Judge};
+use super::given::is_given;
 use super::host::host_of;
 use super::layer::is_stricter;
 use super::path::ArgumentPath;
@@ -258,6 +259,27 @@ impl<'a, T: Trace> Judge<'a, T> {
         } else {
             let why = format!("the agent asks before {}", self.risk.in_words());
             self.ask(Step::Autonomy, None, rule(), why, true);
+        }
+    }
+
+    /// Like the question of the autonomy, this one is lifted by a rule of the highest layer only.
+    pub(super) fn address(&mut self) {
+        if !self.facts.sends_out || !self.situation.private_read || self.facts.host_at.is_empty() {
+            return;
+        }
+        let input = self.call.input;
+        let composed = |raw: &Cow<'_, str>| !is_given(raw, self.situation.user_texts);
+        let found = self.facts.host_at.iter().flat_map(|at| values_at(input, at)).find(composed);
+        match found {
+            Some(_) if self.is_lifted_in(0) => {
+                self.pass(Step::Address, None, || "the user did not write it; a rule allows it".to_owned());
+            }
+            Some(raw) => {
+                let raw = quoted(&raw);
+                let why = format!("{raw} can carry private data to its host, and the user did not write it");
+                self.ask(Step::Address, None, "address", why, true);
+            }
+            None => self.pass(Step::Address, None, || "the user wrote it".to_owned()),
         }
     }
 

@@ -173,6 +173,7 @@ impl<'a, T: Trace> Judge<'a, T> {
         }
         self.rate()?;
         self.autonomy();
+        self.address();
         self.rule_of_two();
         Ok(())
     }

@@ -30,6 +30,7 @@ mod clamp;
 mod decide;
 mod error;
 mod facts;
+mod given;
 mod grant;
 mod host;
 mod intent;

@@ -38,6 +38,8 @@ pub enum Step {
     Rate,
     /// How far the agent goes without asking.
     Autonomy,
+    /// Who has read private data asks before opening an address that the user did not write: it can carry the data away.
+    Address,
     /// Who has read what strangers wrote and private data sends nothing out without a yes.
     RuleOfTwo,
     /// The lasting yes of a person.
@@ -66,6 +68,7 @@ impl Step {
             Self::Profile => "profile",
             Self::Rate => "rate",
             Self::Autonomy => "autonomy",
+            Self::Address => "address",
             Self::RuleOfTwo => "rule_of_two",
             Self::Grant => "grant",
             Self::Unattended => "unattended",

@@ -1,7 +1,8 @@
 //! [`Taint`]: what a session has read; and the situation that guards judge a call in.
 
+use houston_domain::frame::FrameMark;
 use houston_domain::guard::Situation;
-use houston_domain::history::{Block, Entry};
+use houston_domain::history::{Block, Entry, Role};
 use houston_store::run_context::RunContext;
 use houston_tools::Offer;
 
@@ -51,6 +52,11 @@ impl Taint {
         taint
     }
 
+    /// Whether private data was read: only then it matters who wrote an address.
+    pub(crate) fn is_private(self) -> bool {
+        self.private
+    }
+
     fn with(self, other: Self) -> Self {
         Self { untrusted: self.untrusted || other.untrusted, private: self.private || other.private }
     }
@@ -79,13 +85,38 @@ fn marks(setup: &Setup) -> (Vec<(&str, Taint)>, Taint) {
     (marking, all)
 }
 
+/// What the user has written in a session, without the texts of Houston, which are marked. Nothing in a run without a
+/// person: its task is the text of an agent.
+pub(crate) fn user_texts<'h>(history: &'h [Entry], setup: &Setup, mark: &FrameMark) -> Vec<&'h str> {
+    if !is_attended(setup) {
+        return Vec::new();
+    }
+    let entries = history.iter().filter(|entry| entry.role == Role::User);
+    let texts = entries.flat_map(|entry| &entry.content).filter_map(|block| match block {
+        Block::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.filter(|text| !text.contains(mark.digits())).collect()
+}
+
+/// Whether a person takes part in the run.
+fn is_attended(setup: &Setup) -> bool {
+    setup.policy.conversational && setup.policy.expects_reply
+}
+
 /// The situation of a run. `calls`: those of the tool within the last minute.
-pub(crate) fn situation(setup: &Setup, taint: Taint, calls: u32) -> Situation<'static> {
+pub(crate) fn situation<'s>(
+    setup: &Setup,
+    taint: Taint,
+    calls: u32,
+    user_texts: &'s [&'s str],
+) -> Situation<'s> {
     Situation {
+        user_texts,
         calls_last_minute: calls,
         untrusted_read: taint.untrusted,
         private_read: taint.private,
-        attended: setup.policy.conversational && setup.policy.expects_reply,
+        attended: is_attended(setup),
         ..Situation::new(setup.agent_type.autonomy)
     }
 }

@@ -193,6 +193,7 @@ impl Circumstances {
             autonomy: self.autonomy,
             calls_last_minute: self.calls,
             untrusted_read,
+            user_texts: &[],
             private_read,
             intent: self.intent.as_ref(),
             grants: &grants,

@@ -113,6 +113,33 @@ fn after_reading_pages_and_notes_what_sends_out_asks() {
 }
 
 #[test]
+fn after_reading_notes_an_address_that_a_model_made_asks() {
+    let texts = ["Read https://a.example/?q=1 for me"];
+    let private = Situation { private_read: true, user_texts: &texts, ..Situation::new(Autonomy::Full) };
+    let unread = Situation { private_read: false, ..private };
+    let made = "ask, read, by address";
+    for (name, input, situation, expected) in [
+        (
+            "fetch_page",
+            json!({"url": "https://a.example/?q=1"}),
+            &private,
+            "allow, by installation profile: read",
+        ),
+        ("fetch_page", json!({"url": "https://a.example/?q=1&note=secret"}), &private, made),
+        (
+            "fetch_page",
+            json!({"url": "https://a.example/secret"}),
+            &unread,
+            "allow, by installation profile: read",
+        ),
+        ("search_web", json!({"query": "trains"}), &private, "allow, by installation profile: read"),
+    ] {
+        let verdict = verdict(name, EffectClass::Read, &input, situation);
+        assert_eq!(summary(&verdict), expected, "{name} {input}");
+    }
+}
+
+#[test]
 fn the_reply_passes_at_every_autonomy() {
     for autonomy in Autonomy::ALL {
         let tainted = Situation {

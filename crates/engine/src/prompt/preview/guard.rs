@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::next;
 use crate::config::ContextConfig;
 use crate::setup::kinds::Setups;
-use crate::setup::taint::{Taint, situation};
+use crate::setup::taint::{Taint, situation, user_texts};
 
 /// What the guards would say of a call, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -45,6 +45,7 @@ pub async fn guard(
     let taint = Taint::at_start(&next.context, setup);
     let pin = next.offer.get(&tool).and_then(|tool| tool.pin());
     let call = Call { tool: &tool, facts, input: &input, pin, pin_changed: false };
-    let explanation = explain(&setup.guards, &call, &situation(setup, taint, 0));
+    let user_texts = user_texts(&next.context.history, setup, &next.context.mark);
+    let explanation = explain(&setup.guards, &call, &situation(setup, taint, 0, &user_texts));
     Ok(GuardPreview { tool, input, lowered, explanation })
 }

@@ -2,6 +2,7 @@
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::guard::{Call, DecidedBy, Decision, Intent, Situation, Verdict, clamp, decide};
+use houston_domain::history::Entry;
 use houston_domain::overseer::REFUSED;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 use tokio::time::Instant;
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 use super::ToolRunner;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
-use crate::setup::taint::situation;
+use crate::setup::taint::{situation, user_texts};
 
 /// What the guards say of a call.
 pub(super) enum Judgement {
@@ -75,6 +76,7 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         call: &ToolCall,
         intent: Option<&Intent>,
+        history: &[Entry],
     ) -> Judged {
         let Some(facts) =
             self.offer().facts(&call.name).filter(|_| call.malformed.is_none() && call.name != SEND_MESSAGE)
@@ -87,7 +89,9 @@ impl ToolRunner {
         let (rates, user, now) = (&journal.services.rates, journal.owner.user, Instant::now());
         let is_counted = in_force.rate_per_min.is_some();
         let calls = if is_counted { rates.count(user, &call.name, now) } else { 0 };
-        let situation = Situation { intent, ..situation(&self.setup, self.taint, calls) };
+        let may_carry = self.taint.is_private() && in_force.sends_out && !in_force.host_at.is_empty();
+        let user_texts = if may_carry { user_texts(history, &self.setup, &journal.mark) } else { Vec::new() };
+        let situation = Situation { intent, ..situation(&self.setup, self.taint, calls, &user_texts) };
         let pin = self.offer().get(&call.name).and_then(|tool| tool.pin());
         let judged =
             Call { tool: &call.name, facts: Some(facts), input: &call.input, pin, pin_changed: false };

@@ -18,6 +18,7 @@ use chrono_tz::Tz;
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::event::Event;
 use houston_domain::guard::{DecidedBy, Intent as StatedIntent};
+use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::step::{Intent, NewMessage, Step};
@@ -146,12 +147,13 @@ impl ToolRunner {
     }
 
     /// Plans the calls of a turn. Calls beyond `max_tool_calls` are refused. `said`: the text beside the calls, which may say
-    /// what they are for.
+    /// what they are for. `history`: that of the session, in which the user may have written their addresses.
     pub(crate) fn plan<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
         calls: &[ToolCall],
         said: &str,
+        history: &[Entry],
     ) -> Plans {
         let intents = Intents::of(said, calls);
         let mut plans = Plans::default();
@@ -163,7 +165,7 @@ impl ToolRunner {
                 plans.answered.push((call.id.clone(), refused));
                 continue;
             }
-            self.plan_call(journal, call, intents.of_call(nth), &mut plans);
+            self.plan_call(journal, call, intents.of_call(nth), history, &mut plans);
         }
         plans
     }
@@ -174,9 +176,10 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         call: &ToolCall,
         intent: Option<&StatedIntent>,
+        history: &[Entry],
         plans: &mut Plans,
     ) {
-        let Judged { call: limited, judgement, by, note } = self.judge(journal, call, intent);
+        let Judged { call: limited, judgement, by, note } = self.judge(journal, call, intent, history);
         plans.decided_by.extend(by.map(|by| (call.id.clone(), by)));
         if let Judgement::Refuse(response) = judgement {
             return plans.answered.push((limited.id, response));

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use houston_domain::frame::FrameMark;
 use houston_domain::guard::ToolFacts;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::LearningId;
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::run::signals::Stop;
 use crate::run::tests::fixture::{Behaviour, Process, ScriptedModel, TestTool, call};
-use crate::setup::taint::situation;
+use crate::setup::taint::{situation, user_texts};
 
 struct Turn {
     process: Process,
@@ -42,7 +43,7 @@ impl Turn {
     async fn run(&mut self, meanwhile: impl AsyncFnOnce(&Process)) -> ToolsOutcome {
         let mut journal = self.process.journal();
         let mut step = journal.next_step();
-        let plans = self.tools.plan(&journal, &self.calls, "");
+        let plans = self.tools.plan(&journal, &self.calls, "", &[]);
         let prepared = self.tools.prepare(&journal, &mut step, plans, &self.calls).await.unwrap();
         let Prepared::Open { responses, external, .. } = prepared else { panic!("no call acts outside") };
         assert_eq!(step.intents.len(), self.calls.len());
@@ -162,7 +163,7 @@ async fn nothing_is_started_without_a_trusted_lease() {
     let mut turn = Turn::new(vec![TestTool::new("pay", EffectClass::Effect, Behaviour::Answers)]);
     let mut journal = turn.process.journal();
     let mut step = journal.next_step();
-    let plans = turn.tools.plan(&journal, &turn.calls, "");
+    let plans = turn.tools.plan(&journal, &turn.calls, "", &[]);
     let prepared = turn.tools.prepare(&journal, &mut step, plans, &turn.calls).await.unwrap();
     let Prepared::Open { responses, external, .. } = prepared else { panic!("no call acts outside") };
     turn.process.trusted.store(false, Ordering::Relaxed);
@@ -221,7 +222,7 @@ async fn record_that_is_refused_the_second_time_stops_the_run() {
     turn.calls = vec![ToolCall { input: json!({"title": "A", "content": "B"}), ..call("c", "create_note") }];
     let mut journal = turn.process.journal();
     let mut step = journal.next_step();
-    let plans = turn.tools.plan(&journal, &turn.calls, "");
+    let plans = turn.tools.plan(&journal, &turn.calls, "", &[]);
     turn.process.storage.fail([crate::run::tests::memory_storage::Fault::BrokenBefore]);
     turn.process.storage.refuse_records([false, true]);
     let prepared = turn.tools.prepare(&journal, &mut step, plans, &turn.calls).await.unwrap();
@@ -257,14 +258,28 @@ fn session_is_marked_by_the_tools_it_called() {
         };
         let history = vec![Entry::assistant(calls.iter().map(block).collect())];
         let context = RunContext { history, ..RunContext::default() };
-        let found = situation(&setup, Taint::at_start(&context, &setup), 0);
+        let found = situation(&setup, Taint::at_start(&context, &setup), 0, &[]);
         assert_eq!((found.untrusted_read, found.private_read), (untrusted, private), "{calls:?}");
     }
     let private =
         RunContext { learnings: vec![(LearningId(Default::default()), "x".into())], ..RunContext::default() };
     let unread = RunContext { summary: Some("They talked.".into()), ..RunContext::default() };
     for (context, untrusted) in [(private, false), (unread, true)] {
-        let found = situation(&setup, Taint::at_start(&context, &setup), 0);
+        let found = situation(&setup, Taint::at_start(&context, &setup), 0, &[]);
         assert_eq!((found.untrusted_read, found.private_read), (untrusted, true), "{context:?}");
     }
+}
+
+#[test]
+fn what_houston_frames_is_no_text_of_the_user() {
+    let setup = Process::new(ScriptedModel::new([]), vec![]).setup();
+    let mark = FrameMark::new("0123abcd");
+    let user = |text: &str| Entry::user(vec![Block::text(text)]);
+    let history = [
+        user("Read https://a.example/"),
+        Entry::assistant(vec![Block::text("https://b.example/?note=secret")]),
+        user(&mark.frame("task_report", "See https://c.example/?note=secret")),
+        user("And b.example"),
+    ];
+    assert_eq!(user_texts(&history, &setup, &mark), ["Read https://a.example/", "And b.example"]);
 }
