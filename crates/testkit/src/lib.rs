@@ -46,6 +46,7 @@ pub mod fault_proxy;
 pub mod history;
 pub mod installation;
 pub mod model_server;
+pub mod pdf;
 pub mod process;
 mod psql;
 pub mod seed_data;

@@ -24,6 +24,8 @@ mod goal_tools;
 #[cfg(test)]
 mod imported_sessions;
 #[cfg(test)]
+mod injections;
+#[cfg(test)]
 mod kinds;
 #[cfg(test)]
 mod large_results;
@@ -53,6 +55,8 @@ mod sessions;
 mod shards;
 #[cfg(test)]
 mod sigterm;
+#[cfg(test)]
+mod site;
 #[cfg(test)]
 mod task_cancel;
 #[cfg(test)]

@@ -1,15 +1,10 @@
 //! Tools that act outside Houston: pages, searches, code, a customer's own endpoints. The simulated model uses them as a new
 //! user would ask it to.
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
+use crate::site::{Answer, Site};
 use crate::test_houston::TestHouston;
 
 const PAGE: &str = "<html><head><script>steal()</script></head><body><nav>Menu</nav><h1>Trains</h1>\
@@ -17,64 +12,8 @@ const PAGE: &str = "<html><head><script>steal()</script></head><body><nav>Menu</
 const FOUND: &str =
     r#"{"results": [{"title": "Trains", "url": "https://trains.example/", "content": "At nine."}]}"#;
 
-/// An HTTP server that answers by path, and records what it was asked.
-struct Site {
-    address: SocketAddr,
-    requests: Arc<Mutex<Vec<String>>>,
-    _tasks: JoinSet<()>,
-}
-
-impl Site {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let mut tasks = JoinSet::new();
-        let record = Arc::clone(&requests);
-        tasks.spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let mut request = Vec::new();
-                let mut buffer = [0; 4096];
-                while let Ok(read @ 1..) = stream.read(&mut buffer).await {
-                    request.extend_from_slice(&buffer[..read]);
-                    if is_complete(&request) {
-                        break;
-                    }
-                }
-                let request = String::from_utf8_lossy(&request).into_owned();
-                let (status, of_type, body) = answer(&request);
-                record.lock().unwrap().push(request);
-                let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: {of_type}\r\n");
-                let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
-                _ = stream.write_all(answer.as_bytes()).await;
-            }
-        });
-        Self { address, requests, _tasks: tasks }
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
-    }
-
-    /// The requests so far.
-    fn requests(&self) -> Vec<String> {
-        self.requests.lock().unwrap().clone()
-    }
-}
-
-fn is_complete(request: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(request);
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head
-        .to_lowercase()
-        .split("content-length: ")
-        .nth(1)
-        .and_then(|rest| rest.split("\r\n").next().unwrap().parse::<usize>().ok());
-    body.len() >= length.unwrap_or_default()
-}
-
-fn answer(request: &str) -> (&'static str, &'static str, &'static str) {
-    match request.split(' ').nth(1).unwrap_or_default() {
+fn answer(request: &str) -> Answer {
+    let (status, of_type, body) = match request.split(' ').nth(1).unwrap_or_default() {
         path if path.starts_with("/search?") => ("200 OK", "application/json", FOUND),
         path if path.starts_with("/orders") => ("201 Created", "application/json", r#"{"id": 7}"#),
         "/page" => ("200 OK", "text/html; charset=utf-8", PAGE),
@@ -82,7 +21,8 @@ fn answer(request: &str) -> (&'static str, &'static str, &'static str) {
         "/moved" => ("302 Found\r\nlocation: /page", "text/html", ""),
         "/picture" => ("200 OK", "image/png", "…"),
         _ => ("404 Not Found", "text/plain", "There is no such page."),
-    }
+    };
+    (status, of_type, body.into())
 }
 
 struct Setup {
@@ -93,7 +33,7 @@ struct Setup {
 
 /// An installation whose tools may reach one site on loopback.
 async fn setup(variables: &[(&str, &str)]) -> Setup {
-    let (houston, site) = (TestHouston::start(), Site::start().await);
+    let (houston, site) = (TestHouston::start(), Site::start(answer).await);
     let hosts = format!("[\"{}\"]", site.url(""));
     let mut all = vec![("HOUSTON_WEB__HOSTS", hosts.as_str())];
     all.extend_from_slice(variables);
@@ -192,7 +132,7 @@ async fn code_runs_once_a_person_allows_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_lists_what_the_provider_found() {
-    let site = Site::start().await;
+    let site = Site::start(answer).await;
     let url = site.url("");
     let search = [("HOUSTON_WEB__SEARCH__PROVIDER", "searxng"), ("HOUSTON_WEB__SEARCH__URL", url.as_str())];
     let test = setup(&search).await;
@@ -204,7 +144,7 @@ async fn a_search_lists_what_the_provider_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_of_ones_own_is_a_tool() {
-    let (houston, site) = (TestHouston::start(), Site::start().await);
+    let (houston, site) = (TestHouston::start(), Site::start(answer).await);
     let jobs = houston.folder.path();
     std::fs::create_dir_all(jobs.join("endpoints")).unwrap();
     let crm = format!(

@@ -1,6 +1,7 @@
 //! Pages and documents, also hostile ones, converted in the child.
 
 use houston_sandbox::{Conversion, Converted};
+use houston_testkit::pdf;
 
 use crate::runs::sandbox;
 
@@ -62,47 +63,23 @@ async fn bytes_that_are_no_text_are_converted_as_far_as_possible() {
     assert_eq!(text(&converted), "a\u{fffd}\u{fffd}b");
 }
 
-/// A PDF of one page that says "Hello, PDF", with its cross-reference table.
-fn pdf(content: &str) -> Vec<u8> {
-    let objects = [
-        "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
-        "<</Type/Pages/Kids[3 0 R]/Count 1>>".to_owned(),
-        "<</Type/Page/Parent 2 0 R/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>".to_owned(),
-        format!("<</Length {}>>stream\n{content}\nendstream", content.len()),
-        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>".to_owned(),
-    ];
-    let mut pdf = "%PDF-1.4\n".to_owned();
-    let mut offsets = Vec::new();
-    for (number, object) in objects.iter().enumerate() {
-        offsets.push(pdf.len());
-        pdf += &format!("{} 0 obj\n{object}\nendobj\n", number + 1);
-    }
-    let table = pdf.len();
-    pdf += "xref\n0 6\n0000000000 65535 f \n";
-    for offset in offsets {
-        pdf += &format!("{offset:010} 00000 n \n");
-    }
-    pdf += &format!("trailer\n<</Size 6/Root 1 0 R>>\nstartxref\n{table}\n%%EOF\n");
-    pdf.into_bytes()
-}
-
 #[tokio::test]
 async fn pdf_becomes_text() {
-    let bytes = pdf("BT /F1 12 Tf 72 700 Td (Hello, PDF) Tj 0 -14 Td (second line) Tj ET");
+    let bytes = pdf::of_lines(&["Hello, PDF", "second line"]);
     let converted = sandbox().convert(Conversion::PdfToText, &bytes, 1000).await.unwrap();
     assert_eq!(text(&converted).trim(), "Hello, PDF\nsecond line");
 }
 
 #[tokio::test]
 async fn damaged_and_hostile_pdfs_end_only_their_child() {
-    let whole = pdf("BT /F1 12 Tf (text) Tj ET");
+    let whole = pdf::of_content("BT /F1 12 Tf (text) Tj ET");
     let mut documents = vec![
         Vec::new(),
         b"%PDF-1.4".to_vec(),
         b"no pdf at all".to_vec(),
-        pdf(&"[".repeat(200_000)),
-        pdf(&"<<".repeat(200_000)),
-        pdf(&format!("BT /F1 12 Tf {} ET", "(a) Tj ".repeat(100_000))),
+        pdf::of_content(&"[".repeat(200_000)),
+        pdf::of_content(&"<<".repeat(200_000)),
+        pdf::of_content(&format!("BT /F1 12 Tf {} ET", "(a) Tj ".repeat(100_000))),
     ];
     documents.extend((1..40).map(|part| whole[..whole.len() * part / 40].to_vec()));
     documents.extend((0..40).map(|at| {
