@@ -28,6 +28,8 @@ pub enum Capability {
     Web,
     /// Running code.
     Code,
+    /// Calculating with numbers and units.
+    Calculation,
     /// Reading the current time.
     Time,
 }
@@ -48,6 +50,7 @@ impl Capability {
             Self::Files => "files",
             Self::Web => "web",
             Self::Code => "code",
+            Self::Calculation => "calculation",
             Self::Time => "time",
         }
     }
@@ -67,6 +70,7 @@ impl Capability {
             Self::Files => "read and write files of your workspace",
             Self::Web => "fetch from the web",
             Self::Code => "run code",
+            Self::Calculation => "calculate with units",
             Self::Time => "tell the time",
         }
     }

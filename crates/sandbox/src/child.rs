@@ -2,6 +2,7 @@
 //!
 //! Its arguments come from the parent and are trusted; what it reads from its standard input is not.
 
+mod calculation;
 mod host;
 mod html;
 mod json;
@@ -82,6 +83,10 @@ fn run(job: &Job, pipes: &mut Pipes) -> std::io::Result<()> {
         Task::Html => {
             let converted = html::to_markdown(&pipes.rest()?);
             pipes.send(&answer(converted, job.output))
+        }
+        Task::Calculation => {
+            let result = calculation::result(&pipes.rest()?);
+            pipes.send(&answer(result, job.output))
         }
         Task::Pdf => {
             let converted = pdf::to_text(&pipes.rest()?, job.output);

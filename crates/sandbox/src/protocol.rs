@@ -16,18 +16,20 @@ pub(crate) enum Task {
     Script,
     Html,
     Pdf,
+    Calculation,
     /// Builds the walls, says so and ends.
     Check,
 }
 
 impl Task {
-    pub(crate) const ALL: [Self; 4] = [Self::Script, Self::Html, Self::Pdf, Self::Check];
+    pub(crate) const ALL: [Self; 5] = [Self::Script, Self::Html, Self::Pdf, Self::Calculation, Self::Check];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Script => "script",
             Self::Html => "html",
             Self::Pdf => "pdf",
+            Self::Calculation => "calculation",
             Self::Check => "check",
         }
     }

@@ -37,12 +37,32 @@ pub struct Sandbox {
     children: Arc<Semaphore>,
 }
 
-/// A document to convert.
+/// What is converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conversion {
     /// A page in UTF-8 to Markdown, without scripts, styles and navigation.
     HtmlToMarkdown,
     PdfToText,
+    /// An expression such as `20% of 85` or `5 ft 3 inches to cm` to its result.
+    Calculation,
+}
+
+impl Conversion {
+    fn task(self) -> Task {
+        match self {
+            Self::HtmlToMarkdown => Task::Html,
+            Self::PdfToText => Task::Pdf,
+            Self::Calculation => Task::Calculation,
+        }
+    }
+
+    /// What is converted, in messages.
+    fn noun(self) -> &'static str {
+        match self {
+            Self::HtmlToMarkdown | Self::PdfToText => "document",
+            Self::Calculation => "expression",
+        }
+    }
 }
 
 /// What became of a document.
@@ -132,17 +152,15 @@ impl Sandbox {
         document: &[u8],
         output: usize,
     ) -> Result<Converted, Error> {
-        let task = match conversion {
-            Conversion::HtmlToMarkdown => Task::Html,
-            Conversion::PdfToText => Task::Pdf,
-        };
         let _permit = self.children.acquire().await;
         let line = output.saturating_mul(ESCAPED).saturating_add(FRAME);
         let allowance = Allowance { cpu: CONVERSION_CPU, time: CONVERSION_TIME, output, line };
-        let mut child = ready(Child::start(&self.program, task, allowance)?).await?;
+        let mut child = ready(Child::start(&self.program, conversion.task(), allowance)?).await?;
         child.write(document).await;
         child.close_input();
+        let noun = conversion.noun();
         let unreadable = |reason: &str| Ok(Converted::Unreadable(reason.to_owned()));
+        let too_slow = format!("converting the {noun} takes too long");
         match child.message().await? {
             Read::Message(Message::Text { text, cut }) => {
                 child.kill().await;
@@ -158,18 +176,16 @@ impl Sandbox {
             Read::Message(_) => Err(Error::Protocol("a converter sent another message".to_owned())),
             Read::TimedOut => {
                 child.kill().await;
-                unreadable(TOO_SLOW)
+                unreadable(&too_slow)
             }
             Read::End => match Death::of(child.wait().await) {
-                Death::OutOfTime => unreadable(TOO_SLOW),
-                Death::Signal(_) => unreadable("the document is nested too deeply or is too large"),
-                Death::Code(_) => unreadable("the document is damaged"),
+                Death::OutOfTime => unreadable(&too_slow),
+                Death::Signal(_) => unreadable(&format!("the {noun} is nested too deeply or is too large")),
+                Death::Code(_) => unreadable(&format!("the {noun} is damaged")),
             },
         }
     }
 }
-
-const TOO_SLOW: &str = "converting the document takes too long";
 
 /// Waits for the first message.
 async fn ready(mut child: Child) -> Result<Child, Error> {

@@ -44,7 +44,9 @@ async fn setup(variables: &[(&str, &str)]) -> Setup {
 impl Setup {
     /// Posts a message and returns the last text of the agent once it is answered.
     async fn ask(&self, goal: &str, text: &str) -> String {
-        let message = self.houston.post(goal, &text.replace(char::is_whitespace, "_"), text).await;
+        let key: String =
+            text.chars().map(|letter| if letter.is_ascii_graphic() { letter } else { '_' }).collect();
+        let message = self.houston.post(goal, &format!("{} {key:.200}", key.len()), text).await;
         let answered = self.houston.wait_until_answered(&message).await;
         assert_eq!(answered["status"], "answered", "{text}");
         self.houston.agent_texts(goal).await.pop().unwrap()
@@ -172,4 +174,25 @@ async fn an_endpoint_of_ones_own_is_a_tool() {
         assert!(request.contains(part), "{part}: {request}");
     }
     assert!(!test.history(&goal).contains("s3cret"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sums_and_units_are_calculated() {
+    let test = setup(&[]).await;
+    let goal = test.houston.goal("sums").await;
+    for (text, expected) in [
+        ("How much is 0.1 + 0.2?", "It is 0.3"),
+        ("Calculate 5 ft 3 inches to cm.", "It is 160.02 cm"),
+        ("Calculate 20% of 85", "It is 17"),
+    ] {
+        assert_eq!(test.ask(&goal, text).await, expected, "{text}");
+    }
+    for (sum, words) in [
+        ("1 +", "calculate, and it failed"),
+        ("(x: x x)(x: x x)", "nested too deeply"),
+        ("9^9^9^9", "too long"),
+    ] {
+        let said = test.ask(&goal, &format!("Calculate {sum}")).await;
+        assert!(said.contains(words), "{sum}: {said}");
+    }
 }

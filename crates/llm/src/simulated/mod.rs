@@ -9,6 +9,7 @@
 //! | "delete my notes" | `list_notes {}`, then `delete_note` for each | `send_message` with the outcome |
 //! | "fetch https://… and note what it says" | `fetch_page {url}`, then `create_note` if a note is wanted | `send_message` with its beginning |
 //! | "search the web for …" | `search_web {query}` | `send_message` with the results |
+//! | "how much is …", "calculate …" | `calculate {expression}` | `send_message` with the result |
 //! | "run this code: …" | `run_code {code}`, of a fenced block or the rest of the text | `send_message` with the result |
 //! | "remember that …" | `manage_learning {action: "add", content}` | `send_message` |
 //! | "write hello to a.txt" | `write_file {path, content}` | `send_message` with the outcome |

@@ -87,6 +87,7 @@ impl<'a> Situation<'a> {
             ("get_current_time", _) => format!("It is {}", step.answer),
             ("fetch_page", _) => format!("The page says: {}", without_mark(&step.answer)),
             ("search_web", _) => format!("I found: {}", without_mark(&step.answer)),
+            ("calculate", _) => format!("It is {}", step.answer),
             ("run_code", _) => format!("The code returned {}", step.answer),
             (name, _) => format!("{name} answered: {}", step.answer),
         })
@@ -139,6 +140,10 @@ impl<'a> Situation<'a> {
     fn call_outside(&self, lower: &str) -> Option<Reply> {
         if lower.contains("run") && (lower.contains("code") || lower.contains("```")) {
             return self.call("run_code", &json!({"code": code_in(&self.user_text)}));
+        }
+        if ["calculate", "how much is"].iter().any(|phrase| lower.contains(phrase)) {
+            let sum = after_phrase(&self.user_text, &["calculate", "how much is"]);
+            return self.call("calculate", &json!({"expression": sum.trim_end_matches(['?', '.'])}));
         }
         if ["search the web", "search for", "google"].iter().any(|phrase| lower.contains(phrase)) {
             let phrases = ["search the web for", "search the web", "search for", "google"];

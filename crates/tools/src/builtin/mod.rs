@@ -1,5 +1,6 @@
 //! The tools that come with Houston, one file each.
 
+mod calculate;
 mod create_feed_item;
 mod create_note;
 mod create_task;
@@ -73,6 +74,7 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(schedule_check_in::ScheduleCheckIn::default()),
         Arc::new(manage_check_ins::ManageCheckIns::default()),
         Arc::new(get_current_time::GetCurrentTime::default()),
+        Arc::new(calculate::Calculate::new(outside)),
         Arc::new(fetch_page::FetchPage::new(outside)),
         Arc::new(search_web::SearchWeb::new(outside)),
         Arc::new(http_request::HttpRequest::new(outside)),

@@ -28,6 +28,7 @@ const OWNERS: [(&str, &[&str]); 23] = [
     ("rquickjs*", &["sandbox"]),
     ("oxc*", &["sandbox"]),
     ("htmd", &["sandbox"]),
+    ("fend_core", &["sandbox"]),
     ("lopdf", &["sandbox"]),
     ("landlock", &["sandbox"]),
     ("seccompiler", &["sandbox"]),
