@@ -40,7 +40,7 @@ pub use self::closed_session::{ClosedSession, MAX_SUMMARY_BYTES, SummarySource};
 pub use self::digest::digest;
 pub use self::exported_compression::ExportedCompression;
 pub use self::exported_file::ExportedFile;
-pub use self::exported_question::ExportedQuestion;
+pub use self::exported_question::{ExportedApproval, ExportedQuestion};
 pub use self::exported_result::ExportedResult;
 pub use self::version::{FORMAT, Format, Version};
 

@@ -38,6 +38,21 @@ pub struct ExportedQuestion {
     pub created_at: DateTime<Utc>,
     /// When it was closed.
     pub closed_at: DateTime<Utc>,
+    /// The tool call that an approval was about; `subject` is its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ExportedApproval>,
+}
+
+/// The tool call that an approval was about. Its cell is that with its id in the thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportedApproval {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, as the model gave them.
+    pub input: Value,
+    /// Why a person was asked, as a clause.
+    pub why: String,
 }
 
 /// Deserializes a field that is present: `null` is a value like any other, for instance an answer.

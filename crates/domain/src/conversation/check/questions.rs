@@ -2,7 +2,7 @@
 
 use super::{Checked, invalid, line, storable, text, time};
 use crate::conversation::Conversation;
-use crate::question::{MAX_ANSWERED_BY_CHARS, QuestionState};
+use crate::question::{MAX_ANSWERED_BY_CHARS, QuestionKind, QuestionState};
 
 impl Conversation {
     pub(super) fn check_questions(&self) -> Checked {
@@ -19,6 +19,16 @@ impl Conversation {
             }
             if question.state == QuestionState::Open {
                 return invalid(at("state"), "must not be `open`: no run of the import waits for an answer");
+            }
+            if let Some(approval) = &question.approval {
+                if question.kind != QuestionKind::Approval || question.subject.is_none() {
+                    let reason =
+                        "is only allowed if `kind` is `approval` and `subject` is the id of the call";
+                    return invalid(at("approval"), reason);
+                }
+                text(&at("approval/tool"), &approval.tool, usize::MAX)?;
+                text(&at("approval/why"), &approval.why, usize::MAX)?;
+                storable(&at("approval/input"), &approval.input)?;
             }
             let is_answered = question.state == QuestionState::Answered;
             if is_answered != question.answer.is_some() {
@@ -51,7 +61,9 @@ mod tests {
         let mut document = serde_json::to_value(exported()).unwrap();
         document["questions"] = json!([{"kind": "input", "subject": "call_1", "text": "Which hotel?",
             "default_value": null, "state": "answered", "answer": null, "answered_by": "Ann", "created_at": at,
-            "closed_at": at}]);
+            "closed_at": at}, {"kind": "approval", "subject": "call_2", "text": "Delete note?", "state": "expired",
+            "created_at": at, "closed_at": at,
+            "approval": {"tool": "delete_note", "input": {"note_id": "x"}, "why": "it deletes something"}}]);
         serde_json::from_value(document).unwrap()
     }
 
@@ -67,7 +79,7 @@ mod tests {
     #[test]
     fn errors_name_the_question_and_its_field() {
         type Change = fn(&mut Conversation);
-        let cases: [(Change, &str); 7] = [
+        let cases: [(Change, &str); 9] = [
             (|c| c.questions[0].state = QuestionState::Open, "/questions/0/state"),
             (|c| c.questions[0].answer = None, "/questions/0/answer"),
             (|c| c.questions[0].state = QuestionState::Expired, "/questions/0/answer"),
@@ -77,6 +89,11 @@ mod tests {
             ),
             (|c| c.questions[0].answered_by = Some("A".repeat(201)), "/questions/0/answered_by"),
             (|c| c.questions[0].default_value = Some(json!("\0")), "/questions/0/default_value"),
+            (|c| c.questions[1].kind = QuestionKind::Input, "/questions/1/approval"),
+            (
+                |c| c.questions[1].approval.as_mut().unwrap().input = json!("\0"),
+                "/questions/1/approval/input",
+            ),
             (|c| c.version = crate::conversation::Version::One, "/questions"),
         ];
         for (change, pointer) in cases {

@@ -1,7 +1,7 @@
 //! Inserting the questions of a document. They belong to its completed run, and are closed.
 
 use chrono::{DateTime, Utc};
-use houston_domain::conversation::{Conversation, ExportedQuestion};
+use houston_domain::conversation::{Conversation, ExportedApproval, ExportedQuestion};
 use houston_domain::id::Ids;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -38,20 +38,27 @@ impl Owner {
             let answers = values(questions, |one| &one.answer);
             let by: Vec<Option<&str>> = each().map(|one| one.answered_by.as_deref()).collect();
             let created: Vec<DateTime<Utc>> = each().map(|one| one.created_at).collect();
+            // Call ids are unique within a run only: of several cells the one that was shown with the question.
+            let approvals: Vec<Option<Json<&ExportedApproval>>> =
+                each().map(|one| one.approval.as_ref().map(Json)).collect();
             let closed: Vec<DateTime<Utc>> = each().map(|one| one.closed_at).collect();
             sqlx::query!(
                 "-- store::conversation::make::questions::questions
                 insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, subject, text, schema,
                                                default_value, expires_at, state, answer, answered_by, created_at,
-                                               closed_at)
+                                               closed_at, approval)
                 select q.id, $2, k.user_id, $1, $3, q.kind, q.subject, q.text, q.schema, q.default_value, q.expires_at,
-                       q.state, q.answer, q.answered_by, q.created_at, q.closed_at
+                       q.state, q.answer, q.answered_by, q.created_at, q.closed_at,
+                       (select q.approval || jsonb_build_object('message_id', 'msg_' || replace(m.id::text, '-', ''))
+                          from houston.messages m
+                         where m.agentable_id = $1 and m.message_type = 'tool' and m.metadata ->> 'call_id' = q.subject
+                         order by abs(extract(epoch from m.created_at - q.created_at)) limit 1)
                   from houston.run_locks k
                  cross join unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::jsonb[],
                                    $10::timestamptz[], $11::text[], $12::jsonb[], $13::text[], $14::timestamptz[],
-                                   $15::timestamptz[])
+                                   $15::timestamptz[], $16::jsonb[])
                        as q (id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by,
-                             created_at, closed_at)
+                             created_at, closed_at, approval)
                  where k.tenant_id = $2 and k.agentable_id = $1",
                 self.agentable.0,
                 self.tenant.0,
@@ -67,7 +74,8 @@ impl Owner {
                 &answers as &[Option<Json<&Value>>],
                 &by as &[Option<&str>],
                 &created,
-                &closed
+                &closed,
+                &approvals as &[Option<Json<&ExportedApproval>>]
             )
             .execute(&mut *connection)
             .await?;

@@ -16,8 +16,8 @@ impl Reader<'_> {
             let rows = sqlx::query!(
                 r#"-- store::conversation::read::questions::questions
                 select id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by, created_at,
-                       closed_at as "closed_at!",
-                       octet_length(concat(text, schema::text, default_value::text, answer::text)) as "bytes!"
+                       closed_at as "closed_at!", approval - 'message_id' as approval,
+                       octet_length(concat(text, schema::text, default_value::text, answer::text, approval::text)) as "bytes!"
                   from houston.questions
                  where tenant_id = $1 and agentable_id = $2 and id > $3 and state <> 'open'
                    and ($4::timestamptz is null or closed_at <= $4)
@@ -46,6 +46,7 @@ impl Reader<'_> {
                     answered_by: row.answered_by,
                     created_at: row.created_at,
                     closed_at: row.closed_at,
+                    approval: row.approval.and_then(|approval| serde_json::from_value(approval).ok()),
                 });
             }
             if is_last {
