@@ -54,6 +54,19 @@ impl Key {
         Ok(Some(Self { key: key.to_owned(), request_sha256: hash.finalize().into() }))
     }
 
+    /// The key of a message that its client calls `id`, within the agentable with this public id.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidIdempotencyKey`] when the id is empty, too long or not printable ASCII.
+    pub(crate) fn of_message(agentable: &str, id: &str, content: &str) -> Result<Self, ApiError> {
+        let key = format!("ag-ui {agentable} {id}");
+        if id.is_empty() || key.len() > MAX_KEY_CHARS || !key.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+        {
+            return Err(ApiError::InvalidIdempotencyKey);
+        }
+        Ok(Self { key, request_sha256: Sha256::digest(content).into() })
+    }
+
     pub(crate) fn as_stored(&self) -> IdempotencyKey<'_> {
         IdempotencyKey { key: &self.key, request_sha256: &self.request_sha256 }
     }

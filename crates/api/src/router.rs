@@ -121,4 +121,5 @@ fn agentable_routes() -> Endpoints {
         .routes(routes!(files::list::list))
         .routes(routes!(files::get::get))
         .routes(routes!(events::get::get))
+        .routes(routes!(events::ag_ui::run))
 }

@@ -7,6 +7,7 @@ pub mod approval;
 pub mod budget;
 pub mod own;
 pub mod pause;
+mod refusal;
 pub mod schema;
 
 use chrono::{DateTime, Utc};

@@ -10,14 +10,25 @@
 
 use houston_domain::event::{Committed, Delta, Event as Durable, Part};
 use houston_domain::id::MessageId;
+use houston_domain::question::NewQuestion;
 use houston_protocol::agui::{EntityId, Event, Role, SnapshotMessage};
 use houston_store::event::OpenIteration;
 
+use crate::events::interrupt;
 use crate::events::position::{Open, Position};
 use crate::events::render::{self, Context};
 
 /// Receives the frames in order, each with the position after it.
 pub(crate) type Emit<'a> = &'a mut dyn FnMut(Position, &Event<'_>);
+
+/// What the next event needs from Postgres besides itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Needed {
+    /// The messages of the thread.
+    pub(crate) snapshot: Vec<SnapshotMessage>,
+    /// The questions for which a run waits.
+    pub(crate) questions: Vec<NewQuestion>,
+}
 
 /// What happened with a delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +48,10 @@ pub(crate) struct Cursor {
     at: Position,
     iteration: Option<OpenIteration>,
     over: bool,
+    /// Whether a run that waits for a person ends for this client, to start again when it goes on.
+    interrupts: bool,
+    /// Whether it has ended so with the last event.
+    interrupted: bool,
     dropped: u32,
     read_for: Option<MessageId>,
 }
@@ -72,7 +87,21 @@ impl Cursor {
         });
         let open = if plausible { at.open } else { Open::Nothing };
         let at = Position { open, ..at };
-        Self { thread: thread.into(), at, iteration, over: false, dropped: 0, read_for: None }
+        Self {
+            thread: thread.into(),
+            at,
+            iteration,
+            over: false,
+            interrupts: false,
+            interrupted: false,
+            dropped: 0,
+            read_for: None,
+        }
+    }
+
+    /// The cursor of a client for which waits are interrupts. `interrupted`: the last event it has was one.
+    pub(crate) fn with_interrupts(self, interrupted: bool) -> Self {
+        Self { interrupts: true, interrupted, ..self }
     }
 
     /// The last durable event that the client has completely.
@@ -101,15 +130,29 @@ impl Cursor {
         .filter(|_| self.at.frames < 2)
     }
 
-    /// Sends `event`, the next one, with the snapshot it needs.
-    pub(crate) fn durable(&mut self, event: &Committed, snapshot: &[SnapshotMessage], emit: Emit<'_>) {
+    /// Whether `event`, the next one, needs the questions for which its run waits.
+    pub(crate) fn needs_questions(&self, event: &Committed) -> bool {
+        self.interrupts && matches!(event.event, Durable::RunWaiting { .. })
+    }
+
+    /// Sends `event`, the next one, with what it needs.
+    pub(crate) fn durable(&mut self, event: &Committed, needed: &Needed, emit: Emit<'_>) {
         let context = Context {
             thread: &self.thread,
             step: self.iteration.map(|iteration| iteration.number),
             message: self.iteration.map(|iteration| iteration.message),
         };
         let effect = self.effect(event);
-        let frames = self.frames(&context, effect, event, snapshot);
+        let mut frames = self.frames(&context, effect, event, &needed.snapshot);
+        if self.interrupted {
+            interrupt::start(&mut frames, &self.thread, event);
+            self.interrupted = frames.is_empty();
+        }
+        if self.needs_questions(event) {
+            let end = interrupt::end(&self.thread, event, &needed.questions);
+            self.interrupted = end.is_some();
+            frames.extend(end);
+        }
         let open = self.open_after(effect, &event.event);
         let (sent, mut here) = (self.at.frames, self.at);
         let count = frames.len();
@@ -276,8 +319,8 @@ impl Cursor {
     /// Updates the state after `event`: whether the run is over, and which iteration is open, so that late deltas are
     /// recognised. `was` is the text that was open before.
     fn update_state(&mut self, event: &Durable, was: Open) {
-        self.over =
-            matches!(event, Durable::RunFinished { .. } | Durable::TitleSet { between_runs: true, .. });
+        self.over = self.interrupted
+            || matches!(event, Durable::RunFinished { .. } | Durable::TitleSet { between_runs: true, .. });
         let started = |message, number| {
             Some(OpenIteration { message, number, thought_committed: false, message_committed: false })
         };

@@ -22,12 +22,14 @@ use crate::events::streams::StreamPermit;
 use crate::query::Query;
 use crate::state::App;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Options {
-    after: Option<String>,
+    pub(crate) after: Option<String>,
     #[serde(default)]
-    follow: bool,
+    pub(crate) follow: bool,
+    #[serde(default)]
+    pub(crate) interrupts: bool,
 }
 
 #[utoipa::path(
@@ -41,6 +43,7 @@ pub(crate) struct Options {
         ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run."),
         ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
+        ("interrupts" = Option<bool>, Query, description = "Whether the run ends for this stream with the outcome `interrupt` while it waits for a person; false by default."),
         ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
     ),
     responses(
@@ -57,6 +60,17 @@ pub(crate) async fn get(
     Query(options): Query<Options>,
 ) -> Result<Response, ApiError> {
     let given = client_position(&headers, options.after.as_deref())?;
+    open(app, caller, path, given, &options).await
+}
+
+/// Opens a stream at the client's position.
+pub(crate) async fn open(
+    app: Arc<App>,
+    caller: Caller,
+    path: AgentablePath,
+    given: Option<Position>,
+    options: &Options,
+) -> Result<Response, ApiError> {
     if app.state.draining.is_cancelled() {
         return Ok(Body::new(Aborted).into_response());
     }
@@ -65,20 +79,25 @@ pub(crate) async fn get(
     let after = given.map(|given| given.seq);
     let (head, first) = app.store(caller).open_stream(&path.kind, path.id, after, PAGE).await?;
     let at = start(given, &head);
-    let finished = head.run.is_some() && !head.run_open && at.seq >= head.last_seq;
+    let between_runs = at.seq == 0 || head.run.is_some_and(|(_, first)| at.seq == first - 1);
+    let interrupted = options.interrupts
+        && !between_runs
+        && !app.store(caller).questions_at_wait(path.id, at.seq).await?.is_empty();
+    let finished = head.run.is_some() && (!head.run_open || interrupted) && at.seq >= head.last_seq;
     if finished && !options.follow {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let between_runs = at.seq == 0 || head.run.is_some_and(|(_, first)| at.seq == first - 1);
     let iteration =
         if between_runs { None } else { app.store(caller).open_iteration_at(path.id, at.seq).await? };
 
     let permit = StreamPermit::new(Arc::clone(&app), caller)?;
     let cursor = Cursor::new(&path.public_id(), at, iteration);
+    let cursor = if options.interrupts { cursor.with_interrupts(interrupted) } else { cursor };
     let stream =
         EventStream::new(Arc::clone(&app), path.id, (subscription, permit), cursor, first, options.follow);
     let follow = if options.follow { "&follow=true" } else { "" };
-    let location = format!("{}/events?after={at}{follow}", path.url_path());
+    let interrupts = if options.interrupts { "&interrupts=true" } else { "" };
+    let location = format!("{}/events?after={at}{follow}{interrupts}", path.url_path());
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
@@ -89,7 +108,10 @@ pub(crate) async fn get(
 }
 
 /// The client's position: from `Last-Event-ID`, which is newer, or from `after`.
-fn client_position(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Position>, ApiError> {
+pub(crate) fn client_position(
+    headers: &HeaderMap,
+    after: Option<&str>,
+) -> Result<Option<Position>, ApiError> {
     let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?")).filter(|id| !id.is_empty());
     last.or(after)
         .map(|given| {

@@ -4,10 +4,14 @@
 //! body of the response and feeds the cursor from Postgres and the bus; [`streams`] is the registry of all open
 //! streams. The position of a client is the `id` of the last frame it has ([`position`]); the server stores nothing
 //! about a client between connections.
+//!
+//! [`ag_ui`] is the endpoint for AG-UI clients, which post a message or answers and read the stream of what follows.
 
+pub(crate) mod ag_ui;
 pub(crate) mod cursor;
 pub(crate) mod fact;
 pub(crate) mod get;
+pub(crate) mod interrupt;
 pub(crate) mod position;
 pub(crate) mod render;
 pub(crate) mod snapshot;

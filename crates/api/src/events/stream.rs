@@ -14,7 +14,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::AgentableId;
-use houston_protocol::agui::SnapshotMessage;
 use houston_protocol::sse::{HEARTBEAT, SseEncoder};
 use houston_queue::{Received, Subscription};
 use houston_store::{Error, TenantStore};
@@ -23,7 +22,7 @@ use tokio::time::{Instant, Sleep, timeout};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::auth::Caller;
-use crate::events::cursor::{Cursor, DeltaOutcome};
+use crate::events::cursor::{Cursor, DeltaOutcome, Needed};
 use crate::events::snapshot;
 use crate::events::streams::{StreamPermit, StreamRegistration};
 use crate::state::App;
@@ -73,7 +72,7 @@ impl Body for Aborted {
 /// The result of a read from Postgres.
 enum Fetched {
     Events { events: Vec<Committed>, has_more: bool },
-    Snapshot(Vec<SnapshotMessage>),
+    Needed(Needed),
 }
 
 type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, Error>> + Send>>;
@@ -92,7 +91,7 @@ pub(crate) struct EventStream {
     /// Events that were read and not sent yet, and whether Postgres has more.
     page: VecDeque<Committed>,
     has_more: bool,
-    snapshot: Option<Vec<SnapshotMessage>>,
+    needed: Option<Needed>,
     buffered: VecDeque<Arc<LiveItem>>,
     /// Whether buffered live items were dropped, so that Postgres must be read once more.
     missed: bool,
@@ -127,7 +126,7 @@ impl EventStream {
             fetching: Some(Box::pin(page(first))),
             page: VecDeque::new(),
             has_more: false,
-            snapshot: None,
+            needed: None,
             buffered: VecDeque::new(),
             missed: false,
             wants_transcript: true,
@@ -155,7 +154,7 @@ impl EventStream {
             };
             self.fetching = None;
             match fetched? {
-                Fetched::Snapshot(messages) => self.snapshot = Some(messages),
+                Fetched::Needed(needed) => self.needed = Some(needed),
                 Fetched::Events { events, has_more } => {
                     (self.page, self.has_more) = (events.into(), has_more);
                     if self.page.is_empty() {
@@ -200,14 +199,16 @@ impl EventStream {
     fn send_next(&mut self) -> bool {
         let Some(event) = self.page.front() else { return false };
         if event.seq > self.cursor.seq() {
-            if let (None, Some(before)) = (&self.snapshot, self.cursor.snapshot_before(event)) {
+            if self.needed.is_none() && needs_more(&self.cursor, event) {
+                let before = self.cursor.snapshot_before(event);
+                let waits_at = self.cursor.needs_questions(event).then_some(event.seq);
                 let (app, caller) = (Arc::clone(&self.app), self.permit.caller);
-                self.fetching = Some(Box::pin(read_snapshot(app, caller, self.agentable, before)));
+                self.fetching = Some(Box::pin(read_needed(app, caller, self.agentable, before, waits_at)));
                 return true;
             }
-            let snapshot = self.snapshot.take().unwrap_or_default();
+            let needed = self.needed.take().unwrap_or_default();
             let frames = &mut self.frames;
-            self.cursor.durable(event, &snapshot, &mut |at, event| frames.push(at, event));
+            self.cursor.durable(event, &needed, &mut |at, event| frames.push(at, event));
         }
         self.page.pop_front();
         if self.page.is_empty() {
@@ -253,12 +254,12 @@ impl EventStream {
                     if event.seq < next {
                         continue;
                     }
-                    if event.seq > next || self.cursor.snapshot_before(event).is_some() {
+                    if event.seq > next || needs_more(&self.cursor, event) {
                         self.read();
                         break;
                     }
                     let frames = &mut self.frames;
-                    self.cursor.durable(event, &[], &mut |at, event| frames.push(at, event));
+                    self.cursor.durable(event, &Needed::default(), &mut |at, event| frames.push(at, event));
                 }
                 self.registration.watch().reached(self.cursor.seq());
             }
@@ -342,17 +343,30 @@ async fn page(events: Vec<Committed>) -> Result<Fetched, Error> {
     Ok(Fetched::Events { events, has_more })
 }
 
-async fn read_snapshot(
+/// Whether Postgres must be read before `event`, the next one, can be sent.
+fn needs_more(cursor: &Cursor, event: &Committed) -> bool {
+    cursor.snapshot_before(event).is_some() || cursor.needs_questions(event)
+}
+
+async fn read_needed(
     app: Arc<App>,
     caller: Caller,
     agentable: AgentableId,
-    before: i64,
+    snapshot_before: Option<i64>,
+    waits_at: Option<i64>,
 ) -> Result<Fetched, Error> {
-    let read = read_with_retries(&app, caller, |store| {
-        store.thread_events_before(agentable, before, snapshot::MAX_MESSAGES)
-    });
-    let newest_first = read.await?;
-    Ok(Fetched::Snapshot(snapshot::of(newest_first)))
+    let mut needed = Needed::default();
+    if let Some(before) = snapshot_before {
+        let read = read_with_retries(&app, caller, |store| {
+            store.thread_events_before(agentable, before, snapshot::MAX_MESSAGES)
+        });
+        needed.snapshot = snapshot::of(read.await?);
+    }
+    if let Some(seq) = waits_at {
+        let read = read_with_retries(&app, caller, |store| store.questions_at_wait(agentable, seq));
+        needed.questions = read.await?;
+    }
+    Ok(Fetched::Needed(needed))
 }
 
 /// Repeats `read` until Postgres answers: an accepted stream does not fail because Postgres is unavailable.

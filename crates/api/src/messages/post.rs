@@ -21,7 +21,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
-use houston_domain::agentable::Urgency;
+use houston_domain::agentable::{DoubleTexting, Urgency};
 use houston_domain::message::{MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageStatus, MessageType, Source};
 use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageResponse};
 use houston_protocol::schema;
@@ -69,25 +69,40 @@ pub(crate) async fn post(
     let content = body.content;
     let metadata = Value::Object(body.metadata);
     let double_texting = body.double_texting.unwrap_or(path.double_texting);
-    let kind = app.agentables.unconfirmed(caller, &path);
+    let post = (content.as_str(), &metadata, double_texting);
+    let (posted, replayed) = store(&app, caller, &path, post, key.as_ref()).await?;
+    let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];
+    let body = accepted(&path, &posted, content, metadata);
+    Ok(respond((StatusCode::ACCEPTED, location, Json(body)), replayed))
+}
+
+/// Stores a message that was checked, and publishes it; whether it was stored before under the same key.
+pub(crate) async fn store(
+    app: &Arc<App>,
+    caller: Caller,
+    path: &AgentablePath,
+    (content, metadata, double_texting): (&str, &Value, DoubleTexting),
+    key: Option<&Key>,
+) -> Result<(Posted, bool), ApiError> {
+    let kind = app.agentables.unconfirmed(caller, path);
     let post = NewPost {
         id: app.state.ids.beside(path.id),
         run: app.state.ids.beside(path.id),
-        content: &content,
-        metadata: &metadata,
+        content,
+        metadata,
         double_texting,
         starts: path.urgency == Urgency::Interactive,
         kind,
     };
-    let key = key.as_ref().map(Key::as_stored);
+    let key = key.map(Key::as_stored);
     houston_faults::fault!("C1").map_err(houston_store::Error::from)?;
     let (posted, replayed) = unless_key_reused(app.store(caller).post_message(path.id, &post, key).await?)?;
     if kind.is_some() {
-        app.agentables.remember(caller, &path);
+        app.agentables.remember(caller, path);
     }
     houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
     if !replayed && !posted.is_started {
-        app.publish_events(path.id, posted.events(&content, &metadata));
+        app.publish_events(path.id, posted.events(content, metadata));
         if double_texting.cancels() && !posted.opened {
             app.publish_cancel(path.id, posted.run);
         }
@@ -96,9 +111,7 @@ pub(crate) async fn post(
         }
     }
     houston_faults::fault!("C2").map_err(houston_store::Error::from)?;
-    let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];
-    let body = accepted(&path, &posted, content, metadata);
-    Ok(respond((StatusCode::ACCEPTED, location, Json(body)), replayed))
+    Ok((posted, replayed))
 }
 
 /// # Errors

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::{Question, QuestionState};
 use crate::overseer::{Finding, Signal, Trace, note};
 
-const PREFIX: &str = "houston:overseer:";
+/// The beginning of the subjects.
+pub const PREFIX: &str = "houston:overseer:";
 
 /// What a person answers.
 ///

@@ -60,7 +60,7 @@ pub enum Event<'a> {
         #[schema(value_type = schema::RunId)]
         run_id: RunId,
         result: RunResult<'a>,
-        outcome: Outcome,
+        outcome: Outcome<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<[TokenUsage; 1]>,
     },

@@ -8,6 +8,7 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Interrupt;
 use crate::schema;
 
 /// How a run ended: the `result` of `RUN_FINISHED`.
@@ -34,12 +35,20 @@ pub struct RunResult<'a> {
     pub cost: Option<Decimal>,
 }
 
-/// The outcome of a run that did not fail: `{"type": "success"}` or `{"type": "cancelled"}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// The outcome of a run that did not fail: `{"type": "success"}`, `{"type": "cancelled"}`, or what a waiting run needs:
+///
+/// ```json
+/// {"type": "interrupt", "interrupts": [{"id": "question_0190…", "reason": "tool_call", "message": "May I delete all notes?"}]}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum Outcome<'a> {
     Success,
     Cancelled,
+    /// The run waits for answers; an AG-UI run with `resume` gives them.
+    Interrupt {
+        interrupts: Vec<Interrupt<'a>>,
+    },
 }
 
 /// The outcome of a task: `{"type": "success"}` or `{"type": "suspended"}`.

@@ -15,6 +15,7 @@ use crate::handle::{ApiStore, RunStore, TenantStore};
 pub(crate) mod batch;
 mod derived;
 mod position;
+mod wait;
 
 pub use position::{AnyEvent, EventPage, EventPosition, InvalidPosition};
 

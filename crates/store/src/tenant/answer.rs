@@ -4,6 +4,7 @@ use houston_domain::id::{AgentableId, QuestionId, RunId, TenantId, UserId};
 use houston_domain::question::own;
 use houston_domain::question::{Question, QuestionKind, QuestionState};
 use serde_json::Value;
+use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::handle::{OperatorStore, TenantStore};
@@ -32,6 +33,23 @@ pub enum Answered {
     /// The question was closed before, or is closed now because its time has passed or its run has ended: the answer
     /// does not count.
     Closed(AskedQuestion),
+}
+
+/// What an answer does to a question.
+struct WouldBe {
+    /// The state before it.
+    before: QuestionState,
+    /// The state after it.
+    after: QuestionState,
+    /// An earlier answer.
+    answer: Option<Value>,
+}
+
+impl WouldBe {
+    /// Whether the answer counts.
+    fn is_answered(&self) -> bool {
+        self.before == QuestionState::Open && self.after == QuestionState::Answered
+    }
 }
 
 macro_rules! asked {
@@ -168,39 +186,78 @@ impl TenantStore<'_> {
         answered_by: Option<&str>,
     ) -> Result<Answered> {
         let mut tx = self.pool.begin().await?;
-        sqlx::query!(
+        self.lock_asker(&mut tx, id).await?;
+        let now = self.would_be(&mut tx, id).await?;
+        let is_answered = now.is_answered();
+        if now.before == QuestionState::Open {
+            let (answer, by) = if is_answered { (Some(answer), answered_by) } else { (None, None) };
+            let closed = close(&mut tx, &[id.0], now.after, answer, by).await?;
+            report(&mut tx, &closed, self.fairness).await?;
+        }
+        tx.commit().await?;
+        let question = self.question(id).await?;
+        Ok(if is_answered { Answered::Now(question) } else { Answered::Closed(question) })
+    }
+
+    /// Answers questions of one agentable together: the run goes on with all answers or with none. Returns a question that was
+    /// closed otherwise before, if there is one; then no answer counts. The same answer again is accepted. The caller has
+    /// checked that the questions are of `agentable`, and the answers against their schemas.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such question, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn answer_questions(self, answers: &[(QuestionId, Value)]) -> Result<Option<AskedQuestion>> {
+        let Some((first, _)) = answers.first() else { return Ok(None) };
+        let mut tx = self.pool.begin().await?;
+        self.lock_asker(&mut tx, *first).await?;
+        let mut closed = Vec::new();
+        for (id, answer) in answers {
+            let now = self.would_be(&mut tx, *id).await?;
+            if now.is_answered() {
+                closed.extend(close(&mut tx, &[id.0], now.after, Some(answer), None).await?);
+            } else if now.answer.as_ref() != Some(answer) {
+                tx.rollback().await?;
+                let mut question = self.question(*id).await?;
+                // It is not closed yet if its time has passed: whoever expires questions does that.
+                question.question.state = now.after;
+                return Ok(Some(question));
+            }
+        }
+        report(&mut tx, &closed, self.fairness).await?;
+        tx.commit().await?;
+        Ok(None)
+    }
+
+    /// Locks the agentable whose run asks.
+    async fn lock_asker(self, tx: &mut PgConnection, id: QuestionId) -> Result<()> {
+        let epoch = sqlx::query!(
             "-- store::answer::lock
             select l.epoch from houston.questions q
               join houston.run_locks l on l.agentable_id = q.agentable_id
              where q.tenant_id = $1 and q.id = $2 for no key update of l",
             self.tenant.0,
             id.0
-        )
-        .fetch_optional(&mut *tx)
-        .await?
-        .ok_or(Error::NotFound { what: "question" })?;
-        // A statement of its own: it sees what was committed while this one waited for the lock.
+        );
+        epoch.fetch_optional(tx).await?.ok_or(Error::NotFound { what: "question" })?;
+        Ok(())
+    }
+
+    /// What an answer to a question does now. Its agentable is locked.
+    async fn would_be(self, tx: &mut PgConnection, id: QuestionId) -> Result<WouldBe> {
+        // A statement of its own: it sees what was committed while the one before waited for the lock.
         let now = sqlx::query!(
             r#"-- store::answer::look
-            select q.state, q.expires_at, clock_timestamp() as "now!",
+            select q.state, q.answer, q.expires_at, clock_timestamp() as "now!",
                    k.run_open and k.run_id = q.run_id as "run_is_open!"
               from houston.questions q join houston.run_locks k on k.agentable_id = q.agentable_id
              where q.tenant_id = $1 and q.id = $2"#,
             self.tenant.0,
             id.0
         )
-        .fetch_one(&mut *tx)
+        .fetch_one(tx)
         .await?;
         let before = QuestionState::from_name(&now.state).unwrap_or(QuestionState::Cancelled);
-        let state = before.after_answer(now.expires_at, now.run_is_open, now.now);
-        let is_answered = before == QuestionState::Open && state == QuestionState::Answered;
-        if before == QuestionState::Open {
-            let (answer, by) = if is_answered { (Some(answer), answered_by) } else { (None, None) };
-            let closed = close(&mut tx, &[id.0], state, answer, by).await?;
-            report(&mut tx, &closed, self.fairness).await?;
-        }
-        tx.commit().await?;
-        let question = self.question(id).await?;
-        Ok(if is_answered { Answered::Now(question) } else { Answered::Closed(question) })
+        let after = before.after_answer(now.expires_at, now.run_is_open, now.now);
+        Ok(WouldBe { before, after, answer: now.answer })
     }
 }

@@ -18,7 +18,7 @@ use super::*;
 fn open_iteration_at(log: &[Committed], seq: i64) -> Option<OpenIteration> {
     let mut cursor = Cursor::new("goal_1", Position::after(0), None);
     for event in log.iter().take_while(|event| event.seq <= seq) {
-        cursor.durable(event, &[], &mut |_, _| {});
+        cursor.durable(event, &Needed::default(), &mut |_, _| {});
     }
     cursor.iteration
 }
@@ -75,9 +75,10 @@ impl TestStream {
     /// Reads the log from the client's position to its end, across any number of broken connections.
     fn catch_up(&mut self) {
         while let Some(event) = self.log.iter().find(|event| event.seq > self.cursor.seq()).cloned() {
-            let messages = self.cursor.snapshot_before(&event).map(|before| snapshot(&self.log, before));
+            let snapshot = self.cursor.snapshot_before(&event).map(|before| snapshot(&self.log, before));
+            let needed = Needed { snapshot: snapshot.unwrap_or_default(), questions: Vec::new() };
             let mut frames = Vec::new();
-            self.cursor.durable(&event, &messages.unwrap_or_default(), &mut |at, event| {
+            self.cursor.durable(&event, &needed, &mut |at, event| {
                 frames.push((at.to_string(), serde_json::to_value(event).unwrap()));
             });
             self.deliver(frames);
@@ -256,7 +257,7 @@ proptest! {
             let mut cursor = Cursor::new("goal_1", at, open_iteration_at(&log, at.seq));
             let mut frames = Vec::new();
             for event in log.iter().filter(|event| event.seq > at.seq) {
-                cursor.durable(event, &[], &mut |at, event| {
+                cursor.durable(event, &Needed::default(), &mut |at, event| {
                     frames.push((at.to_string(), serde_json::to_string(event).unwrap()));
                 });
             }

@@ -1,0 +1,90 @@
+//! Waits in an event stream: what a run waited for at a position, and where it began to wait.
+
+use houston_domain::event::Event;
+use houston_domain::id::{AgentableId, QuestionId};
+use houston_domain::question::NewQuestion;
+use sqlx::types::Json;
+
+use crate::error::Result;
+use crate::handle::TenantStore;
+
+impl TenantStore<'_> {
+    /// The questions that were open when a run of the agentable began to wait with the event at position `seq`, the oldest
+    /// first. None if that event is another one.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn questions_at_wait(self, agentable: AgentableId, seq: i64) -> Result<Vec<NewQuestion>> {
+        let asked = sqlx::query_scalar!(
+            r#"-- store::event::wait::questions_at_wait
+            select q.data as "data: Json<Event>"
+              from houston.events w
+              join houston.runs r on r.id = w.run_id
+              join houston.events q on q.agentable_id = $1 and q.seq >= r.first_seq and q.seq < $2
+             where w.tenant_id = $3 and w.agentable_id = $1 and w.seq = $2 and w.data ->> 'type' = 'run_waiting'
+               and q.data ->> 'type' = 'question_asked'
+               and not exists (select from houston.events c
+                                where c.agentable_id = $1 and c.seq > q.seq and c.seq < $2
+                                  and c.data ->> 'type' = 'question_closed'
+                                  and c.data ->> 'question_id' = q.data ->> 'question_id')
+             order by q.seq"#,
+            agentable.0,
+            seq,
+            self.tenant.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let questions = asked.into_iter().filter_map(|event| match event.0 {
+            Event::QuestionAsked(question) => Some(*question),
+            _ => None,
+        });
+        Ok(questions.collect())
+    }
+
+    /// The position of the event with which the latest run of the agentable began to wait before position `seq`, if it had not
+    /// gone on by then.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn wait_before(self, agentable: AgentableId, seq: i64) -> Result<Option<i64>> {
+        let waits = sqlx::query_scalar!(
+            r#"-- store::event::wait::before
+            select w.seq
+              from (select e.seq, e.data ->> 'type' as type
+                      from houston.runs r
+                      join houston.events e on e.agentable_id = $1 and e.seq >= r.first_seq and e.seq < $2
+                     where r.id = (select id from houston.runs
+                                    where tenant_id = $3 and agentable_id = $1 and first_seq < $2
+                                    order by first_seq desc limit 1)
+                       and e.data ->> 'type' in ('run_waiting', 'attempt_started')
+                     order by e.seq desc limit 1) w
+             where w.type = 'run_waiting'"#,
+            agentable.0,
+            seq,
+            self.tenant.0
+        );
+        Ok(waits.fetch_optional(&self.pool).await?)
+    }
+
+    /// The position of the event that closed a question of the agentable, if it is closed.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn closed_at(self, agentable: AgentableId, question: QuestionId) -> Result<Option<i64>> {
+        let seq = sqlx::query_scalar!(
+            r#"-- store::event::wait::closed_at
+            select c.seq
+              from houston.questions q
+              join houston.runs r on r.id = q.run_id
+              join houston.events c on c.agentable_id = $1 and c.seq >= r.first_seq
+             where q.tenant_id = $3 and q.agentable_id = $1 and q.id = $2 and c.data ->> 'type' = 'question_closed'
+               and c.data ->> 'question_id' = $4
+             limit 1"#,
+            agentable.0,
+            question.0,
+            self.tenant.0,
+            question.to_string()
+        );
+        Ok(seq.fetch_optional(&self.pool).await?)
+    }
+}
