@@ -4,9 +4,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use houston_domain::compression::CompressionReason;
 use houston_domain::conversation::{
-    ClosedSession, Conversation, ExportedApproval, ExportedCompression, ExportedFile, ExportedLearning,
-    ExportedNote, ExportedQuestion, ExportedResult, Format, HistoryEntry, SummarySource, ThreadMessage,
-    Version,
+    ClosedSession, Conversation, ExportedCompression, ExportedFile, ExportedLearning, ExportedNote,
+    ExportedQuestion, ExportedResult, Format, HistoryEntry, SummarySource, ThreadMessage, Version,
 };
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::id::{AgentableId, ResultId};
@@ -212,7 +211,7 @@ impl Past {
     }
 }
 
-fn conversation() -> impl Strategy<Value = Conversation> {
+pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
     let turns = proptest::collection::vec(turn(), 0..6);
     let messages = proptest::collection::vec(message(), 0..8);
     let items = proptest::collection::vec((text(), time(), time()), 0..4);
@@ -281,7 +280,7 @@ async fn imported(test: &TestStore, document: &Conversation) -> AgentableId {
 }
 
 /// Imports the document and exports it again.
-async fn round_trip(test: &TestStore, document: &Conversation) -> Conversation {
+pub(crate) async fn round_trip(test: &TestStore, document: &Conversation) -> Conversation {
     let id = imported(test, document).await;
     let agentable = test.requests().agentable("goal", id).await.unwrap();
     let options = ExportOptions { until: None, knowledge: true, max_bytes: usize::MAX };
@@ -317,47 +316,6 @@ async fn export_of_an_import_is_the_same_document() {
     let compressed = "select count(*) from houston.compressions c join houston.run_locks l using (agentable_id)
                        where c.through_position > l.session_position and c.session_position <> l.session_position";
     assert_eq!(test.sql(compressed).trim(), "0", "compressions of the open session belong to it");
-}
-
-#[tokio::test]
-async fn approvals_keep_their_calls_and_find_their_cells() {
-    let test = TestStore::start().await;
-    let at = |minute: i64| DateTime::from_timestamp(1_790_000_000 + 60 * minute, 0).unwrap();
-    let mut document = conversation().new_tree(&mut TestRunner::deterministic()).unwrap().current();
-    // Two runs called with the same id.
-    let cell = |minute: i64| ThreadMessage {
-        source: Source::Agent,
-        message_type: MessageType::Tool,
-        content: format!("Delete note {minute}"),
-        metadata: serde_json::Map::from_iter([("call_id".to_owned(), json!("call_1"))]),
-        created_at: at(minute),
-    };
-    let approval = |minute: i64, subject: &str| ExportedQuestion {
-        kind: QuestionKind::Approval,
-        subject: Some(subject.to_owned()),
-        text: format!("Delete note {minute}?"),
-        schema: None,
-        default_value: None,
-        expires_at: None,
-        state: QuestionState::Expired,
-        answer: None,
-        answered_by: None,
-        created_at: at(minute),
-        closed_at: at(minute + 1),
-        approval: Some(ExportedApproval {
-            tool: "delete_note".to_owned(),
-            input: json!({"note_id": minute}),
-            why: "it deletes something for good".to_owned(),
-        }),
-    };
-    document.messages = vec![cell(0), cell(10)];
-    document.questions = vec![approval(0, "call_1"), approval(10, "call_1")];
-    assert_eq!(document.check(), Ok(()));
-    assert_eq!(round_trip(&test, &document).await, document);
-    let cells = "select string_agg((m.content || '?' = q.text)::text, ',')
-                   from houston.questions q
-                   join houston.messages m on 'msg_' || replace(m.id::text, '-', '') = q.approval ->> 'message_id'";
-    assert_eq!(test.sql(cells).trim(), "true,true");
 }
 
 #[tokio::test]

@@ -24,6 +24,8 @@ mod erasing;
 #[cfg(test)]
 mod event_position;
 #[cfg(test)]
+mod exported_approvals;
+#[cfg(test)]
 mod fairness;
 #[cfg(test)]
 mod files;
