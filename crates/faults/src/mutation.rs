@@ -27,11 +27,14 @@ pub enum Mutation {
     Sweep,
     /// Intents of tool calls are not committed before execution, so calls are repeated after a crash.
     Intent,
+    /// Calls that need a person's yes are carried out at once.
+    Approval,
 }
 
 impl Mutation {
     /// All mutations.
-    pub const ALL: [Self; 5] = [Self::Fence, Self::BatchFence, Self::RowLock, Self::Sweep, Self::Intent];
+    pub const ALL: [Self; 6] =
+        [Self::Fence, Self::BatchFence, Self::RowLock, Self::Sweep, Self::Intent, Self::Approval];
 
     /// The name in `HOUSTON_MUTATION`.
     #[must_use]
@@ -42,6 +45,7 @@ impl Mutation {
             Self::RowLock => "row_lock",
             Self::Sweep => "sweep",
             Self::Intent => "intent",
+            Self::Approval => "approval",
         }
     }
 }
@@ -54,7 +58,7 @@ impl fmt::Display for Mutation {
 
 /// A name that is not a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no mutation `{0}`; allowed are fence, batch_fence, row_lock, sweep and intent")]
+#[error("there is no mutation `{0}`; allowed are fence, batch_fence, row_lock, sweep, intent and approval")]
 pub struct UnknownMutation(String);
 
 impl FromStr for Mutation {

@@ -1,4 +1,4 @@
-//! The checker: counts violations of the invariants R1 to R9, R11 and R13, comparing what was recorded outside the service
+//! The checker: counts violations of the invariants R1 to R9 and R11 to R13, comparing what was recorded outside the service
 //! with one read of its rows. It does not know which faults were injected.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use houston_testkit::history;
 use houston_testkit::model_server::Ending;
 
+mod approvals;
 mod innocents;
 mod poison;
 mod sessions;
@@ -50,7 +51,13 @@ impl Finding {
 
 /// The rules that can be checked while faults are injected: no later event repairs a violation of them.
 pub(crate) fn safety(evidence: &Evidence) -> Vec<Finding> {
-    vec![answered_once(evidence), stale_writes(evidence), effects(evidence), histories(evidence)]
+    vec![
+        answered_once(evidence),
+        stale_writes(evidence),
+        effects(evidence),
+        histories(evidence),
+        approvals::approvals(evidence),
+    ]
 }
 
 /// All rules, once every run has ended.

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::client::Post;
 use super::databases::Databases;
+use super::decider::Decided;
 use super::installation::ChaosInstallation;
 use super::model::ModelCall;
 use super::nemesis::Kill;
@@ -76,6 +77,18 @@ pub(crate) struct SessionRow {
     pub(crate) pending: bool,
 }
 
+/// A question whether a call may be carried out.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct ApprovalRow {
+    pub(crate) id: String,
+    pub(crate) state: String,
+    pub(crate) answer: Option<Value>,
+    /// The operation that the model asked for.
+    pub(crate) op: Option<String>,
+    /// Whether its run has ended.
+    pub(crate) run_ended: bool,
+}
+
 /// The lock of an agentable.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct LockRow {
@@ -101,6 +114,7 @@ pub(crate) struct Rows {
     pub(crate) history: Vec<EntryRow>,
     pub(crate) sessions: Vec<SessionRow>,
     pub(crate) locks: Vec<LockRow>,
+    pub(crate) approvals: Vec<ApprovalRow>,
     /// Titles of the notes.
     pub(crate) notes: Vec<String>,
 }
@@ -149,6 +163,12 @@ impl Rows {
                         l.session_position
                    from houston.run_locks l left join houston.runs r on r.id = l.run_id",
             )?,
+            approvals: rows(
+                psql,
+                "select replace(q.id::text, '-', '') as id, q.state, q.answer, q.approval->'input'->>'op' as op,
+                        r.ended_at is not null as run_ended
+                   from houston.questions q join houston.runs r on r.id = q.run_id where q.approval is not null",
+            )?,
             notes: rows::<Value>(psql, "select title from houston.knowledge_items where kind = 'note'")?
                 .into_iter()
                 .filter_map(|note| note["title"].as_str().map(str::to_owned))
@@ -184,18 +204,24 @@ pub(crate) struct Evidence {
     pub(crate) outages: Vec<(f64, f64)>,
     /// Executions, by tool.
     pub(crate) ledgers: BTreeMap<String, Vec<Execution>>,
+    /// What people decided about calls, as the API accepted it.
+    pub(crate) decided: Vec<Decided>,
+    /// Responses to decisions that must not happen.
+    pub(crate) wrong_decisions: Vec<String>,
 }
 
 impl Evidence {
     /// Rows, model calls and ledgers. The caller adds the other fields.
     pub(crate) fn gather(installation: &ChaosInstallation) -> Result<Self> {
         let endings = installation.model.journal().exchanges();
+        // Before the rows, so that they have the yes to each execution.
+        let ledgers = ledgers(&installation.folder)?;
         Ok(Self {
             rows: Rows::read(&installation.databases)?,
             model_calls: installation.scripted_model.calls(),
             endings: endings.into_iter().map(|exchange| (exchange.number, exchange.ending)).collect(),
             invalid_conversations: installation.scripted_model.invalid_conversations(),
-            ledgers: ledgers(&installation.folder)?,
+            ledgers,
             ..Self::default()
         })
     }

@@ -14,6 +14,7 @@ use houston_testkit::servers::TestServers;
 use tokio::time::{Instant, sleep};
 
 use super::databases::Databases;
+use super::decider::RULE;
 use super::message_script::POISON;
 use super::model::ScriptedModel;
 use super::node::{Node, Servers, Start};
@@ -229,13 +230,15 @@ pub(crate) fn environment(cells: &[(String, String)]) -> Vec<(&'static str, Stri
     vec![("HOUSTON_CELLS__CELLS", format!("[{}]", cells.collect::<Vec<_>>().join(",")))]
 }
 
-/// Writes the kind `goal` with the tools of this test added.
+/// Writes the kind `goal` with the tools of this test added, and the guards with the rule that some calls need a yes.
 fn jobs(folder: &Path) -> Result<()> {
     let goal = std::fs::read_to_string(repository::root().join("jobs/agents/goal.toml"))?;
     let tools = format!("tools = [\"charge\", \"upsert\", \"look\", \"{POISON}\", ");
     let changed = goal.replacen("tools = [", &tools, 1);
     ensure!(changed != goal, "jobs/agents/goal.toml has no tools");
     std::fs::write(folder.join("agents/goal.toml"), changed)?;
+    let guards = std::fs::read_to_string(repository::root().join("jobs/guards.toml"))?;
+    std::fs::write(folder.join("guards.toml"), format!("{guards}\n{RULE}"))?;
     Ok(())
 }
 

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::seed::Seed;
 
 /// The tools a message may request.
-const TOOLS: [&str; 4] = ["charge", "upsert", "look", "create_note"];
+const TOOLS: [&str; 5] = ["charge", "upsert", "look", "create_note", ASK];
+/// A call of `charge` that needs a person's yes.
+pub(crate) const ASK: &str = "ask";
 /// The tool that kills its worker each time it is called.
 pub(crate) const POISON: &str = "poison";
 /// Share of messages that call [`POISON`], per thousand.
@@ -107,6 +109,7 @@ mod tests {
             |script: &MessageScript| script.rounds.len() == 3,
             |script: &MessageScript| script.rounds.iter().any(|round| round.len() == 3),
             |script: &MessageScript| script.rounds.iter().flatten().any(|tool| tool == "charge"),
+            |script: &MessageScript| script.rounds.iter().flatten().any(|tool| tool == ASK),
         ] {
             assert!(drawn.iter().any(kind));
         }

@@ -26,6 +26,7 @@
 mod checker;
 mod client;
 mod databases;
+mod decider;
 mod evidence;
 mod installation;
 mod message_script;
@@ -52,6 +53,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use report::Report;
 
 use client::{ClientPool, Posts};
+use decider::DeciderPool;
 use evidence::Evidence;
 use houston_xtask::console::{Progress, print_status};
 use installation::ChaosInstallation;
@@ -63,6 +65,7 @@ use seed::Seed;
 const GOALS: usize = 80;
 const USERS: usize = 6;
 const CLIENTS: usize = 22;
+const DECIDERS: usize = 3;
 /// Mean pause between two posts of one client, in ms: 22 clients post about 9 messages a second, double texts
 /// included.
 const PAUSE: u64 = 1_900;
@@ -118,6 +121,11 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     for client in 0..CLIENTS {
         clients.spawn(pool.clone().run_client(Seed::of(options.seed, 1000 + client as u64)));
     }
+    let deciding = DeciderPool::new(&installation.apis, &installation.key);
+    let mut deciders = JoinSet::new();
+    for decider in 0..DECIDERS {
+        deciders.spawn(deciding.clone().run(Seed::of(options.seed, 3000 + decider as u64)));
+    }
     let mut restarts = JoinSet::new();
     restarts.spawn(restart_ended(Arc::clone(&installation)));
 
@@ -130,6 +138,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         sleep_until(pool.last_post).await;
         quiet = wait_until_quiet(&installation, &mut clients).await?;
     }
+    deciders.shutdown().await;
     let seconds = began.elapsed().as_secs_f64();
     let mut evidence = gather(&installation).await?;
     let lasts = evidence.rows.locks.iter().map(|lock| (lock.goal.clone(), lock.last_seq)).collect();
@@ -139,6 +148,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     installation.nodes.iter().for_each(node::Node::save_log);
     evidence.kills = std::mem::take(&mut fault_log.kills);
     evidence.outages = std::mem::take(&mut fault_log.outages);
+    (evidence.decided, evidence.wrong_decisions) = deciding.taken();
     evidence.goals = goals.iter().map(|goal| bare_id(goal)).collect();
     let mut posts = std::mem::take(&mut *pool.posts());
     evidence.posts = std::mem::take(&mut posts.posts);

@@ -8,7 +8,8 @@ use std::time::Duration;
 use houston_testkit::model_server::{Call, Fault, Reply, without_system_context};
 use serde_json::{Value, json};
 
-use super::message_script::{MessageScript, answer, scripts_in};
+use super::decider::needs_yes;
+use super::message_script::{ASK, MessageScript, answer, scripts_in};
 
 /// How the system prompt of a summary request begins.
 const SUMMARISER: &str = "You write the summary";
@@ -160,6 +161,10 @@ impl ConversationState {
             let mut reply = Reply::text(format!("Round {} of #{last}.", self.rounds));
             for (nth, tool) in tools.iter().enumerate() {
                 let op = format!("#{last}/{}/{nth}", self.rounds);
+                if tool == ASK {
+                    reply = reply.then_tool("charge", json!({"op": needs_yes(&op), "ms": script.ms}));
+                    continue;
+                }
                 let input = match tool.as_str() {
                     "create_note" => json!({"title": op, "content": "A note."}),
                     _ => json!({"op": op, "ms": script.ms}),

@@ -64,6 +64,8 @@ enum Mutation {
     Sweep,
     /// Tools execute without a committed intent
     Intent,
+    /// Calls that need a person's yes are carried out at once
+    Approval,
 }
 
 impl Mutation {

@@ -5,6 +5,7 @@ use houston_domain::guard::{Call, DecidedBy, Decision, Intent, Situation, Verdic
 use houston_domain::history::Entry;
 use houston_domain::overseer::REFUSED;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
+use houston_faults::mutation::{self, Mutation};
 use tokio::time::Instant;
 
 use super::ToolRunner;
@@ -103,6 +104,7 @@ impl ToolRunner {
                 }
                 Judgement::Allow
             }
+            Decision::Ask { .. } if mutation::is(Mutation::Approval) => Judgement::Allow,
             Decision::Ask { why, .. } => Judgement::Hold { why },
             Decision::Deny { code, why } => {
                 Judgement::Refuse(ToolResponse::failure(code, format!("{REFUSED}{why}")))

@@ -1,0 +1,155 @@
+//! Simulated people who decide about calls that wait for a yes. Several do so at once, some twice, and each sends its decision
+//! until an API has answered.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+use houston_protocol::page::Page;
+use houston_protocol::question::QuestionResponse;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::reader::bare_id;
+use super::seed::Seed;
+use crate::http::{Connection, Response};
+
+/// Timeout of one request.
+const PATIENCE: Duration = Duration::from_secs(6);
+/// The beginning of operations that need a yes.
+const ASKED: &str = "ask ";
+/// The rule of the guards for them.
+pub(crate) const RULE: &str = r##"
+[[rule]]
+tool = "charge"
+when = { "/op" = "ask *" }
+decide = "ask"
+why = "people decide about it"
+match = [{ op = "ask #1/0/0" }]
+not_match = [{ op = "#1/0/0" }]
+"##;
+
+/// The operation `op`, as one that needs a yes.
+pub(crate) fn needs_yes(op: &str) -> String {
+    format!("{ASKED}{op}")
+}
+
+/// Whether an operation needs a yes.
+pub(crate) fn is_asked(op: &str) -> bool {
+    op.starts_with(ASKED)
+}
+
+/// A decision that an API has accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Decided {
+    /// The question, without prefix and hyphens.
+    pub(crate) question: String,
+    pub(crate) answer: Value,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    decided: Vec<Decided>,
+    wrong: Vec<String>,
+}
+
+/// What all deciders share.
+#[derive(Debug, Clone)]
+pub(crate) struct DeciderPool {
+    apis: Vec<SocketAddr>,
+    key: String,
+    taken: Arc<Mutex<Taken>>,
+}
+
+impl DeciderPool {
+    pub(crate) fn new(apis: &[SocketAddr], key: &str) -> Self {
+        Self { apis: apis.to_vec(), key: key.to_owned(), taken: Arc::default() }
+    }
+
+    /// The accepted decisions, and the responses that must not happen.
+    pub(crate) fn taken(&self) -> (Vec<Decided>, Vec<String>) {
+        let mut taken = self.lock();
+        (std::mem::take(&mut taken.decided), std::mem::take(&mut taken.wrong))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs one decider until it is dropped.
+    pub(crate) async fn run(self, mut seed: Seed) {
+        loop {
+            sleep(seed.millis(50, 900)).await;
+            let api = seed.one_of(&self.apis);
+            let Ok(Ok(open)) = timeout(PATIENCE, self.open(api)).await else { continue };
+            if open.is_empty() {
+                continue;
+            }
+            // All deciders see the same list: often several take the same question.
+            let question = &open[seed.below(open.len().min(4))];
+            let answer = draw(question, &mut seed);
+            let was_accepted = self.decide(question, &answer, &mut seed).await;
+            if was_accepted && seed.permille(300) {
+                // A person who is not sure that it arrived.
+                let again = self.decide(question, &answer, &mut seed).await;
+                if !again {
+                    self.lock().wrong.push(format!("{}: the same answer again was refused", question.id));
+                }
+            }
+            if seed.permille(200) {
+                let other = draw(question, &mut seed);
+                self.decide(question, &other, &mut seed).await;
+            }
+        }
+    }
+
+    async fn open(&self, api: SocketAddr) -> Result<Vec<QuestionResponse>> {
+        let mut connection = Connection::open(api, &self.key).await?;
+        let page = connection.get("/v1/questions?kind=approval&limit=100").await?;
+        Ok(page.json::<Page<QuestionResponse>>()?.data)
+    }
+
+    /// Sends an answer until an API has responded; whether it was accepted.
+    async fn decide(&self, question: &QuestionResponse, answer: &Value, seed: &mut Seed) -> bool {
+        let path = format!("/v1/questions/{}/answer", question.id);
+        let body = json!({ "answer": answer }).to_string();
+        loop {
+            let api = seed.one_of(&self.apis);
+            match timeout(PATIENCE, self.send(api, &path, &body)).await {
+                Ok(Ok(response)) if response.status == 200 => {
+                    let question = bare_id(&question.id.to_string());
+                    self.lock().decided.push(Decided { question, answer: answer.clone() });
+                    return true;
+                }
+                // Decided by another, or not asked any more.
+                Ok(Ok(response)) if response.status == 409 => return false,
+                Ok(Ok(response)) if response.status < 500 => {
+                    let body = String::from_utf8_lossy(&response.body).into_owned();
+                    self.lock().wrong.push(format!("{}: {} {body}", question.id, response.status));
+                    return false;
+                }
+                _ => sleep(seed.millis(50, 400)).await,
+            }
+        }
+    }
+
+    async fn send(&self, api: SocketAddr, path: &str, body: &str) -> Result<Response> {
+        Connection::open(api, &self.key).await?.post(path, body).await
+    }
+}
+
+/// A random decision. What is not about a call is a pause: then the run goes on.
+fn draw(question: &QuestionResponse, seed: &mut Seed) -> Value {
+    let Some(call) = &question.approval else { return json!({"decision": "continue"}) };
+    match seed.below(10) {
+        0..5 => json!({"decision": "approve"}),
+        5..7 => {
+            let mut input = call.input.clone();
+            input["op"] = json!(format!("{} edited", input["op"].as_str().unwrap_or_default()));
+            json!({"decision": "edit", "input": input})
+        }
+        7..9 => json!({"decision": "reject", "message": "no"}),
+        _ => json!({"decision": "respond", "message": "I have done it."}),
+    }
+}
