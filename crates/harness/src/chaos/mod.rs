@@ -121,11 +121,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     for client in 0..CLIENTS {
         clients.spawn(pool.clone().run_client(Seed::of(options.seed, 1000 + client as u64)));
     }
-    let deciding = DeciderPool::new(&installation.apis, &installation.key);
-    let mut deciders = JoinSet::new();
-    for decider in 0..DECIDERS {
-        deciders.spawn(deciding.clone().run(Seed::of(options.seed, 3000 + decider as u64)));
-    }
+    let (deciding, mut deciders) = decide(&installation, options);
     let mut restarts = JoinSet::new();
     restarts.spawn(restart_ended(Arc::clone(&installation)));
 
@@ -175,6 +171,16 @@ async fn inject_faults(installation: &Arc<ChaosInstallation>, options: &Options)
         tokio::join!(Box::pin(faults), watch_for_violation(installation, options, &stop));
     fault_log.count("a clock an hour off", installation.wrong_clock);
     (fault_log, found)
+}
+
+/// Starts the deciders. They decide until they are stopped: a run that waits for a yes does not end.
+fn decide(installation: &ChaosInstallation, options: &Options) -> (DeciderPool, JoinSet<()>) {
+    let pool = DeciderPool::new(&installation.apis, &installation.key);
+    let mut deciders = JoinSet::new();
+    for decider in 0..DECIDERS {
+        deciders.spawn(pool.clone().run(Seed::of(options.seed, 3000 + decider as u64)));
+    }
+    (pool, deciders)
 }
 
 /// Starts one reader per goal, and a second one for every fourth goal.
