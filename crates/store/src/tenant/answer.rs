@@ -218,7 +218,7 @@ impl TenantStore<'_> {
             } else if now.answer.as_ref() != Some(answer) {
                 tx.rollback().await?;
                 let mut question = self.question(*id).await?;
-                // It is not closed yet if its time has passed: whoever expires questions does that.
+                // It is not closed yet if its time has passed: the sweep that expires questions does that.
                 question.question.state = now.after;
                 return Ok(Some(question));
             }

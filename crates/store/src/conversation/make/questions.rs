@@ -38,7 +38,7 @@ impl Owner {
             let answers = values(questions, |one| &one.answer);
             let by: Vec<Option<&str>> = each().map(|one| one.answered_by.as_deref()).collect();
             let created: Vec<DateTime<Utc>> = each().map(|one| one.created_at).collect();
-            // Call ids are unique within a run only: of several cells the one that was shown with the question.
+            // Call ids are unique within a run only: of several cells the one that came with the question.
             let approvals: Vec<Option<Json<&ExportedApproval>>> =
                 each().map(|one| one.approval.as_ref().map(Json)).collect();
             let closed: Vec<DateTime<Utc>> = each().map(|one| one.closed_at).collect();
