@@ -161,6 +161,26 @@ impl Budget {
         }
     }
 
+    /// The first budget of which at least so many percent are spent, and its limit. 0: none.
+    #[must_use]
+    pub fn nearly_spent(&self, spent: &Spent, percent: u32) -> Option<(BudgetScope, Decimal)> {
+        let is_nearly = |(_, limit, spent): &(BudgetScope, Option<Decimal>, Option<Decimal>)| {
+            let part = limit.map(|limit| limit.saturating_mul(Decimal::new(percent.into(), 2)));
+            part.is_some_and(|part| spent.is_some_and(|spent| spent >= part))
+        };
+        let nearly = self.scopes(spent).into_iter().find(|of| percent > 0 && is_nearly(of));
+        nearly.and_then(|(scope, limit, _)| Some((scope, limit?)))
+    }
+
+    /// Each budget with what is spent of it.
+    fn scopes(&self, spent: &Spent) -> [(BudgetScope, Option<Decimal>, Option<Decimal>); 3] {
+        [
+            (BudgetScope::Run, self.per_run, spent.run),
+            (BudgetScope::Agentable, self.per_agentable, spent.agentable),
+            (BudgetScope::UserDay, self.per_user_day, spent.user_today),
+        ]
+    }
+
     /// Checks a call that costs `next` US dollars at most; `None` when its price is unknown.
     ///
     /// # Errors
@@ -172,12 +192,7 @@ impl Budget {
         let Some(next) = next else {
             return if self.refuse_unpriced { Err(OverBudget::Unpriced) } else { Ok(()) };
         };
-        let budgets = [
-            (BudgetScope::Run, self.per_run, spent.run),
-            (BudgetScope::Agentable, self.per_agentable, spent.agentable),
-            (BudgetScope::UserDay, self.per_user_day, spent.user_today),
-        ];
-        for (scope, limit, spent) in budgets {
+        for (scope, limit, spent) in self.scopes(spent) {
             let spent = spent.unwrap_or_default();
             if let Some(limit) = limit
                 && spent.saturating_add(next) > limit

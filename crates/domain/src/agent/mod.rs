@@ -70,6 +70,8 @@ pub struct AgentRun {
     /// What the overseer looks at, and its settings.
     trace: Trace,
     overseer: overseer::Settings,
+    /// What the model is to be warned of with the next results.
+    warning: Option<String>,
     message_sent: bool,
     /// Whether a call beside the agent's message failed, and the model has not read that yet.
     failure_unread: bool,
@@ -96,6 +98,7 @@ impl AgentRun {
             streak: Streak::default(),
             trace: Trace::default(),
             overseer: overseer::Settings::default(),
+            warning: None,
             message_sent: false,
             failure_unread: false,
             was_declined: false,
@@ -123,7 +126,7 @@ impl AgentRun {
                 self.failure_unread = false;
                 self.used_ids.extend(entry.tool_uses().map(str::to_owned));
                 self.count_streak(&tool_names(entry));
-                self.trace.on_answer(self.progress.iterations, entry);
+                self.trace.on_answer(entry);
             }
             Role::User => {
                 self.trace.on_results(entry);
@@ -233,7 +236,7 @@ impl AgentRun {
         let entry = Entry::assistant(content);
         self.progress.iterations += 1;
         self.count_streak(&calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
-        self.trace.on_answer(self.progress.iterations, &entry);
+        self.trace.on_answer(&entry);
         self.phase = if !calls.is_empty() {
             Phase::Tools(calls.clone())
         } else if stop == StopReason::MaxTokens {

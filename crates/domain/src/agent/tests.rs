@@ -350,7 +350,8 @@ proptest! {
             let (history, own) = (run.history().to_vec(), run.own_entries());
             let other = AgentRun::resume(policy, history, own, DateTime::UNIX_EPOCH).overseen(settings);
             prop_assert_eq!(other.trace(), run.trace());
-            prop_assert_eq!(other.finding(7), run.finding(7));
+            let measured = overseer::Measured { tokens: 7, ..overseer::Measured::default() };
+            prop_assert_eq!(other.finding(&measured), run.finding(&measured));
             prop_assert_eq!(other.iterations(), run.iterations());
         }
     }

@@ -8,11 +8,15 @@
 //! - **pause**: the run asks a person whether it may go on ([`crate::question::pause`]);
 //! - **kill**: the run ends as failed with [`OVERSEER_KILLED`].
 //!
+//! Besides, the model is warned when most of a budget is spent, and an answer that repeats the same text again and again is cut
+//! off while it is being written ([`Repetition`]).
+//!
 //! Calls are compared with their arguments and results: the same tool with other arguments, or with another result, is
 //! work. The oldest rule counts turns that call the same tool, whatever its arguments ([`Streak`]); its limit is
 //! `limits.max_same_tool`, which agents may set.
 
 pub mod note;
+pub mod repetition;
 pub mod settings;
 mod signal;
 mod streak;
@@ -20,7 +24,8 @@ mod streak;
 mod tests;
 mod trace;
 
-pub use self::settings::{Settings, Thresholds, Unattended};
+pub use self::repetition::Repetition;
+pub use self::settings::{BudgetWarning, RepeatedText, Settings, Thresholds, Unattended};
 pub use self::signal::Signal;
 pub use self::streak::Streak;
 pub use self::trace::Trace;
@@ -56,17 +61,27 @@ pub struct Finding {
     pub signal: Signal,
     /// The threshold.
     pub level: Level,
-    /// How often it was seen: turns, or tokens.
+    /// How often it was seen: turns, calls, or tokens.
     pub count: u64,
     /// The tool that was called last.
     pub tool: Option<String>,
 }
 
-/// The gravest signal of a run; of several, the first in the order of [`Signal::ALL`]. `tokens`: those that the run has used.
-/// `None`: all is well.
+/// What is counted besides the turns of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// The tokens that the run has used.
+    pub tokens: u64,
+    /// Calls of its user within the last minute that reach outside.
+    pub external_calls: u64,
+    /// Those of them since a person let the run go on ([`Trace::anew`]).
+    pub external_calls_anew: u64,
+}
+
+/// The gravest signal of a run; of several, the first in the order of [`Signal::ALL`]. `None`: all is well.
 #[must_use]
-pub fn judge(settings: &Settings, trace: &Trace, tokens: u64) -> Option<Finding> {
-    if trace.is_empty() && settings.tokens.is_off() {
+pub fn judge(settings: &Settings, trace: &Trace, measured: &Measured) -> Option<Finding> {
+    if trace.is_empty() && settings.tokens.is_off() && settings.external_calls.is_off() {
         return None;
     }
     let mut gravest: Option<Finding> = None;
@@ -76,7 +91,8 @@ pub fn judge(settings: &Settings, trace: &Trace, tokens: u64) -> Option<Finding>
             continue;
         }
         let (count, all) = match signal {
-            Signal::Tokens => (tokens.saturating_sub(trace.anew(signal)), tokens),
+            Signal::Tokens => (measured.tokens.saturating_sub(trace.anew(signal)), measured.tokens),
+            Signal::ExternalCalls => (measured.external_calls_anew, measured.external_calls),
             _ => (trace.count(signal), trace.count_all(signal)),
         };
         let level = thresholds.level(count, all);
@@ -92,7 +108,7 @@ pub fn judge(settings: &Settings, trace: &Trace, tokens: u64) -> Option<Finding>
 #[must_use]
 pub fn warnings(settings: &Settings, trace: &Trace) -> Vec<Finding> {
     let mut found = Vec::new();
-    for signal in Signal::ALL.into_iter().filter(|signal| *signal != Signal::Tokens) {
+    for signal in Signal::ALL.into_iter().filter(|signal| signal.is_of_turns()) {
         let thresholds = settings.of(signal);
         let first = [thresholds.warn, thresholds.pause].into_iter().filter(|at| *at > 0).min();
         let Some(first) = first else { continue };

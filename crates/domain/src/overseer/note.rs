@@ -1,24 +1,57 @@
 //! The note that warns a model, at the end of a tool result. It is part of the history, so that the model reads it in every
 //! later call, and provider caches hold.
 
+use rust_decimal::Decimal;
+
 use super::{Finding, Signal};
+use crate::agent::budget::BudgetScope;
 
 const BEGINNING: &str = "\n\n[Houston: ";
 const END: &str = "]";
+const FINISH: &str = "Finish what matters most, and answer with what you have.";
 
-/// The note about findings; empty if there are none.
+/// What the model reads about findings, one text each.
 #[must_use]
-pub fn of(findings: &[Finding]) -> String {
-    let texts: Vec<String> = findings.iter().map(text).collect();
+pub fn texts(findings: &[Finding]) -> Vec<String> {
+    findings.iter().map(text).collect()
+}
+
+/// The note with these texts; empty if there are none.
+#[must_use]
+pub fn of(texts: &[String]) -> String {
     if texts.is_empty() { String::new() } else { format!("{BEGINNING}{}{END}", texts.join(" ")) }
 }
 
-/// A result without its note. Of a result that ends like a note without being one, the end is ignored as well.
+/// A result without its note. Of a result that ends like notes without having any, the end is ignored as well, all of it: a
+/// note is added to what a tool has returned, and the result must be the same with it and without.
 #[must_use]
-pub fn removed(result: &str) -> &str {
-    match result.rfind(BEGINNING) {
-        Some(at) if result.ends_with(END) => &result[..at],
-        _ => result,
+pub fn removed(mut result: &str) -> &str {
+    while let Some(at) = result.rfind(BEGINNING).filter(|_| result.ends_with(END)) {
+        result = &result[..at];
+    }
+    result
+}
+
+/// Whether a result has a note with this text.
+#[must_use]
+pub fn has(result: &str, text: &str) -> bool {
+    result.rfind(BEGINNING).is_some_and(|at| result.ends_with(END) && result[at..].contains(text))
+}
+
+/// The warning that most of a budget is spent.
+#[must_use]
+pub fn budget(percent: u32, scope: BudgetScope, limit: Decimal) -> String {
+    format!("More than {percent} % of the budget {scope} (${limit}) is spent. {FINISH}")
+}
+
+/// The warning that a signal which no turn shows has reached this threshold; the same text each time.
+#[must_use]
+pub fn beyond(signal: Signal, threshold: u64) -> String {
+    match signal {
+        Signal::ExternalCalls => {
+            format!("More than {threshold} calls within a minute reached outside. Make fewer of them.")
+        }
+        _ => format!("The run has used more than {threshold} tokens. {FINISH}"),
     }
 }
 
@@ -41,6 +74,7 @@ pub fn seen(Finding { signal, count, tool, .. }: &Finding) -> String {
         Signal::NothingNew => format!("The last {count} turns repeated earlier calls with the same results."),
         Signal::Failures => format!("Every call of the last {count} turns failed."),
         Signal::Refusals => format!("Guards refused calls in {count} turns, last of `{tool}`."),
+        Signal::ExternalCalls => format!("{count} calls within a minute reached outside."),
         Signal::Tokens => format!("The run has used {count} tokens."),
     }
 }

@@ -15,6 +15,8 @@ use super::{Level, Signal};
 pub struct Settings {
     /// What happens to a run that would pause, or whose budget is reached, where no person takes part.
     pub unattended: Unattended,
+    /// See [`Signal::ExternalCalls`].
+    pub external_calls: Thresholds,
     /// See [`Signal::Repeats`].
     pub repeats: Thresholds,
     /// See [`Signal::RepeatedErrors`].
@@ -29,6 +31,28 @@ pub struct Settings {
     pub refusals: Thresholds,
     /// See [`Signal::Tokens`].
     pub tokens: Thresholds,
+    /// When the model is warned that a budget in US dollars is nearly spent.
+    pub budget: BudgetWarning,
+    /// When an answer is cut off because it repeats itself.
+    pub repeated_text: RepeatedText,
+}
+
+/// When the model is warned of a budget.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetWarning {
+    /// How much of it is spent, in percent; 0: never.
+    pub warn_percent: u32,
+}
+
+/// When an answer is cut off that repeats the same text without end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RepeatedText {
+    /// The least bytes that are compared; shorter repeated texts count only as far as they fill these.
+    pub bytes: usize,
+    /// How often they occur in a row; 0: never.
+    pub times: usize,
 }
 
 /// What happens in a task, a feed or a check-in, where no person takes part.
@@ -59,6 +83,7 @@ impl Settings {
     #[must_use]
     pub fn of(&self, signal: Signal) -> Thresholds {
         match signal {
+            Signal::ExternalCalls => self.external_calls,
             Signal::Repeats => self.repeats,
             Signal::RepeatedErrors => self.repeated_errors,
             Signal::Alternation => self.alternation,
@@ -72,6 +97,15 @@ impl Settings {
     /// The first threshold that makes no sense: its key, and what is allowed.
     #[must_use]
     pub fn mistake(&self) -> Option<(String, String)> {
+        if self.budget.warn_percent > 99 {
+            return Some(("budget.warn_percent".to_owned(), "must be 0 (never) or at most 99".to_owned()));
+        }
+        if self.repeated_text.times > 0 && self.repeated_text.times < 3 {
+            return Some(("repeated_text.times".to_owned(), "must be 0 (never) or at least 3".to_owned()));
+        }
+        if self.repeated_text.times > 0 && !(10..=1000).contains(&self.repeated_text.bytes) {
+            return Some(("repeated_text.bytes".to_owned(), "must be between 10 and 1000".to_owned()));
+        }
         Signal::ALL.into_iter().find_map(|signal| {
             let Thresholds { warn, pause, kill } = self.of(signal);
             let named = [("warn", warn), ("pause", pause), ("kill", kill)];

@@ -5,6 +5,8 @@
 pub enum Signal {
     /// Turns in which a guard refused a call, in a row or not: a text that the run has read may be steering it.
     Refusals,
+    /// Calls of the user's agents within a minute that reach outside, counted by the process.
+    ExternalCalls,
     /// Turns in a row with the same calls and the same results.
     Repeats,
     /// Turns in a row with the same failing call. Its error text may differ: it may contain a time.
@@ -22,8 +24,9 @@ pub enum Signal {
 
 impl Signal {
     /// All signals, the gravest first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Refusals,
+        Self::ExternalCalls,
         Self::Repeats,
         Self::RepeatedErrors,
         Self::Alternation,
@@ -37,6 +40,7 @@ impl Signal {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Refusals => "refusals",
+            Self::ExternalCalls => "external_calls",
             Self::Repeats => "repeats",
             Self::RepeatedErrors => "repeated_errors",
             Self::Alternation => "alternation",
@@ -52,10 +56,16 @@ impl Signal {
         Self::ALL.into_iter().find(|signal| signal.as_str() == name)
     }
 
+    /// Whether the signal is seen in the turns of the run.
+    #[must_use]
+    pub fn is_of_turns(self) -> bool {
+        !matches!(self, Self::ExternalCalls | Self::Tokens)
+    }
+
     /// The smallest count that means anything.
     pub(super) fn least(self) -> u64 {
         match self {
-            Self::Refusals | Self::NothingNew | Self::Tokens => 1,
+            Self::Refusals | Self::ExternalCalls | Self::NothingNew | Self::Tokens => 1,
             Self::Repeats | Self::RepeatedErrors | Self::Failures => 2,
             Self::Alternation => 3,
         }

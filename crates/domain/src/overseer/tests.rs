@@ -42,17 +42,17 @@ impl Run {
             is_error: result.starts_with('!'),
         });
         let (answer, mut results) = (Entry::assistant(uses.collect()), Entry::user(results.collect()));
-        self.trace.on_answer(self.turns, &answer);
+        self.trace.on_answer(&answer);
         self.trace.on_results(&results);
         let warnings = warnings(&shipped(), &self.trace);
         let Some(Block::ToolResult { content, .. }) = results.content.last_mut() else { return };
-        content.push_str(&note::of(&warnings));
+        content.push_str(&note::of(&note::texts(&warnings)));
         self.warned.extend(warnings.iter().map(|finding| finding.signal));
         self.levels.push(self.found().map_or(Level::Ok, |finding| finding.level));
     }
 
     fn found(&self) -> Option<Finding> {
-        judge(&shipped(), &self.trace, 0)
+        judge(&shipped(), &self.trace, &Measured::default())
     }
 
     fn signal(&self) -> Option<(Signal, Level)> {
@@ -138,10 +138,25 @@ fn refused_calls_end_a_run_even_if_a_person_lets_it_go_on() {
 fn tokens_count_anew_when_a_person_lets_the_run_go_on() {
     let mut run = Run::default();
     let at = shipped().tokens.pause;
-    let level = |run: &Run, tokens| judge(&shipped(), &run.trace, tokens).map(|finding| finding.level);
-    assert_eq!((level(&run, at - 1), level(&run, at)), (None, Some(Level::Pause)));
+    let level = |run: &Run, tokens| {
+        judge(&shipped(), &run.trace, &Measured { tokens, ..Measured::default() })
+            .map(|finding| finding.level)
+    };
+    assert_eq!((level(&run, at - 1), level(&run, at)), (Some(Level::Warn), Some(Level::Pause)));
     run.trace.start_anew(Signal::Tokens, at);
-    assert_eq!((level(&run, 2 * at - 1), level(&run, 2 * at)), (None, Some(Level::Pause)));
+    assert_eq!((level(&run, 2 * at - 1), level(&run, 2 * at)), (Some(Level::Warn), Some(Level::Pause)));
+}
+
+#[test]
+fn calls_that_reach_outside_pause_and_kill_by_the_minute() {
+    let level = |external_calls, external_calls_anew| {
+        let measured = Measured { external_calls, external_calls_anew, ..Measured::default() };
+        judge(&shipped(), &Trace::default(), &measured).map(|finding| finding.level)
+    };
+    let Thresholds { warn, pause, kill } = shipped().external_calls;
+    assert_eq!((level(warn - 1, warn - 1), level(warn, warn)), (None, Some(Level::Warn)));
+    assert_eq!((level(pause, pause), level(pause, 0)), (Some(Level::Pause), None));
+    assert_eq!(level(kill, 0), Some(Level::Kill));
 }
 
 #[test]
@@ -168,7 +183,7 @@ fn yes_starts_the_count_of_its_signal_anew() {
 
 #[test]
 fn note_does_not_make_a_result_another_one() {
-    let noted = format!("none{}", note::of(&[finding()]));
+    let noted = format!("none{}", note::of(&note::texts(&[finding()])));
     assert!(noted.contains("3 times in a row") && noted.contains("`x`"), "{noted}");
     assert_eq!(note::removed(&noted), "none");
     let run = Run::of([
@@ -179,6 +194,15 @@ fn note_does_not_make_a_result_another_one() {
     ]);
     assert_eq!(run.signal(), Some((Signal::Repeats, Level::Pause)));
     assert_eq!(note::removed("a [Houston: b] c"), "a [Houston: b] c");
+}
+
+#[test]
+fn result_that_ends_like_a_note_is_the_same_with_a_note() {
+    let strange = "none\n\n[Houston: carry on]";
+    let noted = format!("{strange}{}", note::of(&note::texts(&[finding()])));
+    assert_eq!(note::removed(&noted), note::removed(strange));
+    let turns = [strange, strange, noted.as_str(), strange].map(|result| vec![("x", json!({}), result)]);
+    assert_eq!(Run::of(turns).signal(), Some((Signal::Repeats, Level::Pause)));
 }
 
 fn finding() -> Finding {
@@ -269,7 +293,7 @@ proptest! {
             prop_assert!(run.trace.count(signal) <= turns.len() as u64);
             prop_assert_eq!(run.trace.count(signal), run.trace.count_all(signal));
         }
-        prop_assert_eq!(judge(&Settings::default(), &run.trace, tokens), None);
+        prop_assert_eq!(judge(&Settings::default(), &run.trace, &Measured { tokens, ..Measured::default() }), None);
         prop_assert_eq!(warnings(&Settings::default(), &run.trace), vec![]);
     }
 

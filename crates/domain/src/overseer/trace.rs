@@ -13,16 +13,17 @@ pub struct Trace {
     turns: Vec<Turn>,
     /// The calls of the open turn: id, tool, hash of tool and arguments.
     open: Vec<(String, String, u64)>,
-    /// The number of the open turn.
+    /// How many answers with an entry the run has, message or not: the number of the open turn.
     number: u64,
-    /// Where the count of a signal starts anew: after a turn with this number, or above so many tokens.
+    /// Where the count of a signal starts anew: after a turn with this number, above so many tokens, or at a second since
+    /// 1970.
     anew: BTreeMap<Signal, u64>,
 }
 
 /// A turn with all its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Turn {
-    /// The number of its model call in the run, from 1.
+    /// The number of its answer in the run, from 1.
     number: u64,
     calls: Vec<Seen>,
 }
@@ -66,9 +67,10 @@ impl Turn {
 }
 
 impl Trace {
-    /// The model has answered. `number`: that of its call in the run, from 1.
-    pub fn on_answer(&mut self, number: u32, answer: &Entry) {
-        self.number = u64::from(number);
+    /// The model has answered with this entry. An answer without an entry is not counted: a worker that takes the run over
+    /// does not see it.
+    pub fn on_answer(&mut self, answer: &Entry) {
+        self.number += 1;
         self.open = answer
             .content
             .iter()
@@ -105,21 +107,34 @@ impl Trace {
         self.turns.clear();
     }
 
-    /// A person let the run go on when the count stood `at` this turn, or at so many tokens.
+    /// A person let the run go on when the count stood `at` this turn, at so many tokens, or at this second since 1970.
     pub fn start_anew(&mut self, signal: Signal, at: u64) {
         let from = self.anew.entry(signal).or_default();
         *from = at.max(*from);
     }
 
     /// See [`Self::start_anew`].
-    pub(super) fn anew(&self, signal: Signal) -> u64 {
+    #[must_use]
+    pub fn anew(&self, signal: Signal) -> u64 {
         self.anew.get(&signal).copied().unwrap_or_default()
+    }
+
+    /// How many answers with an entry the run has.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.number
     }
 
     /// The number of the last turn that has its results: where a count starts anew when a person lets the run go on now.
     #[must_use]
     pub fn last_turn(&self) -> u64 {
         self.turns.last().map_or(self.number, |turn| turn.number)
+    }
+
+    /// Whether there is a turn with this number: none that was before the last message.
+    #[must_use]
+    pub fn has_turn(&self, number: u64) -> bool {
+        self.turns.iter().any(|turn| turn.number == number)
     }
 
     /// Whether there is no turn.
@@ -184,7 +199,7 @@ fn count(signal: Signal, turns: &[Turn], after: u64) -> u64 {
         },
         Signal::NothingNew => nothing_new(earlier, counted),
         Signal::Failures => trailing(&Turn::has_failed),
-        Signal::Tokens => 0,
+        Signal::ExternalCalls | Signal::Tokens => 0,
     };
     u64::try_from(count).unwrap_or(u64::MAX)
 }

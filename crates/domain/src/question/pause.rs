@@ -3,11 +3,12 @@
 //! The question's kind is `approval`; it has no tool call. Its subject names the signal and where its count starts anew if
 //! the answer is yes: `houston:overseer:repeats:12`.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Question, QuestionState};
-use crate::overseer::{Finding, Signal, Trace, note};
+use crate::overseer::{Finding, Measured, Signal, Trace, note};
 
 /// The beginning of the subjects.
 pub const PREFIX: &str = "houston:overseer:";
@@ -44,10 +45,14 @@ pub fn answer_schema() -> Value {
     })
 }
 
-/// The subject of the question about a finding. `tokens`: those that the run has used.
+/// The subject of the question about a finding. `measured`: what was counted when it was found; `now`: the time.
 #[must_use]
-pub fn subject(finding: &Finding, trace: &Trace, tokens: u64) -> String {
-    let at = if finding.signal == Signal::Tokens { tokens } else { trace.last_turn() };
+pub fn subject(finding: &Finding, trace: &Trace, measured: &Measured, now: DateTime<Utc>) -> String {
+    let at = match finding.signal {
+        Signal::Tokens => measured.tokens,
+        Signal::ExternalCalls => u64::try_from(now.timestamp()).unwrap_or(0),
+        _ => trace.last_turn(),
+    };
     format!("{PREFIX}{}:{at}", finding.signal.as_str())
 }
 
@@ -136,7 +141,7 @@ mod tests {
     fn pause_is_read_from_its_question() {
         let finding =
             Finding { signal: Signal::Repeats, level: Level::Pause, count: 4, tool: Some("x".to_owned()) };
-        let subject = subject(&finding, &Trace::default(), 0);
+        let subject = subject(&finding, &Trace::default(), &Measured::default(), DateTime::UNIX_EPOCH);
         assert_eq!(subject, "houston:overseer:repeats:0");
         assert!(question_text(&finding).ends_with("Go on?"));
         let answered = QuestionState::Answered;

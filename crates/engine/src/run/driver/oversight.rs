@@ -4,21 +4,26 @@
 //! after a wait or a crash; the budget questions of an agentable only when a budget is exceeded.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use houston_domain::agent::budget::{OverBudget, WhenReached};
 use houston_domain::agent::step::Next as AgentNext;
 use houston_domain::event::Event;
 use houston_domain::id::QuestionId;
-use houston_domain::overseer::{Finding, Level, OVERSEER_KILLED, OVERSEER_STOPPED, Unattended, note};
+use houston_domain::overseer::{
+    Finding, Level, Measured, OVERSEER_KILLED, OVERSEER_STOPPED, Signal, Unattended, note,
+};
 use houston_domain::question::budget::{self, Raises};
 use houston_domain::question::pause::{self, Pause, PauseState};
 use houston_domain::question::{NewQuestion, QuestionChanges, QuestionKind, QuestionState};
 use houston_domain::run::RunStatus;
 use houston_domain::step::RunTransition;
+use tokio::time::Instant;
 
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
-use crate::run::model_turn::check_budget;
+use crate::rates::REACH_OUTSIDE;
+use crate::run::model_turn::{CheckedBudget, check_budget};
 use crate::run::storage::RunStorage;
 
 /// What an attempt has to look at besides the history.
@@ -28,7 +33,7 @@ pub(super) struct Oversight {
     pub(super) may_have_asked: bool,
     /// Whether the answers of people were taken into account since the history was read.
     pub(super) has_looked: bool,
-    /// Whether the run has read a message since the last budget question.
+    /// Whether the run has read a message since its last question.
     pub(super) has_read: bool,
     /// What people have added to budgets, as far as it was needed.
     pub(super) raises: Raises,
@@ -49,8 +54,25 @@ enum Next {
 impl<S: RunStorage> RunDriver<'_, S> {
     /// What the overseer has found, if anything.
     fn finding(&self) -> Option<Finding> {
+        self.run.finding(&self.measured())
+    }
+
+    /// What is counted besides the turns of the run, without a request to the storage.
+    fn measured(&self) -> Measured {
         let usage = self.journal.total_usage();
-        self.run.finding(usage.input_tokens.saturating_add(usage.output_tokens))
+        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        let mut measured = Measured { tokens, ..Measured::default() };
+        if !self.journal.services.config.overseer.external_calls.is_off() {
+            let (rates, user, now) = (&self.journal.services.rates, self.journal.owner.user, Instant::now());
+            let since = match self.run.trace().anew(Signal::ExternalCalls) {
+                0 => u64::MAX,
+                anew => u64::try_from(self.journal.now().timestamp()).unwrap_or(0).saturating_sub(anew),
+            };
+            measured.external_calls = rates.count(user, REACH_OUTSIDE, now).into();
+            let within = Duration::from_secs(since);
+            measured.external_calls_anew = rates.count_within(user, REACH_OUTSIDE, within, now).into();
+        }
+        measured
     }
 
     /// Whether the limit that ends the run now may be lifted: people may have let it go on since, before this attempt.
@@ -58,9 +80,15 @@ impl<S: RunStorage> RunDriver<'_, S> {
         *next == AgentNext::Done(RunStatus::SameTool) && self.attempt.number > 1 && !self.oversight.has_looked
     }
 
-    /// Whether the overseer has found something that stops the run.
-    pub(super) fn needs_oversight(&self) -> bool {
-        self.finding().is_some_and(|finding| finding.level >= Level::Pause)
+    /// Whether the overseer has found something that stops the run. Of what no turn shows the model is
+    /// warned here.
+    pub(super) fn needs_oversight(&mut self) -> bool {
+        let Some(finding) = self.finding() else { return false };
+        if finding.level == Level::Warn && !finding.signal.is_of_turns() {
+            let threshold = self.journal.services.config.overseer.of(finding.signal).warn;
+            self.run.warn(note::beyond(finding.signal, threshold));
+        }
+        finding.level >= Level::Pause
     }
 
     /// Pauses or ends the run if it seems to get nowhere; `None`: it calls the model.
@@ -68,13 +96,18 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let (agentable, run) = (self.journal.agentable(), self.journal.run());
         let questions = self.journal.retrying(|storage| storage.questions_of(agentable, run)).await?;
         let (mut open, mut ended) = (Vec::new(), None);
+        let newest = questions.iter().rfind(|of| Pause::of(of).is_some()).map(|of| of.asked.id);
         for (pause, question) in questions.iter().filter_map(|of| Some((Pause::of(of)?, of))) {
+            let is_newest = newest == Some(question.asked.id);
             match pause.state {
                 PauseState::Open => open.push((pause.signal, question.asked.id)),
                 PauseState::Continued => self.run.start_anew(pause.signal, pause.at),
                 PauseState::Stopped => ended = Some((question, "a person said stop")),
-                PauseState::Expired => ended = Some((question, "no answer came in time")),
-                PauseState::Superseded => {}
+                PauseState::Expired if is_newest && !self.has_read_since(&pause) => {
+                    ended = Some((question, "no answer came in time"));
+                }
+                // A message came instead of an answer, though perhaps too late to supersede the question.
+                PauseState::Expired | PauseState::Superseded => {}
             }
         }
         (self.oversight.may_have_asked, self.oversight.has_looked) = (false, true);
@@ -99,9 +132,22 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.go_on(next, open.into_iter().map(|(_, question)| question).collect()).await
     }
 
-    /// The budget that the next call, which sends about `tokens`, might exceed.
-    pub(super) async fn exceeded_budget(&self, tokens: u64) -> Result<Option<OverBudget>, Interrupted> {
-        check_budget(&self.journal, &self.setup, tokens, &self.oversight.raises).await
+    /// Whether the run has read a message since it paused.
+    fn has_read_since(&self, pause: &Pause) -> bool {
+        let is_forgotten = pause.signal.is_of_turns() && !self.run.trace().has_turn(pause.at);
+        self.oversight.has_read || is_forgotten
+    }
+
+    /// The budget that the next call, which sends about `tokens`, might exceed. The model is warned of one that is nearly
+    /// spent.
+    pub(super) async fn exceeded_budget(&mut self, tokens: u64) -> Result<Option<OverBudget>, Interrupted> {
+        let raises = &self.oversight.raises;
+        let CheckedBudget { over, nearly } = check_budget(&self.journal, &self.setup, tokens, raises).await?;
+        if let (None, Some((scope, limit))) = (&over, nearly) {
+            let percent = self.journal.services.config.overseer.budget.warn_percent;
+            self.run.warn(note::budget(percent, scope, limit));
+        }
+        Ok(over)
     }
 
     /// What happens when the next call might exceed a budget.
@@ -139,12 +185,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     fn pause_question(&self, finding: &Finding) -> NewQuestion {
-        let usage = self.journal.total_usage();
-        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        let (measured, now) = (self.measured(), self.journal.now());
         NewQuestion {
             id: self.journal.new_id(),
             kind: QuestionKind::Approval,
-            subject: Some(pause::subject(finding, self.run.trace(), tokens)),
+            subject: Some(pause::subject(finding, self.run.trace(), &measured, now)),
             text: pause::question_text(finding),
             schema: Some(pause::answer_schema()),
             default_value: None,

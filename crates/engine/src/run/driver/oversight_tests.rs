@@ -152,6 +152,23 @@ async fn message_supersedes_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn message_before_the_expiry_of_a_pause_lets_the_run_go_on() {
+    for has_crashed in [false, true] {
+        let scripts = repeating(4).into_iter().chain([says("Done.")]).collect();
+        let process = process(scripts, "");
+        assert!(waits(&process, 1).await);
+        process.storage.post("Try something else");
+        process.storage.close_question(QuestionState::Expired, None);
+        if has_crashed {
+            // The message is read; the answer to it is lost with its worker.
+            process.storage.fail_after(1, Fault::TakenOver);
+            process.resumed(2).await.unwrap_err();
+        }
+        assert_eq!(drive(&process, 3).await, ENDED);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn stop_that_comes_during_a_message_is_not_lost() {
     let process = process(repeating(4), "");
     assert!(waits(&process, 1).await);
@@ -208,6 +225,34 @@ async fn run_without_signals_reads_no_questions() {
     process.services.config.budget = dollar_per_run(WhenReached::Ask);
     assert_eq!(process.drive(1).await.unwrap(), ENDED);
     assert_eq!(process.storage.question_reads(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn model_is_warned_once_of_a_budget_that_is_nearly_spent() {
+    for (cents, warned) in [(799, [false; 3]), (800, [true, false, false])] {
+        let mut process = process(repeating(4), "");
+        process.services.config.overseer.repeats.warn = 0;
+        process.services.config.budget = Budget { per_run: Some(Decimal::TEN), ..Budget::default() };
+        process.storage.set_spent(Spent { run: Some(Decimal::new(cents, 2)), ..Spent::default() });
+        // Two commits for each of two turns; the third answer is lost with its worker.
+        process.storage.fail_after(4, Fault::TakenOver);
+        process.drive(1).await.unwrap_err();
+        assert_eq!(process.drive(2).await.unwrap(), ENDED);
+        let results = results(&process);
+        let has_note = |result: &String| result.contains("More than 80 % of the budget for this run ($10)");
+        assert_eq!(results.iter().map(has_note).collect::<Vec<_>>(), warned, "{results:?}");
+        assert_eq!(process.storage.question_reads(), (0, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn model_is_warned_of_tokens_before_the_run_pauses() {
+    let mut process = process(repeating(2), "");
+    process.services.config.overseer.tokens.warn = 1;
+    assert_eq!(process.drive(1).await.unwrap(), ENDED);
+    let noted: Vec<bool> =
+        results(&process).iter().map(|result| result.contains("used more than 1 tokens")).collect();
+    assert_eq!(noted, [false, true], "once it has used some");
 }
 
 fn dollar_per_run(when_reached: WhenReached) -> Budget {

@@ -6,6 +6,7 @@ use houston_domain::agent::partial_json::StringProperty;
 use houston_domain::agentable::Reply;
 use houston_domain::event::Part;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode};
+use houston_domain::overseer::{RepeatedText, Repetition};
 use houston_llm::{Description, Event, EventStream, Switch};
 
 use crate::live::LiveRun;
@@ -17,16 +18,26 @@ pub(super) struct Answerer {
     pub(super) switches: Vec<Switch>,
 }
 
+/// When an answer is cut off.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// After so many bytes.
+    pub(super) most: usize,
+    /// When it repeats itself.
+    pub(super) repeated: RepeatedText,
+}
+
 /// Reads the answer to its end and streams its text. Events that are ready together are streamed as one delta. Fails with
-/// `InvalidResponse` after `most` bytes.
+/// `InvalidResponse` beyond the bounds.
 pub(super) async fn read(
     stream: EventStream,
     live: &LiveRun,
     reply: Reply,
-    most: usize,
+    Bounds { most, repeated }: Bounds,
     answerer: &mut Answerer,
 ) -> Result<Box<Answer>, ModelError> {
     let mut bytes = 0;
+    let mut repetition = Repetition::new(repeated);
     let mut chunks = stream.ready_chunks(64);
     let mut writer = Writer { live, reply, sending: None, message_begun: false };
     while let Some(events) = chunks.next().await {
@@ -39,6 +50,13 @@ pub(super) async fn read(
                 Event::Answering(answering) => answerer.answering = Some(answering),
                 event => {
                     bytes += length(&event);
+                    if let Event::Text(text) | Event::Thinking(text) = &event
+                        && repetition.push(text)
+                    {
+                        let message =
+                            "the model's answer repeated the same text again and again: it was cut off";
+                        return Err(ModelError::new(ModelErrorCode::InvalidResponse, message));
+                    }
                     writer.take(event, &mut pending);
                 }
             }

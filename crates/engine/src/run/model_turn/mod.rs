@@ -13,7 +13,7 @@ use houston_domain::model::{ModelAnswer as Answer, ModelError, Usage};
 use houston_llm::{ContextBudget, Description, Request, SystemPart, tokens};
 use houston_tools::Offer;
 
-use self::answer::{Answerer, read};
+use self::answer::{Answerer, Bounds, read};
 use crate::error::Interrupted;
 use crate::live::LiveRun;
 use crate::run::journal::Journal;
@@ -21,7 +21,7 @@ use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::setup::Setup;
 
-pub(crate) use self::spending::{check_budget, price};
+pub(crate) use self::spending::{CheckedBudget, check_budget, price};
 
 /// The model calls of an attempt: what each request contains besides the history, and what the last answer says about it.
 pub(crate) struct ModelTurn {
@@ -121,9 +121,11 @@ impl ModelTurn {
     ) -> Result<ModelOutcome, Interrupted> {
         let mut answerer = Answerer::default();
         self.live.begin(journal.next_message);
-        let most = journal.services.config.context.max_answer_bytes;
+        let config = &journal.services.config;
+        let bounds =
+            Bounds { most: config.context.max_answer_bytes, repeated: config.overseer.repeated_text };
         let outcome = {
-            let call = pin!(self.stream(history, offer, tokens, most, &mut answerer));
+            let call = pin!(self.stream(history, offer, tokens, bounds, &mut answerer));
             journal.signals.until_stopped(call).await?
         };
         let (reasoning, message) = self.live.end();
@@ -150,11 +152,11 @@ impl ModelTurn {
         history: &[Entry],
         offer: &Offer,
         tokens: u64,
-        most: usize,
+        bounds: Bounds,
         answerer: &mut Answerer,
     ) -> Result<Box<Answer>, ModelError> {
         let request = self.request(history, offer, Some(tokens));
         let stream = self.setup.model.stream(&request).await?;
-        read(stream, &self.live, self.setup.policy.reply, most, answerer).await
+        read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await
     }
 }

@@ -1,10 +1,11 @@
 //! Costs: the price of an answer, and whether a budget allows the next call.
 
-use houston_domain::agent::budget::OverBudget;
+use houston_domain::agent::budget::{BudgetScope, OverBudget};
 use houston_domain::model::Usage;
 use houston_domain::question::budget::Raises;
 use houston_domain::step::ModelCall;
 use houston_llm::Description;
+use rust_decimal::Decimal;
 
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
@@ -29,7 +30,16 @@ pub(crate) fn price<S: RunStorage>(
     }
 }
 
-/// Checks the next call, which sends about `tokens`, against the budgets and what people have added to them. Returns the budget it might exceed.
+/// What a check of the budgets has found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CheckedBudget {
+    /// The budget that the next call might exceed.
+    pub(crate) over: Option<OverBudget>,
+    /// The budget that is nearly spent, and its limit.
+    pub(crate) nearly: Option<(BudgetScope, Decimal)>,
+}
+
+/// Checks the next call, which sends about `tokens`, against the budgets and what people have added to them.
 ///
 /// # Errors
 /// As [`Journal::retrying`].
@@ -38,14 +48,15 @@ pub(crate) async fn check_budget<S: RunStorage>(
     setup: &Setup,
     tokens: u64,
     raises: &Raises,
-) -> Result<Option<OverBudget>, Interrupted> {
+) -> Result<CheckedBudget, Interrupted> {
     let budget = journal.services.config.budget.raised(raises);
     if !budget.is_set() {
-        return Ok(None);
+        return Ok(CheckedBudget::default());
     }
     let (agentable, run) = (journal.agentable(), journal.run());
     let spent = journal.retrying(|storage| storage.spent(agentable, run)).await?;
     let answer = setup.policy.limits.max_output_tokens;
     let next = setup.prices.max_cost(tokens, answer, journal.now(), budget.refuse_unpriced);
-    Ok(budget.check(&spent, next).err())
+    let nearly = budget.nearly_spent(&spent, journal.services.config.overseer.budget.warn_percent);
+    Ok(CheckedBudget { over: budget.check(&spent, next).err(), nearly })
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 use houston_domain::agent::budget::{Budget, BudgetScope, OverBudget, Spent};
 use houston_domain::history::Block;
 use houston_domain::model::ModelErrorCode;
+use houston_domain::overseer::RepeatedText;
 use houston_domain::question::budget::Raises;
 use houston_llm::Event;
 
@@ -125,13 +126,27 @@ async fn endless_answer_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn answer_that_repeats_itself_is_cut_off() {
+    for (times, is_cut) in [(10, true), (0, false)] {
+        let again = (0..60).map(|_| Ok(Event::Text("once more ".to_owned()))).collect();
+        let mut call = Call::new(Script::Events(again));
+        call.process.services.config.overseer.repeated_text = RepeatedText { bytes: 50, times };
+        let (outcome, _) = call.run(nothing).await;
+        let Ok(ModelOutcome::Failed { error, .. }) = outcome else { panic!("no failure") };
+        assert_eq!(error.code, ModelErrorCode::InvalidResponse);
+        assert_eq!(error.message.contains("again and again"), is_cut, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn next_call_is_checked_against_the_budget() {
     let mut call = Call::new(says(""));
     call.process.services.config.budget = Budget { per_run: Some(1.into()), ..Budget::default() };
     let (process, setup) = (&call.process, call.process.setup());
     let journal = process.journal();
-    assert_eq!(check_budget(&journal, &setup, 1_000, &Raises::default()).await.unwrap(), None);
+    let checked = check_budget(&journal, &setup, 1_000, &Raises::default()).await.unwrap();
+    assert_eq!(checked, CheckedBudget::default());
     process.storage.set_spent(Spent { run: Some(1.into()), ..Spent::default() });
-    let over = check_budget(&journal, &setup, 1_000, &Raises::default()).await.unwrap().unwrap();
+    let over = check_budget(&journal, &setup, 1_000, &Raises::default()).await.unwrap().over.unwrap();
     assert!(matches!(over, OverBudget::Exceeded { scope: BudgetScope::Run, .. }), "{over}");
 }

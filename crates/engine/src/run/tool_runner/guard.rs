@@ -1,7 +1,7 @@
 //! What the guards say of a call.
 
 use houston_domain::agent::SEND_MESSAGE;
-use houston_domain::guard::{Call, DecidedBy, Decision, Intent, Situation, Verdict, clamp, decide};
+use houston_domain::guard::{Call, DecidedBy, Decision, Intent, Risk, Situation, Verdict, clamp, decide};
 use houston_domain::history::Entry;
 use houston_domain::overseer::REFUSED;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
@@ -9,6 +9,7 @@ use houston_faults::mutation::{self, Mutation};
 use tokio::time::Instant;
 
 use super::ToolRunner;
+use crate::rates::REACH_OUTSIDE;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 use crate::setup::taint::{situation, user_texts};
@@ -101,6 +102,10 @@ impl ToolRunner {
             Decision::Allow => {
                 if is_counted {
                     rates.add(user, &call.name, now);
+                }
+                let reaches_outside = in_force.sends_out || in_force.risk == Risk::External;
+                if reaches_outside && !journal.services.config.overseer.external_calls.is_off() {
+                    rates.add(user, REACH_OUTSIDE, now);
                 }
                 Judgement::Allow
             }
