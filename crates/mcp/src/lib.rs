@@ -51,6 +51,7 @@ pub mod names;
 pub mod pins;
 pub mod pool;
 mod process;
+mod schema;
 pub mod server;
 pub mod settings;
 mod stderr;

@@ -4,6 +4,7 @@ use rmcp::model::Tool;
 use serde_json::{Value, json};
 
 use crate::pins::{Pin, Standing, sha256_of};
+use crate::schema;
 use crate::text::cleaned;
 use crate::trust::Hints;
 
@@ -48,9 +49,14 @@ impl Listed {
     }
 
     fn new(name: &str, description: &str, schema: Value, hints: Hints, sha256: String) -> Self {
-        let refused = refused(name, &schema);
         // A refused schema is not read further.
-        let input_schema = if refused.is_none() { clean(schema) } else { Value::Null };
+        let (refused, input_schema) = match refused(name, &schema) {
+            Some(reason) => (Some(reason), Value::Null),
+            None => match schema::clean(schema) {
+                Ok(schema) => (None, schema),
+                Err(reason) => (Some(reason), Value::Null),
+            },
+        };
         let description = cleaned(description, MAX_DESCRIPTION);
         let pin = Pin { sha256, description, input_schema, hints, gone: false };
         Self { name: cleaned(name, MAX_NAME), pin, refused }
@@ -108,27 +114,6 @@ fn reference(value: &Value) -> Option<&str> {
     }
 }
 
-/// The schema with all its texts cleaned, and with a type.
-fn clean(value: Value) -> Value {
-    let mut value = without_hidden(value);
-    if let Some(fields) = value.as_object_mut() {
-        fields.entry("type").or_insert_with(|| "object".into());
-    }
-    value
-}
-
-fn without_hidden(value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(cleaned(&text, MAX_SCHEMA)),
-        Value::Array(items) => items.into_iter().map(without_hidden).collect(),
-        Value::Object(fields) => fields
-            .into_iter()
-            .map(|(key, value)| (cleaned(&key, MAX_SCHEMA), without_hidden(value)))
-            .collect(),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -165,6 +150,8 @@ pub(crate) mod tests {
             (json!({"description": "x".repeat(40_000)}), "at most 32768"),
             (json!({"properties": {"a": {"$ref": "https://evil.example/s"}}}), "https://evil.example/s"),
             (nested, "32 levels"),
+            (json!({"properties": {"a": {"enum": ["one\u{200b}"]}}}), "`one`"),
+            (json!({"properties": {"a\u{200b}": {}}}), "`a`"),
         ] {
             let reason = with_schema(&schema).refused.unwrap();
             assert!(reason.contains(word), "{reason}");

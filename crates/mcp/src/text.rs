@@ -12,7 +12,7 @@ pub(crate) fn cleaned(text: &str, max: usize) -> String {
 }
 
 /// Whether a person does not see this character, though a model reads it.
-fn is_hidden(c: char) -> bool {
+pub(crate) fn is_hidden(c: char) -> bool {
     if matches!(c, '\n' | '\t') {
         return false;
     }
