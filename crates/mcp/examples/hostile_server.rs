@@ -7,6 +7,10 @@
 //! | `probed` | exits when the first message is not `initialize` |
 //! | `lasting` | stays when its input ends |
 //! | `noisy` | prints 8 MB to its standard error before it answers |
+//! | `fickle` | says that its tools have changed once it has listed them, and does not list them again |
+//! | `gated` | answers once there is a file `gate` in its folder |
+//!
+//! Each start adds a line to the file `starts` in its folder.
 
 use std::io::{BufRead as _, Write as _};
 use std::process::{Command, Stdio, exit};
@@ -19,6 +23,8 @@ const HUGE: usize = 20 << 20;
 
 fn main() {
     let how = std::env::args().nth(1).unwrap_or_default();
+    note_start();
+    let mut lists = 0;
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
         let method = message["method"].as_str().unwrap_or_default();
@@ -26,19 +32,43 @@ fn main() {
             "deaf" => continue,
             "probed" if method == "server/discover" => exit(1),
             "noisy" => print_much(),
+            "gated" => wait_for_gate(),
+            "fickle" if method == "tools/list" => {
+                lists += 1;
+                if lists > 1 {
+                    let error = json!({"code": -32603, "message": "not again"});
+                    say(&json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
+                    continue;
+                }
+                // Before the list itself, so that it is read before the list.
+                say(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+            }
             _ => {}
         }
         if let Some(result) = answer(method, &message["params"]) {
             say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
         }
-        if method == "tools/call" && message["params"]["name"] == "announce" {
-            say(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        match message["params"]["name"].as_str().unwrap_or_default() {
+            "announce" => say(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})),
+            "leave" => exit(0),
+            _ => {}
         }
     }
     if how == "lasting" {
         loop {
             std::thread::sleep(Duration::from_secs(3600));
         }
+    }
+}
+
+fn note_start() {
+    let file = std::fs::OpenOptions::new().create(true).append(true).open("starts");
+    let _ = file.and_then(|mut file| writeln!(file, "started"));
+}
+
+fn wait_for_gate() {
+    while !std::path::Path::new("gate").exists() {
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -75,7 +105,7 @@ fn answer(method: &str, params: &Value) -> Option<Value> {
 fn tools() -> Value {
     let echo = std::fs::read_to_string("description").unwrap_or_else(|_| "Repeats its argument.".to_owned());
     let tool = |name: &str, description: &str| json!({"name": name, "description": description, "inputSchema": {"type": "object"}});
-    let names = ["pids", "exit", "hang", "huge", "env", "announce", "fail", "input"];
+    let names = ["pids", "exit", "leave", "hang", "freeze", "huge", "env", "announce", "fail"];
     let others = names.map(|name| tool(name, "See the source."));
     [tool("echo", &echo)].into_iter().chain(others).collect()
 }
@@ -89,6 +119,10 @@ fn call(params: &Value) -> Option<Value> {
         }
         "exit" => exit(9),
         "hang" => return None,
+        "leave" => "Good bye.".to_owned(),
+        "freeze" => loop {
+            std::thread::sleep(Duration::from_secs(3600));
+        },
         "huge" => "x".repeat(HUGE),
         "env" => {
             let names: Vec<String> =

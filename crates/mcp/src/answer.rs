@@ -45,8 +45,9 @@ fn code(error: &CallError) -> ToolErrorCode {
         }
         CallError::Changed => ToolErrorCode::PermissionDenied,
         CallError::Gone => ToolErrorCode::NotFound,
-        CallError::Closed | CallError::TooLarge { .. } => ToolErrorCode::IoError,
-        CallError::Timeout { .. } => ToolErrorCode::Timeout,
+        CallError::List { .. } | CallError::Closed | CallError::TooLarge { .. } => ToolErrorCode::IoError,
+        CallError::Timeout { .. } | CallError::Starting { .. } => ToolErrorCode::Timeout,
+        CallError::NotSent(error) => self::code(error),
         CallError::Rpc { code, message } => match ErrorCode(*code) {
             ErrorCode::INVALID_PARAMS if is_unknown_tool(message) => ToolErrorCode::NotFound,
             ErrorCode::INVALID_PARAMS => ToolErrorCode::ValidationError,
@@ -152,6 +153,10 @@ mod tests {
             (CallError::Closed, ToolErrorCode::IoError, true),
             (CallError::TooLarge { bytes: 1 }, ToolErrorCode::IoError, true),
             (CallError::Timeout { seconds: 60 }, ToolErrorCode::Timeout, true),
+            (CallError::NotSent(Box::new(CallError::Closed)), ToolErrorCode::IoError, false),
+            (CallError::NotSent(Box::new(CallError::Timeout { seconds: 60 })), ToolErrorCode::Timeout, false),
+            (CallError::Starting { seconds: 60 }, ToolErrorCode::Timeout, false),
+            (CallError::List { reason: "oops".to_owned() }, ToolErrorCode::IoError, false),
             (CallError::Start, ToolErrorCode::ConfigError, false),
             (CallError::Paused { seconds: 3 }, ToolErrorCode::ConfigError, false),
             (CallError::Changed, ToolErrorCode::PermissionDenied, false),

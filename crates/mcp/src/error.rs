@@ -61,6 +61,12 @@ pub enum CallError {
     /// The server could not be started.
     #[error("the server cannot be started: its operator finds the reason with `houston mcp doctor`")]
     Start,
+    /// Its start takes longer than a call waits for it.
+    #[error("the server was not ready within {seconds} s; it is still starting: try again later")]
+    Starting {
+        /// How long the call has waited.
+        seconds: u64,
+    },
     /// It failed before, and is not started again yet.
     #[error("the server has failed and is not started again for {seconds} s")]
     Paused {
@@ -75,6 +81,15 @@ pub enum CallError {
     /// The server does not list the tool any more.
     #[error("the server does not have this tool any more")]
     Gone,
+    /// Before a call, the server is asked for its tools if they may have changed. It refused.
+    #[error("the server did not list its tools, so the call was not sent: {reason}")]
+    List {
+        /// What was wrong, cleaned.
+        reason: String,
+    },
+    /// What went wrong before the call was sent: nothing has happened.
+    #[error("{0}; the call was not sent")]
+    NotSent(Box<CallError>),
     /// The connection ended before the answer.
     #[error("the server ended before it answered")]
     Closed,

@@ -64,5 +64,5 @@ pub use error::{CallError, StartError};
 pub use listed::Listed;
 pub use pins::{Pin, Pins};
 pub use pool::{Pool, Surroundings};
-pub use server::{Server, State};
+pub use server::Server;
 pub use settings::{McpSettings, ServerSettings, SettingsError, ToolOverride, Trust};

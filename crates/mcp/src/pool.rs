@@ -97,21 +97,10 @@ impl Pool {
         self.servers.get(name).map(|offered| &offered.server)
     }
 
-    /// The enabled servers.
-    pub fn servers(&self) -> impl Iterator<Item = &Arc<Server>> {
-        self.servers.values().map(|offered| &offered.server)
-    }
-
     /// The tools of all servers.
     #[must_use]
     pub fn tools(&self) -> Vec<SharedTool> {
         self.servers.values().flat_map(|offered| offered.tools.iter().cloned()).collect()
-    }
-
-    /// The tools of a server, in the order in which they are offered.
-    #[must_use]
-    pub fn tools_of(&self, server: &str) -> &[SharedTool] {
-        self.servers.get(server).map_or(&[], |offered| &offered.tools)
     }
 }
 

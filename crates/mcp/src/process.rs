@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -60,12 +60,9 @@ impl Process {
         Ok((process, Pipes { stdin, stdout, stderr }))
     }
 
-    /// Waits until the process has exited; says how.
-    pub(crate) async fn exited(&mut self) -> String {
-        match self.child.wait().await {
-            Ok(status) => format!("it ended ({status})"),
-            Err(error) => format!("it cannot be waited for: {error}"),
-        }
+    /// Waits until the process has exited.
+    pub(crate) async fn exited(&mut self) -> std::io::Result<ExitStatus> {
+        self.child.wait().await
     }
 
     /// Ends the process, whose input has been closed, and all that it has started.
@@ -98,7 +95,8 @@ impl Drop for Process {
     }
 }
 
-/// The folder that is the server's `HOME`: what it stores there stays, and it sees no other files by default.
+/// The folder that is the server's `HOME` and current folder: what it stores there stays. It is no wall: a server may open
+/// whatever the worker may.
 fn home(homes: &Path, name: &str) -> Result<PathBuf, StartError> {
     let path = homes.join(name);
     let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);

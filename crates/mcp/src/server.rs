@@ -1,22 +1,24 @@
 //! [`Server`]: starts the process of a server when a call needs it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared as Several};
 use rmcp::model::{CallToolResult, JsonObject};
-use serde::Serialize;
-use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use rmcp::service::ClientLifecycleMode;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::backoff::pause;
-use crate::connection::{Connection, Ended, InUse, Limits};
+use crate::bounded::Bounded;
+use crate::connection::{Connection, Ended, InUse, Limits, Way};
 use crate::error::{CallError, StartError};
 use crate::listed::Listed;
 use crate::pins::{Pin, Standing};
 use crate::pool::Shared;
-use crate::process::Process;
+use crate::process::{Pipes, Process};
 use crate::settings::{McpLimits, ServerSettings};
 use crate::stderr::Stderr;
 
@@ -35,37 +37,27 @@ pub struct Server {
 /// What a server is doing.
 #[derive(Default)]
 struct Slot {
-    connection: Option<Arc<Connection>>,
-    paused: Option<Paused>,
+    stage: Stage,
+    /// It has failed: nothing is started before.
+    paused: Option<Instant>,
 }
 
-/// A server that is left alone after a failure.
-#[derive(Clone, Copy)]
-struct Paused {
-    until: Instant,
-    is_off: bool,
-}
-
-/// What a server is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum State {
-    /// It has no process; the next call starts one.
+#[derive(Default)]
+enum Stage {
+    /// There is no process.
+    #[default]
     Idle,
-    /// Its process is starting.
-    Starting,
-    /// It answers calls.
-    Ready,
-    /// It has failed: the next call after this time starts it again.
-    Waiting {
-        /// How much of the pause is left.
-        seconds: u64,
-    },
-    /// It has failed too often.
-    Off {
-        /// How much of the pause is left.
-        seconds: u64,
-    },
+    Starting(Start),
+    Ready(Arc<Connection>),
+}
+
+/// A start, in a task of its own: several callers wait for it, and none of them ends it by giving up.
+type Start = Several<BoxFuture<'static, Result<Arc<Connection>, CallError>>>;
+
+/// What a caller does next.
+enum Next {
+    Call(InUse),
+    Wait(Start),
 }
 
 /// What a server answered when it was started for a look.
@@ -101,107 +93,168 @@ impl Server {
         &self.settings
     }
 
-    /// What it is doing.
-    #[must_use]
-    pub fn state(&self) -> State {
-        let Ok(slot) = self.slot.try_lock() else { return State::Starting };
-        if slot.connection.as_ref().is_some_and(|connection| connection.ended().is_none()) {
-            return State::Ready;
-        }
-        let left = |paused: &Paused| paused.until.saturating_duration_since(Instant::now()).as_secs();
-        match &slot.paused {
-            Some(paused) if paused.is_off && left(paused) > 0 => State::Off { seconds: left(paused) },
-            Some(paused) if left(paused) > 0 => State::Waiting { seconds: left(paused) },
-            _ => State::Idle,
-        }
-    }
-
     /// The longest time of a call, including the start of the process.
     pub(crate) fn longest_call(&self) -> Duration {
         self.settings.call_limit(&self.limits) + Duration::from_secs(self.limits.start_s)
     }
 
-    /// Calls a tool by the name that the server gives it. Starts the process if there is none.
+    /// Calls a tool by the name that the server gives it, once: within its limit, and that of the start if there is no
+    /// process.
     ///
     /// # Errors
     /// [`CallError`]. A result that the server calls an error is an `Ok`.
     pub(crate) async fn call(
-        &self,
+        self: &Arc<Self>,
         tool: &str,
         arguments: JsonObject,
         key: &str,
     ) -> Result<CallToolResult, CallError> {
-        let connection = self.connect().await?;
-        let tools = connection.tools().await?;
-        let listed = tools.iter().find(|listed| listed.name == tool).ok_or(CallError::Gone)?;
-        if listed.standing(self.pins.get(tool)) != Standing::Approved {
-            return Err(CallError::Changed);
+        let limit = self.settings.call_limit(&self.limits);
+        let last = Instant::now() + self.longest_call();
+        // A server may leave between calls. Then nothing was sent, and it is started again, once.
+        for may_restart in [true, false] {
+            let connected = timeout_at(last - limit, self.connect()).await;
+            let seconds = self.limits.start_s;
+            let connection = connected.unwrap_or(Err(CallError::Starting { seconds }))?;
+            let deadline = last.min(Instant::now() + limit);
+            let result = self.call_approved(&connection, tool, arguments.clone(), key, deadline).await;
+            match result {
+                Err(CallError::NotSent(error)) if may_restart && *error == CallError::Closed => {
+                    // Without this call its end is one between calls.
+                    let _ = timeout_at(deadline, connection.release().ended()).await;
+                }
+                result => return result,
+            }
         }
-        let result = connection.call(tool, arguments, key).await;
+        Err(CallError::NotSent(Box::new(CallError::Closed)))
+    }
+
+    /// Calls a tool whose definition is the approved one.
+    async fn call_approved(
+        &self,
+        connection: &InUse,
+        tool: &str,
+        arguments: JsonObject,
+        key: &str,
+        deadline: Instant,
+    ) -> Result<CallToolResult, CallError> {
+        let tools = connection.tools(deadline).await.map_err(|error| match error {
+            // It says so itself.
+            CallError::List { .. } => error,
+            error => CallError::NotSent(Box::new(error)),
+        })?;
+        self.check(&tools, tool)?;
+        let result = connection.call(tool, arguments, key, deadline).await;
         if matches!(result, Ok(_) | Err(CallError::Rpc { .. })) {
             self.failures.store(0, Ordering::Relaxed);
         }
         result
     }
 
+    /// Whether the server lists a tool as it was approved.
+    fn check(&self, listed: &[Listed], tool: &str) -> Result<(), CallError> {
+        let mut meant = listed.iter().filter(|listed| listed.name == tool).peekable();
+        meant.peek().ok_or(CallError::Gone)?;
+        // All of them: of two tools with one name, the server may call the other.
+        let is_approved = |listed: &Listed| listed.standing(self.pins.get(tool)) == Standing::Approved;
+        if meant.all(is_approved) { Ok(()) } else { Err(CallError::Changed) }
+    }
+
     /// Starts a process for a look at its tools, and stops it.
     pub async fn look(&self) -> Look {
         let stderr = Stderr::default();
         let tools = match self.start(&stderr).await {
-            Ok(connection) => Ok(connection.tools().await.unwrap_or_else(|_| Arc::new([]))),
+            Ok(connection) => {
+                let limit = self.settings.call_limit(&self.limits);
+                let tools = connection.tools(Instant::now() + limit).await;
+                tools.map_err(|error| StartError::List { reason: error.to_string() })
+            }
             Err(error) => Err(error),
         };
         Look { tools, printed: stderr.last_lines(10) }
     }
 
-    /// The connection, ready for a call. Several callers wait for the same start.
-    async fn connect(&self) -> Result<InUse, CallError> {
-        let mut slot = self.slot.lock().await;
-        if let Some(connection) = slot.connection.take() {
-            match connection.begin() {
-                Ok(in_use) => {
-                    slot.connection = Some(connection);
-                    return Ok(in_use);
+    /// The connection, ready for a call.
+    async fn connect(self: &Arc<Self>) -> Result<InUse, CallError> {
+        match self.next()? {
+            Next::Call(in_use) => Ok(in_use),
+            Next::Wait(start) => {
+                start.await?.begin().map_err(|_| CallError::NotSent(Box::new(CallError::Closed)))
+            }
+        }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(self: &Arc<Self>) -> Result<Next, CallError> {
+        let mut slot = self.slot();
+        match &slot.stage {
+            Stage::Ready(connection) => match connection.begin() {
+                Ok(in_use) => return Ok(Next::Call(in_use)),
+                Err(ended) => {
+                    slot.stage = Stage::Idle;
+                    if let Ended::Failed { reason, at } = ended {
+                        self.failed(&mut slot, &reason, at, false);
+                    }
                 }
-                Err(Ended::Idle) => {}
-                Err(Ended::Failed(reason)) => self.failed(&mut slot, &reason, false),
-            }
+            },
+            // One that is over is in the slot only if its task was ended.
+            Stage::Starting(start) if start.peek().is_none() => return Ok(Next::Wait(start.clone())),
+            Stage::Starting(_) | Stage::Idle => {}
         }
-        if let Some(paused) = slot.paused {
-            let left = paused.until.saturating_duration_since(Instant::now());
-            if left > Duration::ZERO {
-                return Err(CallError::Paused { seconds: left.as_secs() + 1 });
-            }
+        let left =
+            slot.paused.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        if left > Duration::ZERO {
+            return Err(CallError::Paused { seconds: left.as_secs() + 1 });
         }
+        let server = Arc::clone(self);
+        let task = self.shared.tracker.spawn(async move { server.started().await });
+        let start = task.map(|ended| ended.unwrap_or(Err(CallError::Start))).boxed().shared();
+        slot.stage = Stage::Starting(start.clone());
+        Ok(Next::Wait(start))
+    }
+
+    /// Starts the process, and takes note of how that went.
+    async fn started(self: Arc<Self>) -> Result<Arc<Connection>, CallError> {
         let stderr = Stderr::default();
-        match self.start(&stderr).await {
-            Ok(connection) => {
-                let in_use = connection.begin().map_err(|_| CallError::Closed)?;
-                (slot.connection, slot.paused) = (Some(connection), None);
-                Ok(in_use)
+        let result = self.shared.stop.run_until_cancelled(self.start(&stderr)).await;
+        let mut slot = self.slot();
+        match result {
+            Some(Ok(connection)) => {
+                *slot = Slot { stage: Stage::Ready(Arc::clone(&connection)), paused: None };
+                Ok(connection)
             }
-            Err(error) => {
+            Some(Err(error)) => {
+                slot.stage = Stage::Idle;
                 let printed = stderr.last_lines(3).join(" | ");
-                self.failed(&mut slot, &format!("{error}; it printed: {printed}"), error.is_setting());
+                let reason = format!("{error}; it printed: {printed}");
+                self.failed(&mut slot, &reason, Instant::now(), error.is_setting());
+                Err(CallError::Start)
+            }
+            None => {
+                slot.stage = Stage::Idle;
                 Err(CallError::Start)
             }
         }
     }
 
     /// A wrong setting is no reason for longer and longer pauses: it fails at once, and costs nothing.
-    fn failed(&self, slot: &mut Slot, reason: &str, is_setting: bool) {
+    fn failed(&self, slot: &mut Slot, reason: &str, at: Instant, is_setting: bool) {
         let failures =
             if is_setting { 1 } else { self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1) };
         let pause = pause(failures, rand::random());
-        let (server, seconds) = (&self.name, pause.wait.as_secs());
+        let (server, seconds, is_off) = (&self.name, pause.wait.as_secs(), pause.is_off);
         tracing::warn!(
             server,
             failures,
             seconds,
+            is_off,
             reason,
             "an MCP server failed; it is not started again before"
         );
-        slot.paused = Some(Paused { until: Instant::now() + pause.wait, is_off: pause.is_off });
+        slot.paused = Some(at + pause.wait);
     }
 
     async fn start(&self, stderr: &Stderr) -> Result<Arc<Connection>, StartError> {
@@ -214,7 +267,14 @@ impl Server {
             message_bytes: self.limits.answer_bytes,
         };
         let seconds = self.limits.start_s;
-        let opened = Connection::open(process, pipes, stderr.clone(), limits, &self.shared);
+        let Pipes { stdin, stdout, stderr: printed } = pipes;
+        self.shared.tracker.spawn(stderr.clone().drain(printed));
+        let too_large = Arc::new(AtomicBool::new(false));
+        let stdout = Bounded::new(stdout, limits.message_bytes, Arc::clone(&too_large));
+        // Not `Discover`: programs that do not know it may exit.
+        let lifecycle = ClientLifecycleMode::Initialize;
+        let way = Way { transport: (stdout, stdin), process: Some(process), lifecycle, too_large };
+        let opened = Connection::open(way, limits, &self.shared);
         timeout(Duration::from_secs(seconds), opened).await.unwrap_or(Err(StartError::Timeout { seconds }))
     }
 }

@@ -1,37 +1,42 @@
-//! [`Connection`]: the process of a server that has listed its tools, and the task that keeps it.
+//! [`Connection`]: a server that has listed its tools, and the task that keeps it.
 
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+mod keeper;
+mod listing;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig, ErrorCode,
-    Implementation, JsonObject, MetaObject, RequestMetaObject,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
+    ErrorCode, Implementation, JsonObject, MetaObject, PingRequest, RequestMetaObject,
 };
 use rmcp::service::{
-    ClientLifecycleMode, ClientServiceExt, NotificationContext, Peer, RoleClient, RunningService,
+    ClientCacheConfig, ClientLifecycleMode, ClientServiceExt, NotificationContext, Peer, RoleClient,
     ServiceError,
 };
+use rmcp::transport::IntoTransport;
 use rmcp::{ClientHandler, ErrorData};
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::sync::{Mutex, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::DropGuard;
 
-use crate::bounded::Bounded;
+use self::keeper::{Keeper, Use};
+use self::listing::{ListError, list};
 use crate::error::{CallError, StartError};
 use crate::listed::Listed;
 use crate::pool::Shared;
-use crate::process::{Pipes, Process};
-use crate::stderr::Stderr;
+use crate::process::Process;
 use crate::text::cleaned;
 
-/// How long the transport may take to close the input of the process.
-const CLOSE: Duration = Duration::from_secs(1);
+pub(crate) use self::keeper::Ended;
+
 /// A list of tools is asked for again after this time, whether or not the server said that it has changed.
 const LISTED_FOR: Duration = Duration::from_mins(5);
-/// The most tools of one server.
-const MAX_TOOLS: usize = 500;
+/// How long a server may take to show that it still answers, after a call has timed out.
+const PING: Duration = Duration::from_secs(10);
 /// The most characters of an error that a server sends.
 const MAX_ERROR: usize = 4000;
 /// The key of a call, for servers that know it. It promises nothing.
@@ -41,11 +46,25 @@ const KEY: &str = "houston/idempotency_key";
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
     used: watch::Sender<Use>,
-    tools: Mutex<(Instant, Arc<[Listed]>)>,
-    changed: Arc<AtomicBool>,
+    /// Locked while the server lists its tools again, so that no call relies on the list before.
+    tools: Mutex<Tools>,
+    /// How often the server said that its tools have changed.
+    changes: Arc<AtomicU64>,
+    /// How often the server has answered.
+    answers: Arc<AtomicU64>,
     limits: Limits,
     too_large: Arc<AtomicBool>,
+    /// Whether a call was sent and not answered.
+    cut: Arc<AtomicBool>,
     _stop: DropGuard,
+}
+
+/// The tools that a server has listed.
+struct Tools {
+    at: Instant,
+    /// [`Connection::changes`] before they were asked for.
+    changes: u64,
+    listed: Arc<[Listed]>,
 }
 
 /// Limits of a connection.
@@ -56,26 +75,25 @@ pub(crate) struct Limits {
     pub(crate) message_bytes: usize,
 }
 
-/// Who uses a connection.
-#[derive(Debug, Default)]
-struct Use {
-    /// Calls in progress.
-    calls: usize,
-    /// Why it has ended, if it has.
-    ended: Option<Ended>,
-}
-
-/// Why a connection has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// It was not used for a while.
-    Idle,
-    /// The process ended, or broke the protocol: the reason, for operators.
-    Failed(String),
+/// How messages reach a server.
+pub(crate) struct Way<T> {
+    pub(crate) transport: T,
+    /// The process at the other end, if it is ours.
+    pub(crate) process: Option<Process>,
+    pub(crate) lifecycle: ClientLifecycleMode,
+    /// Becomes true when a message of the server was too large.
+    pub(crate) too_large: Arc<AtomicBool>,
 }
 
 /// A call in progress: as long as it lives, the connection is not idle.
 pub(crate) struct InUse(Arc<Connection>);
+
+impl InUse {
+    /// The connection, which is not in use any more.
+    pub(crate) fn release(self) -> Arc<Connection> {
+        Arc::clone(&self.0)
+    }
+}
 
 impl Drop for InUse {
     fn drop(&mut self) {
@@ -93,7 +111,7 @@ impl std::ops::Deref for InUse {
 
 /// What a server may ask of us: nothing. It may say that its tools have changed.
 struct Handler {
-    changed: Arc<AtomicBool>,
+    changes: Arc<AtomicU64>,
 }
 
 impl ClientHandler for Handler {
@@ -103,43 +121,55 @@ impl ClientHandler for Handler {
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.changed.store(true, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Connection {
-    /// Opens the connection to a process that was just started, and lists its tools.
+    /// Opens the connection to a server, and lists its tools.
     ///
     /// # Errors
-    /// [`StartError::Handshake`] or [`StartError::List`]. The process has been killed then.
-    pub(crate) async fn open(
-        process: Process,
-        pipes: Pipes,
-        stderr: Stderr,
+    /// [`StartError::Handshake`] or [`StartError::List`]. Its process has been killed then.
+    pub(crate) async fn open<T, E, A>(
+        way: Way<T>,
         limits: Limits,
         shared: &Shared,
-    ) -> Result<Arc<Self>, StartError> {
-        let Pipes { stdin, stdout, stderr: printed } = pipes;
-        shared.tracker.spawn(stderr.drain(printed));
-        let (too_large, changed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let stdout = Bounded::new(stdout, limits.message_bytes, Arc::clone(&too_large));
-        let handler = Handler { changed: Arc::clone(&changed) };
-        // Not `Discover`: programs that do not know it may exit.
-        let served = handler.serve_with_lifecycle((stdout, stdin), ClientLifecycleMode::Initialize).await;
+    ) -> Result<Arc<Self>, StartError>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let Way { transport, process, lifecycle, too_large } = way;
+        let changes = Arc::new(AtomicU64::new(0));
+        let handler = Handler { changes: Arc::clone(&changes) };
+        let served = handler.serve_with_lifecycle(transport, lifecycle).await;
         let service = served
             .map_err(|error| StartError::Handshake { reason: cleaned(&error.to_string(), MAX_ERROR) })?;
         let peer = service.peer().clone();
-        let tools = list(&peer).await?;
+        // A server could have its old list served for as long as it likes, and after failures.
+        peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
+        let before = changes.load(Ordering::Relaxed);
+        let listed = list(&peer).await.map_err(|ListError { reason, .. }| StartError::List { reason })?;
         let (used, stop) = (watch::Sender::new(Use::default()), shared.stop.child_token());
-        let keeper = Keeper { process, service, idle: limits.idle, stop: stop.clone(), used: used.clone() };
+        let cut = Arc::new(AtomicBool::new(false));
+        let keeper = Keeper {
+            process,
+            service,
+            idle: limits.idle,
+            stop: stop.clone(),
+            cut: Arc::clone(&cut),
+            used: used.clone(),
+        };
         shared.tracker.spawn(keeper.keep());
         Ok(Arc::new(Self {
             peer,
             used,
-            tools: Mutex::new((Instant::now(), tools)),
-            changed,
+            tools: Mutex::new(Tools { at: Instant::now(), changes: before, listed }),
+            changes,
+            answers: Arc::new(AtomicU64::new(0)),
             limits,
             too_large,
+            cut,
             _stop: stop.drop_guard(),
         }))
     }
@@ -160,29 +190,36 @@ impl Connection {
         }
     }
 
-    /// Why it has ended, if it has.
-    pub(crate) fn ended(&self) -> Option<Ended> {
-        self.used.borrow().ended.clone()
+    /// Waits until the connection has ended.
+    pub(crate) async fn ended(&self) {
+        keeper::ended(&self.used).await;
     }
 
     /// The tools that the server lists. They are asked for again when it said that they have changed, and from time to time.
     ///
     /// # Errors
     /// [`CallError`] when they cannot be listed.
-    pub(crate) async fn tools(&self) -> Result<Arc<[Listed]>, CallError> {
-        let (listed_at, tools) = self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let has_changed = self.changed.swap(false, Ordering::Relaxed);
-        if !has_changed && listed_at.elapsed() < LISTED_FOR {
-            return Ok(tools);
+    pub(crate) async fn tools(&self, deadline: Instant) -> Result<Arc<[Listed]>, CallError> {
+        let listed = timeout_at(deadline, self.listed()).await;
+        listed.unwrap_or_else(|_| {
+            self.probe();
+            Err(CallError::Timeout { seconds: self.limits.call.as_secs() })
+        })
+    }
+
+    async fn listed(&self) -> Result<Arc<[Listed]>, CallError> {
+        let mut tools = self.tools.lock().await;
+        // Before the question: what changes while it is answered makes the answer old. A caller that gives up stores
+        // nothing.
+        let changes = self.changes.load(Ordering::Relaxed);
+        if tools.changes == changes && tools.at.elapsed() < LISTED_FOR {
+            return Ok(Arc::clone(&tools.listed));
         }
-        let listed = timeout(self.limits.call, list(&self.peer)).await;
-        let Ok(Ok(tools)) = listed else {
-            self.changed.store(true, Ordering::Relaxed);
-            let seconds = self.limits.call.as_secs();
-            return Err(if listed.is_err() { CallError::Timeout { seconds } } else { self.closed() });
-        };
-        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), Arc::clone(&tools));
-        Ok(tools)
+        let listed = list(&self.peer).await.map_err(|ListError { reason, is_closed }| {
+            if is_closed { self.closed() } else { CallError::List { reason } }
+        })?;
+        *tools = Tools { at: Instant::now(), changes, listed: Arc::clone(&listed) };
+        Ok(listed)
     }
 
     /// Calls a tool. Dropping the future cancels the call at the server.
@@ -194,25 +231,52 @@ impl Connection {
         tool: &str,
         arguments: JsonObject,
         key: &str,
+        deadline: Instant,
     ) -> Result<CallToolResult, CallError> {
+        if self.peer.is_transport_closed() {
+            return Err(CallError::NotSent(Box::new(self.closed())));
+        }
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let meta = JsonObject::from_iter([(KEY.to_owned(), key.into())]);
         params.meta = Some(RequestMetaObject(MetaObject(meta)));
-        match timeout(self.limits.call, self.peer.call_tool_once(params)).await {
-            Err(_) => Err(CallError::Timeout { seconds: self.limits.call.as_secs() }),
-            Ok(Ok(CallToolResponse::Complete(result))) => Ok(result),
-            Ok(Ok(CallToolResponse::InputRequired(_))) => {
+        let Ok(answer) = timeout_at(deadline, self.peer.call_tool_once(params)).await else {
+            self.probe();
+            return Err(CallError::Timeout { seconds: self.limits.call.as_secs() });
+        };
+        if matches!(answer, Ok(_) | Err(ServiceError::McpError(_))) {
+            self.answers.fetch_add(1, Ordering::Relaxed);
+        }
+        match answer {
+            Ok(CallToolResponse::Complete(result)) => Ok(result),
+            Ok(CallToolResponse::InputRequired(_)) => {
                 Err(CallError::Unsupported { wants: "with a question to a person" })
             }
-            Ok(Ok(_)) => Err(CallError::Unsupported { wants: "with a task to ask for later" }),
-            Ok(Err(ServiceError::McpError(ErrorData { code: ErrorCode(code), message, .. }))) => {
+            Ok(_) => Err(CallError::Unsupported { wants: "with a task to ask for later" }),
+            Err(ServiceError::McpError(ErrorData { code: ErrorCode(code), message, .. })) => {
                 Err(CallError::Rpc { code, message: cleaned(&message, MAX_ERROR) })
             }
-            Ok(Err(ServiceError::UnexpectedResponse)) => {
+            Err(ServiceError::UnexpectedResponse) => {
                 Err(CallError::Unsupported { wants: "with something else" })
             }
-            Ok(Err(_)) => Err(self.closed()),
+            Err(_) => {
+                self.cut.store(true, Ordering::Relaxed);
+                Err(self.closed())
+            }
         }
+    }
+
+    /// Finds out whether the server still answers: one that answers nothing is ended, so that the next call starts it
+    /// again.
+    fn probe(&self) {
+        let (peer, answers, used) = (self.peer.clone(), Arc::clone(&self.answers), self.used.clone());
+        let (limit, before) = (PING.min(self.limits.call), answers.load(Ordering::Relaxed));
+        tokio::spawn(async move {
+            let ping = peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
+            if timeout(limit, ping).await.is_err() && answers.load(Ordering::Relaxed) == before {
+                let reason = "it did not answer a ping after a call had timed out".to_owned();
+                used.send_modify(|used| _ = used.ended.get_or_insert(Ended::failed(reason)));
+            }
+        });
     }
 
     fn closed(&self) -> CallError {
@@ -221,82 +285,5 @@ impl Connection {
         } else {
             CallError::Closed
         }
-    }
-}
-
-/// Lists the tools of a server.
-async fn list(peer: &Peer<RoleClient>) -> Result<Arc<[Listed]>, StartError> {
-    let tools = peer.list_all_tools().await;
-    let tools = tools.map_err(|error| StartError::List { reason: cleaned(&error.to_string(), MAX_ERROR) })?;
-    if tools.len() > MAX_TOOLS {
-        let reason = format!("it has {} tools; at most {MAX_TOOLS} are allowed", tools.len());
-        return Err(StartError::List { reason });
-    }
-    Ok(tools.iter().map(Listed::of).collect())
-}
-
-/// Keeps a process while it is needed, and sees that nothing of it is left.
-struct Keeper {
-    process: Process,
-    service: RunningService<RoleClient, Handler>,
-    idle: Duration,
-    stop: CancellationToken,
-    used: watch::Sender<Use>,
-}
-
-impl Keeper {
-    async fn keep(self) {
-        let Self { mut process, service, idle, stop, used } = self;
-        let close = service.cancellation_token();
-        let mut closed = pin!(service.waiting());
-        let why = tokio::select! {
-            _ = &mut closed => Ended::Failed("it closed its output, or sent a message that was too large".to_owned()),
-            status = process.exited() => Ended::Failed(status),
-            () = stop.cancelled() => Ended::Idle,
-            () = unused(&used, idle) => Ended::Idle,
-        };
-        used.send_modify(|used| used.ended = Some(used.ended.take().unwrap_or(why)));
-        // The input of the process is closed, so that it can exit by itself.
-        close.cancel();
-        let _ = timeout(CLOSE, closed).await;
-        process.stop().await;
-    }
-}
-
-/// Waits until the connection has not been used for `idle`; from then on no call begins.
-async fn unused(used: &watch::Sender<Use>, idle: Duration) {
-    let mut seen = used.subscribe();
-    loop {
-        let is_used = seen.borrow_and_update().calls > 0;
-        // The sender is here, so `changed` does not fail.
-        if is_used {
-            let _ = seen.changed().await;
-        } else if timeout(idle, seen.changed()).await.is_err()
-            && used.send_if_modified(|used| {
-                let is_unused = used.calls == 0;
-                if is_unused {
-                    used.ended = Some(Ended::Idle);
-                }
-                is_unused
-            })
-        {
-            return;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn connection_in_use_is_not_idle() {
-        let used = watch::Sender::new(Use { calls: 1, ended: None });
-        let idle = Duration::from_secs(10);
-        assert!(timeout(Duration::from_secs(60), unused(&used, idle)).await.is_err());
-        assert_eq!(used.borrow().ended, None);
-        used.send_modify(|used| used.calls = 0);
-        unused(&used, idle).await;
-        assert_eq!(used.borrow().ended, Some(Ended::Idle));
     }
 }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Guest {
     pub(crate) folder: tempfile::TempDir,
     settings: McpSettings,
+    pins: Pins,
     pub(crate) pool: Pool,
     pub(crate) offer: Offer,
 }
@@ -37,7 +38,12 @@ impl Guest {
         let mut registry = Registry::default();
         pool.tools().into_iter().for_each(|tool| registry.add(tool).unwrap());
         let offer = registry.offer(&registry.names()).unwrap();
-        Self { folder, settings, pool, offer }
+        Self { folder, settings, pins: pins.clone(), pool, offer }
+    }
+
+    /// The same folder and approvals with other settings of the server.
+    pub(crate) fn again(guest: Self, server: &str) -> Self {
+        Self::with(guest.folder, settings(server, ""), &guest.pins)
     }
 
     /// The same with other settings and no approvals: its server fails before it lists a tool.
@@ -48,6 +54,13 @@ impl Guest {
     /// The folder that is the `HOME` of the server.
     pub(crate) fn home(&self) -> PathBuf {
         self.folder.path().join("s")
+    }
+
+    /// How often its server was started since it was approved.
+    pub(crate) fn starts(&self) -> usize {
+        let starts = std::fs::read_to_string(self.home().join("starts")).unwrap_or_default();
+        // The first was for its approval.
+        starts.lines().count().saturating_sub(1)
     }
 
     /// A call of `s__<tool>`. Its response, without the mark of what strangers wrote.
@@ -112,15 +125,20 @@ fn context() -> CallContext {
     }
 }
 
+/// Waits until this is so.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not so after a minute: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Waits until the processes with these ids, separated by spaces, have ended.
 pub(crate) async fn gone(pids: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
     for pid in pids.split_whitespace() {
         let stat = PathBuf::from(format!("/proc/{pid}/stat"));
-        let is_alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z"));
-        while is_alive() {
-            assert!(Instant::now() < deadline, "process {pid} is still there");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z"));
+        until(&format!("process {pid} has ended"), is_gone).await;
     }
 }

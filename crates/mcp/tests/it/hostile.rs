@@ -1,13 +1,13 @@
 //! Servers that break, and what a run sees of it: an error, within its limits, and no process is left.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use houston_domain::guard::Risk;
 use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
-use houston_mcp::{StartError, State};
+use houston_mcp::StartError;
 use serde_json::json;
 
-use crate::guest::{Guest, gone};
+use crate::guest::{Guest, gone, until};
 
 /// The settings of the hostile server.
 fn hostile(how: &str) -> String {
@@ -32,11 +32,11 @@ fn failed(response: &ToolResponse) -> ToolErrorCode {
 #[tokio::test]
 async fn approved_tools_are_called_as_tools_of_agents() {
     let guest = Guest::new(&hostile("fair"), "").await;
-    assert_eq!(guest.pool.server("s").unwrap().state(), State::Idle, "no process before the first call");
+    assert_eq!(guest.starts(), 0, "no process before the first call");
     assert_eq!(guest.call("echo", json!({"text": "hello"})).await, ToolResponse::success("hello"));
     let marked = "<untrusted source=\"s\">\nhello\n</untrusted>";
     assert_eq!(guest.marked_call("echo", json!({"text": "hello"})).await, ToolResponse::success(marked));
-    assert_eq!(guest.pool.server("s").unwrap().state(), State::Ready);
+    assert_eq!(guest.starts(), 1);
     assert_eq!(failed(&guest.call("fail", json!({})).await), ToolErrorCode::Unknown);
     assert_eq!(failed(&guest.call("fly", json!({})).await), ToolErrorCode::NotFound);
     let definition = &guest.offer.get("s__echo").unwrap();
@@ -70,14 +70,7 @@ async fn server_that_exits_fails_the_call_and_starts_again() {
     assert_eq!(failed(&answer), ToolErrorCode::IoError);
     assert!(answer.text().contains("may have happened"), "{}", answer.text());
     gone(pids.text()).await;
-    // Until its pause is over, calls fail at once; then it is started again.
-    loop {
-        match guest.call("echo", json!({"text": "again"})).await {
-            ToolResponse::Success { observation } => break assert_eq!(observation, "again"),
-            failure => assert_eq!(failed(&failure), ToolErrorCode::ConfigError, "{}", failure.text()),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    answered(&guest).await;
 }
 
 #[tokio::test]
@@ -96,7 +89,7 @@ async fn killed_server_fails_the_call_in_progress() {
 }
 
 #[tokio::test]
-async fn call_that_hangs_ends_at_its_limit_and_the_server_stays() {
+async fn call_that_hangs_ends_at_its_limit() {
     let guest = Guest::new(&hostile("fair"), "call_s = 1").await;
     let answer = guest.call("hang", json!({})).await;
     assert_eq!(failed(&answer), ToolErrorCode::Timeout);
@@ -105,7 +98,72 @@ async fn call_that_hangs_ends_at_its_limit_and_the_server_stays() {
         "{}",
         answer.text()
     );
-    assert_eq!(guest.call("echo", json!({"text": "still here"})).await, ToolResponse::success("still here"));
+}
+
+/// Calls `echo` until it answers: a server that has failed is started again after a pause.
+async fn answered(guest: &Guest) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        let answer = guest.call("echo", json!({"text": "again"})).await;
+        if answer.is_success() {
+            break assert_eq!(answer.text(), "again");
+        }
+        assert!(Instant::now() < deadline, "{}", answer.text());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn server_that_is_stuck_is_started_again() {
+    let guest = Guest::new(&hostile("fair"), "call_s = 1").await;
+    let pids = guest.call("pids", json!({})).await;
+    assert_eq!(failed(&guest.call("freeze", json!({})).await), ToolErrorCode::Timeout);
+    answered(&guest).await;
+    gone(pids.text()).await;
+}
+
+#[tokio::test]
+async fn server_that_left_between_calls_is_started_at_once() {
+    let guest = Guest::new(&hostile("fair"), "").await;
+    let pids = guest.call("pids", json!({})).await;
+    assert_eq!(guest.call("leave", json!({})).await, ToolResponse::success("Good bye."));
+    let server = pids.text().split(' ').next().unwrap().to_owned();
+    let is_reaped = || !std::path::Path::new(&format!("/proc/{server}")).exists();
+    until("the server has left, and was waited for", is_reaped).await;
+    assert_eq!(guest.call("echo", json!({"text": "back"})).await, ToolResponse::success("back"));
+    assert_eq!(guest.starts(), 2);
+}
+
+#[tokio::test]
+async fn caller_that_gives_up_does_not_end_a_start() {
+    let guest = Guest::new(&hostile("fair"), "").await;
+    let gated = Guest::again(guest, &hostile("gated"));
+    let is_starting = async { until("the server is starting", || gated.starts() == 1).await };
+    tokio::select! {
+        answer = gated.call("echo", json!({"text": "a"})) => panic!("{}", answer.text()),
+        () = is_starting => {}
+    }
+    std::fs::write(gated.home().join("gate"), "").unwrap();
+    assert_eq!(gated.call("echo", json!({"text": "b"})).await, ToolResponse::success("b"));
+    assert_eq!(gated.starts(), 1, "the start that was under way was used");
+}
+
+#[tokio::test]
+async fn server_without_output_is_given_time_to_exit() {
+    // The output of the shell ends with the server in it; it stores something once its input has ended, too.
+    let script = "$IT fair; [ $? = 9 ] || exit 0; exec >&-; cat > rest; sleep 0.3; touch stored";
+    let settings = format!("command = \"sh\"\nargs = [\"-c\", {script:?}]\nset = {{IT = {:?}}}", program());
+    let guest = Guest::new(&settings, "").await;
+    assert_eq!(failed(&guest.call("exit", json!({})).await), ToolErrorCode::IoError);
+    let stored = guest.home().join("stored");
+    until("what the process stores at its end is there", || stored.exists()).await;
+}
+
+#[tokio::test]
+async fn failed_second_list_is_not_taken_for_an_empty_one() {
+    let guest = Guest::broken(&hostile("fickle"), "");
+    let error = guest.look().await.tools.unwrap_err().to_string();
+    assert!(error.contains("not again"), "{error}");
 }
 
 #[tokio::test]
