@@ -106,6 +106,9 @@ impl App {
         let folders: Vec<&Path> = user.iter().chain(&arguments.jobs).map(PathBuf::as_path).collect();
         let toolbox = Toolbox::read(folders.iter().copied(), self.tools).map_err(usage)?;
         let mut loaded = crate::config::load(folders, &toolbox.names().map_err(usage)?).map_err(usage)?;
+        if !arguments.command.writes_approvals() {
+            loaded.mcp.check_pins().map_err(usage)?;
+        }
         loaded.drivers = self.drivers;
         let verbosity = arguments.command.verbosity(arguments.verbose);
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format, verbosity);

@@ -205,7 +205,7 @@ pub(crate) fn load<'f>(
     let settings: Settings = figment.extract().map_err(explain)?;
     rules::check(&settings, &figment)?;
     let guards = rules::guards(&settings, &figment)?;
-    let mcp = mcp::Mcp::load(&settings.mcp, &folders)?;
+    let mcp = mcp::Mcp::load(&settings.mcp, &folders);
     let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
     let kinds = kinds::load(&folders, &tools, &mcp.servers)?;
     mcp.servers.check_kinds(&kinds, &figment)?;

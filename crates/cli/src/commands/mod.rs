@@ -169,6 +169,11 @@ impl Command {
         matches!(self, Self::Dev(_) | Self::Work(_))
     }
 
+    /// Whether it can repair the file of approved tools.
+    pub(crate) fn writes_approvals(&self) -> bool {
+        matches!(self, Self::Mcp(_))
+    }
+
     pub(crate) fn verbosity(&self, verbose: bool) -> Verbosity {
         match self {
             _ if verbose => Verbosity::Verbose,

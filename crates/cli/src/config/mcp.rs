@@ -20,17 +20,39 @@ pub(crate) struct Mcp {
     pub(super) servers: Servers,
     /// The approved tools.
     pub(crate) pins: Pins,
+    /// The files of approved tools that cannot be read.
+    broken: Vec<Broken>,
     /// The servers of this process, once its tools are registered.
     pub(crate) pool: Option<Pool>,
 }
 
 impl Mcp {
-    /// # Errors
-    /// [`ConfigError::Setting`] when a file of approved tools cannot be read.
-    pub(super) fn load(settings: &McpSettings, folders: &[PathBuf]) -> Result<Self, ConfigError> {
-        let pins = read_pins(folders)?;
-        Ok(Self { servers: Servers::of(settings, &pins), pins, pool: None })
+    pub(super) fn load(settings: &McpSettings, folders: &[PathBuf]) -> Self {
+        let (pins, broken) = read_pins(folders);
+        Self { servers: Servers::of(settings, &pins), pins, broken, pool: None }
     }
+
+    /// Refuses a file of approved tools that cannot be read. Only the commands that write it go on without it.
+    ///
+    /// # Errors
+    /// [`ConfigError::Setting`] for the first such file.
+    pub(crate) fn check_pins(&self) -> Result<(), ConfigError> {
+        let Some(Broken { path, reason }) = self.broken.first() else { return Ok(()) };
+        Err(ConfigError::Setting {
+            key: "approved tools of MCP servers".to_owned(),
+            origin: path.display().to_string(),
+            reason: format!(
+                "{reason}; restore the file, or write it anew with `houston mcp approve <server>` for each server"
+            ),
+        })
+    }
+}
+
+/// A file of approved tools that cannot be read, and why.
+#[derive(Debug, Clone)]
+struct Broken {
+    path: PathBuf,
+    reason: String,
 }
 
 /// The names of the tools of each server, and the kinds that may call them.
@@ -107,22 +129,18 @@ impl Servers {
     }
 }
 
-/// The pins of the folders; those of later folders replace those of earlier ones, server by server.
-///
-/// # Errors
-/// [`ConfigError::Setting`] when a file cannot be read.
-fn read_pins(folders: &[PathBuf]) -> Result<Pins, ConfigError> {
-    let mut all = Pins::default();
+/// The pins of the folders, and the files that cannot be read; those of later folders replace those of earlier ones, server
+/// by server.
+fn read_pins(folders: &[PathBuf]) -> (Pins, Vec<Broken>) {
+    let (mut all, mut broken) = (Pins::default(), Vec::new());
     for path in folders.iter().map(|folder| folder.join(pins::FILE)).filter(|path| path.is_file()) {
-        let refuse = |reason: String| ConfigError::Setting {
-            key: "approved tools of MCP servers".to_owned(),
-            origin: path.display().to_string(),
-            reason: format!("{reason}; it is written by `houston mcp approve`"),
-        };
-        let text = std::fs::read_to_string(&path).map_err(|error| refuse(error.to_string()))?;
-        all = all.overridden_by(Pins::parse(&text).map_err(|error| refuse(error.to_string()))?);
+        let text = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+        match text.and_then(|text| Pins::parse(&text).map_err(|error| error.to_string())) {
+            Ok(pins) => all = all.overridden_by(pins),
+            Err(reason) => broken.push(Broken { path, reason }),
+        }
     }
-    Ok(all)
+    (all, broken)
 }
 
 impl Loaded {
@@ -190,6 +208,15 @@ mod tests {
         assert_eq!(tools_of_goal(&off, ("", "")).unwrap().last().unwrap(), "time__now");
         let off = format!("{SERVER}enabled = false\nkinds = [\"goal\"]");
         assert!(!tools_of_goal(&off, ("", "")).unwrap().contains(&"time__now".to_owned()));
+    }
+
+    #[test]
+    fn broken_approvals_are_refused_by_all_but_their_repair() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(houston_mcp::pins::FILE), "{\"servers\": {").unwrap();
+        let loaded = load(Some(folder.path()), &tools()).unwrap();
+        let error = loaded.mcp.check_pins().unwrap_err().to_string();
+        assert!(error.contains("mcp_pins.json") && error.contains("houston mcp approve"), "{error}");
     }
 
     #[test]
