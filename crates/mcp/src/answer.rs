@@ -46,6 +46,9 @@ fn code(error: &CallError) -> ToolErrorCode {
         CallError::Changed => ToolErrorCode::PermissionDenied,
         CallError::Gone => ToolErrorCode::NotFound,
         CallError::List { .. } | CallError::Closed | CallError::TooLarge { .. } => ToolErrorCode::IoError,
+        CallError::Http { status: Some(401 | 403), .. } => ToolErrorCode::PermissionDenied,
+        CallError::Http { status: Some(429), .. } => ToolErrorCode::RateLimited,
+        CallError::Http { .. } => ToolErrorCode::IoError,
         CallError::Timeout { .. } | CallError::Starting { .. } => ToolErrorCode::Timeout,
         CallError::NotSent(error) => self::code(error),
         CallError::Rpc { code, message } => match ErrorCode(*code) {
@@ -67,6 +70,7 @@ fn may_have_happened(error: &CallError) -> bool {
     matches!(
         error,
         CallError::Closed
+            | CallError::Http { .. }
             | CallError::TooLarge { .. }
             | CallError::Timeout { .. }
             | CallError::Unsupported { .. }
@@ -148,6 +152,7 @@ mod tests {
 
     #[test]
     fn errors_have_codes_and_say_what_may_have_happened() {
+        let http = |status| CallError::Http { reason: "oops".to_owned(), status };
         let rpc = |code, message: &str| CallError::Rpc { code, message: message.to_owned() };
         for (error, code, is_doubtful) in [
             (CallError::Closed, ToolErrorCode::IoError, true),
@@ -155,6 +160,10 @@ mod tests {
             (CallError::Timeout { seconds: 60 }, ToolErrorCode::Timeout, true),
             (CallError::NotSent(Box::new(CallError::Closed)), ToolErrorCode::IoError, false),
             (CallError::NotSent(Box::new(CallError::Timeout { seconds: 60 })), ToolErrorCode::Timeout, false),
+            (http(None), ToolErrorCode::IoError, true),
+            (http(Some(503)), ToolErrorCode::IoError, true),
+            (CallError::NotSent(Box::new(http(Some(401)))), ToolErrorCode::PermissionDenied, false),
+            (CallError::NotSent(Box::new(http(Some(429)))), ToolErrorCode::RateLimited, false),
             (CallError::Starting { seconds: 60 }, ToolErrorCode::Timeout, false),
             (CallError::List { reason: "oops".to_owned() }, ToolErrorCode::IoError, false),
             (CallError::Start, ToolErrorCode::ConfigError, false),

@@ -19,6 +19,28 @@ pub enum StartError {
         /// The error of the file system.
         source: std::io::Error,
     },
+    /// The value of a variable cannot be a header.
+    #[error(
+        "the value of {variable} cannot be sent as the header `{header}`: it has line breaks or other characters"
+    )]
+    Header {
+        /// The name of the header.
+        header: String,
+        /// The name of the variable.
+        variable: String,
+    },
+    /// Its address is refused.
+    #[error("{refusal} (`private = true` in mcp.toml allows a server in a network of your own)")]
+    Address {
+        /// Why.
+        refusal: houston_web::Refusal,
+    },
+    /// No certificates to trust.
+    #[error("TLS cannot be used: {reason}")]
+    Tls {
+        /// What was wrong.
+        reason: String,
+    },
     /// The program cannot be started.
     #[error("`{command}` cannot be started: {source}; is it installed, and in PATH?")]
     Spawn {
@@ -51,7 +73,11 @@ impl StartError {
     /// Whether trying again is of no use before a person has acted.
     #[must_use]
     pub fn is_setting(&self) -> bool {
-        matches!(self, Self::Variable { .. } | Self::Home { .. } | Self::Spawn { .. })
+        match self {
+            Self::Variable { .. } | Self::Header { .. } | Self::Address { .. } => true,
+            Self::Home { .. } | Self::Spawn { .. } | Self::Tls { .. } => true,
+            Self::Handshake { .. } | Self::List { .. } | Self::Timeout { .. } => false,
+        }
     }
 }
 
@@ -93,6 +119,14 @@ pub enum CallError {
     /// The connection ended before the answer.
     #[error("the server ended before it answered")]
     Closed,
+    /// The request failed, or was refused.
+    #[error("{reason}")]
+    Http {
+        /// Why.
+        reason: String,
+        /// The status of the answer, if there was one.
+        status: Option<u16>,
+    },
     /// The answer was too large, and the connection was ended.
     #[error("the server sent more than {bytes} bytes in one message, so it was stopped")]
     TooLarge {

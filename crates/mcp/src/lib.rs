@@ -1,10 +1,10 @@
-//! MCP servers as tools: programs that the operator names speak the Model Context Protocol over stdio, and their tools
-//! become tools of agents.
+//! MCP servers as tools: programs and addresses that the operator names speak the Model Context Protocol, over stdio or
+//! HTTP, and their tools become tools of agents.
 //!
 //! ```text
 //! jobs/mcp.toml ─┐
 //! mcp_pins.json ─┴→ Pool::new → Pool::tools() → Registry::add → Offer            (no process is started)
-//!                     the first call of a tool → Server::call → Connection        (the process is started)
+//!                     the first call of a tool → Server::call → Connection        (the process is started, or a session)
 //! ```
 //!
 //! | module | purpose |
@@ -15,7 +15,7 @@
 //! | [`names`] | names that models accept |
 //! | [`pins`] | [`Pins`]: the tools that a person has approved |
 //! | [`trust`] | effect class and facts of a tool: a pure function |
-//! | [`server`] | [`Server`]: starts its process when it is needed, pauses after failures, stops it when it is idle |
+//! | [`server`] | [`Server`]: starts its process or session when it is needed, pauses after failures, stops it when idle |
 //! | [`pool`] | [`Pool`]: the servers of a process, and their tools |
 //!
 //! # Invariants
@@ -26,18 +26,28 @@
 //! - A model reads the definition of a tool that a person approved, with the name, the description and the schema of that
 //!   time. A tool whose definition has changed since, or that was not approved, is not called.
 //! - What a server says of its own tools lowers nothing, unless the operator trusts its hints.
-//! - A call ends: with an answer, at its time-out, when its process ends, or when the answer is too large.
+//! - A server is reached over HTTP through the guarded client of `houston-web`: on the public internet, or at an address
+//!   that the operator calls private. Its secrets are the values of variables, in headers that no log has; they follow no
+//!   redirect, and leave over https unless the address is private.
+//! - A server is shared by all tenants. It does not learn for whom it is called.
+//! - A call ends: with an answer, at its time-out, which covers a start, too, when its process ends, or when the answer is
+//!   too large. An error says that it may have happened unless it was not sent.
+//! - A server that answers nothing after a call timed out is started again. A start is ended by no caller.
 //! - All that a server answers was written by others, and its tools are marked accordingly.
-//! - `rmcp` is used in `connection`, and its types in `answer`, `listed` and `server`; nowhere else in Houston.
+//! - `rmcp` is used in `connection` and `http`, and its types in `answer`, `listed` and `server`; nowhere else in Houston.
 //!
 //! # Deliberately absent
 //! - `Discover` at the start: programs built on rmcp before version 3 exit when they are probed. Sampling and roots: a
 //!   server must not spend our tokens. Elicitation is declined.
-//! - Servers over HTTP, and pins per tenant: servers come from the operator's file, and so do their approvals.
+//! - `reqwest` below rmcp: a request would go around the guarded client.
+//! - A stream for what a server says by itself over HTTP: it would hold a connection per worker. Its tools are listed again
+//!   from time to time, and at the start of each session. A stream that breaks is not resumed: the call has failed.
+//! - OAuth, and pins per tenant: servers come from the operator's file, and so do their keys and approvals.
 //! - Retries: an answer that is missing may mean that it happened. The run decides.
 //!
 //! # Add a server
-//! `houston mcp add <name>` for one of `jobs/catalogue.toml`, or a table in `mcp.toml` and `houston mcp approve <name>`.
+//! `houston mcp add <name>` for one of `jobs/catalogue.toml`, `houston mcp add <address>` for one over HTTP, or a table in
+//! `mcp.toml` and `houston mcp approve <name>`.
 //! A server for everybody is an entry in `jobs/catalogue.toml`.
 
 mod answer;
@@ -46,6 +56,7 @@ mod bounded;
 pub mod catalogue;
 mod connection;
 mod error;
+mod http;
 pub mod listed;
 pub mod names;
 pub mod pins;

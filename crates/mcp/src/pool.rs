@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_tools::SharedTool;
-use tokio::sync::Semaphore;
+use houston_web::Tls;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::error::StartError;
 use crate::names;
 use crate::pins::{Pin, Pins};
 use crate::server::Server;
@@ -39,6 +41,32 @@ pub(crate) struct Shared {
     pub(crate) tracker: TaskTracker,
     /// Cancelled to end all processes.
     pub(crate) stop: CancellationToken,
+    /// The certificates to trust, read when the first server over HTTP is asked.
+    tls: OnceCell<Tls>,
+}
+
+impl Shared {
+    pub(crate) fn new(surroundings: Surroundings, starts: usize) -> Self {
+        Self {
+            surroundings,
+            starts: Semaphore::new(starts),
+            tracker: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            tls: OnceCell::new(),
+        }
+    }
+
+    /// # Errors
+    /// [`StartError::Tls`].
+    pub(crate) async fn tls(&self) -> Result<Tls, StartError> {
+        let read = async || {
+            // Reading them takes long enough to hold up other tasks.
+            let read = tokio::task::spawn_blocking(Tls::system).await;
+            read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+        };
+        let tls = self.tls.get_or_try_init(read).await;
+        tls.cloned().map_err(|reason| StartError::Tls { reason })
+    }
 }
 
 /// The servers of a process. Nothing is started before a tool is called.
@@ -59,12 +87,7 @@ impl Pool {
     /// The enabled servers, with the tools that were approved and are enabled.
     #[must_use]
     pub fn new(settings: &McpSettings, pins: &Pins, surroundings: Surroundings) -> Self {
-        let shared = Arc::new(Shared {
-            surroundings,
-            starts: Semaphore::new(settings.limits.starts),
-            tracker: TaskTracker::new(),
-            stop: CancellationToken::new(),
-        });
+        let shared = Arc::new(Shared::new(surroundings, settings.limits.starts));
         let enabled = settings.servers.iter().filter(|(_, server)| server.enabled);
         let servers = enabled.map(|(name, server)| {
             let pinned: BTreeMap<String, Pin> =

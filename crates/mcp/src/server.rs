@@ -8,13 +8,13 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared as Several};
 use rmcp::model::{CallToolResult, JsonObject};
-use rmcp::service::ClientLifecycleMode;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::backoff::pause;
 use crate::bounded::Bounded;
 use crate::connection::{Connection, Ended, InUse, Limits, Way};
 use crate::error::{CallError, StartError};
+use crate::http::Http;
 use crate::listed::Listed;
 use crate::pins::{Pin, Standing};
 use crate::pool::Shared;
@@ -260,22 +260,31 @@ impl Server {
     async fn start(&self, stderr: &Stderr) -> Result<Arc<Connection>, StartError> {
         // The semaphore is never closed.
         let _permit = self.shared.starts.acquire().await.ok();
-        let (process, pipes) = Process::start(&self.name, &self.settings, &self.shared.surroundings)?;
         let limits = Limits {
             call: self.settings.call_limit(&self.limits),
             idle: Duration::from_secs(self.limits.idle_s),
             message_bytes: self.limits.answer_bytes,
         };
         let seconds = self.limits.start_s;
+        let opened = self.open(stderr, limits);
+        timeout(Duration::from_secs(seconds), opened).await.unwrap_or(Err(StartError::Timeout { seconds }))
+    }
+
+    async fn open(&self, stderr: &Stderr, limits: Limits) -> Result<Arc<Connection>, StartError> {
+        let surroundings = &self.shared.surroundings;
+        if let Some(url) = &self.settings.url {
+            let tls = self.shared.tls().await?;
+            let http = Http::new(url, &self.settings, &self.limits, surroundings, tls)?;
+            let (transport, too_large) = http.transport(url);
+            return Connection::open(Way { transport, process: None, too_large }, limits, &self.shared).await;
+        }
+        let (process, pipes) = Process::start(&self.name, &self.settings, surroundings)?;
         let Pipes { stdin, stdout, stderr: printed } = pipes;
         self.shared.tracker.spawn(stderr.clone().drain(printed));
         let too_large = Arc::new(AtomicBool::new(false));
         let stdout = Bounded::new(stdout, limits.message_bytes, Arc::clone(&too_large));
-        // Not `Discover`: programs that do not know it may exit.
-        let lifecycle = ClientLifecycleMode::Initialize;
-        let way = Way { transport: (stdout, stdin), process: Some(process), lifecycle, too_large };
-        let opened = Connection::open(way, limits, &self.shared);
-        timeout(Duration::from_secs(seconds), opened).await.unwrap_or(Err(StartError::Timeout { seconds }))
+        let way = Way { transport: (stdout, stdin), process: Some(process), too_large };
+        Connection::open(way, limits, &self.shared).await
     }
 }
 

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use rmcp::model::PaginatedRequestParams;
 use rmcp::service::{Peer, RoleClient, ServiceError};
 
-use super::MAX_ERROR;
 use crate::listed::Listed;
-use crate::text::cleaned;
 
 /// The most tools of one server.
 const MAX_TOOLS: usize = 500;
@@ -15,17 +13,12 @@ const MAX_TOOLS: usize = 500;
 const MAX_PAGES: usize = 100;
 
 /// Why a server's tools could not be listed.
-pub(super) struct ListError {
-    pub(super) reason: String,
-    /// Whether the connection ended.
-    pub(super) is_closed: bool,
-}
-
-impl From<ServiceError> for ListError {
-    fn from(error: ServiceError) -> Self {
-        let is_closed = matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_));
-        Self { reason: cleaned(&error.to_string(), MAX_ERROR), is_closed }
-    }
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ListError {
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// Lists the tools of a server.
@@ -35,7 +28,7 @@ pub(super) async fn list(peer: &Peer<RoleClient>) -> Result<Arc<[Listed]>, ListE
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let page = peer.list_tools(Some(params)).await?;
         if tools.len() + page.tools.len() > MAX_TOOLS {
-            return Err(refused(format!(
+            return Err(ListError::Refused(format!(
                 "it has more than {MAX_TOOLS} tools, which is the most of one server"
             )));
         }
@@ -45,11 +38,7 @@ pub(super) async fn list(peer: &Peer<RoleClient>) -> Result<Arc<[Listed]>, ListE
             None => return Ok(tools.into()),
         }
     }
-    Err(refused(format!(
+    Err(ListError::Refused(format!(
         "its list of tools goes on after {MAX_PAGES} pages, which is the most of one server"
     )))
-}
-
-fn refused(reason: String) -> ListError {
-    ListError { reason, is_closed: false }
 }

@@ -14,18 +14,20 @@ use rmcp::model::{
     ErrorCode, Implementation, JsonObject, MetaObject, PingRequest, RequestMetaObject,
 };
 use rmcp::service::{
-    ClientCacheConfig, ClientLifecycleMode, ClientServiceExt, NotificationContext, Peer, RoleClient,
-    ServiceError,
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext,
+    Peer, RoleClient, ServiceError,
 };
 use rmcp::transport::IntoTransport;
 use rmcp::{ClientHandler, ErrorData};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::DropGuard;
+use tokio_util::task::TaskTracker;
 
 use self::keeper::{Keeper, Use};
 use self::listing::{ListError, list};
 use crate::error::{CallError, StartError};
+use crate::http::{self, HttpError};
 use crate::listed::Listed;
 use crate::pool::Shared;
 use crate::process::Process;
@@ -56,6 +58,7 @@ pub(crate) struct Connection {
     too_large: Arc<AtomicBool>,
     /// Whether a call was sent and not answered.
     cut: Arc<AtomicBool>,
+    tracker: TaskTracker,
     _stop: DropGuard,
 }
 
@@ -80,7 +83,6 @@ pub(crate) struct Way<T> {
     pub(crate) transport: T,
     /// The process at the other end, if it is ours.
     pub(crate) process: Option<Process>,
-    pub(crate) lifecycle: ClientLifecycleMode,
     /// Becomes true when a message of the server was too large.
     pub(crate) too_large: Arc<AtomicBool>,
 }
@@ -139,17 +141,26 @@ impl Connection {
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let Way { transport, process, lifecycle, too_large } = way;
+        let Way { transport, process, too_large } = way;
         let changes = Arc::new(AtomicU64::new(0));
         let handler = Handler { changes: Arc::clone(&changes) };
-        let served = handler.serve_with_lifecycle(transport, lifecycle).await;
-        let service = served
-            .map_err(|error| StartError::Handshake { reason: cleaned(&error.to_string(), MAX_ERROR) })?;
+        // Not `Discover`: programs that do not know it may exit, and servers that know it know `Initialize`, too.
+        let served = handler.serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
+        let service = served.map_err(|error| {
+            let of_http = match &error {
+                ClientInitializeError::TransportError { error, .. } => http::cause(error),
+                _ => None,
+            };
+            let reason = of_http.map_or_else(|| error.to_string(), HttpError::to_string);
+            StartError::Handshake { reason: cleaned(&reason, MAX_ERROR) }
+        })?;
         let peer = service.peer().clone();
         // A server could have its old list served for as long as it likes, and after failures.
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
         let before = changes.load(Ordering::Relaxed);
-        let listed = list(&peer).await.map_err(|ListError { reason, .. }| StartError::List { reason })?;
+        let listed = list(&peer)
+            .await
+            .map_err(|error| StartError::List { reason: cleaned(&error.to_string(), MAX_ERROR) })?;
         let (used, stop) = (watch::Sender::new(Use::default()), shared.stop.child_token());
         let cut = Arc::new(AtomicBool::new(false));
         let keeper = Keeper {
@@ -170,6 +181,7 @@ impl Connection {
             limits,
             too_large,
             cut,
+            tracker: shared.tracker.clone(),
             _stop: stop.drop_guard(),
         }))
     }
@@ -215,8 +227,9 @@ impl Connection {
         if tools.changes == changes && tools.at.elapsed() < LISTED_FOR {
             return Ok(Arc::clone(&tools.listed));
         }
-        let listed = list(&self.peer).await.map_err(|ListError { reason, is_closed }| {
-            if is_closed { self.closed() } else { CallError::List { reason } }
+        let listed = list(&self.peer).await.map_err(|error| match error {
+            ListError::Service(error) if !matches!(error, ServiceError::McpError(_)) => self.failed(&error),
+            error => CallError::List { reason: cleaned(&error.to_string(), MAX_ERROR) },
         })?;
         *tools = Tools { at: Instant::now(), changes, listed: Arc::clone(&listed) };
         Ok(listed)
@@ -258,11 +271,41 @@ impl Connection {
             Err(ServiceError::UnexpectedResponse) => {
                 Err(CallError::Unsupported { wants: "with something else" })
             }
-            Err(_) => {
+            Err(error) => {
                 self.cut.store(true, Ordering::Relaxed);
-                Err(self.closed())
+                Err(self.failed(&error))
             }
         }
+    }
+
+    /// What a request without an answer means for the call. It may be the end of the connection.
+    fn failed(&self, error: &ServiceError) -> CallError {
+        let cause = match error {
+            ServiceError::TransportSend(error) => http::cause(error),
+            _ => None,
+        };
+        let status = match cause {
+            None | Some(HttpError::TooLarge) => return self.closed(),
+            Some(HttpError::Expired) => {
+                // Another session may be one with another version of the server: its tools are listed first.
+                self.end(Ended::Idle);
+                return CallError::NotSent(Box::new(CallError::Closed));
+            }
+            Some(HttpError::Web(error)) => {
+                self.end(Ended::failed(error.to_string()));
+                None
+            }
+            Some(HttpError::Status(status)) => Some(status.as_u16()),
+            Some(HttpError::NotMcp(_)) => None,
+        };
+        let reason = cleaned(&cause.map(HttpError::to_string).unwrap_or_default(), MAX_ERROR);
+        let failed = CallError::Http { reason, status };
+        if cause.is_some_and(HttpError::is_unsent) { CallError::NotSent(Box::new(failed)) } else { failed }
+    }
+
+    /// Ends the connection, unless it has ended.
+    fn end(&self, why: Ended) {
+        self.used.send_modify(|used| _ = used.ended.get_or_insert(why));
     }
 
     /// Finds out whether the server still answers: one that answers nothing is ended, so that the next call starts it
@@ -270,8 +313,14 @@ impl Connection {
     fn probe(&self) {
         let (peer, answers, used) = (self.peer.clone(), Arc::clone(&self.answers), self.used.clone());
         let (limit, before) = (PING.min(self.limits.call), answers.load(Ordering::Relaxed));
-        tokio::spawn(async move {
+        self.tracker.spawn(async move {
             let ping = peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
+            let ping = async {
+                tokio::select! {
+                    _ = ping => {}
+                    () = keeper::ended(&used) => {}
+                }
+            };
             if timeout(limit, ping).await.is_err() && answers.load(Ordering::Relaxed) == before {
                 let reason = "it did not answer a ping after a call had timed out".to_owned();
                 used.send_modify(|used| _ = used.ended.get_or_insert(Ended::failed(reason)));
@@ -281,6 +330,7 @@ impl Connection {
 
     fn closed(&self) -> CallError {
         if self.too_large.load(Ordering::Relaxed) {
+            self.end(Ended::failed("it sent a message that was too large".to_owned()));
             CallError::TooLarge { bytes: self.limits.message_bytes }
         } else {
             CallError::Closed

@@ -4,9 +4,6 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::pool::Surroundings;
@@ -15,12 +12,7 @@ const CALL: Duration = Duration::from_secs(60);
 
 fn shared() -> Shared {
     let surroundings = Surroundings { path: None, homes: PathBuf::new(), variable: |_| None };
-    Shared {
-        surroundings,
-        starts: Semaphore::new(1),
-        tracker: TaskTracker::new(),
-        stop: CancellationToken::new(),
-    }
+    Shared::new(surroundings, 1)
 }
 
 /// A connection to a server that answers with what `answer` makes of a method, its parameters, and how often it was called.
@@ -28,15 +20,11 @@ async fn connected(
     answer: impl FnMut(&str, &Value, usize) -> Option<Value> + Send + 'static,
 ) -> Result<Arc<Connection>, StartError> {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
-    tokio::spawn(serve(theirs, answer));
-    let way = Way {
-        transport: tokio::io::split(ours),
-        process: None,
-        lifecycle: ClientLifecycleMode::Initialize,
-        too_large: Arc::default(),
-    };
+    let shared = shared();
+    shared.tracker.spawn(serve(theirs, answer));
+    let way = Way { transport: tokio::io::split(ours), process: None, too_large: Arc::default() };
     let limits = Limits { call: CALL, idle: Duration::from_hours(24), message_bytes: 1 << 20 };
-    Connection::open(way, limits, &shared()).await
+    Connection::open(way, limits, &shared).await
 }
 
 async fn serve(
@@ -139,7 +127,7 @@ async fn pages_of_a_list_are_put_together() {
         }
         Some(page)
     });
-    assert_eq!(names(&*connection.await.unwrap()).await, ["a", "b", "c"]);
+    assert_eq!(names(&connection.await.unwrap()).await, ["a", "b", "c"]);
 }
 
 /// A server with one tool that answers no call, and pings only if it `pongs`.

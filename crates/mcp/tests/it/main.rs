@@ -8,5 +8,7 @@
 
 mod guest;
 mod hostile;
+mod http;
+mod http_server;
 mod npm;
 mod pip;

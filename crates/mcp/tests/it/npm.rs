@@ -1,12 +1,13 @@
 //! Real servers from npm: those of the protocol's own project that need no key and no network.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 use serde_json::json;
 
-use crate::guest::Guest;
+use crate::guest::{Guest, until};
 
 /// The folder with the installed packages of `tests/servers`.
 fn installed() -> PathBuf {
@@ -41,6 +42,7 @@ fn settings(folder: &Path, name: &str, arguments: &[&str]) -> String {
 async fn official_servers_list_their_tools_and_answer() {
     let folder = tokio::task::spawn_blocking(installed).await.unwrap();
     everything(&folder).await;
+    everything_over_http(&folder).await;
     filesystem(&folder).await;
     memory(&folder).await;
 }
@@ -60,6 +62,42 @@ async fn everything(folder: &Path) {
         async move { guest.call("echo", json!({"message": text})).await.text().contains(&text) }
     }));
     assert!(answers.await.into_iter().all(|is_own| is_own), "each call gets its own answer");
+}
+
+/// The same server over HTTP, on a port that was free.
+async fn everything_over_http(folder: &Path) {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let program = std::fs::canonicalize(folder.join("node_modules/.bin/mcp-server-everything")).unwrap();
+    let start = async || {
+        let mut node = tokio::process::Command::new("node");
+        node.arg(&program).arg("streamableHttp").env("PORT", port.to_string()).kill_on_drop(true);
+        let node = node.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let listens = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+        until("the server listens", listens).await;
+        node
+    };
+    let mut node = start().await;
+    let url = format!("url = \"http://127.0.0.1:{port}/mcp\"\nprivate = true\ntrust = \"hints\"");
+    let guest = Guest::new(&url, "call_s = 5").await;
+    let echo = guest.call("echo", json!({"message": "hello"})).await;
+    assert!(echo.is_success() && echo.text().contains("hello"), "{}", echo.text());
+    let answers = futures_util::future::join_all((0..50).map(|nth| {
+        let (guest, text) = (&guest, format!("call {nth}"));
+        async move { guest.call("echo", json!({"message": text})).await.text().contains(&text) }
+    }));
+    assert!(answers.await.into_iter().all(|is_own| is_own), "each call gets its own answer");
+    let long = guest.call("trigger-long-running-operation", json!({"duration": 600, "steps": 2})).await;
+    assert!(matches!(long, ToolResponse::Failure { code: ToolErrorCode::Timeout, .. }), "{}", long.text());
+    node.kill().await.unwrap();
+    let gone = guest.call("echo", json!({"message": "anybody?"})).await;
+    assert!(!gone.is_success(), "{}", gone.text());
+    let _node = start().await;
+    // Calls fail until the pause is over; then there is a new session.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !guest.call("echo", json!({"message": "again"})).await.is_success() {
+        assert!(Instant::now() < deadline, "the server is not connected again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 async fn filesystem(folder: &Path) {

@@ -22,8 +22,8 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     // guarded client.
     ("tools", &["domain", "sandbox", "store", "web"]),
     // The tools of other programs. They become tools like any other: nothing but `cli`, which reads the operator's file,
-    // needs to know of servers.
-    ("mcp", &["domain", "tools"]),
+    // needs to know of servers. Servers over HTTP are reached through the guarded client, like every foreign address.
+    ("mcp", &["domain", "tools", "web"]),
     ("engine", &["domain", "faults", "store", "llm", "tools", "queue"]),
     ("worker", &["domain", "engine", "faults", "queue", "store"]),
     ("api", &["domain", "faults", "protocol", "store", "queue"]),

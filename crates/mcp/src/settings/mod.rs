@@ -1,14 +1,13 @@
 //! [`McpSettings`]: what `jobs/mcp.toml` says.
 
+mod check;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use houston_domain::guard::{Level, Risk};
 use houston_domain::tool_call::EffectClass;
 use serde::{Deserialize, Serialize};
-
-/// The most characters of a server's name: the names of its tools begin with it, and may have 64.
-const MAX_NAME: usize = 24;
 
 /// `jobs/mcp.toml`.
 ///
@@ -64,7 +63,8 @@ pub struct McpLimits {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSettings {
-    /// The program: a name to look up in `PATH`, or an absolute path.
+    /// The program: a name to look up in `PATH`, or an absolute path. Empty for a server over HTTP.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub command: String,
     /// Its arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,6 +75,18 @@ pub struct ServerSettings {
     /// Variables that it gets with these values, which are not secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
+    /// The address of a server over HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Whether this address is in a network of the operator: then its host may be private, and http is allowed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
+    /// The name of the variable with the key that it gets, as `Authorization: Bearer …`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bearer: Option<String>,
+    /// Other headers that it gets: their names, and the names of the variables with their values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
     /// Whether its tools are offered.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub enabled: bool,
@@ -200,6 +212,10 @@ impl ServerSettings {
             args,
             env: Vec::new(),
             set: BTreeMap::new(),
+            url: None,
+            private: false,
+            bearer: None,
+            headers: BTreeMap::new(),
             enabled: true,
             trust: Trust::None,
             kinds: Vec::new(),
@@ -208,56 +224,10 @@ impl ServerSettings {
         }
     }
 
-    /// Checks the settings of the server `name`.
-    ///
-    /// # Errors
-    /// [`SettingsError`] for the first setting that is wrong.
-    pub fn check(&self, name: &str) -> Result<(), SettingsError> {
-        let refuse =
-            |key: &str, reason: String| Err(SettingsError { key: format!("servers.{name}{key}"), reason });
-        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        let edges = name.starts_with('-') || name.ends_with('-');
-        if name.is_empty() || name.len() > MAX_NAME || edges || !name.chars().all(is_name) {
-            let reason =
-                format!("a server's name has 1 to {MAX_NAME} characters of a-z, 0-9 and -, as `git-hub`");
-            return refuse("", reason);
-        }
-        if self.command.trim().is_empty() {
-            return refuse(
-                ".command",
-                "is empty: name the program to start, as `npx` or `/usr/bin/server`".into(),
-            );
-        }
-        // A relative path would mean another program in another folder.
-        if self.command.contains('/') && !self.command.starts_with('/') {
-            return refuse(".command", "must be the name of a program in PATH, or an absolute path".into());
-        }
-        for (key, variables) in
-            [(".env", self.env.iter().collect::<Vec<_>>()), (".set", self.set.keys().collect())]
-        {
-            if let Some(wrong) = variables.iter().find(|variable| !is_variable(variable)) {
-                return refuse(
-                    key,
-                    format!("`{wrong}` is not the name of a variable: letters, digits and _ are allowed"),
-                );
-            }
-            // They are Houston's to set, and one of them could make the process load code of someone else.
-            if let Some(reserved) =
-                variables.iter().find(|variable| matches!(variable.as_str(), "PATH" | "HOME"))
-            {
-                return refuse(key, format!("{reserved} is set by Houston: leave it out"));
-            }
-        }
-        if self.call_s.is_some_and(|seconds| !(1..=3600).contains(&seconds)) {
-            return refuse(".call_s", "must be from 1 to 3600".into());
-        }
-        let checkable = |tool: &&ToolOverride| tool.effect == Some(EffectClass::Checkable);
-        if self.tools.values().any(|tool| checkable(&tool)) {
-            let reason =
-                "MCP cannot tell whether a call was carried out: allowed are read, idempotent and effect";
-            return refuse(".tools", reason.to_owned());
-        }
-        Ok(())
+    /// A server at an address, of which nothing else is said.
+    #[must_use]
+    pub fn at(url: String) -> Self {
+        Self { url: Some(url), ..Self::new(String::new(), Vec::new()) }
     }
 
     /// The time limit of one call.
@@ -265,12 +235,6 @@ impl ServerSettings {
     pub fn call_limit(&self, limits: &McpLimits) -> Duration {
         Duration::from_secs(self.call_s.unwrap_or(limits.call_s))
     }
-}
-
-fn is_variable(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 #[cfg(test)]
@@ -289,7 +253,16 @@ mod tests {
     fn wrong_settings_are_refused_with_their_key() {
         for (server, words) in [
             ("[servers.Time]\ncommand = \"x\"", &["servers.Time", "a-z, 0-9"][..]),
-            ("[servers.a]\nargs = []", &["missing field `command`"]),
+            ("[servers.a]\nargs = []", &["servers.a.command", "is empty", "`url`"]),
+            ("[servers.a]\nurl = \"ftp://a.org\"", &["servers.a.url", "only http and https"]),
+            ("[servers.a]\nurl = \"https://u:p@a.org\"", &["servers.a.url", "credentials"]),
+            ("[servers.a]\nurl = \"https://a.org\"\ncommand = \"x\"", &["servers.a.url", "either"]),
+            ("[servers.a]\ncommand = \"x\"\nbearer = \"KEY\"", &["servers.a.bearer", "`env`"]),
+            ("[servers.a]\nurl = \"https://a.org\"\nbearer = \"a key\"", &["servers.a.bearer", "variable"]),
+            (
+                "[servers.a]\nurl = \"https://a.org\"\nheaders = {Host = \"KEY\"}",
+                &["servers.a.headers", "`Host`"],
+            ),
             ("[servers.a]\ncommand = \" \"", &["servers.a.command", "is empty"]),
             ("[servers.a]\ncommand = \"./x\"", &["servers.a.command", "absolute path"]),
             ("[servers.a]\ncommand = \"x\"\ncomand = \"y\"", &["unknown field `comand`", "`args`"]),
