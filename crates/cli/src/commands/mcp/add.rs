@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
+use clap::Args;
 use houston_mcp::{Catalogue, ServerSettings};
 
 use super::approve::approve;
@@ -14,60 +15,125 @@ use crate::output::print_stderr;
 /// The beginning of a path that the reader must replace.
 const BLANK: &str = "/path/to/";
 
-pub(super) fn add(
-    context: &Context,
-    name: &str,
+/// The options of `houston mcp add`.
+#[derive(Debug, Args)]
+pub(super) struct Add {
+    /// A name of the catalogue (`houston mcp list --catalogue`), one of your own, or the address of a server over HTTP
+    server: String,
+    /// Agent type that may call its tools; may be given several times [default: that of the demo]
+    #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
+    /// Name of an environment variable that it gets; may be given several times
+    #[arg(long, value_name = "NAME")]
     env: Vec<String>,
+    /// The name under which a server over HTTP is added [default: from its address]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Name of the environment variable with the key of a server over HTTP
+    #[arg(long, value_name = "VARIABLE")]
+    bearer: Option<String>,
+    /// Header of a server over HTTP, and the environment variable with its value; may be given several times
+    #[arg(long = "header", value_name = "HEADER=VARIABLE")]
+    headers: Vec<String>,
+    /// The server over HTTP is in a network of your own
+    #[arg(long)]
+    private: bool,
+    /// The command of a server that is not in the catalogue, after `--`: `-- npx -y some-server@1.2.3`
+    #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-) -> Result<ExitCode, Failure> {
-    let mut settings = context.loaded.settings.mcp.clone();
-    if settings.servers.contains_key(name) {
-        let error = anyhow!(
-            "there is a server `{name}` already: change it in mcp.toml, or give this one another name"
-        );
-        return Err(Failure::Usage(error));
-    }
-    let (mut server, needs) = server_of(name, command).map_err(Failure::Usage)?;
-    server.env.extend(env);
-    // Checked before it is written: a kind that does not exist would stop every command.
-    let existing = &context.loaded.kinds;
-    if let Some(wrong) = kinds.iter().find(|kind| !existing.contains_key(*kind)) {
-        let names: Vec<&str> = existing.keys().map(String::as_str).collect();
-        let like = crate::config::nearest(wrong, &names).map(|like| format!("; did you mean `{like}`?"));
-        return Err(Failure::Usage(anyhow!(
-            "--kind: there is no agent type `{wrong}`{}; there are: {}",
-            like.unwrap_or_default(),
-            names.join(", ")
-        )));
-    }
-    server.kinds = match context.loaded.first_kind() {
-        Some(kind) if kinds.is_empty() => vec![kind.kind.clone()],
-        _ => kinds,
-    };
-    settings.servers.insert(name.to_owned(), server.clone());
-    settings.check().map_err(|error| Failure::Usage(error.into()))?;
-    let path = folder(context)?.join("mcp.toml");
-    append(&path, name, &server)?;
-    print_stderr(&format!("added {name} to {}", path.display()));
-    if !needs.is_empty() {
-        print_stderr(&format!("before its first start: {needs}"));
-    }
-    if server.args.iter().any(|arg| arg.starts_with(BLANK)) {
-        print_stderr(&format!("then: houston mcp approve {name}"));
-        return Ok(ExitCode::SUCCESS);
-    }
-    approve(context, &settings, name, &[]).map_err(|failure| match failure {
-        Failure::Usage(error) | Failure::Other(error) => Failure::Other(anyhow!(
-            "{error:#}\n{name} is in {path} now, and none of its tools is offered. When the reason is gone: houston mcp \
-             approve {name}. If you do not want it: delete [servers.{name}] there",
-            path = path.display()
-        )),
-    })
 }
 
-/// The settings of the server to add, and what it needs.
-fn server_of(name: &str, command: Vec<String>) -> anyhow::Result<(ServerSettings, String)> {
+impl Add {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let mut settings = context.loaded.settings.mcp.clone();
+        let kinds = kinds(context, &self.kinds).map_err(Failure::Usage)?;
+        let (name, mut server, needs) = self.server().map_err(Failure::Usage)?;
+        if settings.servers.contains_key(&name) {
+            let error = anyhow!(
+                "there is a server `{name}` already: change it in mcp.toml, or give this one another name"
+            );
+            return Err(Failure::Usage(error));
+        }
+        server.kinds = kinds;
+        settings.servers.insert(name.clone(), server.clone());
+        settings.check().map_err(|error| Failure::Usage(error.into()))?;
+        let path = folder(context)?.join("mcp.toml");
+        append(&path, &name, &server)?;
+        print_stderr(&format!("added {name} to {}", path.display()));
+        if !needs.is_empty() {
+            print_stderr(&format!("before its first start: {needs}"));
+        }
+        if server.args.iter().any(|arg| arg.starts_with(BLANK)) {
+            print_stderr(&format!("then: houston mcp approve {name}"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        approve(context, &settings, &name, &[]).map_err(|failure| match failure {
+            Failure::Usage(error) | Failure::Other(error) => Failure::Other(anyhow!(
+                "{error:#}\n{name} is in {path} now, and none of its tools is offered. When the reason is gone: houston \
+                 mcp approve {name}. If you do not want it: delete [servers.{name}] there",
+                path = path.display()
+            )),
+        })
+    }
+
+    /// The name and the settings of the server to add, and what it needs.
+    fn server(self) -> anyhow::Result<(String, ServerSettings, String)> {
+        let is_address = self.server.starts_with("http://") || self.server.starts_with("https://");
+        let of_http =
+            self.name.is_some() || self.bearer.is_some() || !self.headers.is_empty() || self.private;
+        if of_http && !is_address {
+            bail!(
+                "--name, --bearer, --header and --private are for servers over HTTP: name its address, as https://…"
+            );
+        }
+        if is_address {
+            let Some(name) = self.name.or_else(|| name_of(&self.server)) else {
+                bail!("{} says no name for the server: add --name <NAME>", self.server);
+            };
+            let headers = self.headers.iter().map(|header| {
+                let (header, variable) = header.split_once('=').with_context(|| {
+                    format!("--header {header}: write the header, `=` and the name of a variable")
+                })?;
+                Ok((header.to_owned(), variable.to_owned()))
+            });
+            let headers = headers.collect::<anyhow::Result<_>>()?;
+            let (bearer, private, env) = (self.bearer, self.private, self.env);
+            let server = ServerSettings { bearer, headers, private, env, ..ServerSettings::at(self.server) };
+            return Ok((name, server, String::new()));
+        }
+        let (mut server, needs) = program(&self.server, self.command)?;
+        server.env.extend(self.env);
+        Ok((self.server, server, needs))
+    }
+}
+
+/// The agent types that may call the tools. Checked before anything is written: one that does not exist would stop every
+/// command.
+fn kinds(context: &Context, named: &[String]) -> anyhow::Result<Vec<String>> {
+    let existing = &context.loaded.kinds;
+    if let Some(wrong) = named.iter().find(|kind| !existing.contains_key(*kind)) {
+        let names: Vec<&str> = existing.keys().map(String::as_str).collect();
+        let like = crate::config::nearest(wrong, &names).map(|like| format!("; did you mean `{like}`?"));
+        let like = like.unwrap_or_default();
+        bail!("--kind: there is no agent type `{wrong}`{like}; there are: {}", names.join(", "));
+    }
+    match context.loaded.first_kind() {
+        Some(kind) if named.is_empty() => Ok(vec![kind.kind.clone()]),
+        _ => Ok(named.to_vec()),
+    }
+}
+
+/// The name of a server at this address: `linear` for `https://mcp.linear.app/mcp`.
+fn name_of(url: &str) -> Option<String> {
+    let host = url.split_once("://")?.1.split(['/', ':', '?', '#']).next()?;
+    let (rest, top) = host.rsplit_once('.')?;
+    let name = rest.rsplit('.').next()?;
+    // Not of an address in digits.
+    (!name.is_empty() && top.chars().all(|c| c.is_ascii_alphabetic())).then(|| name.to_ascii_lowercase())
+}
+
+/// The settings of a server with a program of its own, and what it needs.
+fn program(name: &str, command: Vec<String>) -> anyhow::Result<(ServerSettings, String)> {
     let mut words = command.into_iter();
     if let Some(command) = words.next() {
         return Ok((ServerSettings::new(command, words.collect()), String::new()));
@@ -113,10 +179,28 @@ mod tests {
     fn added(folder: &Path, kind: &str, command: &str) -> Result<ExitCode, String> {
         let loaded = crate::config::load(Some(folder), &crate::toolbox::built_in()).unwrap();
         let context = Context { loaded, registry: Registry::default(), folder: folder.join("data") };
-        let added = add(&context, "mine", vec![kind.to_owned()], Vec::new(), vec![command.to_owned()]);
+        let add = Add {
+            server: "mine".to_owned(),
+            kinds: vec![kind.to_owned()],
+            env: Vec::new(),
+            name: None,
+            bearer: None,
+            headers: Vec::new(),
+            private: false,
+            command: vec![command.to_owned()],
+        };
+        let added = add.run(&context);
         added.map_err(|failure| match failure {
             Failure::Usage(error) | Failure::Other(error) => format!("{error:#}"),
         })
+    }
+
+    #[test]
+    fn server_over_http_is_named_by_its_address() {
+        assert_eq!(name_of("https://mcp.linear.app/mcp").as_deref(), Some("linear"));
+        assert_eq!(name_of("https://Example.org").as_deref(), Some("example"));
+        assert_eq!(name_of("http://localhost:3000/mcp"), None);
+        assert_eq!(name_of("http://127.0.0.1:3000/mcp"), None);
     }
 
     #[test]

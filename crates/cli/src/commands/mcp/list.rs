@@ -32,6 +32,7 @@ pub(super) fn catalogue(json: bool) -> Result<ExitCode, Failure> {
 struct Row<'r> {
     name: &'r str,
     enabled: bool,
+    /// Or its address.
     command: String,
     kinds: &'r [String],
     /// The names under which its approved tools are offered.
@@ -46,7 +47,7 @@ pub(super) fn servers(context: &Context, json: bool) -> ExitCode {
         .iter()
         .map(|(name, server)| {
             let words = [&server.command].into_iter().chain(&server.args).cloned();
-            let command = words.collect::<Vec<_>>().join(" ");
+            let command = server.url.clone().unwrap_or_else(|| words.collect::<Vec<_>>().join(" "));
             let tools = names.remove(name).unwrap_or_default();
             Row { name, enabled: server.enabled, command, kinds: &server.kinds, tools }
         })
@@ -63,7 +64,9 @@ pub(super) fn servers(context: &Context, json: bool) -> ExitCode {
             [row.name.to_owned(), enabled.to_owned(), count, row.kinds.join(", "), row.command.clone()]
         })
         .collect();
-    table(&["SERVER", "ENABLED", "TOOLS", "KINDS", "COMMAND"], &lines).iter().for_each(|line| print(line));
+    table(&["SERVER", "ENABLED", "TOOLS", "KINDS", "COMMAND OR ADDRESS"], &lines)
+        .iter()
+        .for_each(|line| print(line));
     if rows.is_empty() {
         print_stderr("there are no MCP servers; `houston mcp list --catalogue` shows some to add");
     }

@@ -32,19 +32,7 @@ pub(crate) struct Mcp {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Add a server to mcp.toml, start it, and approve the tools it lists
-    Add {
-        /// A name of the catalogue (`houston mcp list --catalogue`), or one of your own
-        name: String,
-        /// Agent type that may call its tools; may be given several times [default: that of the demo]
-        #[arg(long = "kind", value_name = "KIND")]
-        kinds: Vec<String>,
-        /// Name of an environment variable that it gets; may be given several times
-        #[arg(long, value_name = "NAME")]
-        env: Vec<String>,
-        /// The command of a server that is not in the catalogue, after `--`: `-- npx -y some-server@1.2.3`
-        #[arg(last = true, value_name = "COMMAND")]
-        command: Vec<String>,
-    },
+    Add(add::Add),
     /// List the servers, or those of the catalogue
     List {
         /// The servers that `add` knows
@@ -74,7 +62,7 @@ enum Action {
 impl Mcp {
     pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::Add { name, kinds, env, command } => add::add(context, &name, kinds, env, command),
+            Action::Add(command) => command.run(context),
             Action::List { catalogue: true, json } => list::catalogue(json),
             Action::List { catalogue: false, json } => Ok(list::servers(context, json)),
             Action::Doctor { name, json } => doctor::doctor(context, name.as_deref(), json),
