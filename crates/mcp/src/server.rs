@@ -139,8 +139,8 @@ impl Server {
         deadline: Instant,
     ) -> Result<CallToolResult, CallError> {
         let tools = connection.tools(deadline).await.map_err(|error| match error {
-            // It says so itself.
-            CallError::List { .. } => error,
+            // They say so themselves.
+            CallError::List { .. } | CallError::NotSent(_) => error,
             error => CallError::NotSent(Box::new(error)),
         })?;
         self.check(&tools, tool)?;

@@ -55,6 +55,7 @@ pub(crate) struct Connection {
     /// How often the server has answered.
     answers: Arc<AtomicU64>,
     limits: Limits,
+    is_http: bool,
     too_large: Arc<AtomicBool>,
     /// Whether a call was sent and not answered.
     cut: Arc<AtomicBool>,
@@ -142,6 +143,7 @@ impl Connection {
         E: std::error::Error + Send + Sync + 'static,
     {
         let Way { transport, process, too_large } = way;
+        let is_http = process.is_none();
         let changes = Arc::new(AtomicU64::new(0));
         let handler = Handler { changes: Arc::clone(&changes) };
         // Not `Discover`: programs that do not know it may exit, and servers that know it know `Initialize`, too.
@@ -179,6 +181,7 @@ impl Connection {
             changes,
             answers: Arc::new(AtomicU64::new(0)),
             limits,
+            is_http,
             too_large,
             cut,
             tracker: shared.tracker.clone(),
@@ -285,6 +288,8 @@ impl Connection {
             _ => None,
         };
         let status = match cause {
+            // Over HTTP one answer has ended, and not the connection.
+            None if self.is_http && !self.too_large.load(Ordering::Relaxed) => None,
             None | Some(HttpError::TooLarge) => return self.closed(),
             Some(HttpError::Expired) => {
                 // Another session may be one with another version of the server: its tools are listed first.
@@ -298,7 +303,8 @@ impl Connection {
             Some(HttpError::Status(status)) => Some(status.as_u16()),
             Some(HttpError::NotMcp(_)) => None,
         };
-        let reason = cleaned(&cause.map(HttpError::to_string).unwrap_or_default(), MAX_ERROR);
+        let broken = || "the server's answer ended before it was complete".to_owned();
+        let reason = cleaned(&cause.map_or_else(broken, HttpError::to_string), MAX_ERROR);
         let failed = CallError::Http { reason, status };
         if cause.is_some_and(HttpError::is_unsent) { CallError::NotSent(Box::new(failed)) } else { failed }
     }

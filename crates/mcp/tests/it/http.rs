@@ -82,6 +82,21 @@ async fn answer_that_is_too_large_is_not_read() {
 }
 
 #[tokio::test]
+async fn answer_that_breaks_off_fails_one_call() {
+    let server = HttpServer::start().await;
+    let guest = Guest::new(&server.settings(), "").await;
+    let answer = guest.call("cut", json!({})).await;
+    assert_eq!(failed(&answer), ToolErrorCode::IoError);
+    assert!(answer.text().contains("before it was complete"), "{}", answer.text());
+    assert!(answer.text().contains("may have happened"), "{}", answer.text());
+    assert_eq!(
+        guest.call("echo", json!({"text": "a"})).await,
+        ToolResponse::success("a"),
+        "the session goes on"
+    );
+}
+
+#[tokio::test]
 async fn server_that_is_gone_fails_the_call_before_it_is_sent() {
     let server = HttpServer::start().await;
     let guest = Guest::new(&server.settings(), "").await;

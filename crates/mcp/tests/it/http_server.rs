@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// A running server. Its tools are `echo` and `huge`.
+/// A running server. Its tools are `cut`, `echo` and `huge`.
 pub(crate) struct HttpServer {
     pub(crate) url: String,
     pub(crate) state: Arc<Mutex<State>>,
@@ -78,7 +78,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
         }
         read = body.split_off(length.unwrap_or(0));
         let answer = answer(&head, &body, &mut state.lock().unwrap());
-        if stream.write_all(answer.as_bytes()).await.is_err() {
+        if stream.write_all(answer.as_bytes()).await.is_err() || answer.ends_with(": nothing") {
             return;
         }
     }
@@ -101,10 +101,12 @@ fn answer(head: &str, body: &[u8], state: &mut State) -> String {
         _ if !has_session => return with("404 Not Found", "", ""),
         "tools/list" => {
             let tool = |name| json!({"name": name, "description": state.description, "inputSchema": {"type": "object"}});
-            json!({"tools": [tool("echo"), tool("huge")]})
+            json!({"tools": [tool("cut"), tool("echo"), tool("huge")]})
         }
         "tools/call" => match (state.status, message["params"]["name"].as_str()) {
             (Some(status), _) => return with(&format!("{status} Failed"), "", ""),
+            // Less than it announces, and then the end.
+            (None, Some("cut")) => return "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 99\r\n\r\n: nothing".to_owned(),
             (None, Some("huge")) => json!({"content": [{"type": "text", "text": "x".repeat(2 << 20)}]}),
             _ => json!({"content": [{"type": "text", "text": message["params"]["arguments"]["text"]}]}),
         },
