@@ -26,7 +26,7 @@ pub use self::change::{ChangeRefusal, Present, check_delete, check_write};
 pub use self::edit::{EditRefusal, edited};
 pub use self::file_pattern::{FilePattern, MAX_FILE_PATTERN_CHARS};
 pub use self::listing::{Listed, listing};
-pub use self::page::{LinesPage, lines_page};
+pub use self::page::{LinesPage, PageStart, lines_page};
 pub use self::path::{MAX_DEPTH, MAX_NAME_BYTES, MAX_PATH_BYTES, PathError, WorkspacePath};
 pub use self::search::{LineMatch, MAX_LINE_BYTES, MAX_TEXT_PATTERN_CHARS, TextPattern};
 pub use self::version::{Expected, FileVersion, InvalidVersion};

@@ -13,34 +13,53 @@ pub struct LinesPage {
     pub lines: Option<(usize, usize)>,
     /// How many lines the file has.
     pub total: usize,
-    /// Whether the last line is longer than the page, and was cut.
-    pub is_cut: bool,
+    /// If the last line is longer than the page: the byte of that line, from 0, with which its rest begins.
+    pub cut_at: Option<usize>,
 }
 
-/// At most `limit` lines from line `first` (from 1), of at most about `max_bytes` bytes. Line breaks stay as they are.
+/// What of a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageStart {
+    /// The first line, from 1.
+    pub line: usize,
+    /// The first byte of that line, from 0. Within a character it is that of the character.
+    pub at: usize,
+}
+
+/// At most `limit` lines, of at most about `max_bytes` bytes. Line breaks stay as they are.
 #[must_use]
-pub fn lines_page(content: &str, first: usize, limit: usize, max_bytes: usize, numbered: bool) -> LinesPage {
+pub fn lines_page(
+    content: &str,
+    start: PageStart,
+    limit: usize,
+    max_bytes: usize,
+    numbered: bool,
+) -> LinesPage {
     let total = content.split_inclusive('\n').count();
-    let first = first.max(1);
-    let mut page = LinesPage { text: String::new(), lines: None, total, is_cut: false };
+    let first = start.line.max(1);
+    let mut page = LinesPage { text: String::new(), lines: None, total, cut_at: None };
     for (number, line) in (1..).zip(content.split_inclusive('\n')).skip(first - 1).take(limit) {
+        let skipped = if number == first { boundary(line, start.at) } else { 0 };
+        let rest = &line[skipped..];
         let before = page.text.len();
         if numbered {
             let _ = write!(page.text, "{number:>6}\t");
         }
         let room = max_bytes.saturating_sub(page.text.len());
-        if line.len() > room {
+        if rest.len() > room {
             if page.lines.is_some() {
                 page.text.truncate(before);
                 break;
             }
-            page.text.push_str(&line[..boundary(line, room)]);
-            page.is_cut = true;
+            // At least one character, so that reading on comes to an end.
+            let end = boundary(rest, room).max(rest.chars().next().map_or(0, char::len_utf8));
+            page.text.push_str(&rest[..end]);
+            page.cut_at = Some(skipped + end).filter(|at| *at < line.len());
         } else {
-            page.text.push_str(line);
+            page.text.push_str(rest);
         }
         page.lines = Some((page.lines.map_or(number, |(first, _)| first), number));
-        if page.is_cut {
+        if page.cut_at.is_some() {
             break;
         }
     }
@@ -53,38 +72,43 @@ mod tests {
 
     use super::*;
 
+    fn from(line: usize) -> PageStart {
+        PageStart { line, at: 0 }
+    }
+
     #[test]
     fn page_has_whole_lines_with_numbers_on_request() {
-        let page = lines_page("a\nb\r\n\nd", 2, 2, 100, true);
+        let page = lines_page("a\nb\r\n\nd", from(2), 2, 100, true);
         assert_eq!(page.text, "     2\tb\r\n     3\t\n");
-        assert_eq!((page.lines, page.total, page.is_cut), (Some((2, 3)), 4, false));
-        assert_eq!(lines_page("a\nb\n", 1, 9, 100, false).text, "a\nb\n");
-        assert_eq!(lines_page("a\nb\n", 3, 9, 100, false).lines, None);
-        assert_eq!(lines_page("", 1, 9, 100, false).total, 0);
+        assert_eq!((page.lines, page.total, page.cut_at), (Some((2, 3)), 4, None));
+        assert_eq!(lines_page("a\nb\n", from(1), 9, 100, false).text, "a\nb\n");
+        assert_eq!(lines_page("a\nb\n", from(3), 9, 100, false).lines, None);
+        assert_eq!(lines_page("", from(1), 9, 100, false).total, 0);
     }
 
     #[test]
     fn long_line_is_cut_between_characters() {
-        let page = lines_page("ääää\nb", 1, 9, 5, false);
-        assert_eq!((page.text.as_str(), page.lines, page.is_cut), ("ää", Some((1, 1)), true));
-        let page = lines_page("a\näääää", 1, 9, 5, false);
-        assert_eq!((page.text.as_str(), page.lines, page.is_cut), ("a\n", Some((1, 1)), false));
+        let page = lines_page("ääää\nb", from(1), 9, 5, false);
+        assert_eq!((page.text.as_str(), page.lines, page.cut_at), ("ää", Some((1, 1)), Some(4)));
+        let page = lines_page("ääää\nb", PageStart { line: 1, at: 5 }, 9, 5, false);
+        assert_eq!((page.text.as_str(), page.lines, page.cut_at), ("ää\n", Some((1, 1)), None));
+        let page = lines_page("a\näääää", from(1), 9, 5, false);
+        assert_eq!((page.text.as_str(), page.lines, page.cut_at), ("a\n", Some((1, 1)), None));
+        let page = lines_page("a", PageStart { line: 1, at: 9 }, 9, 5, false);
+        assert_eq!((page.text.as_str(), page.lines, page.cut_at), ("", Some((1, 1)), None));
     }
 
     proptest! {
         #[test]
-        fn pages_add_up_to_the_file(content in "[a-cä\n]{0,200}", limit in 1..9usize, max in 60..90usize) {
-            let (mut whole, mut next) = (String::new(), 1);
+        fn pages_add_up_to_the_file(content in "[a-cä\n]{0,200}", limit in 1..9usize, max in 0..90usize) {
+            let (mut whole, mut next) = (String::new(), from(1));
             loop {
                 let page = lines_page(&content, next, limit, max, false);
-                prop_assert!(page.text.len() <= max);
+                prop_assert!(page.text.len() <= max.max(2));
                 let Some((first, last)) = page.lines else { break };
-                prop_assert!(first == next && last >= first && last <= page.total);
-                if page.is_cut {
-                    return Ok(());
-                }
+                prop_assert!(first == next.line && last >= first && last <= page.total);
                 whole.push_str(&page.text);
-                next = last + 1;
+                next = page.cut_at.map_or(from(last + 1), |at| PageStart { line: last, at });
             }
             prop_assert_eq!(whole, content);
         }

@@ -2,7 +2,7 @@
 
 use houston_domain::capability::Capability;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
-use houston_domain::workspace::{WorkspacePath, lines_page};
+use houston_domain::workspace::{MAX_LINE_BYTES, PageStart, WorkspacePath, lines_page};
 use houston_store::record::RecordTx;
 use houston_store::workspace_file::WorkspaceFile;
 use serde::Deserialize;
@@ -27,6 +27,7 @@ pub(super) struct ReadFile(ToolDefinition);
 struct Input {
     path: String,
     offset: Option<usize>,
+    at: Option<usize>,
     limit: Option<u32>,
     numbered: Option<bool>,
 }
@@ -43,6 +44,8 @@ impl Default for ReadFile {
                 "properties": {
                     "path": {"type": "string", "description": "Path below the workspace, as notes/plan.md."},
                     "offset": {"type": "integer", "minimum": 1, "description": "First line; 1 when left out."},
+                    "at": {"type": "integer", "minimum": 0, "description":
+                        "First byte of that line, for a line longer than a page; 0 when left out."},
                     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LINES,
                               "description": "How many lines at most."},
                     "numbered": {"type": "boolean", "description": "Whether lines begin with their numbers."},
@@ -67,10 +70,10 @@ impl Tool for ReadFile {
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { path, offset, limit, numbered } = input::read(NAME, input)?;
+        let Input { path, offset, at, limit, numbered } = input::read(NAME, input)?;
         Ok(Plan::record(Call {
             path: files::file(NAME, &path)?,
-            first: offset.unwrap_or(1).max(1),
+            start: PageStart { line: offset.unwrap_or(1).max(1), at: at.unwrap_or(0) },
             lines: files::clamped("limit", limit, MAX_LINES, MAX_LINES),
             numbered: numbered.unwrap_or(false),
         }))
@@ -80,7 +83,7 @@ impl Tool for ReadFile {
 #[derive(Debug)]
 struct Call {
     path: WorkspacePath,
-    first: usize,
+    start: PageStart,
     lines: Clamped,
     numbered: bool,
 }
@@ -99,20 +102,20 @@ impl Record for Call {
 impl Call {
     /// The lines of the page, after a line about the file, and how to read on.
     fn page(&self, file: &WorkspaceFile, max_bytes: usize) -> ToolResponse {
-        let page = lines_page(&file.content, self.first, self.lines.value, max_bytes, self.numbered);
+        let page = lines_page(&file.content, self.start, self.lines.value, max_bytes, self.numbered);
         let mut notes: Vec<String> = self.lines.note.clone().into_iter().collect();
         match page.lines {
             None if page.total == 0 => notes.push("The file is empty.".to_owned()),
             None => notes.push(format!("The file ends with line {}.", page.total)),
             Some((first, last)) => {
-                if page.is_cut {
-                    let text = format!(
-                        "Line {last} is longer than a page, and only its beginning is here: {} finds text in it.",
+                if let Some(at) = page.cut_at {
+                    notes.push(format!(
+                        "Line {last} of {} is longer than a page: read on with offset {last} and at {at}. {} looks at \
+                         the first {MAX_LINE_BYTES} bytes of a line.",
+                        page.total,
                         search_files::NAME
-                    );
-                    notes.push(text);
-                }
-                if last < page.total {
+                    ));
+                } else if last < page.total {
                     let next = last + 1;
                     notes.push(format!(
                         "Lines {first} to {last} of {}: read on with offset {next}.",
@@ -135,10 +138,14 @@ mod tests {
 
     use super::*;
 
-    fn page(content: &str, first: usize, lines: u32) -> String {
+    fn page(content: &str, line: usize, lines: u32) -> String {
+        page_at(content, PageStart { line, at: 0 }, lines)
+    }
+
+    fn page_at(content: &str, start: PageStart, lines: u32) -> String {
         let call = Call {
             path: WorkspacePath::file("a.md").unwrap(),
-            first,
+            start,
             lines: files::clamped("limit", Some(lines), MAX_LINES, MAX_LINES),
             numbered: false,
         };
@@ -163,8 +170,11 @@ mod tests {
         assert!(page("", 1, 1).ends_with("[The file is empty.]"));
         let long = page(&"x".repeat(30), 1, 9_999);
         assert!(
-            long.contains("`limit` was 9999, and 2000 is used") && long.contains("Line 1 is longer"),
+            long.contains("`limit` was 9999, and 2000 is used")
+                && long.contains("Line 1 of 1 is longer than a page: read on with offset 1 and at 20."),
             "{long}"
         );
+        let rest = page_at(&"x".repeat(30), PageStart { line: 1, at: 20 }, 9);
+        assert!(rest.ends_with(&format!("\n\n{}", "x".repeat(10))), "{rest}");
     }
 }
