@@ -28,7 +28,9 @@ pub use self::file_pattern::{FilePattern, MAX_FILE_PATTERN_CHARS};
 pub use self::listing::{Listed, listing};
 pub use self::page::{LinesPage, PageStart, lines_page};
 pub use self::path::{MAX_DEPTH, MAX_NAME_BYTES, MAX_PATH_BYTES, PathError, WorkspacePath};
-pub use self::search::{LineMatch, MAX_LINE_BYTES, MAX_TEXT_PATTERN_CHARS, TextPattern};
+pub use self::search::{
+    FileMatches, LineMatch, MAX_LINE_BYTES, MAX_SEARCH_WORK, MAX_TEXT_PATTERN_CHARS, TextPattern, TextSearch,
+};
 pub use self::version::{Expected, FileVersion, InvalidVersion};
 
 /// Maximum length of a file, in bytes: what a database row and a model can still handle.

@@ -1,6 +1,9 @@
 //! Arguments and answers that the tools for files share. What a path, a change and a pattern are is decided in
 //! [`houston_domain::workspace`].
 
+use std::sync::Arc;
+
+use houston_domain::guard::{Layer, is_listed};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_domain::workspace::{
     ChangeRefusal, Expected, FilePattern, FileVersion, MAX_FILE_BYTES, WorkspacePath,
@@ -81,15 +84,18 @@ pub(crate) fn with_notes(mut text: String, notes: &[String]) -> ToolResponse {
     ToolResponse::success(text)
 }
 
-/// The names of the files of the workspace, and a note if there are too many to look at all of them.
+/// The names of the files of the workspace that the guards let tools show, and a note if there are too many to look at all
+/// of them.
 pub(crate) async fn entries(
     tx: &mut RecordTx<'_>,
+    guards: &[Arc<Layer>],
 ) -> houston_store::Result<(Vec<FileEntry>, Option<String>)> {
     let mut entries = tx.files(MAX_ENTRIES + 1).await?;
     let most = usize::try_from(MAX_ENTRIES).unwrap_or(usize::MAX);
     let note = (entries.len() > most)
         .then(|| format!("The workspace has more than {MAX_ENTRIES} files; the others were not looked at."));
     entries.truncate(most);
+    entries.retain(|entry| is_listed(guards, &entry.path));
     Ok((entries, note))
 }
 

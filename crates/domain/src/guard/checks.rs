@@ -97,21 +97,35 @@ impl<'a, T: Trace> Judge<'a, T> {
                 raw.push(Cow::Borrowed(""));
             }
             for raw in raw {
-                self.path(&raw)?;
+                let path = self.path_within(&raw)?;
+                self.allowed_path(&raw, &path)?;
+                self.sensitive_path(&raw, &path);
+            }
+        }
+        for at in &facts.folder_at {
+            for raw in values_at(input, at) {
+                let path = self.path_within(&raw)?;
+                self.sensitive_path(&raw, &path);
             }
         }
         Ok(())
     }
 
-    fn path(&mut self, raw: &str) -> Checked {
+    /// The path, if it does not lead out of the workspace.
+    fn path_within(&mut self, raw: &str) -> Checked<ArgumentPath> {
         let path = ArgumentPath::new(raw);
-        let Some(within) = &path.within else {
+        if path.within.is_none() {
             let why = format!(
                 "{} is outside of the workspace: give a path relative to it, without `..` beyond it",
                 quoted(raw)
             );
-            return self.deny(Step::Path, None, "path", ToolErrorCode::PermissionDenied, why);
-        };
+            self.deny(Step::Path, None, "path", ToolErrorCode::PermissionDenied, why)?;
+        }
+        Ok(path)
+    }
+
+    fn allowed_path(&mut self, raw: &str, path: &ArgumentPath) -> Checked {
+        let within = path.within.as_deref().unwrap_or_default();
         for layer in self.layers {
             if layer.paths.is_empty() {
                 continue;
@@ -123,13 +137,16 @@ impl<'a, T: Trace> Judge<'a, T> {
             }
             self.pass(Step::Path, Some(layer), || format!("{} is allowed", quoted(within)));
         }
+        Ok(())
+    }
+
+    fn sensitive_path(&mut self, raw: &str, path: &ArgumentPath) {
         for layer in self.layers {
             if let Some(pattern) = layer.sensitive.first_match(&path.comparable) {
                 let why = format!("{} may hold secrets", quoted(raw));
                 self.ask(Step::Sensitive, Some(layer), format!("sensitive: {pattern}"), why, false);
             }
         }
-        Ok(())
     }
 
     pub(super) fn hosts(&mut self) -> Checked {

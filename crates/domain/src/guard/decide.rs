@@ -86,7 +86,8 @@ fn risks(layers: &[Arc<Layer>], call: &Call<'_>, first: Risk, situation: &Situat
 /// The arguments with their paths as tools open them; `None` if they are written like that.
 fn normal_input(facts: &ToolFacts, input: &Value) -> Option<Value> {
     let mut normal: Option<Value> = None;
-    for at in facts.path_at.iter().filter(|at| input.pointer(at).is_some_and(is_spelled_otherwise)) {
+    let paths = facts.path_at.iter().chain(&facts.folder_at);
+    for at in paths.filter(|at| input.pointer(at).is_some_and(is_spelled_otherwise)) {
         if let Some(value) = normal.get_or_insert_with(|| input.clone()).pointer_mut(at) {
             normalize_paths(value);
         }
@@ -143,7 +144,7 @@ pub(super) struct Judge<'a, T> {
 }
 
 /// A step that denies ends the decision.
-pub(super) type Checked = Result<(), Box<Verdict>>;
+pub(super) type Checked<T = ()> = Result<T, Box<Verdict>>;
 
 impl<'a, T: Trace> Judge<'a, T> {
     fn run(mut self, top: &'a Layer) -> Verdict {

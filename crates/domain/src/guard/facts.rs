@@ -24,6 +24,9 @@ pub struct ToolFacts {
     pub risk: Risk,
     /// JSON pointers to the arguments that are paths below the workspace.
     pub path_at: Vec<String>,
+    /// JSON pointers to the arguments that are folders below the workspace, of whose files the tool shows only those that
+    /// [`is_listed`](super::is_listed) lets it: allowed paths are not asked for the folder itself.
+    pub folder_at: Vec<String>,
     /// JSON pointers to the arguments that are URLs or hosts.
     pub host_at: Vec<String>,
     /// Whether its results contain private data.
@@ -94,6 +97,7 @@ impl ToolFacts {
         put(&mut self.category, settings.category.as_ref());
         put(&mut self.risk, settings.risk.as_ref());
         put(&mut self.path_at, settings.path_at.as_ref());
+        put(&mut self.folder_at, settings.folder_at.as_ref());
         put(&mut self.host_at, settings.host_at.as_ref());
         put(&mut self.reads_private, settings.reads_private.as_ref());
         put(&mut self.untrusted_output, settings.untrusted_output.as_ref());
@@ -107,7 +111,11 @@ impl ToolFacts {
     fn tighten(&mut self, settings: &ToolSettings) {
         self.level = self.level.max(settings.level.unwrap_or(Level::None));
         self.risk = self.risk.max(settings.risk.unwrap_or(Risk::Read));
-        for (own, more) in [(&mut self.path_at, &settings.path_at), (&mut self.host_at, &settings.host_at)] {
+        for (own, more) in [
+            (&mut self.path_at, &settings.path_at),
+            (&mut self.folder_at, &settings.folder_at),
+            (&mut self.host_at, &settings.host_at),
+        ] {
             for at in more.iter().flatten() {
                 if !own.contains(at) {
                     own.push(at.clone());
@@ -135,6 +143,7 @@ impl ToolSettings {
         };
         Self {
             path_at: pointers(&self.path_at),
+            folder_at: pointers(&self.folder_at),
             host_at: pointers(&self.host_at),
             limits: self.limits.iter().map(|(at, most)| (pointer_to(at), most.clone())).collect(),
             ..self.clone()

@@ -61,7 +61,7 @@ pub use grant::{CompiledGrant, Grant, Granted};
 pub use intent::{INTENT_ARGUMENT, Intent, MAX_INTENTS, MAX_WHY_CHARS};
 pub use layer::{Layer, LayerKind, MAX_CONDITIONS, MAX_RULES};
 pub use level::Level;
-pub use open::is_open;
+pub use open::{is_listed, is_open};
 pub(crate) use path::is_invisible;
 pub use pattern::{MAX_PATTERN_CHARS, MAX_PATTERNS};
 pub use profile::{Profile, ProfileName, ProfileTable};

@@ -5,16 +5,26 @@ use std::sync::Arc;
 use super::Layer;
 use super::path::ArgumentPath;
 
-/// Whether every layer lets tools touch `path` without a question. A call that names a file is judged by
-/// [`decide`](super::decide); one that reads whatever matches must leave out all other files by itself.
+/// Whether `path` is among the paths that every layer allows. A call that names a file is judged by
+/// [`decide`](super::decide); one that lists files leaves out all others by itself.
+#[must_use]
+pub fn is_listed(layers: &[Arc<Layer>], path: &str) -> bool {
+    // Most installations allow all paths.
+    layers.iter().all(|layer| layer.paths.is_empty()) || is_allowed(layers, &ArgumentPath::new(path))
+}
+
+/// Whether every layer lets tools touch `path` without a question: a call that reads whatever matches leaves out all other
+/// files by itself.
 #[must_use]
 pub fn is_open(layers: &[Arc<Layer>], path: &str) -> bool {
     let path = ArgumentPath::new(path);
+    is_allowed(layers, &path)
+        && layers.iter().all(|layer| layer.sensitive.first_match(&path.comparable).is_none())
+}
+
+fn is_allowed(layers: &[Arc<Layer>], path: &ArgumentPath) -> bool {
     let Some(within) = &path.within else { return false };
-    layers.iter().all(|layer| {
-        (layer.paths.is_empty() || layer.paths.is_match(within))
-            && layer.sensitive.first_match(&path.comparable).is_none()
-    })
+    layers.iter().all(|layer| layer.paths.is_empty() || layer.paths.is_match(within))
 }
 
 #[cfg(test)]
@@ -43,6 +53,10 @@ mod tests {
         ] {
             assert_eq!(is_open(std::slice::from_ref(&shipped), path), at_first, "{path}");
             assert_eq!(is_open(&[shipped.clone(), kind.clone()], path), below, "{path}");
+        }
+        for (path, listed) in [("docs/a.md", true), ("docs/.env", true), ("a.md", false), ("docs", false)] {
+            assert!(is_listed(std::slice::from_ref(&shipped), path), "{path}");
+            assert_eq!(is_listed(&[shipped.clone(), kind.clone()], path), listed, "{path}");
         }
     }
 }

@@ -143,6 +143,9 @@ pub struct ToolSettings {
     /// The arguments that are paths: JSON pointers or names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_at: Option<Vec<String>>,
+    /// The arguments that are folders, of which the tool shows what is allowed: JSON pointers or names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder_at: Option<Vec<String>>,
     /// The arguments that are URLs or hosts: JSON pointers or names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_at: Option<Vec<String>>,

@@ -1,6 +1,7 @@
 //! [`FilePattern`]: a glob over paths.
 
 use globset::{GlobBuilder, GlobMatcher};
+use unicode_normalization::UnicodeNormalization;
 
 /// Maximum length of a pattern, in characters.
 pub const MAX_FILE_PATTERN_CHARS: usize = 256;
@@ -28,8 +29,9 @@ impl FilePattern {
         if pattern.starts_with('/') || pattern.split('/').any(|name| name == "..") {
             return Err("must be relative to the workspace, without `..`: write `notes/**`".to_owned());
         }
-        let pattern = pattern.trim_start_matches("./");
-        let anywhere = if pattern.contains('/') { pattern.to_owned() } else { format!("**/{pattern}") };
+        // Paths are in the normal form C of Unicode.
+        let pattern: String = pattern.trim_start_matches("./").nfc().collect();
+        let anywhere = if pattern.contains('/') { pattern } else { format!("**/{pattern}") };
         let glob = GlobBuilder::new(&anywhere)
             .literal_separator(true)
             .backslash_escape(true)
@@ -64,6 +66,7 @@ mod tests {
             ("[!a]*", "b", true),
             ("[!a]*", "a", false),
             ("Übung*", "x/Übung 1", true),
+            ("U\u{308}bung*", "Übung 1", true),
         ] {
             assert_eq!(FilePattern::new(pattern).unwrap().is_match(path), matches, "{pattern} {path}");
         }

@@ -24,6 +24,8 @@ pub struct FencedTx {
     tx: Transaction<'static, Postgres>,
     fence: Fence,
     fairness: Fairness,
+    /// See [`RecordTx::work_done`].
+    work: u64,
     pub(crate) knowledge_limits: KnowledgeLimits,
     pub(crate) session_settings: SessionArchive,
 }
@@ -64,6 +66,7 @@ impl RunStore {
             tx,
             fence: *fence,
             fairness: self.fairness,
+            work: 0,
             knowledge_limits: self.knowledge_limits,
             session_settings: self.archiving.settings,
         })

@@ -1,6 +1,9 @@
 //! `find_files`: finds files of the workspace by a pattern of their paths.
 
+use std::sync::Arc;
+
 use houston_domain::capability::Capability;
+use houston_domain::guard::Layer;
 use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use houston_domain::workspace::FilePattern;
 use houston_store::record::RecordTx;
@@ -61,10 +64,11 @@ impl Tool for FindFiles {
         Some(Capability::Files)
     }
 
-    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { glob, limit } = input::read(NAME, input)?;
         let pattern = files::pattern(NAME, &glob)?;
-        Ok(Plan::record(Call { pattern, most: files::clamped("limit", limit, DEFAULT_FILES, MAX_FILES) }))
+        let most = files::clamped("limit", limit, DEFAULT_FILES, MAX_FILES);
+        Ok(Plan::record(Call { pattern, most, guards: Arc::clone(&context.guards) }))
     }
 }
 
@@ -72,12 +76,13 @@ impl Tool for FindFiles {
 struct Call {
     pattern: FilePattern,
     most: Clamped,
+    guards: Arc<[Arc<Layer>]>,
 }
 
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
         Box::pin(async move {
-            let (entries, too_many) = files::entries(&mut tx).await?;
+            let (entries, too_many) = files::entries(&mut tx, &self.guards).await?;
             let found: Vec<_> = entries.iter().filter(|entry| self.pattern.is_match(&entry.path)).collect();
             let mut notes: Vec<String> =
                 [&self.most.note, &too_many].into_iter().flatten().cloned().collect();

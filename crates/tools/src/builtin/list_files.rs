@@ -1,6 +1,9 @@
 //! `list_files`: lists the files and folders of the workspace.
 
+use std::sync::Arc;
+
 use houston_domain::capability::Capability;
+use houston_domain::guard::Layer;
 use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use houston_domain::workspace::{Listed, MAX_DEPTH, WorkspacePath, listing};
 use houston_store::record::RecordTx;
@@ -65,13 +68,14 @@ impl Tool for ListFiles {
         Some(Capability::Files)
     }
 
-    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { path, depth, limit } = input::read(NAME, input)?;
         let deepest = u32::try_from(MAX_DEPTH).unwrap_or(u32::MAX);
         Ok(Plan::record(Call {
             folder: files::folder(NAME, path.as_deref())?,
             depth: files::clamped("depth", depth, DEFAULT_DEPTH, deepest),
             lines: files::clamped("limit", limit, DEFAULT_LINES, MAX_LINES),
+            guards: Arc::clone(&context.guards),
         }))
     }
 }
@@ -81,12 +85,13 @@ struct Call {
     folder: Option<WorkspacePath>,
     depth: Clamped,
     lines: Clamped,
+    guards: Arc<[Arc<Layer>]>,
 }
 
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
         Box::pin(async move {
-            let (entries, too_many) = files::entries(&mut tx).await?;
+            let (entries, too_many) = files::entries(&mut tx, &self.guards).await?;
             let all = entries.iter().map(|entry| (entry.path.as_str(), entry.bytes));
             let listed = listing(self.folder.as_ref(), self.depth.value, all);
             let notes = [&self.depth.note, &self.lines.note, &too_many];

@@ -1,12 +1,14 @@
 //! `search_files`: finds lines in files of the workspace by a regular expression.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use houston_domain::capability::Capability;
 use houston_domain::guard::{Layer, is_open};
 use houston_domain::tool_call::{EffectClass, ToolDefinition};
-use houston_domain::workspace::{FilePattern, MAX_LINE_BYTES, TextPattern, WorkspacePath};
+use houston_domain::workspace::{
+    FilePattern, MAX_LINE_BYTES, MAX_SEARCH_WORK, TextPattern, TextSearch, WorkspacePath,
+};
 use houston_store::record::RecordTx;
 use houston_store::workspace_file::FileEntry;
 use serde::Deserialize;
@@ -23,14 +25,8 @@ pub(super) const NAME: &str = "search_files";
 const DEFAULT_MATCHES: u32 = 50;
 /// Matches at most.
 const MAX_MATCHES: u32 = 200;
-/// Bytes that one call searches: the transaction of the step stays open meanwhile.
-const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// Bytes of the files that are read at once.
 const READ_BYTES: u64 = 256 * 1024;
-/// How long one call searches, whatever the expression is. Other runs wait for the thread meanwhile.
-const MAX_TIME: Duration = Duration::from_millis(500);
-/// Bytes that are searched however long it takes, so that a small workspace is always searched whole.
-const MIN_BYTES: u64 = 32 * 1024;
 
 /// Searches the contents of files.
 #[derive(Debug)]
@@ -63,7 +59,8 @@ impl Default for SearchFiles {
                     "ignore_case": {"type": "boolean"},
                     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES,
                               "description": format!("How many lines at most; {DEFAULT_MATCHES} when left out.")},
-                    "after": {"type": "string", "description": "Only files whose paths come after this one."},
+                    "after": {"type": "string", "description":
+                        "Only what comes after this path, or after this path:line."},
                 },
                 "required": ["regex"],
                 "additionalProperties": false,
@@ -93,7 +90,7 @@ impl Tool for SearchFiles {
             glob: glob.map(|glob| files::pattern(NAME, &glob)).transpose()?,
             folder: files::folder(NAME, path.as_deref())?,
             most: files::clamped("limit", limit, DEFAULT_MATCHES, MAX_MATCHES),
-            after: after.unwrap_or_default(),
+            after: after.as_deref().map(after_of).transpose()?,
             guards: Arc::clone(&context.guards),
         }))
     }
@@ -105,43 +102,48 @@ struct Call {
     glob: Option<FilePattern>,
     folder: Option<WorkspacePath>,
     most: Clamped,
-    after: String,
+    after: Option<After>,
     guards: Arc<[Arc<Layer>]>,
+}
+
+/// Where a search goes on.
+#[derive(Debug)]
+struct After {
+    path: WorkspacePath,
+    /// The last line that was searched; `None`: the whole file was.
+    line: Option<usize>,
 }
 
 /// What a search has found so far.
 #[derive(Debug, Default)]
 struct Found {
     lines: Vec<String>,
-    /// Files that were searched to their end, or up to the last match that is returned.
+    /// Files that were searched to their end.
     searched: usize,
-    bytes: u64,
-    time: Duration,
-    last: Option<String>,
+    /// If the search ended before all files did: the file, and the last line of it that was searched.
+    stopped_at: Option<(String, usize)>,
     has_long_lines: bool,
 }
 
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
         Box::pin(async move {
-            let (entries, too_many) = files::entries(&mut tx).await?;
+            let (entries, too_many) = files::entries(&mut tx, &self.guards).await?;
             let wanted: Vec<&FileEntry> = entries.iter().filter(|entry| self.wants(&entry.path)).collect();
             let (open, closed): (Vec<_>, Vec<_>) =
                 wanted.into_iter().partition(|entry| is_open(&self.guards, &entry.path));
             let mut found = Found::default();
+            let mut search = self.text.search(MAX_SEARCH_WORK.saturating_sub(tx.work_done()));
+            let before = search.left();
             let mut rest = &open[..];
-            while !rest.is_empty() && !self.is_enough(&found) {
+            while !rest.is_empty() && found.stopped_at.is_none() {
                 let (batch, later) = rest.split_at(batch(rest));
                 let paths: Vec<&str> = batch.iter().map(|entry| entry.path.as_str()).collect();
                 let contents = tx.file_contents(&paths).await?;
-                for (path, content) in &contents {
-                    if self.is_enough(&found) {
-                        break;
-                    }
-                    self.search(path, content, &mut found);
-                }
+                (search, found) = self.search_aside(search, found, contents).await?;
                 rest = later;
             }
+            tx.add_work(before - search.left());
             let mut notes: Vec<String> =
                 [&self.most.note, &too_many].into_iter().flatten().cloned().collect();
             notes.extend(self.summary(&found, open.len(), closed.len()));
@@ -160,50 +162,86 @@ fn batch(files: &[&FileEntry]) -> usize {
     files.iter().take_while(fits).count().max(1)
 }
 
-/// Whether a call that has searched so much has taken long enough.
-fn is_late(bytes: u64, time: Duration) -> bool {
-    bytes > MIN_BYTES && time >= MAX_TIME
+/// What the argument `after` says: `notes/plan.md`, or `notes/plan.md:120`.
+fn after_of(text: &str) -> Result<After, InvalidInput> {
+    let line = text.rsplit_once(':').and_then(|(path, line)| Some((path, line.parse().ok()?)));
+    let (path, line) = line.map_or((text, None), |(path, line)| (path, Some(line)));
+    let path = WorkspacePath::file(path);
+    let path = path.map_err(|error| {
+        InvalidInput(format!("{NAME}: `after`: {error}; a line may follow, as `notes/plan.md:120`"))
+    })?;
+    Ok(After { path, line })
+}
+
+/// Searches files in their order until there are `most` lines.
+fn search_all(
+    search: &mut TextSearch,
+    found: &mut Found,
+    contents: &BTreeMap<String, String>,
+    first: Option<(&str, usize)>,
+    most: usize,
+) {
+    for (path, content) in contents {
+        let after = first.filter(|(first, _)| *first == path.as_str()).map_or(0, |(_, line)| line);
+        let matches = search.matches(content, after, most.saturating_sub(found.lines.len()));
+        found
+            .lines
+            .extend(matches.lines.into_iter().map(|line| format!("{path}:{}: {}", line.line, line.text)));
+        found.has_long_lines |= matches.has_long_lines;
+        if let Some(line) = matches.stopped_after {
+            found.stopped_at = Some((path.clone(), line));
+            return;
+        }
+        found.searched += 1;
+    }
 }
 
 impl Call {
     fn wants(&self, path: &str) -> bool {
-        path > self.after.as_str()
+        let is_after =
+            |after: &After| path > after.path.as_str() || after.line.is_some() && path == after.path.as_str();
+        self.after.as_ref().is_none_or(is_after)
             && self.folder.as_ref().is_none_or(|folder| folder.contains(path))
             && self.glob.as_ref().is_none_or(|glob| glob.is_match(path))
     }
 
-    fn is_enough(&self, found: &Found) -> bool {
-        found.lines.len() >= self.most.value || found.bytes >= MAX_BYTES || is_late(found.bytes, found.time)
-    }
-
-    fn search(&self, path: &str, content: &str, found: &mut Found) {
-        let began = Instant::now();
-        let room = self.most.value - found.lines.len();
-        let bytes = found.bytes + u64::try_from(content.len()).unwrap_or(u64::MAX);
-        let goes_on = || !is_late(bytes, found.time + began.elapsed());
-        let (lines, has_long_lines) = self.text.matches(content, room, goes_on);
-        found.lines.extend(lines.into_iter().map(|found| format!("{path}:{}: {}", found.line, found.text)));
-        found.has_long_lines |= has_long_lines;
-        found.searched += 1;
-        found.bytes = bytes;
-        found.time += began.elapsed();
-        found.last = Some(path.to_owned());
+    /// Searches on a thread of its own: it may take a quarter of a second, for which other runs should not wait.
+    async fn search_aside(
+        &self,
+        mut search: TextSearch,
+        mut found: Found,
+        contents: BTreeMap<String, String>,
+    ) -> houston_store::Result<(TextSearch, Found)> {
+        let most = self.most.value;
+        let first = self.after.as_ref().and_then(|after| Some((after.path.to_string(), after.line?)));
+        let work = move || {
+            let first = first.as_ref().map(|(path, line)| (path.as_str(), *line));
+            search_all(&mut search, &mut found, &contents, first, most);
+            (search, found)
+        };
+        match tokio::task::spawn_blocking(work).await {
+            Ok(done) => Ok(done),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
     }
 
     /// What was searched, and how to go on.
     fn summary(&self, found: &Found, open: usize, closed: usize) -> Vec<String> {
         let mut notes = Vec::new();
-        let is_full = found.lines.len() >= self.most.value;
-        if found.lines.is_empty() {
-            notes.push(format!("No line of {} matches.", files::counted(found.searched, "file")));
-        }
-        if let Some(last) = found.last.as_deref().filter(|_| is_full || found.searched < open) {
-            let why = if is_full { "There may be more" } else { "Not all files were searched" };
-            notes.push(format!(
-                "{why}: the search ended in {last}, file {} of {open}. Use a narrower `regex`, `glob` or `path`, or go on \
-                 with `after` set to {last}.",
-                found.searched
-            ));
+        let searched = files::counted(found.searched, "file");
+        match &found.stopped_at {
+            Some((path, line)) if found.lines.len() >= self.most.value => notes.push(format!(
+                "There may be more lines: the search ended after {path}:{line}. Use a narrower `regex`, `glob` or `path`, \
+                 or go on with `after` set to {path}:{line}."
+            )),
+            // The work is that of all searches of a turn.
+            Some((path, line)) => notes.push(format!(
+                "The searches of this turn have done as much as one turn may: {searched} of {open} were searched, then \
+                 {path} up to line {line}. In your next turn, go on with `after` set to {path}:{line}; a simpler `regex`, \
+                 or a `glob` or `path`, gets further."
+            )),
+            None if found.lines.is_empty() => notes.push(format!("No line of {searched} matches.")),
+            None => {}
         }
         if found.has_long_lines {
             notes.push(format!(
@@ -225,45 +263,61 @@ impl Call {
 mod tests {
     use super::*;
 
-    fn said(regex: &str, most: u32, files: &[(&str, &str)]) -> String {
-        let call = Call {
+    fn call(regex: &str, most: u32, after: Option<&str>) -> Call {
+        Call {
             text: TextPattern::new(regex, false).unwrap(),
             glob: None,
             folder: None,
             most: files::clamped("limit", Some(most), DEFAULT_MATCHES, MAX_MATCHES),
-            after: String::new(),
+            after: after.map(|after| after_of(after).unwrap()),
             guards: Arc::new([]),
-        };
-        let mut found = Found::default();
-        for (path, content) in files {
-            if !call.is_enough(&found) {
-                call.search(path, content, &mut found);
-            }
         }
-        let notes = call.summary(&found, files.len(), 0);
+    }
+
+    /// What a call says that may do so much work.
+    fn said(call: &Call, work: u64, files: &[(&str, &str)]) -> String {
+        let contents: BTreeMap<String, String> = files
+            .iter()
+            .filter(|(path, _)| call.wants(path))
+            .map(|(path, content)| ((*path).to_owned(), (*content).to_owned()))
+            .collect();
+        let mut found = Found::default();
+        let first = call.after.as_ref().and_then(|after| Some((after.path.as_str(), after.line?)));
+        search_all(&mut call.text.search(work), &mut found, &contents, first, call.most.value);
+        let notes = call.summary(&found, contents.len(), 0);
         files::with_notes(found.lines.join("\n"), &notes).text().to_owned()
     }
 
     #[test]
     fn search_says_where_lines_are_and_how_to_go_on() {
-        let files = [("a.md", "one\ntwo\n"), ("b/c.md", "two two\nthree"), ("d", "two")];
-        assert_eq!(said("tw", 9, &files), "a.md:2: two\nb/c.md:1: two two\nd:1: two");
-        let full = said("o", 2, &files);
-        assert!(
-            full.starts_with("a.md:1: one\na.md:2: two\n\n[There may be more: the search ended in a.md"),
-            "{full}"
-        );
-        assert!(full.ends_with("`after` set to a.md.]"), "{full}");
-        assert_eq!(said("four", 9, &files), "[No line of 3 files matches.]");
+        let files = [("a.md", "one\ntwo\nto"), ("b/c.md", "two two\nthree"), ("d", "two")];
+        let all = |regex, most, after| said(&call(regex, most, after), MAX_SEARCH_WORK, &files);
+        assert_eq!(all("tw", 9, None), "a.md:2: two\nb/c.md:1: two two\nd:1: two");
+        let full = all("o", 2, None);
+        assert!(full.starts_with("a.md:1: one\na.md:2: two\n\n[There may be more lines"), "{full}");
+        assert!(full.ends_with("`after` set to a.md:2.]"), "{full}");
+        assert_eq!(all("o", 2, Some("a.md:2")).lines().next(), Some("a.md:3: to"), "the rest of the file");
+        assert_eq!(all("o", 9, Some("a.md")), "b/c.md:1: two two\nd:1: two");
+        assert_eq!(all("four", 9, None), "[No line of 3 files matches.]");
     }
 
     #[test]
-    fn one_call_searches_a_bounded_number_of_bytes() {
-        let content = "x\n".repeat(600_000);
-        let files: Vec<(String, &str)> = (0..9).map(|n| (format!("{n}"), content.as_str())).collect();
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(path, content)| (path.as_str(), *content)).collect();
-        let text = said("y", 9, &files);
-        assert!(text.contains("Not all files were searched") && text.contains("of 9"), "{text}");
+    fn searches_of_one_turn_do_a_bounded_amount_of_work() {
+        let content = "x\n".repeat(600);
+        let files = [("a", content.as_str()), ("b", content.as_str())];
+        let text = said(&call("y", 9, None), 600 * 17 + 170, &files);
+        assert!(text.contains("1 file of 2 were searched, then b up to line 10."), "{text}");
+        assert!(text.contains("`after` set to b:10;"), "{text}");
+        let rest = said(&call("y", 9, Some("b:10")), 600 * 17, &files);
+        assert_eq!(rest, "[No line of 1 file matches.]");
+        let nothing_left = said(&call("y", 9, None), 0, &files);
+        assert!(nothing_left.contains("0 files of 2 were searched, then a up to line 0."), "{nothing_left}");
+    }
+
+    #[test]
+    fn places_to_go_on_have_one_spelling() {
+        let after = after_of("./u\u{308}//b:12").unwrap();
+        assert_eq!((after.path.as_str(), after.line), ("\u{fc}/b", Some(12)));
+        assert!(after_of("a:b").unwrap_err().0.contains("as `notes/plan.md:120`"));
     }
 }

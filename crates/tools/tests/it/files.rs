@@ -96,9 +96,15 @@ async fn writes_are_committed_with_their_step_or_not_at_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_whose_run_was_taken_over_writes_no_file() {
     let tools = TestRun::start().await;
+    write(&tools, "a", "before").await;
     tools.sql("update houston.run_locks set epoch = epoch + 1");
-    let fenced = tools.runs().begin_fenced(&tools.claimed.fence).await;
-    assert!(matches!(fenced, Err(houston_store::Error::Fenced)), "{fenced:?}");
+    let call = ("write_file", json!({"path": "a", "content": "after"}));
+    let refused = tools.try_call(tools.owner(), std::slice::from_ref(&call)).await;
+    assert!(matches!(refused, Err(houston_store::Error::Fenced)), "{refused:?}");
+    assert_eq!(tools.sql("select content from houston.workspace_files").trim(), "before");
+    tools.sql("update houston.run_locks set epoch = epoch - 1");
+    tools.try_call(tools.owner(), &[call]).await.unwrap();
+    assert_eq!(tools.sql("select content from houston.workspace_files").trim(), "after", "it was the fence");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,6 +187,36 @@ async fn search_leaves_out_files_with_sensitive_names() {
     assert!(found.starts_with("a.txt:1: the key\n\n[3 files were not searched"), "{found}");
     let read = tools.says("read_file", json!({"path": ".env"})).await;
     assert!(read.ends_with("the key"), "reading one by its name is for the guards to judge: {read}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_and_searches_show_only_allowed_paths() {
+    let tools = TestRun::start_guarded("paths = ['docs/**']").await;
+    for path in ["docs/a.md", "docs/b/c.md", "notes/a.md", "a.md"] {
+        write(&tools, path, "the text").await;
+    }
+    assert_eq!(tools.says("list_files", json!({})).await, "docs/a.md (8 bytes)\ndocs/b/c.md (8 bytes)");
+    let found = tools.says("find_files", json!({"glob": "**"})).await;
+    assert_eq!(found, "docs/a.md (8 bytes)\ndocs/b/c.md (8 bytes)");
+    let found = tools.says("search_files", json!({"regex": "text"})).await;
+    assert_eq!(found, "docs/a.md:1: the text\ndocs/b/c.md:1: the text");
+    assert_eq!(tools.says("list_files", json!({"path": "notes"})).await, "[There are no files in notes.]");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_byte_of_a_long_line_can_be_read() {
+    let tools = TestRun::start().await;
+    let content = "äöü ".repeat(2_000);
+    write(&tools, "long.txt", &content).await;
+    let (mut whole, mut at) = (String::new(), Some(0));
+    while let Some(from) = at {
+        let page = tools.says("read_file", json!({"path": "long.txt", "at": from})).await;
+        let text = page.split_once("\n\n").unwrap().1;
+        let (text, note) = text.rsplit_once("\n\n[Line 1 of 1").unwrap_or((text, ""));
+        whole.push_str(text);
+        at = note.split_once(" and at ").map(|(_, at)| at.split_once('.').unwrap().0.parse().unwrap());
+    }
+    assert_eq!(whole, content);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -93,6 +93,16 @@ impl TestRun {
         answers
     }
 
+    /// As [`Self::call_as`], for a step that may be refused.
+    pub(crate) async fn try_call(
+        &self,
+        owner: Owner,
+        calls: &[(&str, Value)],
+    ) -> houston_store::Result<Vec<ToolResponse>> {
+        let (tx, answers) = self.try_apply(owner, calls).await?;
+        tx.commit(&self.step()).await.map(|_| answers)
+    }
+
     /// Executes the calls of one step, and loses the connection before it is committed.
     pub(crate) async fn call_and_drop(&self, calls: &[(&str, Value)]) -> Vec<ToolResponse> {
         let (tx, answers) = self.apply(self.owner(), calls).await;
@@ -101,7 +111,15 @@ impl TestRun {
     }
 
     async fn apply(&self, owner: Owner, calls: &[(&str, Value)]) -> (FencedTx, Vec<ToolResponse>) {
-        let mut tx = self.runs().begin_fenced(&self.claimed.fence).await.unwrap();
+        self.try_apply(owner, calls).await.unwrap()
+    }
+
+    async fn try_apply(
+        &self,
+        owner: Owner,
+        calls: &[(&str, Value)],
+    ) -> houston_store::Result<(FencedTx, Vec<ToolResponse>)> {
+        let mut tx = self.runs().begin_fenced(&self.claimed.fence).await?;
         let mut answers = Vec::new();
         for (name, input) in calls {
             let call =
@@ -110,9 +128,9 @@ impl TestRun {
                 panic!("{name} {input}")
             };
             let ids = RecordIds { row: self.ids.next(), run: self.ids.next(), message: self.ids.next() };
-            answers.push(record.apply(tx.rows(owner, ids, limits())).await.unwrap());
+            answers.push(record.apply(tx.rows(owner, ids, limits())).await?);
         }
-        (tx, answers)
+        Ok((tx, answers))
     }
 
     pub(crate) async fn call(&self, name: &str, input: Value) -> ToolResponse {

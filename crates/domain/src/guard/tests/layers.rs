@@ -87,6 +87,7 @@ fn tool_settings(is_top: bool) -> impl Strategy<Value = ToolSettings> {
                     category: category.filter(|_| is_top),
                     risk,
                     host_at: path_at.clone(),
+                    folder_at: path_at.clone(),
                     path_at,
                     reads_private,
                     untrusted_output: reads_private,

@@ -174,3 +174,21 @@ fn names_that_may_hold_secrets_ask() {
         assert!(verdict.by.rule.starts_with("sensitive: "), "{path}: {verdict:?}");
     }
 }
+
+#[test]
+fn folders_are_listed_whatever_paths_are_allowed() {
+    let layers = [shipped(), vec![layer(LayerKind::Kind, "paths = ['docs/**']")]].concat();
+    for (tool, input, decided) in [
+        ("list_files", json!({}), "allow"),
+        ("list_files", json!({"path": "notes"}), "allow"),
+        ("search_files", json!({"regex": "x"}), "allow"),
+        ("list_files", json!({"path": "../x"}), "deny"),
+        ("list_files", json!({"path": "docs/.ssh"}), "ask"),
+        ("read_file", json!({"path": "notes/a"}), "deny"),
+    ] {
+        let facts = ToolFacts::of_effect(EffectClass::Read);
+        let call = Call { tool, facts: Some(&facts), input: &input, pin: None, pin_changed: false };
+        let verdict = summary(&decide(&layers, &call, &full()));
+        assert!(verdict.starts_with(decided), "{tool} {input}: {verdict}");
+    }
+}

@@ -18,6 +18,7 @@ fn the_installation_replaces_facts_and_others_tighten_them() {
         category: Category::NetworkRead,
         risk: Risk::External,
         path_at: vec!["/file".into(), "/to/path".into()],
+        folder_at: vec![],
         host_at: vec![],
         reads_private: true,
         untrusted_output: true,

@@ -76,6 +76,17 @@ impl RecordTx<'_> {
         self.tx.session_settings
     }
 
+    /// Work that the calls of this step have done so far, in a unit that only the tools that count it give a meaning.
+    #[must_use]
+    pub fn work_done(&self) -> u64 {
+        self.tx.work
+    }
+
+    /// Counts work of this call.
+    pub fn add_work(&mut self, work: u64) {
+        self.tx.work = self.tx.work.saturating_add(work);
+    }
+
     /// The agentable or the user that owns items of this kind.
     fn owner_of(&self, kind: KnowledgeKind) -> (KnowledgeKind, Uuid) {
         match kind.rules().owner {
