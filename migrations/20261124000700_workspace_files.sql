@@ -2,7 +2,7 @@
 -- them in the transaction of its step.
 create table houston.workspace_files (
     agentable_id uuid not null references houston.agentables,
-    -- `crates/domain/src/workspace/path.rs` says what a path is: at most 512 bytes, more for files of a task that ended.
+    -- `crates/domain/src/workspace/path.rs` says what a path is: at most 512 bytes.
     -- Compared byte by byte, so that the order does not depend on the locale.
     path text collate "C" not null,
     tenant_id uuid not null,

@@ -272,7 +272,8 @@ pub(crate) async fn prepare_schema(
         } else {
             store.check_schema().await?;
         }
-        store.write_settings(orchestrator.fairness, &orchestrator.tasks, &settings.session_archive).await?;
+        let (tasks, files) = (&orchestrator.tasks, &settings.knowledge.files);
+        store.write_settings(orchestrator.fairness, tasks, &settings.session_archive, files).await?;
     }
     Ok(())
 }

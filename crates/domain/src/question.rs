@@ -240,6 +240,7 @@ mod tests {
                 input: serde_json::json!({"type": "x"}),
                 why: "it deletes something".into(),
                 message_id: MessageId(uuid::Uuid::nil()),
+                preview: Some("-1\n+2\n".into()),
             })),
         };
         let closed =

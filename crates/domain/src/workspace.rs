@@ -7,13 +7,17 @@
 //! # Invariants
 //! - A [`WorkspacePath`] has one spelling per file, and guards judge that same spelling.
 //! - A path is a file or a folder, never both; a folder exists as long as a file is in it.
+//! - Files of a task pass to the agentable that created it, as far as there is room ([`handed_over`]); what is left is deleted
+//!   with the task. A task that no agentable created keeps its files until it is deleted: they can be read over HTTP.
 //!
 //! # Deliberately absent
 //! Links, permissions, empty folders, and anything that opens a path of the machine.
 
 mod change;
+mod diff;
 mod edit;
 mod file_pattern;
+mod handover;
 mod listing;
 mod page;
 mod path;
@@ -23,8 +27,10 @@ mod version;
 use serde::{Deserialize, Serialize};
 
 pub use self::change::{ChangeRefusal, Present, check_delete, check_write};
+pub use self::diff::{MAX_DIFF_BYTES, unified_diff};
 pub use self::edit::{EditRefusal, edited};
 pub use self::file_pattern::{FilePattern, MAX_FILE_PATTERN_CHARS};
+pub use self::handover::{HandedOver, handed_over};
 pub use self::listing::{Listed, listing};
 pub use self::page::{LinesPage, PageStart, lines_page};
 pub use self::path::{MAX_DEPTH, MAX_NAME_BYTES, MAX_PATH_BYTES, PathError, WorkspacePath};

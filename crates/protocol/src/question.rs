@@ -77,11 +77,14 @@ pub struct CallToApprove {
     /// The thread message that shows the call.
     #[schema(value_type = schema::MessageId)]
     pub message_id: MessageId,
+    /// What it would change, as it was when the question was asked: a unified diff of a file, of at most about 8 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
 }
 
 impl From<Approval> for CallToApprove {
-    fn from(Approval { tool, input, why, message_id }: Approval) -> Self {
-        Self { tool, input, why, message_id }
+    fn from(Approval { tool, input, why, message_id, preview }: Approval) -> Self {
+        Self { tool, input, why, message_id, preview }
     }
 }
 

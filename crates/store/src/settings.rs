@@ -1,8 +1,9 @@
-//! Settings of `jobs/` that database functions need where no caller passes them: reports at the end of a task, the
-//! extract of a closed session, and the limits for messages that an application posts by SQL alone.
+//! Settings of `jobs/` that database functions need where no caller passes them: reports at the end of a task and the files
+//! that it moves, the extract of a closed session, and the limits for messages that an application posts by SQL alone.
 
 use houston_domain::session::SessionArchive;
 use houston_domain::task::TaskLimits;
+use houston_domain::workspace::FileLimits;
 
 use crate::error::Result;
 use crate::fairness::Fairness;
@@ -19,6 +20,7 @@ impl Store {
         fairness: Fairness,
         tasks: &TaskLimits,
         sessions: &SessionArchive,
+        files: &FileLimits,
     ) -> Result<()> {
         let settings = [
             ("fairness.max_running", fairness.running()),
@@ -29,6 +31,8 @@ impl Store {
             ("session.extract_entries", sessions.extract_entries),
             ("session.extract_texts", sessions.extract_texts),
             ("session.extract_chars", sessions.extract_chars),
+            ("files.max_files", i32::try_from(files.max_files).unwrap_or(i32::MAX)),
+            ("files.max_bytes", i32::try_from(files.max_bytes).unwrap_or(i32::MAX)),
         ];
         let (names, values): (Vec<&str>, Vec<i32>) = settings.into_iter().unzip();
         sqlx::query!(

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::input;
 use crate::tool::InvalidInput;
+use crate::untrusted;
 
 /// Items of a page if the call does not set `limit`.
 const DEFAULT_ITEMS: u32 = 10;
@@ -45,10 +46,12 @@ pub(crate) fn schema(max: u32) -> Value {
 
 /// One item of a list. A shortened text gives its length, and the tool `reads` that returns it whole.
 pub(crate) fn line<Id: From<Uuid> + Display>(excerpt: Excerpt, reads: &str, most_chars: i32) -> String {
-    let Excerpt { id, title, text, chars } = excerpt;
-    let title = title.map(|title| format!(" {title}\n")).unwrap_or_else(|| " ".to_owned());
+    let Excerpt { id, title, text, chars, untrusted } = excerpt;
+    let id = Id::from(id);
+    let text = title.map(|title| format!("{title}\n{text}")).unwrap_or(text);
+    let text = untrusted::stored(untrusted, &id.to_string(), text);
     let rest = if chars > most_chars { format!("… [{chars} characters: {reads}]") } else { String::new() };
-    format!("{}:{title}{text}{rest}", Id::from(id))
+    format!("{id}: {text}{rest}")
 }
 
 /// A page of a list of documents, shortened.

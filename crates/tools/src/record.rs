@@ -16,6 +16,16 @@ pub trait Record: Debug + Send + Sync {
     /// ids. A missing row or a full list is a [`ToolResponse::Failure`] for the model, not an error.
     fn apply<'t>(&'t self, tx: RecordTx<'t>) -> RecordFuture<'t>;
 
+    /// Whether [`Self::preview`] has something to say.
+    fn has_preview(&self) -> bool {
+        false
+    }
+
+    /// What the call would change, for the person who decides about it: a unified diff. Nothing that it writes is kept.
+    fn preview<'t>(&'t self, _tx: RecordTx<'t>) -> BoxFuture<'t, Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// The task that a successful call creates, if it creates one. Its id is that of the row.
     fn task(&self) -> Option<NewTaskInfo<'_>> {
         None

@@ -37,7 +37,11 @@ impl ItemChange for UpdateNote {
     const FIELDS: &'static str = "`title`, `content`";
 
     fn change(&self) -> KnowledgeChange<'_> {
-        KnowledgeChange { title: self.title.as_deref(), content: self.content.as_deref(), read: None }
+        KnowledgeChange {
+            title: self.title.as_deref(),
+            content: self.content.as_deref(),
+            ..KnowledgeChange::default()
+        }
     }
 }
 
@@ -46,7 +50,12 @@ impl ItemChange for UpdateFeedItem {
 
     fn change(&self) -> KnowledgeChange<'_> {
         let Self { title, content, read } = self;
-        KnowledgeChange { title: title.as_deref(), content: content.as_deref(), read: *read }
+        KnowledgeChange {
+            title: title.as_deref(),
+            content: content.as_deref(),
+            read: *read,
+            ..KnowledgeChange::default()
+        }
     }
 }
 

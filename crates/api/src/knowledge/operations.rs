@@ -53,6 +53,7 @@ pub(super) async fn create<N: KnowledgeResource>(
         author: None,
         title: title.as_deref(),
         content: &content,
+        untrusted: false,
         created_at: Some(now),
     };
     let item = KnowledgeItem {
@@ -63,6 +64,7 @@ pub(super) async fn create<N: KnowledgeResource>(
         run: None,
         title: title.clone(),
         content: content.clone(),
+        untrusted: false,
         read_at: None,
         created_at: now,
         updated_at: now,

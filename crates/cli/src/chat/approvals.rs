@@ -169,7 +169,8 @@ mod tests {
 
     fn asked(question_id: QuestionId) -> Fact<'static> {
         let message_id = MessageId(Uuid::nil());
-        let call = CallToApprove { tool: "t".into(), input: json!({}), why: "w".into(), message_id };
+        let call =
+            CallToApprove { tool: "t".into(), input: json!({}), why: "w".into(), message_id, preview: None };
         Fact::QuestionAsked {
             question_id,
             kind: QuestionKind::Approval,

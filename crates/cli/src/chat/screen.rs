@@ -374,6 +374,9 @@ impl Screen {
                 self.write_line(out, Paint::Plain, &format!("  {name}: {}", one_line(&value)));
             }
         }
+        for line in call.and_then(|call| call.preview.as_deref()).unwrap_or_default().lines() {
+            self.write_line(out, Paint::Plain, &format!("  {line}"));
+        }
         let how = if self.style.interactive { asks.choices() } else { ANSWER_ELSEWHERE.to_owned() };
         self.write_line(out, Paint::Dim, &format!("  {how}"));
     }

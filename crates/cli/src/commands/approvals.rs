@@ -178,6 +178,14 @@ async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<ExitCode,
         table(&["ID", "OF", "ASKED", "EXPIRES", "TOOL", "ARGUMENTS"], &lines)
             .iter()
             .for_each(|line| print(line));
+        for asked in &open {
+            let asked = &asked.question.asked;
+            if let Some(preview) = asked.approval.as_deref().and_then(|call| call.preview.as_deref()) {
+                print("");
+                print(&format!("{} would change:", asked.id));
+                preview.lines().for_each(print);
+            }
+        }
         print("");
         print("Decide one with `houston approvals approve ID`, `edit`, `raise`, `reject` or `respond`.");
     }
@@ -204,6 +212,7 @@ fn row(asked: &AskedQuestion) -> Value {
         "tool": call.map(|call| &call.tool),
         "input": call.map(|call| &call.input),
         "why": call.map(|call| &call.why),
+        "preview": call.and_then(|call| call.preview.as_ref()),
         "text": question.asked.text,
         "asked_at": question.created_at,
         "expires_at": question.asked.expires_at,

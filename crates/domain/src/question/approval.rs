@@ -28,6 +28,9 @@ pub struct Approval {
     pub why: String,
     /// The thread message (tool cell) that shows the call.
     pub message_id: MessageId,
+    /// What it would change, as it was when the question was asked: a unified diff of a file. Many lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
 }
 
 /// What a person answers to an approval.

@@ -72,6 +72,14 @@ pub(crate) trait RunTransaction: Send {
         limits: RecordLimits,
         record: &dyn Record,
     ) -> impl Query<ToolResponse>;
+    /// What a tool call would change.
+    fn preview(
+        &mut self,
+        owner: Owner,
+        ids: RecordIds,
+        limits: RecordLimits,
+        record: &dyn Record,
+    ) -> impl Query<Option<String>>;
     fn compress(&mut self, owner: Owner, compression: &NewCompression) -> impl Query<()>;
     fn commit(self, step: &Step) -> impl Query<Commit>;
 }
@@ -164,6 +172,16 @@ impl RunTransaction for FencedTx {
         record: &dyn Record,
     ) -> Result<ToolResponse> {
         record.apply(self.rows(owner, ids, limits)).await
+    }
+
+    async fn preview(
+        &mut self,
+        owner: Owner,
+        ids: RecordIds,
+        limits: RecordLimits,
+        record: &dyn Record,
+    ) -> Result<Option<String>> {
+        record.preview(self.rows(owner, ids, limits)).await
     }
 
     fn compress(&mut self, owner: Owner, compression: &NewCompression) -> impl Query<()> {

@@ -5,6 +5,7 @@ use houston_domain::guard::Situation;
 use houston_domain::history::{Block, Entry, Role};
 use houston_store::run_context::RunContext;
 use houston_tools::Offer;
+use houston_tools::untrusted::is_marked;
 
 use crate::setup::Setup;
 
@@ -26,8 +27,8 @@ impl Taint {
             || !sessions.is_empty()
             || !user.profile.is_empty()
             || !user.memories.items.is_empty();
-        let mut taint =
-            Self::of(&context.history, setup).with(Self { untrusted: false, private: has_private });
+        let mut taint = Self::of(&context.history, setup)
+            .with(Self { untrusted: context.setting.untrusted, private: has_private });
         // The calls that a summary replaces are not read: they may have been any.
         if context.summary.is_some() {
             taint = taint.with(marks(setup).1);
@@ -40,13 +41,17 @@ impl Taint {
         let (marking, all) = marks(setup);
         let mut taint = Self::default();
         for block in history.iter().flat_map(|entry| &entry.content) {
-            if taint == all {
+            if taint == all && taint.untrusted {
                 break;
             }
-            if let Block::ToolUse { name, .. } = block
-                && let Some((_, mark)) = marking.iter().find(|(marking, _)| marking == name)
-            {
-                taint = taint.with(*mark);
+            match block {
+                Block::ToolUse { name, .. } => {
+                    if let Some((_, mark)) = marking.iter().find(|(marking, _)| marking == name) {
+                        taint = taint.with(*mark);
+                    }
+                }
+                Block::ToolResult { content, .. } => taint.add_result(content),
+                _ => {}
             }
         }
         taint
@@ -59,6 +64,16 @@ impl Taint {
 
     fn with(self, other: Self) -> Self {
         Self { untrusted: self.untrusted || other.untrusted, private: self.private || other.private }
+    }
+
+    /// A result was read. Rows that a session wrote which had read what strangers wrote are marked in it.
+    pub(crate) fn add_result(&mut self, result: &str) {
+        self.untrusted = self.untrusted || is_marked(result);
+    }
+
+    /// Whether what strangers wrote was read.
+    pub(crate) fn is_untrusted(self) -> bool {
+        self.untrusted
     }
 
     /// A tool was called.

@@ -13,6 +13,8 @@ pub struct Excerpt {
     pub text: String,
     /// Number of characters of the whole text.
     pub chars: i32,
+    /// Whether a session wrote it that had read what strangers wrote.
+    pub untrusted: bool,
 }
 
 /// The first rows of a user's data of one sort, shortened for a prompt.

@@ -31,6 +31,8 @@ pub struct KnowledgeItem {
     pub title: Option<String>,
     /// Its text: Markdown, or a sentence.
     pub content: String,
+    /// Whether what strangers wrote was read before it was written.
+    pub untrusted: bool,
     /// When the user read a feed item.
     pub read_at: Option<DateTime<Utc>>,
     /// When it was created.
@@ -54,6 +56,8 @@ pub struct NewKnowledgeItem<'a> {
     pub title: Option<&'a str>,
     /// Its text.
     pub content: &'a str,
+    /// Whether what strangers wrote was read before.
+    pub untrusted: bool,
     /// When it is created; `None`: now, by the database's clock.
     pub created_at: Option<DateTime<Utc>>,
 }
@@ -67,6 +71,8 @@ pub struct KnowledgeChange<'a> {
     pub content: Option<&'a str>,
     /// Whether the user has read it.
     pub read: Option<bool>,
+    /// Whether what strangers wrote was read before.
+    pub untrusted: bool,
 }
 
 macro_rules! item {
@@ -80,6 +86,7 @@ macro_rules! item {
             run: row.run_id.map(RunId),
             title: row.title,
             content: row.content,
+            untrusted: row.untrusted,
             read_at: row.read_at,
             created_at: row.created_at,
             updated_at: row.updated_at,
@@ -106,9 +113,9 @@ pub(crate) async fn insert(
             select tenant_id, null, id, $5 from houston.users where tenant_id = $2 and id = $4 and $11),
         made as (
             insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, user_id, author_id, run_id, title,
-                                                 content, created_at, updated_at)
+                                                 content, created_at, updated_at, untrusted)
             select $1, tenant_id, $3, agentable_id, user_id, author_id, $6, $7, $8,
-                   coalesce($9, clock_timestamp()), coalesce($9, clock_timestamp())
+                   coalesce($9, clock_timestamp()), coalesce($9, clock_timestamp()), $12
               from owner
              where (select count(*) from houston.knowledge_items where owner_id = $4 and kind = $3) < $10
             returning id)
@@ -123,7 +130,8 @@ pub(crate) async fn insert(
         item.content,
         item.created_at,
         i64::from(max),
-        is_of_user
+        is_of_user,
+        item.untrusted
     )
     .fetch_one(connection)
     .await?;
@@ -141,8 +149,8 @@ async fn list(
 ) -> Result<Vec<KnowledgeItem>> {
     let rows = sqlx::query!(
         r#"-- store::knowledge_item::list
-        select k.id, k.owner_id as "owner_id!", a.kind as "owner_kind?", k.run_id, k.title, k.content, k.read_at,
-               k.created_at, k.updated_at
+        select k.id, k.owner_id as "owner_id!", a.kind as "owner_kind?", k.run_id, k.title, k.content, k.untrusted,
+               k.read_at, k.created_at, k.updated_at
           from houston.knowledge_items k left join houston.agentables a on a.id = k.agentable_id
          where k.tenant_id = $1 and k.owner_id = $2 and k.kind = $3 and ($4::uuid is null or k.id < $4)
          order by k.id desc limit $5"#,
@@ -169,7 +177,7 @@ pub(crate) async fn excerpts<Id: Copy + Into<Uuid>>(
     let rows = sqlx::query_as!(
         Excerpt,
         r#"-- store::knowledge_item::excerpts
-        select id, title, left(content, $7) as "text!", char_length(content) as "chars!"
+        select id, title, left(content, $7) as "text!", char_length(content) as "chars!", untrusted
           from houston.knowledge_items
          where tenant_id = $1 and owner_id = $2 and kind = $3 and ($4::uuid is null or id < $4)
            and ($5::text is null or search @@ houston.any_word($5)
@@ -198,7 +206,7 @@ pub(crate) async fn best_matches(
     let rows = sqlx::query_as!(
         Excerpt,
         r#"-- store::knowledge_item::best_matches
-        select id, title, left(content, $6) as "text!", char_length(content) as "chars!"
+        select id, title, left(content, $6) as "text!", char_length(content) as "chars!", untrusted
           from houston.knowledge_items
          where tenant_id = $1 and owner_id = $2 and kind = $3
            and (search @@ houston.any_word($4) or houston.likeness($4, coalesce(title, content)) > 0)
@@ -243,8 +251,8 @@ pub(crate) async fn find(
 ) -> Result<Option<KnowledgeItem>> {
     let row = sqlx::query!(
         r#"-- store::knowledge_item::find
-        select k.id, k.owner_id as "owner_id!", a.kind as "owner_kind?", k.run_id, k.title, k.content, k.read_at,
-               k.created_at, k.updated_at
+        select k.id, k.owner_id as "owner_id!", a.kind as "owner_kind?", k.run_id, k.title, k.content, k.untrusted,
+               k.read_at, k.created_at, k.updated_at
           from houston.knowledge_items k
           left join houston.agentables a on a.id = k.agentable_id
           left join houston.users u on u.id = k.user_id
@@ -274,6 +282,8 @@ pub(crate) async fn change(
         with t as materialized (select clock_timestamp() as at)
         update houston.knowledge_items k
            set title = coalesce($5, k.title), content = coalesce($6, k.content),
+               untrusted = case when $6::text is null or $5::text is null and k.title is not null
+                                then k.untrusted or $8 and coalesce($5, $6) is not null else $8 end,
                read_at = case $7::boolean when true then coalesce(k.read_at, t.at)
                                           when false then null else k.read_at end,
                updated_at = case when $5::text is null and $6::text is null then k.updated_at else t.at end
@@ -283,14 +293,15 @@ pub(crate) async fn change(
                 or exists (select from houston.users o where o.id = k.user_id and o.tenant_id = $1))
         returning k.id, k.owner_id as "owner_id!",
                   (select a.kind from houston.agentables a where a.id = k.agentable_id) as owner_kind, k.run_id,
-                  k.title, k.content, k.read_at, k.created_at, k.updated_at"#,
+                  k.title, k.content, k.untrusted, k.read_at, k.created_at, k.updated_at"#,
         tenant.0,
         kind.rules().stored,
         id,
         within,
         change.title,
         change.content,
-        change.read
+        change.read,
+        change.untrusted
     )
     .fetch_optional(connection)
     .await?;

@@ -19,6 +19,8 @@ pub struct WorkspaceFile {
     pub content: String,
     /// What the text is compared by.
     pub version: FileVersion,
+    /// Whether a session wrote it that had read what strangers wrote.
+    pub untrusted: bool,
     /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
@@ -34,6 +36,8 @@ pub struct FileEntry {
     pub bytes: u64,
     /// What its text is compared by.
     pub version: FileVersion,
+    /// Whether a session wrote it that had read what strangers wrote.
+    pub untrusted: bool,
     /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
@@ -58,7 +62,7 @@ pub(crate) async fn find(
 ) -> Result<Option<WorkspaceFile>> {
     let row = sqlx::query!(
         "-- store::workspace_file::find
-        select path, content, sha256, created_at, updated_at from houston.workspace_files
+        select path, content, sha256, untrusted, created_at, updated_at from houston.workspace_files
          where tenant_id = $1 and agentable_id = $2 and path = $3",
         tenant.0,
         agentable.0,
@@ -70,6 +74,7 @@ pub(crate) async fn find(
         path: row.path,
         content: row.content,
         version: version(&row.sha256),
+        untrusted: row.untrusted,
         created_at: row.created_at,
         updated_at: row.updated_at,
     }))
@@ -85,7 +90,7 @@ pub(crate) async fn list(
 ) -> Result<Vec<FileEntry>> {
     let rows = sqlx::query!(
         "-- store::workspace_file::list
-        select path, bytes, sha256, created_at, updated_at from houston.workspace_files
+        select path, bytes, sha256, untrusted, created_at, updated_at from houston.workspace_files
          where tenant_id = $1 and agentable_id = $2 and path > $3 order by path limit $4",
         tenant.0,
         agentable.0,
@@ -98,6 +103,7 @@ pub(crate) async fn list(
         path: row.path,
         bytes: length(row.bytes),
         version: version(&row.sha256),
+        untrusted: row.untrusted,
         created_at: row.created_at,
         updated_at: row.updated_at,
     });
@@ -162,23 +168,25 @@ pub(crate) async fn write(
     agentable: AgentableId,
     path: &WorkspacePath,
     content: &str,
+    untrusted: bool,
 ) -> Result<FileVersion> {
     let version = FileVersion::of(content);
     sqlx::query!(
         "-- store::workspace_file::write
         insert into houston.workspace_files as f (agentable_id, path, tenant_id, content, sha256, bytes, created_at,
-                                                  updated_at)
-        values ($2, $3, $1, $4, $5, $6, clock_timestamp(), clock_timestamp())
+                                                  updated_at, untrusted)
+        values ($2, $3, $1, $4, $5, $6, clock_timestamp(), clock_timestamp(), $7)
         on conflict (agentable_id, path) do update
            set content = excluded.content, sha256 = excluded.sha256, bytes = excluded.bytes,
-               updated_at = excluded.updated_at
+               updated_at = excluded.updated_at, untrusted = excluded.untrusted
          where f.tenant_id = $1",
         tenant.0,
         agentable.0,
         path.as_str(),
         content,
         &version.0[..],
-        i32::try_from(content.len()).unwrap_or(i32::MAX)
+        i32::try_from(content.len()).unwrap_or(i32::MAX),
+        untrusted
     )
     .execute(connection)
     .await?;

@@ -29,6 +29,8 @@ pub struct NewCompression {
     pub model: Option<String>,
     /// Cost of writing it in US dollars, if known.
     pub cost: Option<Decimal>,
+    /// Whether the session had read what strangers wrote.
+    pub untrusted: bool,
 }
 
 /// The size of a request before and after a compression.
@@ -92,11 +94,11 @@ impl FencedTx {
                          order by position desc limit greatest($5::bigint + 1, $6::bigint)) as h)
             insert into houston.compressions (id, tenant_id, agentable_id, run_id, run_position, session_position,
                                               through_position, summary, reason, entries_before, entries_after,
-                                              tokens_before, tokens_after, model, cost)
+                                              tokens_before, tokens_after, model, cost, untrusted)
             select $1, $2, $3, $4,
                    coalesce((select position from newest where nth = $6), l.last_position + 1),
                    l.session_position, (select position from newest where nth = $5 + 1),
-                   $7, $8, $9, $10, $11, $12, $13, $14
+                   $7, $8, $9, $10, $11, $12, $13, $14, $15
               from houston.run_locks l where l.agentable_id = $3",
             compression.id.0,
             owner.tenant.0,
@@ -111,7 +113,8 @@ impl FencedTx {
             tokens(metrics.tokens_before),
             tokens(metrics.tokens_after),
             compression.model,
-            compression.cost
+            compression.cost,
+            compression.untrusted
         )
         .execute(self.connection())
         .await?;

@@ -41,6 +41,8 @@ pub struct Owner {
     pub agentable: AgentableId,
     /// The run that writes them.
     pub run: RunId,
+    /// Whether its session has read what strangers wrote: the rows are marked.
+    pub untrusted: bool,
 }
 
 impl RunStore {

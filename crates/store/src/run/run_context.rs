@@ -81,6 +81,10 @@ pub struct Setting {
     pub mode: Option<Mode>,
     /// The tools the agentable may call, out of those of its kind; `None`: all of them.
     pub tools: Option<Vec<String>>,
+    /// Whether what the prompt shows (the summary, notes, learnings, memories) was written after reading what strangers
+    /// wrote.
+    #[serde(default)]
+    pub untrusted: bool,
     /// The agentable that created it, for a task.
     pub parent: Option<Parent>,
 }

@@ -2,9 +2,11 @@
 //! run there. The caller holds the lock of the task, and the one of the other agentable is taken here: every
 //! transaction that takes both takes the task's first.
 
+use std::collections::BTreeMap;
+
 use houston_domain::id::{AgentableId, NoteId, TenantId};
 use houston_domain::task_report::{TaskEnd, TaskOutput};
-use houston_domain::workspace::{MAX_DEPTH, MAX_PATH_BYTES};
+use houston_domain::workspace::{FileLimits, handed_over};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -104,25 +106,59 @@ async fn send(
 }
 
 /// The parent waits for one task less, and gets the task's notes and files. The files are in a folder with the name of
-/// the task; those whose path would become too long stay with the task.
+/// the task; those for which there is no place stay with the task.
 async fn release(connection: &mut PgConnection, task: &EndedTask) -> Result<()> {
-    sqlx::query!(
-        "-- store::task_report::release
+    let has_files = sqlx::query_scalar!(
+        r#"-- store::task_report::release
         with parent as (
             update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $2),
-        files as (
-            update houston.workspace_files f set agentable_id = $2, path = $3 || '/' || f.path
-             where f.agentable_id = $1 and octet_length($3 || '/' || f.path) <= $4
-               and cardinality(string_to_array(f.path, '/')) < $5
-               -- The parent may have made files of the same name on purpose.
-               and not exists (select from houston.workspace_files o
-                                where o.agentable_id = $2 and o.path in ($3, $3 || '/' || f.path)))
-        update houston.knowledge_items set agentable_id = $2 where owner_id = $1 and kind = 'note'",
+        notes as (
+            update houston.knowledge_items set agentable_id = $2 where owner_id = $1 and kind = 'note')
+        select exists (select from houston.workspace_files where agentable_id = $1) as "has_files!""#,
+        task.id.0,
+        task.parent.0
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if has_files { hand_over_files(connection, task).await } else { Ok(()) }
+}
+
+/// Moves the files. Others write those of the parent only under its lock, which the caller holds.
+async fn hand_over_files(connection: &mut PgConnection, task: &EndedTask) -> Result<()> {
+    let rows = sqlx::query!(
+        r#"-- store::task_report::files
+        select f.agentable_id = $2 as "there!", f.path, f.bytes,
+               houston.setting('files.max_files') as "max_files!", houston.setting('files.max_bytes') as "max_bytes!"
+          from houston.workspace_files f where f.agentable_id in ($1, $2) order by f.path"#,
+        task.id.0,
+        task.parent.0
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let mut limits = FileLimits::default();
+    let (mut files, mut there) = (Vec::new(), BTreeMap::new());
+    for row in rows {
+        limits.max_files = u32::try_from(row.max_files).unwrap_or(0);
+        limits.max_bytes = u64::try_from(row.max_bytes).unwrap_or(0);
+        let bytes = u64::try_from(row.bytes).unwrap_or(0);
+        if row.there {
+            there.insert(row.path, bytes);
+        } else {
+            files.push((row.path, bytes));
+        }
+    }
+    let files = files.iter().map(|(path, bytes)| (path.as_str(), *bytes));
+    let moved = handed_over(&task.end.task, files, &there, &limits);
+    let (from, to): (Vec<String>, Vec<String>) = moved.into_iter().map(|file| (file.from, file.to)).unzip();
+    sqlx::query!(
+        "-- store::task_report::hand_over
+        update houston.workspace_files f set agentable_id = $2, path = m.path_there
+          from unnest($3::text[], $4::text[]) as m (path_here, path_there)
+         where f.agentable_id = $1 and f.path = m.path_here",
         task.id.0,
         task.parent.0,
-        task.end.task,
-        i32::try_from(MAX_PATH_BYTES).unwrap_or(i32::MAX),
-        i32::try_from(MAX_DEPTH).unwrap_or(i32::MAX)
+        &from,
+        &to
     )
     .execute(connection)
     .await?;

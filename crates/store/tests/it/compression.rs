@@ -19,7 +19,13 @@ use crate::step::{answer, done, ending, finished};
 use crate::test_store::TestStore;
 
 fn owner(test: &TestStore, claimed: &ClaimedRun) -> Owner {
-    Owner { tenant: test.tenant, user: claimed.user, agentable: test.goal, run: claimed.run }
+    Owner {
+        tenant: test.tenant,
+        user: claimed.user,
+        agentable: test.goal,
+        run: claimed.run,
+        untrusted: false,
+    }
 }
 
 /// Replaces all but the newest `remaining` entries by `summary`; `own` of these are the run's.
@@ -34,6 +40,7 @@ async fn compress(test: &TestStore, claimed: &ClaimedRun, summary: &str, remaini
         metrics,
         model: None,
         cost: None,
+        untrusted: false,
     };
     let mut tx = test.runs().begin_fenced(&claimed.fence).await.unwrap();
     tx.compress(owner(test, claimed), &new).await.unwrap();

@@ -55,6 +55,33 @@ async fn files_of_an_ended_task_pass_to_its_creator() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_of_a_task_keep_to_the_limits_and_to_one_tree() {
+    let test = TestStore::start().await;
+    test.sql("update houston.settings set value = 4 where name = 'files.max_files'");
+    test.post("go").await;
+    let claimed = test.claim().await.unwrap();
+    let task = create(&test, &claimed).await.unwrap().unwrap();
+    let folder = task.id.public_id("task");
+    for path in ["a", "b", "c", "taken/x"] {
+        write(&test, task.id, path);
+    }
+    test.sql("update houston.workspace_files set untrusted = path = 'a'");
+    // A file where the task has a folder.
+    write(&test, test.goal, &format!("{folder}/taken"));
+    write(&test, test.goal, "mine");
+    let (token, message) = (test.ids.next(), test.ids.next());
+    let working = test.runs().claim_run(task.id, test.worker, token, message, CrashPolicy::default()).await;
+    end(&test, &working.unwrap().unwrap(), RunStatus::Completed).await.unwrap();
+    let mut expected =
+        vec![format!("{folder}/a"), format!("{folder}/b"), format!("{folder}/taken"), "mine".to_owned()];
+    expected.sort();
+    assert_eq!(paths(&test, test.goal).await, expected);
+    assert_eq!(paths(&test, task.id).await, ["c", "taken/x"]);
+    let marked = test.sql("select path from houston.workspace_files where untrusted");
+    assert_eq!(marked.trim(), format!("{folder}/a"), "the mark moves, too");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn reset_deletes_files_only_with_all_knowledge() {
     let test = TestStore::start().await;
     write(&test, test.goal, "a");
@@ -68,8 +95,23 @@ async fn reset_deletes_files_only_with_all_knowledge() {
 async fn migration_of_files_fits_a_database_in_use() {
     let test = TestStore::start().await;
     test.sql("drop table houston.workspace_files");
-    test.post("before the upgrade").await;
+    test.sql("drop index houston.knowledge_untrusted");
+    for table in ["knowledge_items", "compressions"] {
+        test.sql(&format!("alter table houston.{table} drop column untrusted"));
+    }
+    test.sql(&format!(
+        "insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, title, content)
+         values (gen_random_uuid(), '{}', 'note', '{}', 't', 'c')",
+        test.tenant.0, test.goal.0
+    ));
     test.sql(include_str!("../../../../migrations/20261124000700_workspace_files.sql"));
+    test.sql(&format!(
+        "insert into houston.workspace_files (agentable_id, path, tenant_id, content, sha256, bytes, created_at, updated_at)
+         values ('{}', 'b', '{}', 'x', '', 1, now(), now())",
+        test.goal.0, test.tenant.0
+    ));
+    test.sql(include_str!("../../../../migrations/20261124001100_untrusted_rows.sql"));
+    test.sql("delete from houston.workspace_files where path = 'b' and not untrusted");
     write(&test, test.goal, "a");
     test.post("after it").await;
     assert_eq!(paths(&test, test.goal).await, ["a"]);

@@ -28,7 +28,8 @@ async fn session(test: &TestStore, summary: &str, conversation: &str) -> Session
 
 async fn begin(test: &TestStore, claimed: &ClaimedRun) -> (FencedTx, Owner) {
     let ClaimedRun { tenant, user, run, fence, .. } = claimed;
-    let owner = Owner { tenant: *tenant, user: *user, agentable: fence.agentable, run: *run };
+    let owner =
+        Owner { tenant: *tenant, user: *user, agentable: fence.agentable, run: *run, untrusted: false };
     (test.runs().begin_fenced(fence).await.unwrap(), owner)
 }
 

@@ -194,7 +194,13 @@ async fn records_are_committed_with_their_step_or_not_at_all() {
     let test = TestStore::start().await;
     test.post("note this").await;
     let claimed = test.claim().await.unwrap();
-    let owner = Owner { tenant: test.tenant, user: claimed.user, agentable: test.goal, run: claimed.run };
+    let owner = Owner {
+        tenant: test.tenant,
+        user: claimed.user,
+        agentable: test.goal,
+        run: claimed.run,
+        untrusted: false,
+    };
     let note = async |tx: &mut FencedTx| {
         test.rows(tx, owner).create_item(KnowledgeKind::Note, Some("milk"), "buy it").await.unwrap();
     };

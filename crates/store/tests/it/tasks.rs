@@ -26,7 +26,7 @@ static TOOLS: LazyLock<Vec<String>> = LazyLock::new(|| vec!["create_note".to_own
 
 fn owner(claimed: &ClaimedRun) -> Owner {
     let ClaimedRun { tenant, user, run, .. } = *claimed;
-    Owner { tenant, user, agentable: claimed.fence.agentable, run }
+    Owner { tenant, user, agentable: claimed.fence.agentable, run, untrusted: false }
 }
 
 /// Creates a task of the goal in a step of its own; `None` when the run is being cancelled.

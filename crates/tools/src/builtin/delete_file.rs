@@ -1,8 +1,9 @@
 //! `delete_file`: deletes a file of the workspace.
 
+use futures_util::future::BoxFuture;
 use houston_domain::capability::Capability;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
-use houston_domain::workspace::{Expected, WorkspacePath, check_delete};
+use houston_domain::workspace::{Expected, WorkspacePath, check_delete, unified_diff};
 use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -79,6 +80,18 @@ impl Record for Call {
             }
             tx.delete_file(path).await?;
             Ok(ToolResponse::success(format!("Deleted {path}.")))
+        })
+    }
+
+    fn has_preview(&self) -> bool {
+        true
+    }
+
+    fn preview<'t>(&'t self, mut tx: RecordTx<'t>) -> BoxFuture<'t, houston_store::Result<Option<String>>> {
+        let Self { path, .. } = self;
+        Box::pin(async move {
+            let file = tx.file(path).await?;
+            Ok(file.map(|file| unified_diff(path.as_str(), Some(&file.content), None)))
         })
     }
 }

@@ -1,8 +1,9 @@
 //! `edit_file`: replaces one part of a file of the workspace.
 
+use futures_util::future::BoxFuture;
 use houston_domain::capability::Capability;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
-use houston_domain::workspace::{ChangeRefusal, Expected, WorkspacePath, check_write, edited};
+use houston_domain::workspace::{ChangeRefusal, Expected, WorkspacePath, check_write, edited, unified_diff};
 use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -102,8 +103,21 @@ impl Record for Call {
             if let Err(refusal) = check_write(path, &content, expected, &present, &tx.file_limits()) {
                 return Ok(files::refused(&refusal));
             }
-            let version = tx.write_file(path, &content).await?;
+            let version = tx.write_file(path, &content, file.untrusted).await?;
             Ok(ToolResponse::success(format!("Changed {path}: {}", files::described(content.len(), version))))
+        })
+    }
+
+    fn has_preview(&self) -> bool {
+        true
+    }
+
+    fn preview<'t>(&'t self, mut tx: RecordTx<'t>) -> BoxFuture<'t, houston_store::Result<Option<String>>> {
+        let Self { path, old, new, .. } = self;
+        Box::pin(async move {
+            let Some(file) = tx.file(path).await? else { return Ok(None) };
+            let after = edited(&file.content, old, new).ok();
+            Ok(after.map(|after| unified_diff(path.as_str(), Some(&file.content), Some(&after))))
         })
     }
 }

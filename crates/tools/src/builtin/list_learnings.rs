@@ -55,8 +55,8 @@ impl Record for List {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
         Box::pin(async move {
             let found = tx.excerpts(KnowledgeKind::Learning, &self.0, i32::MAX).await?;
-            let lines = found.into_iter().map(|found| format!("{}: {}", LearningId(found.id), found.text));
-            Ok(listing::page(lines.collect(), &self.0, KnowledgeKind::Learning))
+            let line = |found| listing::line::<LearningId>(found, "", i32::MAX);
+            Ok(listing::page(found.into_iter().map(line).collect(), &self.0, KnowledgeKind::Learning))
         })
     }
 }

@@ -4,7 +4,7 @@ use houston_domain::capability::Capability;
 use houston_domain::id::MemoryId;
 use houston_domain::knowledge::{KnowledgeKind, MAX_QUERY_CHARS, MAX_SENTENCE_BYTES};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
-use houston_store::knowledge_item::KnowledgeChange;
+use houston_store::knowledge_item::{KnowledgeChange, KnowledgeItem};
 use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use crate::input;
 use crate::listing;
 use crate::record::{Record, RecordFuture, created, not_found};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::untrusted;
 
 pub const NAME: &str = "manage_memory";
 /// Memories are listed shortened: a page has about 5 KB.
@@ -135,7 +136,12 @@ impl Record for Call {
                     let none = "Nothing like it is in memory: try other words.".to_owned();
                     ToolResponse::success(if lines.is_empty() { none } else { lines.join("\n\n") })
                 }
-                Self::Read(id) => answer(id, tx.item(kind, *id).await?.map(|memory| memory.content)),
+                Self::Read(id) => {
+                    let text = |memory: KnowledgeItem| {
+                        untrusted::stored(memory.untrusted, &id.to_string(), memory.content)
+                    };
+                    answer(id, tx.item(kind, *id).await?.map(text))
+                }
                 Self::Forget(id) => {
                     let is_gone = tx.delete_item(kind, *id).await?;
                     answer(id, is_gone.then(|| format!("Forgot {id}.")))

@@ -12,6 +12,7 @@ use super::list_feed_items;
 use crate::input;
 use crate::record::{Record, RecordFuture, not_found};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::untrusted;
 
 pub(super) const NAME: &str = "read_feed_item";
 
@@ -66,7 +67,9 @@ impl Record for Input {
             Ok(match tx.item(KnowledgeKind::FeedItem, id).await? {
                 Some(item) => {
                     let title = item.title.unwrap_or_default();
-                    ToolResponse::success(format!("{id}: {title}\n{}", item.content))
+                    let text = format!("{title}\n{}", item.content);
+                    let text = untrusted::stored(item.untrusted, &id.to_string(), text);
+                    ToolResponse::success(format!("{id}: {text}"))
                 }
                 None => not_found(id, list_feed_items::NAME),
             })

@@ -13,6 +13,7 @@ use crate::files::{self, Clamped};
 use crate::input;
 use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::untrusted;
 
 pub(super) const NAME: &str = "read_file";
 /// Lines of a page. Usually its bytes are the limit.
@@ -126,8 +127,9 @@ impl Call {
         }
         let about = files::described(file.content.len(), file.version);
         let lines = files::counted(page.total, "line");
-        let gap = if page.text.is_empty() { "" } else { "\n\n" };
-        files::with_notes(format!("{}: {lines}, {about}{gap}{}", self.path, page.text), &notes)
+        let text = untrusted::stored(file.untrusted && !page.text.is_empty(), &file.path, page.text);
+        let gap = if text.is_empty() { "" } else { "\n\n" };
+        files::with_notes(format!("{}: {lines}, {about}{gap}{text}", self.path), &notes)
     }
 }
 
@@ -153,6 +155,7 @@ mod tests {
             path: "a.md".to_owned(),
             content: content.to_owned(),
             version: FileVersion::of(content),
+            untrusted: false,
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,
         };

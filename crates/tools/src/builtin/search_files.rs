@@ -1,6 +1,6 @@
 //! `search_files`: finds lines in files of the workspace by a regular expression.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use houston_domain::capability::Capability;
@@ -19,6 +19,7 @@ use crate::files::{self, Clamped};
 use crate::input;
 use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::untrusted;
 
 pub(super) const NAME: &str = "search_files";
 /// Matches if the call does not set `limit`.
@@ -123,6 +124,8 @@ struct Found {
     /// If the search ended before all files did: the file, and the last line of it that was searched.
     stopped_at: Option<(String, usize)>,
     has_long_lines: bool,
+    /// Whether lines are of files that were written after reading what strangers wrote.
+    untrusted: bool,
 }
 
 impl Record for Call {
@@ -140,14 +143,17 @@ impl Record for Call {
                 let (batch, later) = rest.split_at(batch(rest));
                 let paths: Vec<&str> = batch.iter().map(|entry| entry.path.as_str()).collect();
                 let contents = tx.file_contents(&paths).await?;
-                (search, found) = self.search_aside(search, found, contents).await?;
+                let untrusted = batch.iter().filter(|entry| entry.untrusted);
+                let untrusted = untrusted.map(|entry| entry.path.clone()).collect();
+                (search, found) = self.search_aside(search, found, (contents, untrusted)).await?;
                 rest = later;
             }
             tx.add_work(before - search.left());
             let mut notes: Vec<String> =
                 [&self.most.note, &too_many].into_iter().flatten().cloned().collect();
             notes.extend(self.summary(&found, open.len(), closed.len()));
-            Ok(files::with_notes(found.lines.join("\n"), &notes))
+            let text = untrusted::stored(found.untrusted, "files", found.lines.join("\n"));
+            Ok(files::with_notes(text, &notes))
         })
     }
 }
@@ -173,17 +179,21 @@ fn after_of(text: &str) -> Result<After, InvalidInput> {
     Ok(After { path, line })
 }
 
+/// Contents of files by path, and which of them were written after reading what strangers wrote.
+type Contents = (BTreeMap<String, String>, BTreeSet<String>);
+
 /// Searches files in their order until there are `most` lines.
 fn search_all(
     search: &mut TextSearch,
     found: &mut Found,
-    contents: &BTreeMap<String, String>,
+    (contents, untrusted): &Contents,
     first: Option<(&str, usize)>,
     most: usize,
 ) {
     for (path, content) in contents {
         let after = first.filter(|(first, _)| *first == path.as_str()).map_or(0, |(_, line)| line);
         let matches = search.matches(content, after, most.saturating_sub(found.lines.len()));
+        found.untrusted |= !matches.lines.is_empty() && untrusted.contains(path);
         found
             .lines
             .extend(matches.lines.into_iter().map(|line| format!("{path}:{}: {}", line.line, line.text)));
@@ -210,7 +220,7 @@ impl Call {
         &self,
         mut search: TextSearch,
         mut found: Found,
-        contents: BTreeMap<String, String>,
+        contents: Contents,
     ) -> houston_store::Result<(TextSearch, Found)> {
         let most = self.most.value;
         let first = self.after.as_ref().and_then(|after| Some((after.path.to_string(), after.line?)));
@@ -283,8 +293,10 @@ mod tests {
             .collect();
         let mut found = Found::default();
         let first = call.after.as_ref().and_then(|after| Some((after.path.as_str(), after.line?)));
+        let open = contents.len();
+        let contents = (contents, BTreeSet::new());
         search_all(&mut call.text.search(work), &mut found, &contents, first, call.most.value);
-        let notes = call.summary(&found, contents.len(), 0);
+        let notes = call.summary(&found, open, 0);
         files::with_notes(found.lines.join("\n"), &notes).text().to_owned()
     }
 

@@ -77,7 +77,7 @@ impl Record for Input {
         Box::pin(async move {
             let id = self.note_id;
             let (title, content) = (self.title.as_deref(), self.content.as_deref());
-            let change = KnowledgeChange { title, content, read: None };
+            let change = KnowledgeChange { title, content, ..KnowledgeChange::default() };
             Ok(match tx.change_item(KnowledgeKind::Note, id, change).await? {
                 Some(note) => {
                     ToolResponse::success(format!("Changed {id}: {}", note.title.unwrap_or_default()))

@@ -1,8 +1,9 @@
 //! `write_file`: creates a file of the workspace, or replaces its text.
 
+use futures_util::future::BoxFuture;
 use houston_domain::capability::Capability;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
-use houston_domain::workspace::{Expected, MAX_FILE_BYTES, WorkspacePath, check_write};
+use houston_domain::workspace::{Expected, MAX_FILE_BYTES, WorkspacePath, check_write, unified_diff};
 use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -85,9 +86,21 @@ impl Record for Call {
             if let Err(refusal) = check_write(path, content, expected, &present, &tx.file_limits()) {
                 return Ok(files::refused(&refusal));
             }
-            let version = tx.write_file(path, content).await?;
+            let version = tx.write_file(path, content, false).await?;
             let done = if present.file.is_some() { "Replaced" } else { "Created" };
             Ok(ToolResponse::success(format!("{done} {path}: {}", files::described(content.len(), version))))
+        })
+    }
+
+    fn has_preview(&self) -> bool {
+        true
+    }
+
+    fn preview<'t>(&'t self, mut tx: RecordTx<'t>) -> BoxFuture<'t, houston_store::Result<Option<String>>> {
+        let Self { path, content, .. } = self;
+        Box::pin(async move {
+            let before = tx.file(path).await?.map(|file| file.content);
+            Ok(Some(unified_diff(path.as_str(), before.as_deref(), Some(content))))
         })
     }
 }

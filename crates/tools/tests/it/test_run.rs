@@ -83,7 +83,7 @@ impl TestRun {
 
     pub(crate) fn owner(&self) -> Owner {
         let ClaimedRun { tenant, user, run, fence, .. } = &self.claimed;
-        Owner { tenant: *tenant, user: *user, agentable: fence.agentable, run: *run }
+        Owner { tenant: *tenant, user: *user, agentable: fence.agentable, run: *run, untrusted: false }
     }
 
     /// Executes the calls of one step and commits it. Calls with invalid arguments fail the test.
@@ -131,6 +131,17 @@ impl TestRun {
             answers.push(record.apply(tx.rows(owner, ids, limits())).await?);
         }
         Ok((tx, answers))
+    }
+
+    /// What a person reads of a call that waits for a yes.
+    pub(crate) async fn preview(&self, name: &str, input: &Value) -> Option<String> {
+        let call = ToolCall { id: "c".into(), name: name.to_owned(), input: input.clone(), malformed: None };
+        let Plan::Record(record) = self.offer.plan(&call, &self.context(self.owner())) else {
+            panic!("{name} {input}")
+        };
+        let mut tx = self.runs().begin_fenced(&self.claimed.fence).await.unwrap();
+        let ids = RecordIds { row: self.ids.next(), run: self.ids.next(), message: self.ids.next() };
+        record.preview(tx.rows(self.owner(), ids, limits())).await.unwrap()
     }
 
     pub(crate) async fn call(&self, name: &str, input: Value) -> ToolResponse {

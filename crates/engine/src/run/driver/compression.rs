@@ -197,6 +197,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             metrics,
             model: answered.as_ref().map(|answered| answered.model()),
             cost: usage.cost,
+            untrusted: self.tools.has_read_untrusted(),
         };
         let mut step = self.journal.step(usage, RunTransition::Continue { read: false, event: None });
         step.call = answered.map(|answered| answered.in_iteration(self.journal.open_iteration));

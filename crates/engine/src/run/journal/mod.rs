@@ -110,7 +110,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             holder,
             signals,
             fence,
-            owner: Owner { tenant, user, agentable: fence.agentable, run },
+            owner: Owner { tenant, user, agentable: fence.agentable, run, untrusted: false },
             parent: claimed.parent,
             lane: services.lane(&claimed.kind),
             claimed: (claimed.event.at, Instant::now()),

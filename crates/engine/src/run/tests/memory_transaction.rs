@@ -32,6 +32,16 @@ impl RunTransaction for MemoryTransaction {
         Ok(ToolResponse::success("Written."))
     }
 
+    async fn preview(
+        &mut self,
+        _: Owner,
+        _: RecordIds,
+        _: RecordLimits,
+        record: &dyn Record,
+    ) -> Result<Option<String>> {
+        Ok(Some(format!("{record:?}")))
+    }
+
     async fn compress(&mut self, _: Owner, _: &NewCompression) -> Result<()> {
         Ok(())
     }

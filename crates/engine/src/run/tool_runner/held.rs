@@ -5,8 +5,11 @@ use houston_domain::question::approval::{self, Approval, ApprovalAnswer};
 use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};
 use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
+use houston_tools::Plan;
 
+use super::record::{self, PendingRecord};
 use super::{Cells, ToolRunner, cell_of, title};
+use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
@@ -14,7 +17,26 @@ use crate::run::storage::RunStorage;
 pub(super) struct HeldCall {
     pub(super) call: ToolCall,
     /// Why a person is asked.
-    pub(super) why: String,
+    why: String,
+    /// What says what it would change, if something does.
+    previewed: Option<PendingRecord>,
+}
+
+impl HeldCall {
+    pub(super) fn new<S: RunStorage>(
+        journal: &Journal<'_, S>,
+        call: ToolCall,
+        why: String,
+        plan: Plan,
+    ) -> Self {
+        let previewed = match plan {
+            Plan::Record(record) if record.has_preview() => {
+                Some(PendingRecord::new(journal, call.id.clone(), record, None))
+            }
+            _ => None,
+        };
+        Self { call, why, previewed }
+    }
 }
 
 /// The calls of a turn that wait for a person.
@@ -103,21 +125,29 @@ pub(super) fn question_of<'q>(questions: &'q [Question], call: &str) -> Option<&
 }
 
 impl ToolRunner {
-    /// Adds the questions about `held` to the step.
-    pub(super) fn ask<S: RunStorage>(
+    /// Adds the questions about `held` to the step, with what the calls would change.
+    ///
+    /// # Errors
+    /// As [`Journal::retrying`].
+    pub(super) async fn ask<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
         step: &mut Step,
         held: Vec<HeldCall>,
         cells: &Cells,
-    ) -> Held {
+    ) -> Result<Held, Interrupted> {
         let mut waiting = Held::default();
         if held.is_empty() {
-            return waiting;
+            return Ok(waiting);
         }
+        let previewed: Vec<&PendingRecord> = held.iter().filter_map(|held| held.previewed.as_ref()).collect();
+        let previews =
+            if previewed.is_empty() { Vec::new() } else { record::previews(journal, &previewed).await? };
+        let mut previews = previews.into_iter();
         let expires_at = journal.approvals_expire_at();
         let asked = &mut step.questions.get_or_insert_default().asked;
-        for HeldCall { call, why } in held {
+        for HeldCall { call, why, previewed } in held {
+            let preview = previewed.and_then(|_| previews.next().flatten());
             let cell = cell_of(cells, &call.id).unwrap_or(journal.next_message);
             let schema = self.offer().get(&call.name).map(|tool| tool.definition().input_schema.clone());
             let question = NewQuestion {
@@ -135,11 +165,12 @@ impl ToolRunner {
                     input: call.input,
                     why,
                     message_id: cell,
+                    preview,
                 })),
             };
             waiting.add(call.id, question.id, cell);
             asked.push(question);
         }
-        waiting
+        Ok(waiting)
     }
 }

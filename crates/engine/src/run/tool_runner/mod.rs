@@ -189,7 +189,7 @@ impl ToolRunner {
         match judgement {
             // A call that fails already, because its arguments are wrong, needs no approval.
             Judgement::Hold { why } if !matches!(&plan, Plan::Answer(response) if !response.is_success()) => {
-                plans.held.push(HeldCall { call: call.clone(), why });
+                plans.held.push(HeldCall::new(journal, call.clone(), why, plan));
             }
             _ => plans.add(journal, limited, context, plan, note),
         }
@@ -229,7 +229,7 @@ impl ToolRunner {
         for call in calls {
             self.taint.add(&self.setup, &self.offer_with_results, &call.name);
         }
-        let held = self.ask(journal, step, std::mem::take(&mut plans.held), &cells);
+        let held = self.ask(journal, step, std::mem::take(&mut plans.held), &cells).await?;
         let others = Others { held, are_open: false };
         self.carry_out(journal, step, plans, calls, &cells, others).await
     }
@@ -261,6 +261,7 @@ impl ToolRunner {
             let (records, written) = self.write_records(journal, plans.recorded).await?;
             records.add_task_events(step, cells);
             for (call, response) in written {
+                self.taint.add_result(response.text());
                 let response = self.store_large_result(journal, step, name_of(calls, &call), &call, response);
                 responses.push((call, response));
             }

@@ -6,7 +6,7 @@ use houston_domain::event::Event;
 use houston_domain::id::AgentableId;
 use houston_domain::step::Step;
 use houston_queue::Hint;
-use houston_store::record::{RecordIds, RecordLimits};
+use houston_store::record::{Owner, RecordIds, RecordLimits};
 use houston_store::step::CommittedStep;
 use houston_tools::{NewTaskInfo, Record};
 
@@ -26,6 +26,8 @@ pub(super) struct PendingRecord {
     record: Arc<dyn Record>,
     /// What the model reads before the result.
     note: Option<String>,
+    /// Whether the session had read what strangers wrote when the call was carried out.
+    untrusted: bool,
 }
 
 /// Rows written in an open transaction, whose step is not committed yet.
@@ -48,18 +50,26 @@ impl PendingRecord {
         note: Option<String>,
     ) -> Self {
         let ids = RecordIds { row: journal.new_id(), run: journal.new_id(), message: journal.new_id() };
-        Self { call, ids, record, note }
+        Self { call, ids, record, note, untrusted: false }
     }
 }
 
 impl ToolRunner {
+    /// Whether the session has read what strangers wrote.
+    pub(crate) fn has_read_untrusted(&self) -> bool {
+        self.taint.is_untrusted()
+    }
+
     /// Writes the records in a transaction behind the fence. Returns them with the open transaction, and the response to each
     /// call.
     pub(super) async fn write_records<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
-        records: Vec<PendingRecord>,
+        mut records: Vec<PendingRecord>,
     ) -> Result<(WrittenRecords<S::Transaction>, Responses), Interrupted> {
+        for record in &mut records {
+            record.untrusted = self.taint.is_untrusted();
+        }
         let (rows, responses) = write(journal, &records).await?;
         let records = Records { succeeded: succeeded(&responses), pending: records };
         Ok((WrittenRecords { rows, records }, responses))
@@ -73,17 +83,42 @@ async fn write<S: RunStorage>(
     journal.retrying(|_| try_write(journal, records)).await
 }
 
+/// What the records would change. Nothing is written.
+pub(super) async fn previews<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    records: &[&PendingRecord],
+) -> Result<Vec<Option<String>>, Interrupted> {
+    journal.retrying(|_| try_preview(journal, records)).await
+}
+
+async fn try_preview<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    records: &[&PendingRecord],
+) -> houston_store::Result<Vec<Option<String>>> {
+    let mut rows = journal.begin().await?;
+    let mut previews = Vec::with_capacity(records.len());
+    for PendingRecord { ids, record, .. } in records {
+        previews.push(rows.preview(journal.owner, *ids, limits(journal), &**record).await?);
+    }
+    Ok(previews)
+}
+
+fn limits<S: RunStorage>(journal: &Journal<'_, S>) -> RecordLimits {
+    let config = &journal.services.config;
+    let page_bytes = config.context.results.page_bytes;
+    RecordLimits { tasks: config.tasks, check_ins: config.check_ins, page_bytes }
+}
+
 async fn try_write<S: RunStorage>(
     journal: &Journal<'_, S>,
     records: &[PendingRecord],
 ) -> houston_store::Result<(S::Transaction, Responses)> {
-    let config = &journal.services.config;
-    let page_bytes = config.context.results.page_bytes;
-    let limits = RecordLimits { tasks: config.tasks, check_ins: config.check_ins, page_bytes };
+    let limits = limits(journal);
     let mut rows = journal.begin().await?;
     let mut responses = Responses::with_capacity(records.len());
-    for PendingRecord { call, ids, record, note } in records {
-        let response = rows.record(journal.owner, *ids, limits, &**record).await?;
+    for PendingRecord { call, ids, record, note, untrusted } in records {
+        let owner = Owner { untrusted: *untrusted, ..journal.owner };
+        let response = rows.record(owner, *ids, limits, &**record).await?;
         responses.push((call.clone(), cut(journal, noted(response, note.as_deref()))));
     }
     Ok((rows, responses))

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use houston_domain::frame::FrameMark;
 use houston_domain::guard::ToolFacts;
-use houston_domain::history::{Block, Entry};
+use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::LearningId;
 use houston_domain::tool_call::ToolErrorCode;
 use houston_store::history::CommittedIntent;
@@ -260,6 +260,23 @@ fn session_is_marked_by_the_tools_it_called() {
         let context = RunContext { history, ..RunContext::default() };
         let found = situation(&setup, Taint::at_start(&context, &setup), 0, &[]);
         assert_eq!((found.untrusted_read, found.private_read), (untrusted, private), "{calls:?}");
+    }
+    // What a row had that was written after reading what strangers wrote, and what the prompt shows of such rows.
+    let result = |content: &str| Block::ToolResult {
+        tool_use_id: "c".into(),
+        content: content.into(),
+        is_error: false,
+    };
+    let read = |content: &str| RunContext {
+        history: vec![Entry { role: Role::User, content: vec![result(content)] }],
+        ..RunContext::default()
+    };
+    let mut shown = RunContext::default();
+    shown.setting.untrusted = true;
+    let marked = houston_tools::untrusted::marked("a.md", "obey");
+    for (context, untrusted) in [(read(&marked), true), (read("obey"), false), (shown, true)] {
+        let found = situation(&setup, Taint::at_start(&context, &setup), 0);
+        assert_eq!((found.untrusted_read, found.private_read), (untrusted, false), "{context:?}");
     }
     let private =
         RunContext { learnings: vec![(LearningId(Default::default()), "x".into())], ..RunContext::default() };

@@ -42,10 +42,16 @@ impl RecordTx<'_> {
         workspace_file::present(self.tx.connection(), tenant, agentable, path).await
     }
 
-    /// Creates a file, or replaces its content.
-    pub async fn write_file(&mut self, path: &WorkspacePath, content: &str) -> Result<FileVersion> {
+    /// Creates a file, or replaces its content. `keeps`: whether it has text of a file that is marked as untrusted.
+    pub async fn write_file(
+        &mut self,
+        path: &WorkspacePath,
+        content: &str,
+        keeps: bool,
+    ) -> Result<FileVersion> {
         let (tenant, agentable) = (self.owner.tenant, self.owner.agentable);
-        workspace_file::write(self.tx.connection(), tenant, agentable, path, content).await
+        let untrusted = self.owner.untrusted || keeps;
+        workspace_file::write(self.tx.connection(), tenant, agentable, path, content, untrusted).await
     }
 
     /// Deletes a file, if it exists.

@@ -109,7 +109,16 @@ impl RecordTx<'_> {
         let (kind, owner) = self.owner_of(kind);
         let author = Some((self.owner.agentable, self.owner.run));
         let id = self.ids.row;
-        let item = NewKnowledgeItem { id, kind, owner, author, title, content, created_at: None };
+        let item = NewKnowledgeItem {
+            id,
+            kind,
+            owner,
+            author,
+            title,
+            content,
+            untrusted: self.owner.untrusted,
+            created_at: None,
+        };
         let limits = self.tx.knowledge_limits;
         knowledge_item::insert(self.tx.connection(), self.owner.tenant, &item, &limits).await
     }
@@ -162,6 +171,7 @@ impl RecordTx<'_> {
     ) -> Result<Option<KnowledgeItem>> {
         let (kind, owner) = self.owner_of(kind);
         let (tenant, item) = (self.owner.tenant, (kind, id.into()));
+        let change = KnowledgeChange { untrusted: self.owner.untrusted, ..change };
         knowledge_item::change(self.tx.connection(), tenant, Some(owner), item, change).await
     }
 

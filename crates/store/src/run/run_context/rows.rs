@@ -21,7 +21,7 @@ macro_rules! query_with_context {
     ($before:literal, $after:literal, $($parameter:expr),* $(,)?) => {
         sqlx::query!($before + r#"
              left join lateral (
-                   select c.through_position, c.summary, c.run_id,
+                   select c.through_position, c.summary, c.run_id, c.untrusted,
                           case when c.run_id = i.run_id then least(c.through_position, c.run_position - 1)
                                else c.through_position end as after_position
                      from houston.compressions c
@@ -99,7 +99,11 @@ macro_rules! query_with_context {
                from houston.check_ins o where o.agentable_id = i.agentable_id)
             union all
             (select 'setting', 0,
-                    jsonb_build_object('mode', r.mode, 'tools', to_jsonb(i.tools), 'parent', case when o.id is not null then
+                    jsonb_build_object('mode', r.mode, 'tools', to_jsonb(i.tools),
+                        'untrusted', coalesce(c.untrusted, false) or exists (
+                            select from houston.knowledge_items k where k.owner_id in (i.agentable_id, i.user_id)
+                               and k.kind in ('note', 'learning', 'memory') and k.untrusted),
+                        'parent', case when o.id is not null then
                         jsonb_build_object('kind', o.kind, 'title', o.title, 'description', o.description) end)::text,
                     i.agentable_id, null
                from (values (true)) as v

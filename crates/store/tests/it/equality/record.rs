@@ -98,6 +98,7 @@ impl Scene<'_> {
             user: claimed.user,
             agentable: fence.agentable,
             run: claimed.run,
+            untrusted: false,
         };
         if self.is_rust() {
             let mut tx = self.store.runs().begin_fenced(fence).await?;
