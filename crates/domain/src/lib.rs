@@ -35,6 +35,7 @@ pub mod guard;
 pub mod health;
 pub mod history;
 pub mod id;
+pub mod inner_call;
 pub mod intervention;
 pub mod knowledge;
 pub mod local_time;

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::storable::storable;
-
 use crate::id::{AgentableId, RunId};
+use crate::inner_call::inner_call;
+use crate::storable::storable;
 
 /// Whether a tool call may be repeated after a crash left its outcome unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ impl ToolDefinition {
 pub struct ToolCall {
     /// The id of the call, unique within the run.
     pub id: String,
-    /// The name of the tool as the model gave it.
+    /// The name of the tool as the model gave it; the tool may not exist.
     pub name: String,
     /// The arguments as far as they could be parsed: always a JSON object.
     pub input: Value,
@@ -88,6 +88,14 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
+    /// The call that a block of the history asks for: of a tool that is called through another one, the inner call. The id
+    /// is that of the block.
+    #[must_use]
+    pub fn of_block(id: &str, name: &str, input: &Value, malformed: Option<String>) -> Self {
+        let (name, input) = inner_call(name, input);
+        Self { id: id.to_owned(), name: name.to_owned(), input: input.into_owned(), malformed }
+    }
+
     /// The idempotency key of the call: SHA-256 of agentable, run and call id, as 64 hex digits.
     #[must_use]
     pub fn idempotency_key(&self, agentable: AgentableId, run: RunId) -> String {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use houston_domain::history::{Block, Entry, Role, complete};
+use houston_domain::inner_call::inner_call;
 use houston_store::history::StoredEntry;
 use serde_json::json;
 
@@ -112,7 +113,8 @@ fn oddities(entries: &[Entry]) -> Vec<String> {
     for entry in entries {
         for block in &entry.content {
             match block {
-                Block::ToolUse { name, .. } => {
+                Block::ToolUse { name, input, .. } => {
+                    let (name, _) = inner_call(name, input);
                     streak = if streak.0 == name { (name, streak.1 + 1) } else { (name, 1) };
                     longest = if streak.1 > longest.1 { streak } else { longest };
                 }

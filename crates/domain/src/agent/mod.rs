@@ -335,12 +335,7 @@ impl AgentRun {
                 number += 1;
             }
             self.used_ids.insert(id.clone());
-            calls.push(ToolCall {
-                id: id.clone(),
-                name: name.clone(),
-                input: input.clone(),
-                malformed: broken,
-            });
+            calls.push(ToolCall::of_block(id, name, input, broken));
         }
         calls
     }

@@ -2,6 +2,7 @@
 
 use super::{Phase, SEND_MESSAGE};
 use crate::history::{Block, Entry, Role};
+use crate::inner_call::inner_call;
 use crate::run::RunStatus;
 use crate::tool_call::ToolCall;
 
@@ -16,7 +17,7 @@ pub(super) fn tool_names(entry: &Entry) -> Vec<&str> {
         .content
         .iter()
         .filter_map(|block| match block {
-            Block::ToolUse { name, .. } => Some(name.as_str()),
+            Block::ToolUse { name, input, .. } => Some(inner_call(name, input).0),
             _ => None,
         })
         .collect()
@@ -24,9 +25,12 @@ pub(super) fn tool_names(entry: &Entry) -> Vec<&str> {
 
 /// Whether the call `id` of `entry` is a call of [`SEND_MESSAGE`].
 pub(super) fn is_send_message(entry: &Entry, id: &str) -> bool {
-    entry.content.iter().any(
-        |block| matches!(block, Block::ToolUse { id: call, name, .. } if call == id && name == SEND_MESSAGE),
-    )
+    entry.content.iter().any(|block| match block {
+        Block::ToolUse { id: call, name, input, .. } => {
+            call == id && inner_call(name, input).0 == SEND_MESSAGE
+        }
+        _ => false,
+    })
 }
 
 /// The phase of a run whose last committed entry is `last`.
@@ -37,12 +41,7 @@ pub(super) fn phase_after(last: Option<&Entry>) -> Phase {
                 .content
                 .iter()
                 .filter_map(|block| match block {
-                    Block::ToolUse { id, name, input, .. } => Some(ToolCall {
-                        id: id.clone(),
-                        name: name.clone(),
-                        input: input.clone(),
-                        malformed: None,
-                    }),
+                    Block::ToolUse { id, name, input, .. } => Some(ToolCall::of_block(id, name, input, None)),
                     _ => None,
                 })
                 .collect();

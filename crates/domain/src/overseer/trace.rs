@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::{REFUSED, Signal, note};
 use crate::history::{Block, Entry};
+use crate::inner_call::inner_call;
 
 /// The turns of a run since the last message it read. It follows from the entries of the history, and from the answers of
 /// people who let the run go on.
@@ -76,9 +77,10 @@ impl Trace {
             .iter()
             .filter_map(|block| match block {
                 Block::ToolUse { id, name, input, .. } => {
+                    let (name, input) = inner_call(name, input);
                     let mut hash = DefaultHasher::new();
-                    (name, input).hash(&mut hash);
-                    Some((id.clone(), name.clone(), hash.finish()))
+                    (name, &*input).hash(&mut hash);
+                    Some((id.clone(), name.to_owned(), hash.finish()))
                 }
                 _ => None,
             })

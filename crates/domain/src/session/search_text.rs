@@ -2,6 +2,7 @@
 
 use crate::agent::SEND_MESSAGE;
 use crate::history::{Block, Entry};
+use crate::inner_call::inner_call;
 
 /// Maximum length of the whole text, in characters: a hundred pages. A tsvector has at most a megabyte.
 const MAX_CHARS: usize = 200_000;
@@ -18,10 +19,12 @@ impl SearchText {
         for block in &entry.content {
             match block {
                 Block::Text { text, .. } => self.push(text, usize::MAX),
-                Block::ToolUse { name, input, .. } if name == SEND_MESSAGE => {
-                    self.push(input["content"].as_str().unwrap_or_default(), usize::MAX);
-                }
-                Block::ToolUse { input, .. } => self.push(&input.to_string(), TOOL_CHARS),
+                Block::ToolUse { name, input, .. } => match inner_call(name, input) {
+                    (SEND_MESSAGE, input) => {
+                        self.push(input["content"].as_str().unwrap_or_default(), usize::MAX);
+                    }
+                    (_, input) => self.push(&input.to_string(), TOOL_CHARS),
+                },
                 Block::ToolResult { content, .. } => self.push(content, TOOL_CHARS),
                 Block::Thinking { .. } | Block::Opaque { .. } => {}
             }

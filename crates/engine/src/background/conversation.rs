@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::history::{Block, Entry, Role};
+use houston_domain::inner_call::inner_call;
 use houston_domain::session::SearchText;
 use houston_llm::tokens;
 
@@ -52,13 +53,13 @@ impl Conversation {
                     self.messages += i32::from(entry.role == Role::User || !calls);
                     self.add_line(who, text);
                 }
-                Block::ToolUse { name, input, .. } if name == SEND_MESSAGE => {
-                    self.messages += 1;
-                    self.add_line("Agent", input["content"].as_str().unwrap_or_default());
-                }
-                Block::ToolUse { name, input, .. } => {
-                    self.add_tool_line(&format!("Agent called {name}"), &input.to_string())
-                }
+                Block::ToolUse { name, input, .. } => match inner_call(name, input) {
+                    (SEND_MESSAGE, input) => {
+                        self.messages += 1;
+                        self.add_line("Agent", input["content"].as_str().unwrap_or_default());
+                    }
+                    (name, input) => self.add_tool_line(&format!("Agent called {name}"), &input.to_string()),
+                },
                 Block::ToolResult { content, .. } => self.add_tool_line("It answered", content),
                 Block::Thinking { .. } | Block::Opaque { .. } => {}
             }

@@ -3,6 +3,7 @@
 use houston_domain::frame::FrameMark;
 use houston_domain::guard::Situation;
 use houston_domain::history::{Block, Entry, Role};
+use houston_domain::inner_call::inner_call;
 use houston_store::run_context::RunContext;
 use houston_tools::Offer;
 use houston_tools::untrusted::is_marked;
@@ -45,8 +46,9 @@ impl Taint {
                 break;
             }
             match block {
-                Block::ToolUse { name, .. } => {
-                    if let Some((_, mark)) = marking.iter().find(|(marking, _)| marking == name) {
+                Block::ToolUse { name, input, .. } => {
+                    let (name, _) = inner_call(name, input);
+                    if let Some((_, mark)) = marking.iter().find(|(marking, _)| *marking == name) {
                         taint = taint.with(*mark);
                     }
                 }
@@ -89,7 +91,7 @@ impl Taint {
 fn marks(setup: &Setup) -> (Vec<(&str, Taint)>, Taint) {
     let offer = &setup.offer_with_results;
     let (mut marking, mut all) = (Vec::new(), Taint::default());
-    for definition in offer.definitions() {
+    for definition in offer.tools().iter().map(|tool| tool.definition()) {
         let mut mark = Taint::default();
         mark.add(setup, offer, &definition.name);
         if mark != Taint::default() {

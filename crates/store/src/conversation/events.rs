@@ -1,5 +1,6 @@
 //! The events of an imported thread: those its run would have emitted, in the order of its messages.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
 use houston_domain::conversation::{Conversation, ThreadMessage};
@@ -7,6 +8,7 @@ use houston_domain::event::Event;
 use houston_domain::event::derived::{RunEnd, of_message};
 use houston_domain::history::Block;
 use houston_domain::id::MessageId;
+use houston_domain::inner_call::inner_call;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
@@ -14,7 +16,7 @@ use serde_json::{Map, Value};
 
 /// A tool call of the history, for its cell in the thread.
 struct Call<'c> {
-    input: &'c Value,
+    input: Cow<'c, Value>,
     /// The result's text, and whether it is an error.
     result: Option<(&'c str, bool)>,
 }
@@ -73,7 +75,8 @@ fn calls(conversation: &Conversation) -> HashMap<&str, VecDeque<Call<'_>>> {
     let mut calls: HashMap<&str, VecDeque<Call<'_>>> = HashMap::new();
     for block in conversation.history.iter().flat_map(|entry| &entry.content) {
         match block {
-            Block::ToolUse { id, input, .. } => {
+            Block::ToolUse { id, name, input, .. } => {
+                let (_, input) = inner_call(name, input);
                 calls.entry(id).or_default().push_back(Call { input, result: None });
             }
             Block::ToolResult { tool_use_id, content, is_error } => {
@@ -108,7 +111,7 @@ fn tool(
     let called = Event::ToolCalled {
         call_id,
         name: field("tool").unwrap_or(&message.content).to_owned(),
-        input: call.map_or_else(|| Value::Object(Map::new()), |call| call.input.clone()),
+        input: call.map_or_else(|| Value::Object(Map::new()), |call| call.input.into_owned()),
         message_id: id,
         decided_by: None,
     };

@@ -1,6 +1,7 @@
 //! What the guards would say of a call.
 
 use houston_domain::guard::{Call, Explanation, clamp, explain};
+use houston_domain::inner_call::inner_call;
 use houston_store::RunStore;
 use houston_store::agentable::Agentable;
 use serde::Serialize;
@@ -39,6 +40,10 @@ pub async fn guard(
     input: Value,
 ) -> houston_store::Result<GuardPreview> {
     let next = next(store, setups, config, agentable).await?;
+    let (tool, input) = match inner_call(&tool, &input) {
+        (inner, arguments) if inner != tool => (inner.to_owned(), arguments.into_owned()),
+        _ => (tool, input),
+    };
     let (setup, facts) = (&*next.setup, next.offer.facts(&tool));
     let limits = facts.map(|facts| facts.in_force(&setup.guards, &tool).limits.clone()).unwrap_or_default();
     let (input, lowered) = clamp(&limits, input);

@@ -1,11 +1,14 @@
 //! Routing: which agent of a team answers a run. The pick happens once, before the first model call, and is committed at
 //! once, so a run that is taken over continues with the same agent.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::event::{Event, Live};
 use houston_domain::frame::{attribute, escape};
 use houston_domain::history::{Block, Entry, Role};
+use houston_domain::inner_call::inner_call;
 use houston_domain::model::Usage;
 use houston_domain::question::budget::Raises;
 use houston_domain::step::RunTransition;
@@ -199,13 +202,14 @@ fn message(context: &RunContext, most_chars: usize) -> String {
     text.chars().take(most_chars).collect()
 }
 
-fn texts(entry: &Entry) -> impl Iterator<Item = &str> {
+fn texts(entry: &Entry) -> impl Iterator<Item = Cow<'_, str>> {
     entry.content.iter().filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.as_str()),
+        Block::Text { text, .. } => Some(Cow::Borrowed(text.as_str())),
         // An agent's message is an argument of `send_message`.
-        Block::ToolUse { name, input, .. } if name == houston_domain::agent::SEND_MESSAGE => {
-            input["content"].as_str()
-        }
+        Block::ToolUse { name, input, .. } => match inner_call(name, input) {
+            (SEND_MESSAGE, input) => input["content"].as_str().map(|text| Cow::Owned(text.to_owned())),
+            _ => None,
+        },
         _ => None,
     })
 }
