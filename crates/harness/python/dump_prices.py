@@ -153,6 +153,21 @@ def prices(file, date):
     write(file, {"source": source, "units": units}, items)
 
 
+def searches_tools(provider, name):
+    """Whether a provider's own tool search works with a model. litellm does not say; both providers document it.
+
+    https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool: from the 4.5 models on.
+    https://developers.openai.com/api/docs/guides/tools-tool-search: from gpt-5.4 on.
+    """
+    name = name.rsplit("/", 1)[-1]
+    if provider == "anthropic":
+        return re.match(r"claude-(haiku|sonnet|opus|fable|mythos)-", name) is not None
+    gpt = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
+    if provider not in ("openai", "azure") or gpt is None or "-chat" in name or "search" in name:
+        return False
+    return (int(gpt[1]), int(gpt[2] or 0)) >= (5, 4)
+
+
 def limits(file, wheel, date):
     with zipfile.ZipFile(wheel) as archive:
         table = json.loads(archive.read(LITELLM_TABLE))
@@ -171,7 +186,8 @@ def limits(file, wheel, date):
             "input": whole["max_input_tokens"] if isinstance(whole["max_input_tokens"], int) else None,
             "output": whole["max_output_tokens"] if isinstance(whole["max_output_tokens"], int) else None,
             # A missing flag means unknown; `false` means not supported.
-            "supports": [key for key, flag in SUPPORTS.items() if entry.get(flag) is True],
+            "supports": [key for key, flag in SUPPORTS.items() if entry.get(flag) is True]
+            + ["tool_search"] * (entry.get("supports_function_calling") is True and searches_tools(provider, name)),
             "lacks": [key for key, flag in SUPPORTS.items() if entry.get(flag) is False],
             "retires": entry.get("deprecation_date"),
         }

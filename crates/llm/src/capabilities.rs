@@ -38,6 +38,8 @@ pub struct Capabilities {
     pub reasoning: Option<bool>,
     /// Whether the provider caches a stable prefix of the prompt.
     pub prompt_caching: Option<bool>,
+    /// Whether it finds deferred tools itself ([`Request::deferred`](crate::Request)).
+    pub tool_search: Option<bool>,
     /// The day its provider stops offering it.
     pub retires: Option<NaiveDate>,
 }
@@ -75,6 +77,7 @@ enum Feature {
     JsonSchema,
     Reasoning,
     PromptCaching,
+    ToolSearch,
 }
 
 struct Table {
@@ -108,6 +111,7 @@ impl From<Model> for Capabilities {
             json_schema: says(Feature::JsonSchema),
             reasoning: says(Feature::Reasoning),
             prompt_caching: says(Feature::PromptCaching),
+            tool_search: says(Feature::ToolSearch),
             retires: model.retires,
         }
     }
@@ -137,7 +141,11 @@ impl Capabilities {
         }
         match published(&model) {
             // A host may allow less input than the publisher: the host's own limit takes precedence.
-            Some(known) => Some(Self { context_window: own.or(known.context_window), ..known }),
+            Some(known) => {
+                // The search is one of the publisher's own API.
+                let context_window = own.or(known.context_window);
+                Some(Self { context_window, tool_search: None, ..known })
+            }
             None => listed.map(|_| Self { context_window: own, ..Self::default() }),
         }
     }
@@ -221,6 +229,11 @@ mod tests {
         assert_eq!(Capabilities::find("azure", "GPT-5-mini").map(|known| known.tools), Some(Some(true)));
         let routed = Capabilities::find("openrouter", "anthropic/claude-sonnet-4.5").unwrap();
         assert_eq!((routed.tools, routed.prompt_caching), (Some(true), Some(true)));
+        let searches =
+            |provider, model| Capabilities::find(provider, model).and_then(|known| known.tool_search);
+        assert_eq!(searches("anthropic", "claude-sonnet-4-5"), Some(true));
+        assert_eq!((searches("openai", "gpt-5.4"), searches("openai", "gpt-5-mini")), (Some(true), None));
+        assert_eq!(searches("openrouter", "anthropic/claude-sonnet-4.5"), None);
         assert!(Capabilities::find("openai", "gpt-of-my-own").is_none());
         assert!(Capabilities::find("local", "default").is_none());
     }

@@ -87,7 +87,9 @@ pub use capabilities::Capabilities;
 pub use context_budget::ContextBudget;
 pub use detect::{detect, detect_all};
 pub use http::{Http, Timeouts};
-pub use model::{AnswerSchema, Description, Event, EventStream, Model, Request, Switch, SystemPart};
+pub use model::{
+    AnswerSchema, Deferred, Description, Event, EventStream, Model, Request, Switch, SystemPart,
+};
 pub use price::Price;
 pub use provider::{
     Address, AuthStyle, Choice, Lookup, PROVIDERS, Provider, TokenSource, connect, connect_with, parse_choice,

@@ -11,6 +11,7 @@ use houston_domain::storable::{storable, storable_value};
 use houston_domain::tool_call::ToolDefinition;
 use serde_json::Value;
 
+use crate::capabilities::Capabilities;
 use crate::secret::Fingerprint;
 
 /// A language model, or several behind one interface.
@@ -62,6 +63,16 @@ pub struct AnswerSchema<'a> {
     pub schema: &'a Value,
 }
 
+/// Tools that a model searches for. One whose provider has a search of its own is sent their definitions, marked as deferred;
+/// every other one finds them with tools of Houston's.
+#[derive(Debug, Clone, Copy)]
+pub struct Deferred<'a> {
+    /// Their definitions.
+    pub tools: &'a [ToolDefinition],
+    /// How many of [`Request::tools`], the last ones, are for finding them: a model that searches itself is not sent those.
+    pub finding: usize,
+}
+
 /// One request to a model. For example:
 ///
 /// ```
@@ -84,6 +95,8 @@ pub struct Request<'a> {
     pub entries: &'a [Entry],
     /// Definitions of the tools the model may call.
     pub tools: &'a [ToolDefinition],
+    /// Tools besides `tools`, whose definitions the model is not sent unless it searches for them.
+    pub deferred: Option<Deferred<'a>>,
     /// Longest answer allowed, in tokens.
     pub max_output_tokens: u32,
     /// Schema of the answer, if it must be JSON.
@@ -96,10 +109,26 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// The tools for a model that may search for others by itself: those that are sent, and those that are deferred.
+    pub(crate) fn tools_for(&self, model: &Description) -> (&'a [ToolDefinition], &'a [ToolDefinition]) {
+        let (tools, deferred) = match self.deferred {
+            Some(Deferred { tools, finding }) if searches_tools(model) => {
+                (&self.tools[..self.tools.len().saturating_sub(finding)], tools)
+            }
+            _ => (self.tools, [].as_slice()),
+        };
+        if model.supports_tools { (tools, deferred) } else { (&[], &[]) }
+    }
+
     /// The system context, unless it is blank.
     pub(crate) fn context(&self) -> Option<&'a str> {
         self.system_context.filter(|context| !context.trim().is_empty())
     }
+}
+
+/// Whether the model's provider has a search for tools, and the model can use it.
+fn searches_tools(model: &Description) -> bool {
+    Capabilities::find(&model.provider, &model.model).and_then(|known| known.tool_search) == Some(true)
 }
 
 /// One event of an answer.

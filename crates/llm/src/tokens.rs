@@ -41,13 +41,16 @@ pub fn of_frame(request: &Request<'_>, provider: &str) -> u64 {
 pub fn of_preamble(system: &[SystemPart], tools: &[ToolDefinition], provider: &str) -> u64 {
     let system: u64 = system.iter().map(|part| estimate(&part.text)).sum();
     let overhead = if tools.is_empty() { 0 } else { tool_overhead(provider) };
-    let tools: u64 = tools
-        .iter()
-        .map(|tool| {
-            estimate(&tool.name) + estimate(&tool.description) + estimate(&tool.input_schema.to_string())
-        })
-        .sum();
-    system + overhead + tools
+    system + overhead + of_tools(tools)
+}
+
+/// Estimates definitions of tools, without what a provider adds.
+#[must_use]
+pub fn of_tools(tools: &[ToolDefinition]) -> u64 {
+    let of_tool = |tool: &ToolDefinition| {
+        estimate(&tool.name) + estimate(&tool.description) + estimate(&tool.input_schema.to_string())
+    };
+    tools.iter().map(of_tool).sum()
 }
 
 /// Estimates entries of a history.

@@ -40,6 +40,7 @@ const OPENAI_RESPONSES: &[&str] = &[
     "local_shell_call",
     "shell_call",
     "tool_search_call",
+    "tool_search_output",
     "mcp_list_tools",
     "mcp_call",
     "mcp_approval_request",

@@ -1,9 +1,11 @@
 //! Decides what the simulated model answers, from the last user turn and the tool results since.
 
 use houston_domain::history::{Block, Entry, Role};
+use houston_domain::inner_call::{USE_TOOL, inner_call};
 use serde_json::{Value, json};
 
 use super::directive::{Directives, RequestedCall};
+use super::finding;
 use crate::model::Request;
 use crate::shorten::shortened;
 
@@ -72,6 +74,9 @@ impl<'a> Situation<'a> {
         {
             return note;
         }
+        if let Some(next) = self.next_of_finding(step) {
+            return next;
+        }
         self.reply(match (step.name, step.failed) {
             ("delete_note", true) => self.deleted(),
             (name, true) => format!("I tried {name}, and it failed: {}", step.answer),
@@ -127,6 +132,7 @@ impl<'a> Situation<'a> {
         } else {
             None
         };
+        let chosen = chosen.or_else(|| call(finding::SEARCH, finding::wanted(&self.user_text)?));
         chosen.unwrap_or_else(|| {
             let asked = if self.user_text.is_empty() { "nothing" } else { self.user_text.as_str() };
             let asked = shortened(asked, LONGEST_ECHO);
@@ -134,6 +140,17 @@ impl<'a> Situation<'a> {
                 "This is Houston's simulated model: it follows rules and needs no key. You asked: {asked}"
             ))
         })
+    }
+
+    /// What follows a search for tools, or the help of one.
+    fn next_of_finding(&self, step: &Step<'_>) -> Option<Reply> {
+        match step.name {
+            finding::SEARCH if !step.failed => self.call(finding::HELP, &finding::first(&step.answer)?),
+            finding::HELP if !step.failed => {
+                self.call(USE_TOOL, &finding::example(&step.answer, &self.user_text)?)
+            }
+            _ => None,
+        }
     }
 
     /// A call that reads a page, searches or runs code, if the user asks for one and the tool is offered.
@@ -238,7 +255,7 @@ fn steps(entries: &[Entry]) -> Vec<Step<'_>> {
         })
     };
     let calls = entries.iter().flat_map(|entry| &entry.content).filter_map(|block| match block {
-        Block::ToolUse { id, name, .. } => Some((id, name)),
+        Block::ToolUse { id, name, input, .. } => Some((id, inner_call(name, input).0)),
         _ => None,
     });
     calls.filter_map(|(id, name)| results(id).map(|(answer, failed)| Step { name, answer, failed })).collect()

@@ -214,3 +214,40 @@ async fn directives_are_followed() {
         entries.extend([Entry::assistant(turn.content.clone()), Entry::user(vec![result])]);
     }
 }
+
+#[tokio::test]
+async fn tools_are_searched_read_about_and_called() {
+    let tools = ["send_message", "search_tools", "get_tool_help", "use_tool"].map(tool);
+    let mut entries = vec![Entry::user(vec![Block::text("Use a tool to add 2 and 3.5, and say \"hi\".")])];
+    let mut called = Vec::new();
+    let answers = [
+        "math__add: Adds.\nmath__subtract: Subtracts.",
+        "math__add\nExample: use_tool {\"tool_name\":\"math__add\",\"arguments\":{\"a\":1,\"b\":1,\"say\":\"<say>\"}}\nAdds.",
+        "5.5",
+        "Message sent.",
+    ];
+    for answer in answers {
+        let turn = turn_of(&events_of(&entries, &tools).await.unwrap());
+        entries.push(Entry::assistant(turn.content.clone()));
+        let Some(Block::ToolUse { id, name, input, .. }) = turn.content.last() else { panic!("{turn:?}") };
+        called.push((name.clone(), input.clone()));
+        let content = answer.to_owned();
+        entries.push(Entry::user(vec![Block::ToolResult {
+            tool_use_id: id.clone(),
+            content,
+            is_error: false,
+        }]));
+    }
+    assert_eq!(
+        called,
+        [
+            ("search_tools".into(), json!({"query": "add 2 and 3.5, and say \"hi\""})),
+            ("get_tool_help".into(), json!({"tool_name": "math__add"})),
+            (
+                "use_tool".into(),
+                json!({"tool_name": "math__add", "arguments": {"a": 2, "b": 3.5, "say": "hi"}})
+            ),
+            ("send_message".into(), json!({"content": "math__add answered: 5.5"})),
+        ]
+    );
+}

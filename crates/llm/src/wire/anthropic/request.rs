@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use houston_domain::history::{Block, RawBlock, Role};
+use houston_domain::tool_call::ToolDefinition;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -21,7 +22,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<SystemBlock<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<AnyTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig>,
     messages: Vec<Message<'a>>,
@@ -59,7 +60,28 @@ struct Tool<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: &'a Value,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    defer_loading: bool,
 }
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnyTool<'a> {
+    Own(Tool<'a>),
+    /// Executed by the provider.
+    Server(ServerTool),
+}
+
+#[derive(Serialize)]
+struct ServerTool {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: &'static str,
+}
+
+/// The provider's search for deferred tools: <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
+const TOOL_SEARCH: ServerTool =
+    ServerTool { kind: "tool_search_tool_bm25_20251119", name: "tool_search_tool_bm25" };
 
 #[derive(Serialize)]
 struct Message<'a> {
@@ -119,11 +141,10 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let system = parts.iter().enumerate().map(|(index, part)| {
         block(Cow::Borrowed(part.text.as_str()), ([first, last].contains(&Some(index))).then_some(EPHEMERAL))
     });
-    let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
-        name: &tool.name,
-        description: &tool.description,
-        input_schema: &tool.input_schema,
-    });
+    let (direct, deferred) = request.tools_for(model);
+    let search = (!deferred.is_empty()).then_some(AnyTool::Server(TOOL_SEARCH));
+    let tools = direct.iter().map(|tool| own_tool(tool, false)).chain(search);
+    let tools = tools.chain(deferred.iter().map(|tool| own_tool(tool, true)));
     let turns =
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()));
     let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider)).collect();
@@ -154,6 +175,11 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     };
     // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn own_tool(tool: &ToolDefinition, defer_loading: bool) -> AnyTool<'_> {
+    let ToolDefinition { name, description, input_schema, .. } = tool;
+    AnyTool::Own(Tool { name, description, input_schema, defer_loading })
 }
 
 /// Whether a model supports answer schemas; older ones, and other providers' models, do not:

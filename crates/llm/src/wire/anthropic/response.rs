@@ -129,7 +129,7 @@ impl ReportedUsage {
 }
 
 /// Maps a stop reason. `pause_turn` means that the answer is incomplete because a server-side tool takes long, so it
-/// maps to [`StopReason::MaxTokens`]; Houston requests no such tools.
+/// maps to [`StopReason::MaxTokens`]; the only such tool that Houston requests searches for tools, which is quick.
 ///
 /// # Errors
 /// `INVALID_RESPONSE` for a reason that Anthropic does not define, unless `end` is [`AnswerEnd::Unknown`]: then it

@@ -2,12 +2,13 @@ use std::collections::VecDeque;
 
 use houston_domain::history::{Block, Entry, RawBlock};
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason};
+use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use serde_json::{Value, json};
 
 use super::super::{AnswerEnd, Decoder as _};
 use super::request::encode;
 use super::stream::AnthropicDecoder;
-use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
+use crate::model::{AnswerSchema, Deferred, Description, Event, Request, SystemPart};
 
 fn described(model: &str) -> Description {
     Description { provider: "anthropic".into(), model: model.into(), simulated: false, supports_tools: true }
@@ -276,4 +277,69 @@ fn text_for_an_earlier_block_is_rejected() {
     let text = |index: u64| json!({"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": "a"}});
     let error = decode(&[start(0), text(0), start(1), text(1), text(0)]).unwrap_err();
     assert_eq!(error.code, ModelErrorCode::InvalidResponse, "emitted in another order than stored");
+}
+
+#[test]
+fn tools_are_deferred_only_for_models_that_search() {
+    let tool = |name: &str| ToolDefinition {
+        name: name.into(),
+        description: "d".into(),
+        input_schema: json!({}).into(),
+        effect: EffectClass::Read,
+        timeout: ToolDefinition::default_timeout(),
+    };
+    let (tools, deferred) = ([tool("reply"), tool("find")], [tool("a"), tool("b")]);
+    let deferred = Some(Deferred { tools: &deferred, finding: 1 });
+    let sent = |model: &str, deferred| -> Value {
+        let request = Request { tools: &tools, deferred, ..Request::default() };
+        let body: Value = serde_json::from_slice(&encode(&described(model), &request)).unwrap();
+        body["tools"].clone()
+    };
+    let plain = |name: &str| json!({"name": name, "description": "d", "input_schema": {}});
+    let late =
+        |name: &str| json!({"name": name, "description": "d", "input_schema": {}, "defer_loading": true});
+    assert_eq!(
+        sent("claude-sonnet-4-5", deferred),
+        json!([
+            plain("reply"),
+            {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
+            late("a"),
+            late("b"),
+        ])
+    );
+    for (model, deferred) in [("claude-sonnet-4-5", None), ("claude-of-my-own", deferred)] {
+        assert_eq!(sent(model, deferred), json!([plain("reply"), plain("find")]), "{model}");
+    }
+}
+
+#[test]
+fn search_for_tools_is_kept_and_sent_back() {
+    let search = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "tool_search_tool_bm25",
+        "input": {"query": "weather"}});
+    let found = json!({"type": "tool_search_tool_result", "tool_use_id": "srvtoolu_1",
+        "content": {"type": "tool_search_tool_search_result",
+            "tool_references": [{"type": "tool_reference", "tool_name": "get_weather"}]}});
+    let call = json!({"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Ulm"}});
+    let start = |index: u64, block: &Value| json!({"type": "content_block_start", "index": index, "content_block": block});
+    let (turn, _) = decode(&[
+        json!({"type": "message_start", "message": {}}),
+        start(0, &search),
+        start(1, &found),
+        start(2, &call),
+        json!({"type": "content_block_stop", "index": 2}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+        json!({"type": "message_stop"}),
+    ])
+    .unwrap();
+    let result =
+        Block::ToolResult { tool_use_id: "toolu_1".into(), content: "sunny".into(), is_error: false };
+    let body = sent(
+        &[],
+        &[
+            Entry::user(vec![Block::text("weather?")]),
+            Entry::assistant(turn.content),
+            Entry::user(vec![result]),
+        ],
+    );
+    assert_eq!(body["messages"][1]["content"], json!([search, found, call]));
 }

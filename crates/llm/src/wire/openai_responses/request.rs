@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use houston_domain::history::{Block, RawBlock, Role};
+use houston_domain::tool_call::ToolDefinition;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -26,7 +27,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<AnyTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<TextOptions<'a>>,
     input: Vec<Item<'a>>,
@@ -54,7 +55,23 @@ struct Tool<'a> {
     parameters: &'a Value,
     /// Always sent: the default is `true`, with which most schemas are rejected.
     strict: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    defer_loading: bool,
 }
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnyTool<'a> {
+    Own(Tool<'a>),
+    /// Executed by the provider.
+    Hosted {
+        #[serde(rename = "type")]
+        kind: &'static str,
+    },
+}
+
+/// The provider's search for deferred tools: <https://developers.openai.com/api/docs/guides/tools-tool-search>.
+const TOOL_SEARCH: AnyTool<'static> = AnyTool::Hosted { kind: "tool_search" };
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -91,13 +108,10 @@ const ENCRYPTED_REASONING: &[&str] = &["reasoning.encrypted_content"];
 
 /// The request body, as JSON.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
-    let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
-        kind: "function",
-        name: &tool.name,
-        description: &tool.description,
-        parameters: &tool.input_schema,
-        strict: false,
-    });
+    let (direct, deferred) = request.tools_for(model);
+    let tools =
+        direct.iter().map(|tool| function(tool, false)).chain((!deferred.is_empty()).then_some(TOOL_SEARCH));
+    let tools = tools.chain(deferred.iter().map(|tool| function(tool, true)));
     let mut input = Vec::new();
     for turn in
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
@@ -126,6 +140,11 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     };
     // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn function(tool: &ToolDefinition, defer_loading: bool) -> AnyTool<'_> {
+    let ToolDefinition { name, description, input_schema: parameters, .. } = tool;
+    AnyTool::Own(Tool { kind: "function", name, description, parameters, strict: false, defer_loading })
 }
 
 /// Whether a model may reason. Models that cannot answer 400 to a request for encrypted reasoning:

@@ -2,13 +2,13 @@ use std::collections::VecDeque;
 
 use houston_domain::history::{Block, Entry, RawBlock};
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason, Usage};
-use houston_domain::tool_call::ToolDefinition;
+use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use serde_json::{Value, json};
 
 use super::super::Decoder as _;
 use super::request::encode;
 use super::stream::ResponsesDecoder;
-use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
+use crate::model::{AnswerSchema, Deferred, Description, Event, Request, SystemPart};
 
 fn decode(data: &[Value]) -> Result<(ModelAnswer, Vec<Event>), ModelError> {
     let (mut decoder, mut events) = (ResponsesDecoder::new("openai"), VecDeque::new());
@@ -326,4 +326,25 @@ fn stateless_request_contains_the_whole_history() {
     for left_out in ["include", "instructions", "tools", "text", "prompt_cache_key"] {
         assert!(plain.get(left_out).is_none(), "{left_out}");
     }
+}
+
+#[test]
+fn tools_are_deferred_only_for_models_that_search() {
+    let tool = |name: &str| ToolDefinition {
+        name: name.into(),
+        description: "d".into(),
+        input_schema: json!({}).into(),
+        effect: EffectClass::Read,
+        timeout: ToolDefinition::default_timeout(),
+    };
+    let (tools, deferred) = ([tool("reply"), tool("find")], [tool("a")]);
+    let deferred = Some(Deferred { tools: &deferred, finding: 1 });
+    let sent = |model: &str| {
+        sent(model, &Request { tools: &tools, deferred, ..Request::default() })["tools"].clone()
+    };
+    let plain = |name: &str| json!({"type": "function", "name": name, "description": "d", "parameters": {}, "strict": false});
+    let mut late = plain("a");
+    late["defer_loading"] = json!(true);
+    assert_eq!(sent("gpt-5.4"), json!([plain("reply"), {"type": "tool_search"}, late]));
+    assert_eq!(sent("gpt-5-mini"), json!([plain("reply"), plain("find")]));
 }

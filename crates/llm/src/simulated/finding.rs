@@ -1,0 +1,48 @@
+//! Finding tools whose definitions were not sent: search, read the help of the first, call it.
+
+use houston_domain::inner_call::{ARGUMENTS, USE_TOOL};
+use serde_json::{Number, Value, json};
+
+/// Finds tools.
+pub(super) const SEARCH: &str = "search_tools";
+/// Describes one.
+pub(super) const HELP: &str = "get_tool_help";
+
+/// What to search for, if the user asks for a tool: "use a tool to add 2 and 3".
+pub(super) fn wanted(text: &str) -> Option<Value> {
+    let lower = text.to_ascii_lowercase();
+    let is_about_tools = lower.split(|c: char| !c.is_alphanumeric()).any(|word| word == "tool");
+    // Only ASCII letters change, so positions are the same as in `text`.
+    let after = ["tool to ", "tool that ", "tool for ", "tool which "]
+        .iter()
+        .find_map(|phrase| lower.find(phrase).map(|at| &text[at + phrase.len()..]));
+    is_about_tools.then(|| json!({"query": after.unwrap_or(text).trim_end_matches(['.', '!', '?'])}))
+}
+
+/// The first tool in the answer of a search.
+pub(super) fn first(found: &str) -> Option<Value> {
+    let (name, _) = found.lines().next()?.split_once(": ")?;
+    (!name.contains(' ')).then(|| json!({"tool_name": name}))
+}
+
+/// The call in the help of a tool, with what the user's text says in place of the example's values: its numbers, and what is
+/// quoted in it, or else its last word.
+pub(super) fn example(help: &str, text: &str) -> Option<Value> {
+    let line = help.lines().find_map(|line| line.strip_prefix("Example: ")?.strip_prefix(USE_TOOL))?;
+    let mut call: Value = serde_json::from_str(line.trim()).ok()?;
+    let words =
+        || text.split(|c: char| c.is_whitespace() || ",;?!\"'".contains(c)).filter(|word| !word.is_empty());
+    let mut numbers = words().filter_map(|word| word.trim_end_matches('.').parse::<Number>().ok());
+    let mut quoted = text.split(['"', '`']).skip(1).step_by(2);
+    for value in call.get_mut(ARGUMENTS)?.as_object_mut()?.values_mut() {
+        match value {
+            Value::Number(number) => *number = numbers.next().unwrap_or_else(|| number.clone()),
+            Value::String(text) if text.starts_with('<') => {
+                let last = words().last().map(|word| word.trim_end_matches('.'));
+                *text = quoted.next().or(last).unwrap_or_default().to_owned();
+            }
+            _ => {}
+        }
+    }
+    Some(call)
+}
