@@ -124,6 +124,15 @@ pub struct AgentType {
     pub autonomy: Autonomy,
     /// The names of the tools it may call.
     pub tools: Vec<String>,
+    /// Sets of tools (`jobs/packs.toml`) that it may call besides `tools`. Loading adds their tools to `tools`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packs: Vec<String>,
+    /// The tools whose definitions a model is sent even if it must search for the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub direct: Vec<String>,
+    /// Overrides `context.direct_tokens` in `orchestrator.toml`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct_tokens: Option<u64>,
     /// The kinds of task it may create with `create_task`; the first is used when a call names none.
     #[serde(default)]
     pub creates: Vec<String>,

@@ -89,6 +89,9 @@ pub struct ContextConfig {
     pub max_answer_bytes: usize,
     /// Tokens of one request, before its agent type overrides them.
     pub budget_tokens: TokenBudget,
+    /// Tokens of an agent's tool definitions up to which a model is sent all of them, before its agent type overrides it. With
+    /// more, the model searches for most tools.
+    pub direct_tokens: u64,
     /// How a longer history is compressed.
     pub compression: CompressionConfig,
     /// How much of a large tool result is in the history.

@@ -1,7 +1,7 @@
 //! The tools that agents may call, and the registry that offers them.
 //!
 //! ```text
-//! Registry::offer(names) → Offer::definitions() → sent to the model
+//! Registry::offer(names) → Offer::definitions() → sent to the model: all, or a few and three that find the others
 //! the model's ToolCall   → Offer::plan(call)    → Plan::{Answer, Message, Record, Execute} → carried out by the engine
 //! Plan::Record(record)   → Record::apply(tx)    → what the model reads, committed with the rows
 //! ```
@@ -34,15 +34,18 @@ pub mod endpoint;
 mod files;
 pub mod input;
 mod listing;
+mod many;
+pub mod offer;
 pub mod outside;
 pub mod record;
 pub mod registry;
 pub mod tool;
 pub mod untrusted;
 
+pub use offer::{FINDING_TOOLS, Offer};
 pub use outside::Outside;
 pub use record::{NewTaskInfo, Record, RecordFuture};
-pub use registry::{Offer, Registry};
+pub use registry::Registry;
 pub use tool::{CallContext, CheckOutcome, InvalidInput, Plan, SharedTool, Situation, TaskKind, Tool};
 
 #[cfg(test)]

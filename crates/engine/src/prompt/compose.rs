@@ -1,8 +1,11 @@
 //! Composing the prompt from its sections.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::frame::FrameMark;
+use houston_domain::guard::Layer;
 use houston_domain::local_time::parse_zone;
 use houston_llm::SystemPart;
 use houston_store::run_context::{PromptUser, RunContext};
@@ -30,6 +33,8 @@ pub struct PromptInput<'a> {
     pub reply: Reply,
     /// The tools the model is offered.
     pub offer: &'a Offer,
+    /// What the agent may do with its tools.
+    pub guards: &'a [Arc<Layer>],
     /// The agentable's title.
     pub title: &'a str,
     /// The agentable's description.
@@ -91,6 +96,7 @@ pub fn compose(
         agent_type: &setup.agent_type,
         reply: setup.policy.reply,
         offer,
+        guards: &setup.guards,
         title,
         description,
         context,
@@ -123,7 +129,7 @@ impl PromptInput<'_> {
             Some(base(self.agent_type, self.reply)),
             Some(profile(user)),
             Some(custom_instructions(&user.custom_instructions)),
-            Some(tools(self.offer)),
+            Some(tools(self.offer, self.guards)),
             Some(automation(&self.context.check_ins, zone)),
             Some(workspace(self.agent_type)),
             Some(capabilities(self.offer)),

@@ -252,6 +252,9 @@ fn reason(next: &NextRun, name: &str, offered: bool) -> String {
         }
         _ => format!("under `tools` in agents/{}.toml", agent_type.kind),
     };
+    if name == READ_RESULT && next.setup.offer.is_searched() {
+        return "offered always, because tools are searched".to_owned();
+    }
     if name == READ_RESULT && next.setup.offer_with_results.get(READ_RESULT).is_some() {
         // No agent type names it: it is offered as soon as there is a large result.
         let now = if offered { "offered, since" } else { "offered by itself as soon as" };
@@ -261,7 +264,9 @@ fn reason(next: &NextRun, name: &str, offered: bool) -> String {
         return format!("not named {source}");
     }
     if offered {
-        return format!("named {source}");
+        let is_sent = next.offer.definitions().iter().any(|sent| sent.name == name);
+        let found = if is_sent { "" } else { "; found by searching" };
+        return format!("named {source}{found}");
     }
     if next.context.setting.tools.as_ref().is_some_and(|tools| !tools.iter().any(|tool| tool == name)) {
         return format!("named {source}, but not under its own `tools`: switched off for it alone");

@@ -14,7 +14,8 @@ use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::guard::{GuardError, Layer, LayerKind};
-use houston_llm::{Capabilities, Description, Model};
+use houston_domain::tool_call::ToolDefinition;
+use houston_llm::{Capabilities, Description, Model, tokens};
 use houston_store::run_context::Setting;
 use houston_tools::builtin::READ_RESULT;
 use houston_tools::{Offer, Registry};
@@ -120,6 +121,11 @@ pub(crate) fn build_setup(
     let offer =
         tools.offer(names).map_err(|source| SetupError::Tool { kind: agent_type.kind.clone(), source })?;
     let offer_with_results = with_results(tools, names).unwrap_or_else(|| offer.clone());
+    let most = agent_type.direct_tokens.unwrap_or(config.context.direct_tokens);
+    let size = |tool: &ToolDefinition| tokens::of_tools(std::slice::from_ref(tool));
+    let offer_with_results = offer_with_results.searched_above(most, &agent_type.direct, size);
+    // If tools are searched, `read_result` is sent from the start, so that what is sent stays the same within a session.
+    let offer = if offer_with_results.is_searched() { offer_with_results.clone() } else { offer };
     let Description { provider, model: name, .. } = model.description();
     let window = Capabilities::find(provider, name).and_then(|known| known.context_window);
     let policy = RunPolicy {
@@ -129,14 +135,14 @@ pub(crate) fn build_setup(
         limits: config.limits.with(agent_type.limits),
     };
     let prices = Prices::of(&*model);
-    let tokens = config.context.budget_tokens.with(agent_type.budget_tokens);
+    let budget = config.context.budget_tokens.with(agent_type.budget_tokens);
     let guards = layers(guards, &agent_type)?;
     Ok(Setup {
         agent_type,
         policy,
         offer,
         offer_with_results,
-        tokens,
+        tokens: budget,
         window,
         model,
         prices,
@@ -183,7 +189,10 @@ pub(crate) fn for_run(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
         // Large results can always be read.
         let with_results: Vec<String> = tools.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
         setup.offer_with_results = setup.offer_with_results.limited_to(&with_results);
-        setup.offer = setup.offer.limited_to(tools);
+        setup.offer = match setup.offer_with_results.is_searched() {
+            true => setup.offer_with_results.clone(),
+            false => setup.offer.limited_to(tools),
+        };
         setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
     }
     setup.policy.expects_reply = setting.mode.is_none();

@@ -10,6 +10,7 @@ mod edit_file;
 mod fetch_page;
 mod find_files;
 mod get_current_time;
+mod get_tool_help;
 mod http_request;
 mod list_feed_items;
 mod list_files;
@@ -28,10 +29,12 @@ mod run_code;
 mod schedule_check_in;
 mod search_agent_history;
 mod search_files;
+mod search_tools;
 mod search_web;
 mod send_message;
 mod update_note;
 mod update_profile;
+mod use_tool;
 mod write_file;
 
 use std::sync::Arc;
@@ -45,7 +48,12 @@ pub use read_custom_instructions::NAME as READ_CUSTOM_INSTRUCTIONS;
 pub use read_profile::NAME as READ_PROFILE;
 pub use read_result::{NAME as READ_RESULT, preview};
 pub use search_agent_history::NAME as SEARCH_AGENT_HISTORY;
+pub use search_tools::NAME as SEARCH_TOOLS;
 
+use houston_domain::inner_call::USE_TOOL;
+
+use crate::many::Catalogue;
+use crate::offer::FINDING_TOOLS;
 use crate::outside::Outside;
 use crate::tool::SharedTool;
 
@@ -87,4 +95,19 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(edit_file::EditFile::default()),
         Arc::new(delete_file::DeleteFile::default()),
     ]
+}
+
+/// The tools that find, describe and call the tools of a catalogue. They belong to an offer, not to the registry: which
+/// tools they find depends on it.
+pub(crate) fn finding(catalogue: &Arc<Catalogue>) -> [SharedTool; FINDING_TOOLS] {
+    [
+        Arc::new(search_tools::SearchTools::new(Arc::clone(catalogue))),
+        Arc::new(get_tool_help::GetToolHelp::new(Arc::clone(catalogue))),
+        Arc::new(use_tool::UseTool::new()),
+    ]
+}
+
+/// Whether it is the name of one of [`finding`]: no other tool may have it.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    [search_tools::NAME, get_tool_help::NAME, USE_TOOL].contains(&name)
 }

@@ -15,7 +15,8 @@ pub fn capabilities(offer: &Offer) -> Section {
     let unknown = offer.tools().iter().filter(|tool| tool.capability().is_none());
     let unknown: Vec<&str> = unknown.map(|tool| tool.definition().name.as_str()).collect();
     let mut lines: Vec<String> = known.into_iter().map(|known| format!("- {}", known.phrase())).collect();
-    if !unknown.is_empty() {
+    // Tools that are searched are too many to be named.
+    if !unknown.is_empty() && !offer.is_searched() {
         lines.push(format!("- what else your tools do: {}", escape(&unknown.join(", "))));
     }
     let lists = if lines.is_empty() {

@@ -14,6 +14,8 @@ mod oversight;
 mod oversight_tests;
 mod routing;
 #[cfg(test)]
+mod searched_tests;
+#[cfg(test)]
 mod tests;
 mod turn;
 mod unknown_kind;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use houston_domain::history::Entry;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, Usage};
-use houston_llm::{ContextBudget, Description, Request, SystemPart, tokens};
-use houston_tools::Offer;
+use houston_llm::{ContextBudget, Deferred, Description, Request, SystemPart, tokens};
+use houston_tools::{FINDING_TOOLS, Offer};
 
 use self::answer::{Answerer, Bounds, read};
 use crate::error::Interrupted;
@@ -100,6 +100,7 @@ impl ModelTurn {
             system_context: self.system_context.as_deref(),
             entries: history,
             tools: offer.definitions(),
+            deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
             answer_schema: None,
             cache_key: Some(&self.cache_key),

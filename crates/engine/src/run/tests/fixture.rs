@@ -153,6 +153,16 @@ impl Process {
         tools: Vec<TestTool>,
         guards_of_kind: &str,
     ) -> Self {
+        let guards = Some(Box::new(toml::from_str(guards_of_kind).unwrap()));
+        Self::changed(model, tools, |agent_type| agent_type.guards = guards)
+    }
+
+    /// The same with a change of the agent type.
+    pub(in crate::run) fn changed(
+        model: Arc<ScriptedModel>,
+        tools: Vec<TestTool>,
+        change: impl FnOnce(&mut AgentType),
+    ) -> Self {
         let mut agent_type: AgentType =
             toml::from_str(include_str!("../../../../../jobs/agents/goal.toml")).unwrap();
         let mut registry = Registry::default();
@@ -164,7 +174,7 @@ impl Process {
             registry.add(Arc::new(tool)).unwrap();
         }
         agent_type.titles = false;
-        agent_type.guards = Some(Box::new(toml::from_str(guards_of_kind).unwrap()));
+        change(&mut agent_type);
         let models: BTreeMap<String, Arc<dyn Model>> =
             BTreeMap::from([(agent_type.use_case.clone(), Arc::clone(&model) as Arc<dyn Model>)]);
         let make_model: crate::MakeModel = Arc::new(move |_| {
@@ -341,6 +351,7 @@ fn config() -> Config {
             max_tool_calls: 32,
             max_answer_bytes: 1_000,
             budget_tokens: houston_domain::agent::token_budget::TokenBudget::default(),
+            direct_tokens: 4_000,
             compression: CompressionConfig::default(),
             results: houston_domain::tool_result::ResultLimits::default(),
             titles: TitleConfig::default(),

@@ -66,8 +66,14 @@ impl ToolRunner {
     pub(super) fn limited(&self, call: ToolCall) -> (ToolCall, Option<String>) {
         let facts =
             self.offer().facts(&call.name).map(|facts| facts.in_force(&self.setup.guards, &call.name));
-        let Some(facts) = facts.filter(|facts| !facts.limits.is_empty()) else { return (call, None) };
-        let (input, lowered) = clamp(&facts.limits, call.input);
+        let Some(facts) = facts else { return (call, None) };
+        // Those of the guards count, if both limit an argument.
+        let mut limits = self.offer().count_limits(&call.name);
+        limits.extend(facts.limits.iter().map(|(at, most)| (at.clone(), most.clone())));
+        if limits.is_empty() {
+            return (call, None);
+        }
+        let (input, lowered) = clamp(&limits, call.input);
         (ToolCall { input, ..call }, (!lowered.is_empty()).then(|| lowered.join(" ")))
     }
 

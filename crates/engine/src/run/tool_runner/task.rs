@@ -27,8 +27,9 @@ impl ToolRunner {
 
 /// The tools of a kind of task which its creator may call as well.
 fn common_tools(creator: &Offer, kind: &Offer) -> Vec<String> {
-    let names =
-        |offer: &Offer| -> Vec<String> { offer.definitions().iter().map(|tool| tool.name.clone()).collect() };
+    let names = |offer: &Offer| -> Vec<String> {
+        offer.tools().iter().map(|tool| tool.definition().name.clone()).collect()
+    };
     names(&kind.limited_to(&names(creator)))
 }
 

@@ -1,0 +1,276 @@
+//! The words of texts and queries: split, without those that say nothing, reduced to their stems.
+
+/// Words that say nothing about a tool.
+const STOP: &[&str] = &[
+    "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "could",
+    "do", "does", "for", "from", "give", "has", "have", "help", "how", "i", "if", "in", "into", "is", "it",
+    "its", "let", "me", "my", "need", "of", "on", "one", "or", "our", "please", "so", "some", "than", "that",
+    "the", "their", "them", "then", "there", "these", "this", "to", "tool", "tools", "up", "us", "use",
+    "used", "using", "via", "want", "was", "we", "what", "when", "where", "which", "who", "whose", "will",
+    "with", "would", "you", "your",
+];
+
+/// Words with one meaning as far as tools are concerned. A query for one of a group finds the others as well.
+const ALIKE: &[&[&str]] = &[
+    &[
+        "create", "make", "add", "new", "insert", "start", "open", "generate", "write", "put", "take",
+        "report", "compose",
+    ],
+    &["delete", "remove", "erase", "drop", "forget", "destroy", "clear", "trash", "discard"],
+    &["list", "show", "display", "enumerate", "browse", "overview", "every", "which"],
+    &["get", "fetch", "read", "retrieve", "load", "view", "see", "download", "look", "open", "check"],
+    &["write", "save", "store", "put"],
+    &["update", "change", "edit", "modify", "set", "rename", "alter", "revise", "adjust", "patch"],
+    &["search", "find", "look", "query", "discover", "locate", "lookup", "seek", "google"],
+    &["send", "post", "publish", "submit", "deliver"],
+    &["move", "rename", "relocate", "transfer"],
+    &["copy", "duplicate", "clone", "replicate"],
+    &["run", "execute", "launch", "invoke", "perform", "trigger"],
+    &["stop", "cancel", "abort", "halt", "quit", "close", "end", "finish", "kill"],
+    &["complete", "done", "finish", "tick", "resolve", "close"],
+    &["mail", "email", "inbox"],
+    &["message", "chat", "conversation", "talk", "discuss"],
+    &["call", "phone", "ring", "dial"],
+    &["picture", "image", "photo", "photograph", "illustration", "drawing", "draw", "media"],
+    &["screenshot", "snapshot", "capture"],
+    &["video", "movie", "clip"],
+    &["sound", "audio", "noise", "recording"],
+    &["voice", "speech", "speak", "spoken", "aloud", "say", "transcribe", "dictate"],
+    &["music", "song", "melody", "tune"],
+    &["folder", "directory"],
+    &["file", "document"],
+    &["website", "site", "web", "page", "url", "link", "internet", "online", "webpage", "address"],
+    &["tab", "window"],
+    &["browser", "web"],
+    &["visit", "navigate", "open", "goto", "go"],
+    &["press", "click", "tap", "push"],
+    &["type", "fill", "enter", "input"],
+    &["pr", "pull", "merge", "request"],
+    &["ticket", "issue", "bug", "problem"],
+    &["repo", "repository", "project"],
+    &["commit", "change"],
+    &["log", "history", "past", "previous"],
+    &["diff", "difference", "compare", "changed"],
+    &["ci", "pipeline", "build", "job"],
+    &["todo", "task", "reminder"],
+    &["appointment", "meeting", "event", "calendar", "schedule"],
+    &["bookmark", "favorite", "save"],
+    &["tag", "label"],
+    &["comment", "reply", "note", "remark", "discussion"],
+    &["person", "people", "user", "member", "contact", "assignee", "teammate", "colleague"],
+    &["database", "table", "data"],
+    &["spreadsheet", "excel", "workbook", "worksheet", "sheet", "xlsx"],
+    &["chart", "graph", "plot", "diagram"],
+    &["cell", "range"],
+    &["row", "record", "entry"],
+    &["remember", "memory", "memorize", "recall", "know", "knowledge", "observation", "entity", "fact"],
+    &["translate", "translation", "language"],
+    &["forecast", "weather", "rain", "temperature", "sunny", "warm", "cold"],
+    &["alert", "warning", "notification", "alarm"],
+    &["time", "clock", "hour", "timezone", "date", "now", "today"],
+    &["convert", "conversion", "transform", "turn"],
+    &["calculate", "compute", "sum", "math", "total", "formula"],
+    &["count", "number", "how"],
+    &["place", "local", "restaurant", "location", "nearby", "shop", "business"],
+    &["news", "headline"],
+    &["summary", "summarize", "summarise", "digest"],
+    &["think", "reason", "reflect"],
+    &["permission", "access", "role", "allow", "may", "permit"],
+    &["forbid", "protect", "lock", "restrict"],
+    &["undo", "revert", "reset", "reopen", "restore", "back"],
+    &["several", "multiple", "many", "batch", "bulk"],
+    &["author", "wrote", "blame", "owner", "creator"],
+    &["rephrase", "reword", "rewrite", "paraphrase", "formal", "tone"],
+    &["request", "network", "traffic", "http"],
+    &["javascript", "js", "script", "code", "program"],
+    &["upload", "attach", "attachment"],
+    &["pdf", "document"],
+    &["price", "cost", "money"],
+    &["pay", "payment", "charge"],
+    &["crawl", "scrape", "extract"],
+    &["join", "combine", "merge", "concatenate", "unite"],
+    &["split", "separate", "divide"],
+    &["info", "information", "detail", "metadata", "properties", "about", "status"],
+    &["size", "big", "large"],
+    &["wiki", "documentation", "docs"],
+    &["release", "version"],
+    &["air", "pollution", "smog"],
+    &["earthquake", "seismic", "quake"],
+    &["font", "style", "format", "bold", "italic", "color", "colour", "highlight"],
+    &["wait", "pause", "sleep", "delay"],
+    &["text", "string", "word", "content", "sentence", "paragraph"],
+];
+
+/// How much a word counts that is only like one of the query.
+const LIKE: f32 = 0.7;
+
+/// A word of a query, with all words that stand for it.
+pub(super) struct Concept {
+    /// The word itself, as a stem.
+    pub(super) word: String,
+    /// The stems that stand for it, with how much each counts: the word, the word joined to the next one, and words with the
+    /// same meaning.
+    pub(super) stems: Vec<(String, f32)>,
+}
+
+/// The words of a text as stems, in order. `createIssue` has the words `create`, `issu` and `createissu`.
+pub(super) fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for run in text.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()) {
+        let parts = parts(run);
+        let has_parts = parts.len() > 1;
+        words.extend(
+            parts.into_iter().map(str::to_lowercase).filter(|word| !is_stop(word)).map(|word| stem(&word)),
+        );
+        if has_parts {
+            words.push(stem(&run.to_lowercase()));
+        }
+    }
+    words
+}
+
+/// What a query looks for.
+pub(super) fn concepts(query: &str) -> Vec<Concept> {
+    let own: Vec<String> = query
+        .split(|c: char| !c.is_alphanumeric())
+        .flat_map(parts)
+        .map(str::to_lowercase)
+        .filter(|word| !word.is_empty() && !is_stop(word))
+        .collect();
+    let joined = own.windows(2).map(|pair| Some(stem(&pair.concat()))).chain([None]);
+    own.iter().map(|word| stem(word)).zip(joined).map(|(word, joined)| Concept::new(word, joined)).collect()
+}
+
+impl Concept {
+    fn new(word: String, joined: Option<String>) -> Self {
+        let mut stems = vec![(word.clone(), 1.0)];
+        stems.extend(joined.map(|joined| (joined, 1.0)));
+        let alike =
+            ALIKE.iter().filter(|group| group.iter().any(|like| stem(like) == word)).flat_map(|group| *group);
+        for like in alike.map(|like| stem(like)) {
+            if !stems.iter().any(|(other, _)| *other == like) {
+                stems.push((like, LIKE));
+            }
+        }
+        Self { word, stems }
+    }
+}
+
+fn is_stop(word: &str) -> bool {
+    STOP.binary_search(&word).is_ok()
+}
+
+/// The parts of a word in camel case: `getURLText2` has `get`, `URL`, `Text2`.
+fn parts(word: &str) -> Vec<&str> {
+    let chars: Vec<(usize, char)> = word.char_indices().collect();
+    let (mut parts, mut start) = (Vec::new(), 0);
+    for at in 1..chars.len() {
+        let (before, (index, c)) = (chars[at - 1].1, chars[at]);
+        let next_is_lower = chars.get(at + 1).is_some_and(|(_, next)| next.is_lowercase());
+        let begins = c.is_uppercase() && (before.is_lowercase() || before.is_uppercase() && next_is_lower);
+        if begins {
+            parts.push(&word[start..index]);
+            start = index;
+        }
+    }
+    parts.push(&word[start..]);
+    parts
+}
+
+/// A word without its ending: plural, `-ing`, `-ed`, `-ation`. Rough, but the same for texts and queries.
+pub(super) fn stem(word: &str) -> String {
+    if !word.is_ascii() || word.len() < 4 {
+        return word.to_owned();
+    }
+    let endings = [
+        ("izations", 3),
+        ("ization", 3),
+        ("ations", 4),
+        ("ation", 4),
+        ("ments", 4),
+        ("ment", 4),
+        ("ings", 3),
+        ("ing", 3),
+        ("ions", 4),
+        ("ion", 4),
+        ("ies", 3),
+        ("ers", 4),
+        ("er", 4),
+        ("ed", 3),
+        ("es", 3),
+        ("s", 3),
+    ];
+    for (ending, least) in endings {
+        let Some(head) = word.strip_suffix(ending).filter(|head| head.len() >= least) else { continue };
+        if ending == "s" && (head.ends_with('s') || head.ends_with('u')) {
+            continue;
+        }
+        let head = if ending == "ies" { format!("{head}y") } else { head.to_owned() };
+        return bare(&head);
+    }
+    bare(word)
+}
+
+/// Without a final `e` or `ate`, and with one consonant instead of two at the end: `translate` and `translation`, `stop` and
+/// `stopped` meet.
+fn bare(head: &str) -> String {
+    let head = head.strip_suffix('e').filter(|head| head.len() > 2).unwrap_or(head);
+    let head = head.strip_suffix("at").filter(|head| head.len() > 3).unwrap_or(head);
+    let mut last = head.chars().rev();
+    match (last.next(), last.next()) {
+        (Some(a), Some(b)) if a == b && !"aeiouls".contains(a) && head.len() > 3 => {
+            head[..head.len() - 1].to_owned()
+        }
+        _ => head.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stop_words_are_sorted() {
+        assert!(STOP.is_sorted());
+    }
+
+    #[test]
+    fn names_are_split_where_their_authors_join_words() {
+        for (text, expected) in [
+            ("git__git_log", "git git log"),
+            ("API-post-database-query", "api post databas query"),
+            ("createIssue", "creat issu createissu"),
+            ("getURLText", "get url text geturltext"),
+            ("Search the web for news.", "search web new"),
+        ] {
+            assert_eq!(words(text).join(" "), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn forms_of_a_word_have_one_stem() {
+        for forms in [
+            &["delete", "deletes", "deleted", "deleting", "deletion"][..],
+            &["translate", "translation", "translations", "translating"],
+            &["query", "queries"],
+            &["stop", "stopped", "stopping"],
+            &["image", "images"],
+            &["process", "processes"],
+        ] {
+            let stems: Vec<String> = forms.iter().map(|form| stem(form)).collect();
+            assert!(stems.iter().all(|stem| *stem == stems[0]), "{forms:?}: {stems:?}");
+        }
+    }
+
+    #[test]
+    fn words_of_the_same_meaning_stand_for_one_for_less() {
+        let concepts = concepts("make a folder");
+        assert_eq!(concepts.iter().map(|one| one.word.as_str()).collect::<Vec<_>>(), ["mak", "fold"]);
+        let weight = |nth: usize, word: &str| {
+            concepts[nth].stems.iter().find(|(other, _)| *other == stem(word)).map(|(_, weight)| *weight)
+        };
+        assert_eq!((weight(0, "make"), weight(0, "makefolder")), (Some(1.0), Some(1.0)));
+        assert_eq!((weight(0, "create"), weight(1, "directory")), (Some(LIKE), Some(LIKE)));
+        assert_eq!((weight(0, "delete"), weight(1, "make")), (None, None));
+    }
+}

@@ -1,0 +1,246 @@
+//! [`Offer`]: the tools that one agent type may call, and which of their definitions a model is sent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::guard::{Layer, ToolFacts};
+use houston_domain::tool_call::{ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
+use serde_json::Number;
+
+use crate::builtin::{self, READ_RESULT};
+use crate::many::{Catalogue, Tools, arguments, help};
+use crate::tool::{CallContext, Plan, SharedTool, Situation};
+
+/// The tools that one agent type may call; cheap to clone.
+///
+/// An offer is *direct*, or it is *searched*: then the model is sent the definitions of a few tools and of three that find,
+/// describe and call the others. The definitions that are sent stay the same as long as the agent type does, so that
+/// providers can cache them.
+#[derive(Clone)]
+pub struct Offer {
+    list: Arc<List>,
+    /// The tools offered while there is no closed session; computed once, because most runs start that way.
+    at_first: Arc<List>,
+    search: Option<Arc<Search>>,
+}
+
+/// How many tools of a searched offer find, describe and call the others.
+pub const FINDING_TOOLS: usize = 3;
+
+/// What the lists of a searched offer share.
+struct Search {
+    all: Arc<Tools>,
+    /// The tools that are always sent.
+    direct: Vec<String>,
+    /// Tokens of definitions up to which an offer is direct.
+    most_tokens: u64,
+}
+
+struct List {
+    tools: Vec<SharedTool>,
+    facts: Vec<ToolFacts>,
+    /// The definitions that the model is sent.
+    sent: Vec<ToolDefinition>,
+    searched: Option<Searched>,
+}
+
+/// What a searched list has besides.
+struct Searched {
+    catalogue: Arc<Catalogue>,
+    /// The tools that find, describe and call the others; the last of `sent`.
+    tools: [SharedTool; FINDING_TOOLS],
+    facts: [ToolFacts; FINDING_TOOLS],
+    /// The definitions that are not sent.
+    deferred: Vec<ToolDefinition>,
+}
+
+impl List {
+    fn direct(tools: Vec<SharedTool>) -> Arc<Self> {
+        let sent = tools.iter().map(|tool| tool.definition().clone()).collect();
+        let facts = tools.iter().map(|tool| tool.facts()).collect();
+        Arc::new(Self { tools, facts, sent, searched: None })
+    }
+
+    fn searched(search: &Search, members: Vec<usize>) -> Arc<Self> {
+        let Search { all, direct, .. } = search;
+        let tools: Vec<SharedTool> = members.iter().map(|nth| Arc::clone(&all.tools[*nth])).collect();
+        let facts = members.iter().map(|nth| all.facts[*nth].clone()).collect();
+        let definitions = tools.iter().map(|tool| tool.definition().clone());
+        let (mut sent, deferred): (Vec<_>, Vec<_>) =
+            definitions.partition(|tool| direct.contains(&tool.name));
+        let catalogue = Arc::new(Catalogue::new(Arc::clone(all), members));
+        let finding = builtin::finding(&catalogue);
+        sent.extend(finding.iter().map(|tool| tool.definition().clone()));
+        let of_finding = finding.each_ref().map(|tool| tool.facts());
+        let searched = Searched { catalogue, tools: finding, facts: of_finding, deferred };
+        Arc::new(Self { tools, facts, sent, searched: Some(searched) })
+    }
+}
+
+impl Offer {
+    pub(crate) fn of(tools: Vec<SharedTool>) -> Self {
+        // One that is not offered in any situation needs what this installation does not have.
+        let ever = Situation { has_sessions: true };
+        let tools: Vec<SharedTool> = tools.into_iter().filter(|tool| tool.offered(ever)).collect();
+        let at_first = tools.iter().filter(|tool| tool.offered(Situation::default())).cloned().collect();
+        Self { list: List::direct(tools), at_first: List::direct(at_first), search: None }
+    }
+
+    /// This offer; searched, if the definitions of its tools have more than `most_tokens` together. `direct` are the tools
+    /// whose definitions are sent in any case, `tokens` returns the size of a definition.
+    #[must_use]
+    pub fn searched_above(
+        self,
+        most_tokens: u64,
+        direct: &[String],
+        tokens: impl Fn(&ToolDefinition) -> u64,
+    ) -> Self {
+        let sizes: Vec<u64> = self.list.sent.iter().map(tokens).collect();
+        if sizes.iter().sum::<u64>() <= most_tokens {
+            return self;
+        }
+        // The reply is streamed from its own call, and large results are read page by page.
+        let always = [SEND_MESSAGE, READ_RESULT].map(str::to_owned);
+        let direct = direct.iter().cloned().chain(always).collect();
+        let all = Arc::new(Tools::new(self.list.tools.clone(), sizes));
+        let members = (0..all.tools.len()).collect();
+        Self::searched(Arc::new(Search { all, direct, most_tokens }), members)
+    }
+
+    fn searched(search: Arc<Search>, members: Vec<usize>) -> Self {
+        let is_offered = |nth: &usize| search.all.tools[*nth].offered(Situation::default());
+        let at_first = members.iter().copied().filter(is_offered).collect();
+        Self {
+            list: List::searched(&search, members),
+            at_first: List::searched(&search, at_first),
+            search: Some(search),
+        }
+    }
+
+    /// The tools offered in this situation.
+    #[must_use]
+    pub fn in_situation(&self, situation: Situation) -> Self {
+        let list = if situation.has_sessions { &self.list } else { &self.at_first };
+        Self { list: Arc::clone(list), at_first: Arc::clone(&self.at_first), search: self.search.clone() }
+    }
+
+    /// The definitions that are sent to the model. The last [`FINDING_TOOLS`] of a searched offer are not needed by a model that searches
+    /// the [`Self::deferred`] ones itself.
+    #[must_use]
+    pub fn definitions(&self) -> &[ToolDefinition] {
+        &self.list.sent
+    }
+
+    /// The definitions that are not sent, of a searched offer: the model finds them.
+    #[must_use]
+    pub fn deferred(&self) -> Option<&[ToolDefinition]> {
+        self.list.searched.as_ref().map(|searched| searched.deferred.as_slice())
+    }
+
+    /// Whether the model must search for most tools.
+    #[must_use]
+    pub fn is_searched(&self) -> bool {
+        self.list.searched.is_some()
+    }
+
+    /// The tools themselves, without those that find others.
+    #[must_use]
+    pub fn tools(&self) -> &[SharedTool] {
+        &self.list.tools
+    }
+
+    /// Only the tools with these names. Their definitions are sent if they are small enough.
+    #[must_use]
+    pub fn limited_to(&self, names: &[String]) -> Self {
+        let is_named = |tool: &SharedTool| names.contains(&tool.definition().name);
+        let Some(search) = &self.search else {
+            return Self::of(self.list.tools.iter().filter(|tool| is_named(tool)).cloned().collect());
+        };
+        let all = &search.all;
+        let members: Vec<usize> = (0..all.tools.len()).filter(|nth| is_named(&all.tools[*nth])).collect();
+        if members.iter().map(|nth| all.sizes[*nth]).sum::<u64>() <= search.most_tokens {
+            return Self::of(members.into_iter().map(|nth| Arc::clone(&all.tools[nth])).collect());
+        }
+        Self::searched(Arc::clone(search), members)
+    }
+
+    /// The tool with this name, if it is offered.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&SharedTool> {
+        let finding = self.list.searched.iter().flat_map(|searched| &searched.tools);
+        self.list.tools.iter().chain(finding).find(|tool| tool.definition().name == name)
+    }
+
+    /// What guards rely on about the tool with this name, if it is offered.
+    #[must_use]
+    pub fn facts(&self, name: &str) -> Option<&ToolFacts> {
+        let own = self.list.tools.iter().zip(&self.list.facts);
+        let finding =
+            self.list.searched.iter().flat_map(|searched| searched.tools.iter().zip(&searched.facts));
+        own.chain(finding).find(|(tool, _)| tool.definition().name == name).map(|(_, facts)| facts)
+    }
+
+    /// The most that arguments which count items may be, of a tool whose definition the model was not sent, by JSON pointer.
+    #[must_use]
+    pub fn count_limits(&self, name: &str) -> BTreeMap<String, Number> {
+        match self.get(name).filter(|_| self.is_deferred(name)) {
+            Some(tool) => arguments::count_limits(&tool.definition().input_schema),
+            None => BTreeMap::new(),
+        }
+    }
+
+    fn is_deferred(&self, name: &str) -> bool {
+        self.is_searched() && !self.list.sent.iter().any(|sent| sent.name == name)
+    }
+
+    /// The plan of a call. A call of an unknown tool, or with malformed arguments, is answered with an error that
+    /// tells the model how to correct it.
+    #[must_use]
+    pub fn plan(&self, call: &ToolCall, context: &CallContext) -> Plan {
+        let Some(tool) = self.get(&call.name) else {
+            return Plan::Answer(ToolResponse::failure(
+                ToolErrorCode::NotFound,
+                self.no_such_tool(&call.name, context),
+            ));
+        };
+        if let Some(sent) = &call.malformed {
+            return Plan::Answer(ToolResponse::failure(
+                ToolErrorCode::ValidationError,
+                format!("{}: the arguments are not a JSON object: {sent}", call.name),
+            ));
+        }
+        if !self.is_deferred(&call.name) {
+            return tool.plan(&call.input, context).unwrap_or_else(|invalid| Plan::Answer(invalid.into()));
+        }
+        // The model may not have read the schema.
+        let complaint = arguments::complaint(&tool.definition().input_schema, &call.input);
+        let plan = match complaint {
+            Some(complaint) => Err(format!("{}: {complaint}", call.name)),
+            None => tool.plan(&call.input, context).map_err(|invalid| invalid.0),
+        };
+        plan.unwrap_or_else(|why| {
+            let entry = self.catalogue().and_then(|catalogue| catalogue.get(&call.name, &context.guards));
+            let help = entry.map(|entry| format!("\n\n{}", help(&entry))).unwrap_or_default();
+            Plan::Answer(ToolResponse::failure(ToolErrorCode::ValidationError, format!("{why}{help}")))
+        })
+    }
+
+    fn catalogue(&self) -> Option<&Catalogue> {
+        self.list.searched.as_ref().map(|searched| &*searched.catalogue)
+    }
+
+    fn no_such_tool(&self, name: &str, context: &CallContext) -> String {
+        if let Some(catalogue) = self.catalogue() {
+            return catalogue.no_such_tool(name, &context.guards);
+        }
+        let offered: Vec<&str> = self.definitions().iter().map(|tool| tool.name.as_str()).collect();
+        format!("there is no tool `{name}`; available tools: {}", offered.join(", "))
+    }
+
+    /// The groups of the tools of a searched offer, with their numbers: MCP servers, and categories of the other tools.
+    #[must_use]
+    pub fn groups(&self, guards: &[Arc<Layer>]) -> BTreeMap<String, usize> {
+        self.catalogue().map(|catalogue| catalogue.groups(guards)).unwrap_or_default()
+    }
+}
