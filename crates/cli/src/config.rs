@@ -16,6 +16,7 @@ mod mcp;
 mod named_source;
 mod orchestrator;
 mod outside;
+mod packs;
 mod providers;
 mod rules;
 mod use_case;
@@ -49,6 +50,7 @@ use self::named_source::NamedSource;
 pub(crate) use self::orchestrator::Orchestrator;
 pub(crate) use self::outside::endpoints;
 use self::outside::{SandboxSettings, WebSettings};
+use self::packs::Packs;
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
 
@@ -70,6 +72,7 @@ const FILES: &[(&str, &str)] = &[
     ("sandbox", include_str!("../../../jobs/sandbox.toml")),
     ("mcp", include_str!("../../../jobs/mcp.toml")),
     ("overseer", include_str!("../../../jobs/overseer.toml")),
+    ("packs", include_str!("../../../jobs/packs.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -141,6 +144,8 @@ pub(crate) struct Settings {
     pub(crate) mcp: McpSettings,
     /// `jobs/overseer.toml`.
     pub(crate) overseer: overseer::Settings,
+    /// `jobs/packs.toml`.
+    pub(crate) packs: Packs,
 }
 
 /// The format of log lines.
@@ -207,7 +212,8 @@ pub(crate) fn load<'f>(
     let guards = rules::guards(&settings, &figment)?;
     let mcp = mcp::Mcp::load(&settings.mcp, &folders);
     let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
-    let kinds = kinds::load(&folders, &tools, &mcp.servers)?;
+    settings.packs.check(&tools, &mcp.servers, &figment)?;
+    let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
     Ok(Loaded { settings, kinds, folders, tools, mcp, drivers: Drivers::default(), guards, figment })
 }

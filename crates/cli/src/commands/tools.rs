@@ -23,6 +23,10 @@ impl Tools {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         self.agent.with(context, async |found| {
             let (loaded, registry) = (found.context.loaded, found.context.registry);
+            let kinds = loaded.agent_types();
+            let packs =
+                kinds.get(&found.agentable.kind).map(|kind| kind.packs.join(", ")).unwrap_or_default();
+            let packs = if packs.is_empty() { packs } else { format!("; packs of its kind: {packs}") };
             let explainer = Explainer::new(loaded, registry);
             let tools = explainer.tools(found.store.runs(), &found.agentable).await?;
             if self.json {
@@ -39,7 +43,7 @@ impl Tools {
                 .collect();
             table(&["TOOL", "OFFERED", "FOR", "EFFECT", "WHY"], &rows).iter().for_each(|line| print(line));
             let offered = tools.iter().filter(|tool| tool.offered).count();
-            print_stderr(&format!("{offered} of {} tools are offered to the agent", tools.len()));
+            print_stderr(&format!("{offered} of {} tools are offered to the agent{packs}", tools.len()));
             Ok(ExitCode::SUCCESS)
         })
     }

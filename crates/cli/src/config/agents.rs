@@ -13,7 +13,8 @@ impl Loaded {
     /// The names that agents may use. `read_files` reads the agent types again at each call.
     pub(crate) fn agent_sources(&self) -> AgentSources {
         let (folders, tools, servers) = (self.folders.clone(), self.tools.clone(), self.mcp.servers.clone());
-        let read = move || kinds::load(&folders, &tools, &servers).map(types);
+        let packs = self.settings.packs.clone();
+        let read = move || kinds::load(&folders, &tools, &servers, &packs).map(types);
         AgentSources {
             tools: self.tools.clone(),
             use_cases: USE_CASES.map(str::to_owned).to_vec(),

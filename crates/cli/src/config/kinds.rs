@@ -13,6 +13,7 @@ use toml::Spanned;
 
 use super::explain::nearest;
 use super::mcp::Servers;
+use super::packs::Packs;
 use super::{ConfigError, Loaded, ModelSelection, USE_CASES};
 
 /// The built-in agent types: kind and TOML.
@@ -48,13 +49,14 @@ pub(super) fn load(
     folders: &[PathBuf],
     tools: &[String],
     servers: &Servers,
+    packs: &Packs,
 ) -> Result<BTreeMap<String, Kind>, ConfigError> {
     let patterns = servers.patterns();
     let tools: &[&str] = &tools.iter().chain(&patterns).map(String::as_str).collect::<Vec<_>>();
     let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
     for (kind, text) in BUILT_IN {
         let path = PathBuf::from(format!("jobs/agents/{kind}.toml"));
-        kinds.insert((*kind).to_owned(), File { path: &path, text }.read(kind, tools)?);
+        kinds.insert((*kind).to_owned(), File { path: &path, text }.read(kind, tools, packs)?);
     }
     let mut texts = BTreeMap::new();
     for folder in folders.iter().map(|folder| folder.join("agents")).filter(|folder| folder.is_dir()) {
@@ -65,11 +67,12 @@ pub(super) fn load(
             if path.extension().is_some_and(|extension| extension == "toml") && !kind.starts_with('.') {
                 let text = std::fs::read_to_string(&path)
                     .map_err(|source| ConfigError::Folder { path: path.clone(), source })?;
-                kinds.insert(kind.to_owned(), File { path: &path, text: &text }.read(kind, tools)?);
+                kinds.insert(kind.to_owned(), File { path: &path, text: &text }.read(kind, tools, packs)?);
                 texts.insert(kind.to_owned(), (path, text));
             }
         }
     }
+    kinds.values_mut().for_each(|kind| packs.add_to(&mut kind.agent_type));
     check_created(&kinds, &texts)?;
     kinds.values_mut().for_each(|kind| servers.add_to(&mut kind.agent_type));
     Ok(kinds)
@@ -102,6 +105,10 @@ struct SpannedNames {
     kind: Spanned<String>,
     tools: Vec<Spanned<String>>,
     #[serde(default)]
+    packs: Vec<Spanned<String>>,
+    #[serde(default)]
+    direct: Vec<Spanned<String>>,
+    #[serde(default)]
     creates: Vec<Spanned<String>>,
     use_case: Option<Spanned<String>>,
 }
@@ -113,7 +120,7 @@ struct File<'f> {
 }
 
 impl File<'_> {
-    fn read(&self, stem: &str, tools: &[&str]) -> Result<Kind, ConfigError> {
+    fn read(&self, stem: &str, tools: &[&str], packs: &Packs) -> Result<Kind, ConfigError> {
         let agent_type: AgentType = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
         let named: SpannedNames = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
         if agent_type.kind != stem {
@@ -121,8 +128,11 @@ impl File<'_> {
             return Err(self.refuse(named.kind.span().start, reason));
         }
         check_kind(stem).map_err(|error| self.refuse(named.kind.span().start, error.to_string()))?;
-        for tool in &named.tools {
-            self.check_tool(tool, tools)?;
+        for tool in named.tools.iter().chain(&named.direct) {
+            self.check_name("tool", tool, tools)?;
+        }
+        for pack in &named.packs {
+            self.check_name("pack", pack, &packs.names())?;
         }
         if let Some(use_case) = &named.use_case {
             self.check_use_case(use_case)?;
@@ -130,13 +140,14 @@ impl File<'_> {
         Ok(Kind { agent_type, origin: self.path.display().to_string() })
     }
 
-    fn check_tool(&self, tool: &Spanned<String>, known: &[&str]) -> Result<(), ConfigError> {
-        let given = tool.get_ref().as_str();
-        if known.contains(&given) {
+    fn check_name(&self, what: &str, name: &Spanned<String>, existing: &[&str]) -> Result<(), ConfigError> {
+        let given = name.get_ref().as_str();
+        if existing.contains(&given) {
             return Ok(());
         }
-        let (allowed, like) = (known.join(", "), like(given, known));
-        Err(self.refuse(tool.span().start, format!("there is no tool `{given}`; there are: {allowed}{like}")))
+        let (allowed, like) = (existing.join(", "), like(given, existing));
+        Err(self
+            .refuse(name.span().start, format!("there is no {what} `{given}`; there are: {allowed}{like}")))
     }
 
     fn check_created(&self, agent_type: &AgentType, allowed: &[&str]) -> Result<(), ConfigError> {
@@ -150,11 +161,14 @@ impl File<'_> {
                 return Err(self.refuse(kind.span().start, reason));
             }
         }
-        let creates = named.tools.iter().find(|tool| tool.get_ref() == CREATE_TASK);
-        if let Some(tool) = creates.filter(|_| agent_type.creates.is_empty()) {
+        let lacks_kinds =
+            agent_type.tools.iter().any(|tool| tool == CREATE_TASK) && agent_type.creates.is_empty();
+        if lacks_kinds {
+            let in_tools = named.tools.iter().find(|tool| tool.get_ref() == CREATE_TASK);
+            let at = in_tools.or(named.packs.first()).map_or(0, |name| name.span().start);
             let reason =
                 format!("{CREATE_TASK} needs `creates = [\"…\"]`; allowed kinds are: {}", allowed.join(", "));
-            return Err(self.refuse(tool.span().start, reason));
+            return Err(self.refuse(at, reason));
         }
         let writes_feeds = agent_type.modes.contains(&Mode::FeedGeneration);
         if writes_feeds && !agent_type.made_with_user {
@@ -213,7 +227,7 @@ mod tests {
     fn refused(stem: &str, text: &str) -> String {
         let tools = ["create_note", "send_message"];
         let path = PathBuf::from(format!("agents/{stem}.toml"));
-        File { path: &path, text }.read(stem, &tools).map(drop).unwrap_err().to_string()
+        File { path: &path, text }.read(stem, &tools, &Packs::default()).map(drop).unwrap_err().to_string()
     }
 
     const PROJECT: &str = "kind = \"project\"\nconversational = true\narchives = true\nreply = \"text\"\n\

@@ -90,14 +90,8 @@ impl Servers {
     /// Puts the names of tools in place of `mcp:<server>`, and adds the tools of the servers that name this kind. They come
     /// last, so that the definitions before them stay the same and cached.
     pub(super) fn add_to(&self, agent_type: &mut AgentType) {
-        let mut tools: Vec<String> = Vec::with_capacity(agent_type.tools.len());
-        let meant = |name: &String| self.servers.get(name.strip_prefix(PREFIX)?);
-        for name in &agent_type.tools {
-            match meant(name) {
-                Some(offered) => tools.extend(offered.tools.iter().cloned()),
-                None => tools.push(name.clone()),
-            }
-        }
+        agent_type.direct = self.expanded(&agent_type.direct);
+        let mut tools = self.expanded(&agent_type.tools);
         let named = self.servers.values().filter(|offered| offered.kinds.contains(&agent_type.kind));
         tools.extend(named.flat_map(|offered| offered.tools.iter().cloned()));
         let mut seen = Vec::with_capacity(tools.len());
@@ -107,6 +101,19 @@ impl Servers {
             }
         }
         agent_type.tools = seen;
+    }
+
+    /// The names, with those of its tools in place of `mcp:<server>`.
+    fn expanded(&self, names: &[String]) -> Vec<String> {
+        let mut tools: Vec<String> = Vec::with_capacity(names.len());
+        let meant = |name: &String| self.servers.get(name.strip_prefix(PREFIX)?);
+        for name in names {
+            match meant(name) {
+                Some(offered) => tools.extend(offered.tools.iter().cloned()),
+                None => tools.push(name.clone()),
+            }
+        }
+        tools
     }
 
     /// # Errors
