@@ -38,7 +38,7 @@ pub(super) fn example(help: &str, text: &str) -> Option<Value> {
         match value {
             Value::Number(number) => *number = numbers.next().unwrap_or_else(|| number.clone()),
             Value::String(text) if text.starts_with('<') => {
-                let last = words().last().map(|word| word.trim_end_matches('.'));
+                let last = words().next_back().map(|word| word.trim_end_matches('.'));
                 *text = quoted.next().or(last).unwrap_or_default().to_owned();
             }
             _ => {}

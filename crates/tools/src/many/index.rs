@@ -103,7 +103,9 @@ impl Index {
         for (stem, weight) in stems {
             found.extend(self.postings.get(stem).map(|postings| (postings.as_slice(), *weight)));
         }
-        if !self.postings.contains_key(word) {
+        if let Some(word) = word
+            && !self.postings.contains_key(word)
+        {
             let similar = self.postings.iter().filter(|(other, _)| is_similar(other, word));
             found.extend(similar.map(|(_, postings)| (postings.as_slice(), SIMILAR)));
         }
@@ -181,7 +183,7 @@ mod tests {
 
     fn best(query: &str) -> Option<&'static str> {
         let tools = [
-            ("crm__addCustomer", "Adds somebody who buys."),
+            ("crm__addCustomer", "Adds a person who buys."),
             ("files__read_text_file", "Reads a text file."),
             ("files__create_directory", "Creates a directory."),
             ("web__get_forecast", "The weather of the next days."),

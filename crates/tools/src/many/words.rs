@@ -2,27 +2,145 @@
 
 /// Words that say nothing about a tool.
 const STOP: &[&str] = &[
-    "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "could",
-    "do", "does", "for", "from", "give", "has", "have", "help", "how", "i", "if", "in", "into", "is", "it",
-    "its", "let", "me", "my", "need", "of", "on", "one", "or", "our", "please", "so", "some", "than", "that",
-    "the", "their", "them", "then", "there", "these", "this", "to", "tool", "tools", "up", "us", "use",
-    "used", "using", "via", "want", "was", "we", "what", "when", "where", "which", "who", "whose", "will",
-    "with", "would", "you", "your",
+    "a",
+    "about",
+    "again",
+    "all",
+    "also",
+    "am",
+    "an",
+    "and",
+    "another",
+    "any",
+    "are",
+    "as",
+    "at",
+    "be",
+    "been",
+    "by",
+    "called",
+    "can",
+    "could",
+    "do",
+    "does",
+    "each",
+    "every",
+    "for",
+    "from",
+    "give",
+    "has",
+    "have",
+    "he",
+    "help",
+    "how",
+    "i",
+    "if",
+    "in",
+    "into",
+    "is",
+    "it",
+    "its",
+    "just",
+    "last",
+    "let",
+    "me",
+    "much",
+    "my",
+    "need",
+    "next",
+    "now",
+    "of",
+    "on",
+    "one",
+    "only",
+    "or",
+    "other",
+    "our",
+    "own",
+    "please",
+    "she",
+    "since",
+    "so",
+    "some",
+    "someone",
+    "something",
+    "than",
+    "that",
+    "the",
+    "their",
+    "them",
+    "then",
+    "there",
+    "these",
+    "they",
+    "this",
+    "to",
+    "too",
+    "tool",
+    "tools",
+    "up",
+    "us",
+    "use",
+    "used",
+    "using",
+    "very",
+    "via",
+    "want",
+    "was",
+    "we",
+    "what",
+    "when",
+    "where",
+    "which",
+    "who",
+    "whose",
+    "will",
+    "with",
+    "would",
+    "you",
+    "your",
 ];
 
 /// Words with one meaning as far as tools are concerned. A query for one of a group finds the others as well.
 const ALIKE: &[&[&str]] = &[
     &[
         "create", "make", "add", "new", "insert", "start", "open", "generate", "write", "put", "take",
-        "report", "compose",
+        "report", "compose", "build", "produce",
     ],
-    &["delete", "remove", "erase", "drop", "forget", "destroy", "clear", "trash", "discard"],
+    &[
+        "delete",
+        "remove",
+        "erase",
+        "drop",
+        "forget",
+        "destroy",
+        "clear",
+        "trash",
+        "discard",
+        "uninstall",
+        "away",
+    ],
     &["list", "show", "display", "enumerate", "browse", "overview", "every", "which"],
-    &["get", "fetch", "read", "retrieve", "load", "view", "see", "download", "look", "open", "check"],
+    &["get", "fetch", "read", "retrieve", "load", "view", "see", "download", "look", "open", "check", "what"],
     &["write", "save", "store", "put"],
-    &["update", "change", "edit", "modify", "set", "rename", "alter", "revise", "adjust", "patch"],
-    &["search", "find", "look", "query", "discover", "locate", "lookup", "seek", "google"],
-    &["send", "post", "publish", "submit", "deliver"],
+    &[
+        "update",
+        "change",
+        "edit",
+        "modify",
+        "set",
+        "rename",
+        "alter",
+        "revise",
+        "adjust",
+        "patch",
+        "assign",
+        "reschedule",
+        "correct",
+        "fix",
+    ],
+    &["search", "find", "look", "query", "discover", "locate", "lookup", "seek", "google", "hunt"],
+    &["send", "post", "publish", "submit", "deliver", "forward", "notify"],
     &["move", "rename", "relocate", "transfer"],
     &["copy", "duplicate", "clone", "replicate"],
     &["run", "execute", "launch", "invoke", "perform", "trigger"],
@@ -34,12 +152,15 @@ const ALIKE: &[&[&str]] = &[
     &["picture", "image", "photo", "photograph", "illustration", "drawing", "draw", "media"],
     &["screenshot", "snapshot", "capture"],
     &["video", "movie", "clip"],
-    &["sound", "audio", "noise", "recording"],
+    &["sound", "audio", "noise", "recording", "mp3", "wav"],
     &["voice", "speech", "speak", "spoken", "aloud", "say", "transcribe", "dictate"],
     &["music", "song", "melody", "tune"],
     &["folder", "directory"],
     &["file", "document"],
-    &["website", "site", "web", "page", "url", "link", "internet", "online", "webpage", "address"],
+    &[
+        "website", "site", "web", "page", "url", "link", "internet", "online", "webpage", "address", "com",
+        "org", "http", "https", "www",
+    ],
     &["tab", "window"],
     &["browser", "web"],
     &["visit", "navigate", "open", "goto", "go"],
@@ -53,22 +174,45 @@ const ALIKE: &[&[&str]] = &[
     &["diff", "difference", "compare", "changed"],
     &["ci", "pipeline", "build", "job"],
     &["todo", "task", "reminder"],
-    &["appointment", "meeting", "event", "calendar", "schedule"],
+    &["appointment", "meeting", "event", "calendar", "schedule", "remind", "wake", "alarm"],
     &["bookmark", "favorite", "save"],
     &["tag", "label"],
     &["comment", "reply", "note", "remark", "discussion"],
-    &["person", "people", "user", "member", "contact", "assignee", "teammate", "colleague"],
+    &[
+        "person",
+        "people",
+        "user",
+        "member",
+        "contact",
+        "assignee",
+        "teammate",
+        "colleague",
+        "collaborator",
+        "share",
+        "team",
+    ],
     &["database", "table", "data"],
     &["spreadsheet", "excel", "workbook", "worksheet", "sheet", "xlsx"],
     &["chart", "graph", "plot", "diagram"],
     &["cell", "range"],
     &["row", "record", "entry"],
     &["remember", "memory", "memorize", "recall", "know", "knowledge", "observation", "entity", "fact"],
-    &["translate", "translation", "language"],
+    &[
+        "translate",
+        "translation",
+        "language",
+        "german",
+        "french",
+        "spanish",
+        "english",
+        "italian",
+        "chinese",
+        "japanese",
+    ],
     &["forecast", "weather", "rain", "temperature", "sunny", "warm", "cold"],
     &["alert", "warning", "notification", "alarm"],
     &["time", "clock", "hour", "timezone", "date", "now", "today"],
-    &["convert", "conversion", "transform", "turn"],
+    &["convert", "transform", "turn"],
     &["calculate", "compute", "sum", "math", "total", "formula"],
     &["count", "number", "how"],
     &["place", "local", "restaurant", "location", "nearby", "shop", "business"],
@@ -104,12 +248,11 @@ const ALIKE: &[&[&str]] = &[
 /// How much a word counts that is only like one of the query.
 const LIKE: f32 = 0.7;
 
-/// A word of a query, with all words that stand for it.
+/// Something that a query looks for, with all words that stand for it.
 pub(super) struct Concept {
-    /// The word itself, as a stem.
-    pub(super) word: String,
-    /// The stems that stand for it, with how much each counts: the word, the word joined to the next one, and words with the
-    /// same meaning.
+    /// The word itself, as a stem; `None` for neighbours written as one.
+    pub(super) word: Option<String>,
+    /// The stems that stand for it, with how much each counts: the word, and words with the same meaning.
     pub(super) stems: Vec<(String, f32)>,
 }
 
@@ -129,30 +272,29 @@ pub(super) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// What a query looks for.
+/// What a query looks for: each of its words, and two or three neighbours written as one ("who am i", "file system").
 pub(super) fn concepts(query: &str) -> Vec<Concept> {
-    let own: Vec<String> = query
+    let all: Vec<String> = query
         .split(|c: char| !c.is_alphanumeric())
+        .filter(|run| !run.is_empty())
         .flat_map(parts)
         .map(str::to_lowercase)
-        .filter(|word| !word.is_empty() && !is_stop(word))
         .collect();
-    let joined = own.windows(2).map(|pair| Some(stem(&pair.concat()))).chain([None]);
-    own.iter().map(|word| stem(word)).zip(joined).map(|(word, joined)| Concept::new(word, joined)).collect()
+    let words = all.iter().filter(|word| !is_stop(word)).map(|word| Concept::of_word(stem(word)));
+    let joined = all.windows(2).chain(all.windows(3)).map(|neighbours| stem(&neighbours.concat()));
+    words.chain(joined.map(|word| Concept { word: None, stems: vec![(word, 1.0)] })).collect()
 }
 
 impl Concept {
-    fn new(word: String, joined: Option<String>) -> Self {
+    fn of_word(word: String) -> Self {
         let mut stems = vec![(word.clone(), 1.0)];
-        stems.extend(joined.map(|joined| (joined, 1.0)));
-        let alike =
-            ALIKE.iter().filter(|group| group.iter().any(|like| stem(like) == word)).flat_map(|group| *group);
-        for like in alike.map(|like| stem(like)) {
+        let groups = ALIKE.iter().filter(|group| group.iter().any(|like| stem(like) == word));
+        for like in groups.flat_map(|group| *group).map(|like| stem(like)) {
             if !stems.iter().any(|(other, _)| *other == like) {
                 stems.push((like, LIKE));
             }
         }
-        Self { word, stems }
+        Self { word: Some(word), stems }
     }
 }
 
@@ -265,11 +407,12 @@ mod tests {
     #[test]
     fn words_of_the_same_meaning_stand_for_one_for_less() {
         let concepts = concepts("make a folder");
-        assert_eq!(concepts.iter().map(|one| one.word.as_str()).collect::<Vec<_>>(), ["mak", "fold"]);
+        let words: Vec<&str> = concepts.iter().filter_map(|one| one.word.as_deref()).collect();
+        assert_eq!(words, ["mak", "fold"]);
         let weight = |nth: usize, word: &str| {
             concepts[nth].stems.iter().find(|(other, _)| *other == stem(word)).map(|(_, weight)| *weight)
         };
-        assert_eq!((weight(0, "make"), weight(0, "makefolder")), (Some(1.0), Some(1.0)));
+        assert_eq!((weight(0, "make"), weight(2, "makea")), (Some(1.0), Some(1.0)));
         assert_eq!((weight(0, "create"), weight(1, "directory")), (Some(LIKE), Some(LIKE)));
         assert_eq!((weight(0, "delete"), weight(1, "make")), (None, None));
     }
