@@ -12,8 +12,7 @@ use crate::agent::limits::LimitChanges;
 use crate::agent::token_budget::TokenBudgetChanges;
 use crate::autonomy::Autonomy;
 use crate::guard::GuardSettings;
-use crate::id::AgentableId;
-use crate::id::PREFIXES;
+use crate::id::{AgentableId, PREFIXES};
 use crate::mode::Mode;
 use crate::run::RunStatus;
 
@@ -124,7 +123,7 @@ pub struct AgentType {
     pub autonomy: Autonomy,
     /// The names of the tools it may call.
     pub tools: Vec<String>,
-    /// Sets of tools (`jobs/packs.toml`) that it may call besides `tools`. Loading adds their tools to `tools`.
+    /// Sets of tools (`jobs/packs.toml`); loading adds them to `tools`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packs: Vec<String>,
     /// The tools whose definitions a model is sent even if it must search for the others.
@@ -133,7 +132,7 @@ pub struct AgentType {
     /// Overrides `context.direct_tokens` in `orchestrator.toml`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct_tokens: Option<u64>,
-    /// The kinds of task it may create with `create_task`; the first is used when a call names none.
+    /// The kinds of task it may create with `create_task`; the first is the usual one.
     #[serde(default)]
     pub creates: Vec<String>,
     /// What may start its runs besides messages.
@@ -166,8 +165,7 @@ impl AgentType {
         "agent".to_owned()
     }
 
-    /// Whether users may create one: it is conversational and not created with the user. Agents create the
-    /// others.
+    /// Whether users may create one. Agents create the others.
     #[must_use]
     pub fn user_creatable(&self) -> bool {
         self.conversational && !self.made_with_user

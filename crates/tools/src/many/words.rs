@@ -1,5 +1,7 @@
 //! The words of texts and queries: split, without those that say nothing, reduced to their stems.
 
+use std::sync::LazyLock;
+
 /// Words that say nothing about a tool.
 const STOP: &[&str] = &[
     "a",
@@ -101,149 +103,11 @@ const STOP: &[&str] = &[
     "your",
 ];
 
-/// Words with one meaning as far as tools are concerned. A query for one of a group finds the others as well.
-const ALIKE: &[&[&str]] = &[
-    &[
-        "create", "make", "add", "new", "insert", "start", "open", "generate", "write", "put", "take",
-        "report", "compose", "build", "produce",
-    ],
-    &[
-        "delete",
-        "remove",
-        "erase",
-        "drop",
-        "forget",
-        "destroy",
-        "clear",
-        "trash",
-        "discard",
-        "uninstall",
-        "away",
-    ],
-    &["list", "show", "display", "enumerate", "browse", "overview", "every", "which"],
-    &["get", "fetch", "read", "retrieve", "load", "view", "see", "download", "look", "open", "check", "what"],
-    &["write", "save", "store", "put"],
-    &[
-        "update",
-        "change",
-        "edit",
-        "modify",
-        "set",
-        "rename",
-        "alter",
-        "revise",
-        "adjust",
-        "patch",
-        "assign",
-        "reschedule",
-        "correct",
-        "fix",
-    ],
-    &["search", "find", "look", "query", "discover", "locate", "lookup", "seek", "google", "hunt"],
-    &["send", "post", "publish", "submit", "deliver", "forward", "notify"],
-    &["move", "rename", "relocate", "transfer"],
-    &["copy", "duplicate", "clone", "replicate"],
-    &["run", "execute", "launch", "invoke", "perform", "trigger"],
-    &["stop", "cancel", "abort", "halt", "quit", "close", "end", "finish", "kill"],
-    &["complete", "done", "finish", "tick", "resolve", "close"],
-    &["mail", "email", "inbox"],
-    &["message", "chat", "conversation", "talk", "discuss"],
-    &["call", "phone", "ring", "dial"],
-    &["picture", "image", "photo", "photograph", "illustration", "drawing", "draw", "media"],
-    &["screenshot", "snapshot", "capture"],
-    &["video", "movie", "clip"],
-    &["sound", "audio", "noise", "recording", "mp3", "wav"],
-    &["voice", "speech", "speak", "spoken", "aloud", "say", "transcribe", "dictate"],
-    &["music", "song", "melody", "tune"],
-    &["folder", "directory"],
-    &["file", "document"],
-    &[
-        "website", "site", "web", "page", "url", "link", "internet", "online", "webpage", "address", "com",
-        "org", "http", "https", "www",
-    ],
-    &["tab", "window"],
-    &["browser", "web"],
-    &["visit", "navigate", "open", "goto", "go"],
-    &["press", "click", "tap", "push"],
-    &["type", "fill", "enter", "input"],
-    &["pr", "pull", "merge", "request"],
-    &["ticket", "issue", "bug", "problem"],
-    &["repo", "repository", "project"],
-    &["commit", "change"],
-    &["log", "history", "past", "previous"],
-    &["diff", "difference", "compare", "changed"],
-    &["ci", "pipeline", "build", "job"],
-    &["todo", "task", "reminder"],
-    &["appointment", "meeting", "event", "calendar", "schedule", "remind", "wake", "alarm"],
-    &["bookmark", "favorite", "save"],
-    &["tag", "label"],
-    &["comment", "reply", "note", "remark", "discussion"],
-    &[
-        "person",
-        "people",
-        "user",
-        "member",
-        "contact",
-        "assignee",
-        "teammate",
-        "colleague",
-        "collaborator",
-        "share",
-        "team",
-    ],
-    &["database", "table", "data"],
-    &["spreadsheet", "excel", "workbook", "worksheet", "sheet", "xlsx"],
-    &["chart", "graph", "plot", "diagram"],
-    &["cell", "range"],
-    &["row", "record", "entry"],
-    &["remember", "memory", "memorize", "recall", "know", "knowledge", "observation", "entity", "fact"],
-    &[
-        "translate",
-        "translation",
-        "language",
-        "german",
-        "french",
-        "spanish",
-        "english",
-        "italian",
-        "chinese",
-        "japanese",
-    ],
-    &["forecast", "weather", "rain", "temperature", "sunny", "warm", "cold"],
-    &["alert", "warning", "notification", "alarm"],
-    &["time", "clock", "hour", "timezone", "date", "now", "today"],
-    &["convert", "transform", "turn"],
-    &["calculate", "compute", "sum", "math", "total", "formula"],
-    &["count", "number", "how"],
-    &["place", "local", "restaurant", "location", "nearby", "shop", "business"],
-    &["news", "headline"],
-    &["summary", "summarize", "summarise", "digest"],
-    &["think", "reason", "reflect"],
-    &["permission", "access", "role", "allow", "may", "permit"],
-    &["forbid", "protect", "lock", "restrict"],
-    &["undo", "revert", "reset", "reopen", "restore", "back"],
-    &["several", "multiple", "many", "batch", "bulk"],
-    &["author", "wrote", "blame", "owner", "creator"],
-    &["rephrase", "reword", "rewrite", "paraphrase", "formal", "tone"],
-    &["request", "network", "traffic", "http"],
-    &["javascript", "js", "script", "code", "program"],
-    &["upload", "attach", "attachment"],
-    &["pdf", "document"],
-    &["price", "cost", "money"],
-    &["pay", "payment", "charge"],
-    &["crawl", "scrape", "extract"],
-    &["join", "combine", "merge", "concatenate", "unite"],
-    &["split", "separate", "divide"],
-    &["info", "information", "detail", "metadata", "properties", "about", "status"],
-    &["size", "big", "large"],
-    &["wiki", "documentation", "docs"],
-    &["release", "version"],
-    &["air", "pollution", "smog"],
-    &["earthquake", "seismic", "quake"],
-    &["font", "style", "format", "bold", "italic", "color", "colour", "highlight"],
-    &["wait", "pause", "sleep", "delay"],
-    &["text", "string", "word", "content", "sentence", "paragraph"],
-];
+/// Words with one meaning as far as tools are concerned, a group on each line, as stems. A query for one of a group finds the
+/// others as well.
+static ALIKE: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
+    include_str!("alike.txt").lines().map(|group| group.split(' ').map(stem).collect()).collect()
+});
 
 /// How much a word counts that is only like one of the query.
 const LIKE: f32 = 0.7;
@@ -288,10 +152,10 @@ pub(super) fn concepts(query: &str) -> Vec<Concept> {
 impl Concept {
     fn of_word(word: String) -> Self {
         let mut stems = vec![(word.clone(), 1.0)];
-        let groups = ALIKE.iter().filter(|group| group.iter().any(|like| stem(like) == word));
-        for like in groups.flat_map(|group| *group).map(|like| stem(like)) {
-            if !stems.iter().any(|(other, _)| *other == like) {
-                stems.push((like, LIKE));
+        let groups = ALIKE.iter().filter(|group| group.contains(&word));
+        for like in groups.flatten() {
+            if !stems.iter().any(|(other, _)| other == like) {
+                stems.push((like.clone(), LIKE));
             }
         }
         Self { word: Some(word), stems }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use houston_domain::event::Event;
 use houston_domain::guard::{Risk, ToolFacts};
 use houston_domain::history::Block;
+use houston_domain::inner_call::USE_TOOL;
 use houston_domain::question::QuestionState;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::EffectClass;
@@ -19,7 +20,7 @@ const ENDED: DriveOutcome = DriveOutcome::Ended(RunStatus::Completed);
 
 /// A turn that calls `name` through the tool that calls others.
 fn uses(name: &str, arguments: Value) -> Script {
-    calls_with([("c1", "use_tool", json!({"tool_name": name, "arguments": arguments}))])
+    calls_with([("c1", USE_TOOL, json!({"tool_name": name, "arguments": arguments}))])
 }
 
 fn searched(first: Script, tools: Vec<TestTool>) -> Process {
@@ -68,7 +69,7 @@ async fn events_and_intents_name_the_inner_call() {
     let Block::ToolUse { id, name, .. } = &history[1].content[0] else { panic!("{history:?}") };
     assert_eq!(
         (id.as_str(), name.as_str()),
-        ("c1", "use_tool"),
+        ("c1", USE_TOOL),
         "the history has the call as the model wrote it"
     );
     assert_eq!(results(&process), [("c1".to_owned(), "Done.".to_owned())]);
@@ -103,10 +104,13 @@ async fn person_is_asked_about_the_inner_call() {
 
 #[tokio::test(start_paused = true)]
 async fn tool_that_does_not_exist_is_answered_with_the_nearest() {
-    let process = searched(uses("crate_notes", json!({})), vec![]);
+    let process = searched(
+        uses("wipee", json!({})),
+        vec![TestTool::new("wipe", EffectClass::Read, Behaviour::Answers)],
+    );
     assert_eq!(process.drive(1).await.unwrap(), ENDED);
     let answer = results(&process).pop().unwrap().1;
-    assert!(answer.starts_with("there is no tool `crate_notes`; the nearest are create_note"), "{answer}");
+    assert!(answer.starts_with("there is no tool `wipee`; the nearest are wipe"), "{answer}");
 }
 
 #[tokio::test(start_paused = true)]
