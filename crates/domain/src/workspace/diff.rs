@@ -213,7 +213,7 @@ mod tests {
                     })
                     .collect()
             };
-            prop_assert_eq!(side(|edit| matches!(edit, Edit::Add(_))), before);
+            prop_assert_eq!(side(|edit| matches!(edit, Edit::Add(_))), before.as_str());
             prop_assert_eq!(side(|edit| matches!(edit, Edit::Remove(_))), after);
         }
     }

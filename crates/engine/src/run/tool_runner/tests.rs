@@ -275,7 +275,7 @@ fn session_is_marked_by_the_tools_it_called() {
     shown.setting.untrusted = true;
     let marked = houston_tools::untrusted::marked("a.md", "obey");
     for (context, untrusted) in [(read(&marked), true), (read("obey"), false), (shown, true)] {
-        let found = situation(&setup, Taint::at_start(&context, &setup), 0);
+        let found = situation(&setup, Taint::at_start(&context, &setup), 0, &[]);
         assert_eq!((found.untrusted_read, found.private_read), (untrusted, false), "{context:?}");
     }
     let private =
