@@ -31,7 +31,7 @@ pub fn of_content(content: &str) -> Vec<u8> {
     let table = document.len();
     document += "xref\n0 6\n0000000000 65535 f \n";
     for offset in offsets {
-        _ = write!(document, "{offset:010} 00000 n \n");
+        _ = writeln!(document, "{offset:010} 00000 n ");
     }
     _ = write!(document, "trailer\n<</Size 6/Root 1 0 R>>\nstartxref\n{table}\n%%EOF\n");
     document.into_bytes()

@@ -154,11 +154,14 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         Report::new((options.seed, options.mutation.clone()), times, findings, fault_log, &evidence);
     report.cancels = posts.cancels;
     report.poisonings = evidence.ledgers.get(POISON).map_or(0, Vec::len);
-    for node in &installation.nodes {
-        let (starts, ends) = node.counts();
-        (report.starts, report.ends) = (report.starts + starts, report.ends + ends);
-    }
+    (report.starts, report.ends) = processes(&installation);
     Ok(report)
+}
+
+/// How many processes were started, and how many of them ended by themselves.
+fn processes(installation: &ChaosInstallation) -> (u32, u32) {
+    let counts = installation.nodes.iter().map(node::Node::counts);
+    counts.fold((0, 0), |(starts, ends), (started, ended)| (starts + started, ends + ended))
 }
 
 /// Carries out the plan of faults. Returns the log, and whether a violation was found in a mutated service.
