@@ -26,6 +26,7 @@ pub(crate) fn sent() -> Vec<Case> {
                 "9000",
                 "'fake/model'",
                 "0.01",
+                "false",
             ],
             &["run_locks_pkey", "history_pkey"],
             [20, 40],
