@@ -70,7 +70,7 @@ impl Capability {
             Self::Files => "read and write files of your workspace",
             Self::Web => "fetch from the web",
             Self::Code => "run code",
-            Self::Calculation => "calculate with units",
+            Self::Calculation => "do arithmetic with units",
             Self::Time => "tell the time",
         }
     }

@@ -1,4 +1,4 @@
-//! An HTTP server on loopback that stands for the rest of the world.
+//! An HTTP server on loopback in place of the rest of the world.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -388,7 +388,6 @@ fn inner_calls_are_called_counted_and_resumed() {
     }
     assert_eq!(next(&run), Next::Done(RunStatus::SameTool));
 }
-
 #[test]
 fn message_sent_through_another_tool_ends_the_turn() {
     let mut run = start(policy(true, Reply::SendMessage));

@@ -9,9 +9,9 @@ use crate::tool_result::boundary;
 pub const MAX_DIFF_BYTES: usize = 8 * 1024;
 /// Lines around a change.
 const CONTEXT: usize = 3;
-/// Bytes of a line that are shown.
+/// Bytes of a line that are printed.
 const LINE_BYTES: usize = 400;
-/// Pairs of lines that are compared. Beyond, the old part is shown whole, then the new one.
+/// Pairs of lines that are compared. Beyond, the old part is printed whole, then the new one.
 const MAX_PAIRS: usize = 250_000;
 
 /// One line of a diff.
@@ -39,7 +39,7 @@ pub fn unified_diff(path: &str, before: Option<&str>, after: Option<&str>) -> St
     for (start, end) in hunks {
         let header = header(&edits, start, end);
         let mut lines = vec![header];
-        lines.extend(edits[start..end].iter().map(shown));
+        lines.extend(edits[start..end].iter().map(printed));
         for line in lines {
             if left_out > 0 || diff.len() + line.len() > MAX_DIFF_BYTES {
                 left_out += 1;
@@ -74,7 +74,7 @@ fn compared<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<Edit<'t>> {
     let mut edits = Vec::with_capacity(old.len() + new.len());
     let (mut at, mut to) = (0, 0);
     if old.len().saturating_mul(new.len()) <= MAX_PAIRS {
-        // For each pair of places, how many lines the rests have in common.
+        // For each pair of positions, how many lines the rests have in common.
         let width = new.len() + 1;
         let mut common = vec![0_u32; (old.len() + 1) * width];
         for (row, one) in old.iter().enumerate().rev() {
@@ -131,30 +131,30 @@ fn header(edits: &[Edit<'_>], start: usize, end: usize) -> String {
 }
 
 /// A line as a person sees it.
-fn shown(edit: &Edit<'_>) -> String {
+fn printed(edit: &Edit<'_>) -> String {
     let (mark, line) = match edit {
         Edit::Keep(line) => (' ', line),
         Edit::Remove(line) => ('-', line),
         Edit::Add(line) => ('+', line),
     };
     let (text, is_ended) = line.strip_suffix('\n').map_or((*line, false), |text| (text, true));
-    let mut shown = String::from(mark);
+    let mut line = String::from(mark);
     let end = boundary(text, LINE_BYTES);
     for letter in text[..end].chars() {
         if letter != '\t' && is_invisible(letter) {
-            let _ = write!(shown, "\\u{{{:x}}}", u32::from(letter));
+            let _ = write!(line, "\\u{{{:x}}}", u32::from(letter));
         } else {
-            shown.push(letter);
+            line.push(letter);
         }
     }
     if end < text.len() {
-        let _ = write!(shown, "… [{} more bytes]", text.len() - end);
+        let _ = write!(line, "… [{} more bytes]", text.len() - end);
     }
-    shown.push('\n');
+    line.push('\n');
     if !is_ended {
-        shown.push_str("\\ No newline at end of file\n");
+        line.push_str("\\ No newline at end of file\n");
     }
-    shown
+    line
 }
 
 #[cfg(test)]

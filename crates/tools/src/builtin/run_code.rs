@@ -35,7 +35,7 @@ impl RunCode {
     pub(super) fn new(outside: &Outside) -> Self {
         let definition = ToolDefinition {
             name: NAME.to_owned(),
-            description: "Run JavaScript or TypeScript to calculate or to transform data. The code is the body of an \
+            description: "Run JavaScript or TypeScript to compute or to transform data. The code is the body of an \
                           async function: `return` the result. It has console, Date, timers, nothing else: no network, \
                           files, packages."
                 .to_owned(),

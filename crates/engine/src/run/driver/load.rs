@@ -30,7 +30,7 @@ struct Loaded {
     setup: Arc<Setup>,
     answered_by: AnsweringAgent,
     model: ModelTurn,
-    tools: ToolRunner,
+    tools: Box<ToolRunner>,
     run: AgentRun,
 }
 
@@ -146,6 +146,7 @@ fn loaded<S: RunStorage>(
     let zone = parse_zone(&context.user.time_zone);
     let taint = Taint::at_start(&context, &setup);
     let tools = ToolRunner::new(Arc::clone(&setup), offers, context.has_results, taint, zone);
+    let tools = Box::new(tools);
     journal.mark = context.mark;
     let mut run = AgentRun::resume(setup.policy, context.history, context.run_entries, now)
         .overseen(journal.services.config.overseer);

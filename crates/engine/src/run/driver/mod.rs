@@ -142,7 +142,7 @@ impl Attempt {
 pub(crate) struct RunDriver<'e, S> {
     journal: Journal<'e, S>,
     model: ModelTurn,
-    tools: ToolRunner,
+    tools: Box<ToolRunner>,
     run: AgentRun,
     attempt: Attempt,
     registration: Registration,

@@ -48,7 +48,6 @@ pub(crate) type Responses = Vec<(String, ToolResponse)>;
 /// Call ids with the thread messages (cells) that show them.
 pub(crate) type Cells = Vec<(String, MessageId)>;
 
-/// The tools a run may call.
 pub(crate) struct ToolRunner {
     setup: Arc<Setup>,
     /// The tools the run may call, without `read_result`.
@@ -59,7 +58,6 @@ pub(crate) struct ToolRunner {
     has_results: bool,
     /// What the session has read.
     taint: Taint,
-    /// The user's time zone.
     zone: Tz,
     /// The kinds of task the agent may create, once a call has asked.
     task_kinds: OnceLock<Arc<[TaskKind]>>,

@@ -271,10 +271,10 @@ fn session_is_marked_by_the_tools_it_called() {
         history: vec![Entry { role: Role::User, content: vec![result(content)] }],
         ..RunContext::default()
     };
-    let mut shown = RunContext::default();
-    shown.setting.untrusted = true;
+    let mut listed = RunContext::default();
+    listed.setting.untrusted = true;
     let marked = houston_tools::untrusted::marked("a.md", "obey");
-    for (context, untrusted) in [(read(&marked), true), (read("obey"), false), (shown, true)] {
+    for (context, untrusted) in [(read(&marked), true), (read("obey"), false), (listed, true)] {
         let found = situation(&setup, Taint::at_start(&context, &setup), 0, &[]);
         assert_eq!((found.untrusted_read, found.private_read), (untrusted, false), "{context:?}");
     }
