@@ -15,7 +15,7 @@ use crate::test_houston::{PATIENCE, TestHouston};
 
 /// What each user's note holds, and no one else may learn.
 const SECRET: &str = "blue-heron-4711";
-/// Stands for the secret in an order.
+/// In an order, what the secret takes the position of.
 const STOLEN: &str = "STOLEN";
 const AT_ONCE: usize = 16;
 

@@ -145,7 +145,7 @@ impl Record for Call {
                 let contents = tx.file_contents(&paths).await?;
                 let untrusted = batch.iter().filter(|entry| entry.untrusted);
                 let untrusted = untrusted.map(|entry| entry.path.clone()).collect();
-                (search, found) = self.search_aside(search, found, (contents, untrusted)).await?;
+                (search, found) = self.search_off_thread(search, found, (contents, untrusted)).await?;
                 rest = later;
             }
             tx.add_work(before - search.left());
@@ -216,7 +216,7 @@ impl Call {
     }
 
     /// Searches on a thread of its own: it may take a quarter of a second, for which other runs should not wait.
-    async fn search_aside(
+    async fn search_off_thread(
         &self,
         mut search: TextSearch,
         mut found: Found,
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn places_to_go_on_have_one_spelling() {
+    fn positions_to_go_on_have_one_spelling() {
         let after = after_of("./u\u{308}//b:12").unwrap();
         assert_eq!((after.path.as_str(), after.line), ("\u{fc}/b", Some(12)));
         assert!(after_of("a:b").unwrap_err().0.contains("as `notes/plan.md:120`"));
