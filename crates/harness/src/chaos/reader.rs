@@ -219,7 +219,10 @@ impl ReceivedStream {
                 (bare_id(message["id"].as_str().unwrap_or_default()), text)
             })
             .collect();
-        let is_in = |what: &String| what.split_once(' ').is_some_and(|(_, id)| snapshot.contains_key(id));
+        // The error of a run is a message with the id of the run.
+        let is_in = |what: &String| {
+            what.split_once(' ').is_some_and(|(kind, id)| kind != "queued" && snapshot.contains_key(id))
+        };
         let begin = self.log.iter().position(is_in).unwrap_or(0);
         let removed = self.log.split_off(begin);
         for what in removed {
@@ -297,6 +300,14 @@ mod tests {
         let received = received(&frames);
         assert_eq!(received.log, ["sent 1", "sent 2"]);
         assert!(received.faults.is_empty(), "{:?}", received.faults);
+    }
+
+    #[test]
+    fn snapshot_that_begins_with_an_error_leaves_the_text_before_it() {
+        let run = ("2", r#"{"type":"RUN_STARTED","runId":"run_r"}"#);
+        let newest = r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"msg_r","role":"activity"}]}"#;
+        let received = received(&[run, START, END, ("5", newest)]);
+        assert_eq!(received.log, ["queued r", "sent a"]);
     }
 
     #[test]
