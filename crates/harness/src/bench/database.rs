@@ -41,14 +41,6 @@ impl Counters {
     }
 }
 
-/// The tenant of the latest completed run.
-pub(crate) fn tenant(servers: &TestServers) -> Result<String> {
-    query(
-        servers,
-        "select tenant_id from houston.runs where status = 'completed' order by ended_at desc limit 1",
-    )
-}
-
 /// Number of rows in `table`, which may include a condition: `houston.runs where status = 'running'`.
 pub(crate) fn count(servers: &TestServers, table: &str) -> Result<u64> {
     Ok(query(servers, &format!("select count(*) from {table}"))?.parse()?)

@@ -7,7 +7,6 @@
 //! Besides: `--throughput` measures 32 and 128 runs at once and with new goals, `--workers` does so with 1, 2 and 4 worker
 //! processes beside an API process, and `--hints` measures the lanes of hints without Postgres.
 
-mod bound;
 pub(crate) mod cancel;
 pub(crate) mod conversation;
 pub(crate) mod database;
@@ -112,10 +111,7 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     print_status(&format!("at rest: {:.1} MB", report::megabytes(rest.rss)));
     let idle = idle::measure(&installation, size.idle_runs).await?;
     let saturated = saturated::measure(&installation, size, &rest, Journey::FromMessage).await?;
-    let tenant = database::tenant(installation.servers)?;
     installation.stop_and_check()?;
-
-    let bound = bound::measure(servers, size, &tenant).await?;
 
     let mut held = Vec::new();
     for streamed in [true, false] {
@@ -147,6 +143,6 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     let settings = Settings::of(size, servers)?;
     Ok(Report::of(
         settings,
-        Measurements { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale, tokens, hints },
+        Measurements { rest, idle, saturated, held, with_tool, cancel, flood, scale, tokens, hints },
     ))
 }

@@ -6,7 +6,6 @@ use anyhow::Result;
 use houston_testkit::servers::TestServers;
 use serde::Serialize;
 
-use super::bound::Bound;
 use super::cancel::Cancel;
 use super::conversation::{Conversation, Flat};
 use super::flood::Flood;
@@ -27,7 +26,6 @@ pub(crate) struct Report {
     first_event_ms: Spread,
     done_ms: Spread,
     runs_per_second: f64,
-    bound_runs_per_second: Option<f64>,
     cpu_ms_per_run: Shares,
     rss_mb: Memory,
     commits_per_run: f64,
@@ -82,7 +80,6 @@ pub(crate) struct Measurements {
     pub(crate) rest: Rest,
     pub(crate) idle: Idle,
     pub(crate) saturated: Saturated,
-    pub(crate) bound: Option<Bound>,
     pub(crate) held: Vec<Held>,
     pub(crate) with_tool: Saturated,
     pub(crate) cancel: Cancel,
@@ -98,7 +95,6 @@ struct Parts {
     commits_per_second_at_rest: f64,
     idle: Idle,
     saturated: Saturated,
-    bound: Option<Bound>,
     held: Vec<Held>,
     /// The same load with the answer sent by the tool `send_message`.
     saturated_with_send_message: Saturated,
@@ -116,19 +112,8 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
 
 impl Report {
     pub(crate) fn of(settings: Settings, more: Measurements) -> Self {
-        let Measurements {
-            rest,
-            idle,
-            saturated,
-            bound,
-            held,
-            with_tool,
-            cancel,
-            flood,
-            scale,
-            tokens,
-            hints,
-        } = more;
+        let Measurements { rest, idle, saturated, held, with_tool, cancel, flood, scale, tokens, hints } =
+            more;
         let most_memory = |streamed: bool| {
             held.iter()
                 .filter(|held| held.streamed == streamed)
@@ -145,7 +130,6 @@ impl Report {
             first_event_ms: idle.first_event_ms,
             done_ms: idle.done_ms,
             runs_per_second: saturated.runs_per_second,
-            bound_runs_per_second: bound.map(|bound| bound.runs_per_second),
             cpu_ms_per_run: saturated.cpu_ms_per_run,
             rss_mb: memory,
             commits_per_run: saturated.commits_per_run,
@@ -156,7 +140,6 @@ impl Report {
                 commits_per_second_at_rest: round(rest.commits_per_second),
                 idle,
                 saturated,
-                bound,
                 held,
                 saturated_with_send_message: with_tool,
                 cancel,
@@ -201,7 +184,6 @@ impl Report {
         let at_least = |value: f64, least: f64| if value >= least { "yes" } else { "NO" };
         let share = self.cpu_ms_per_run;
         let shares = format!("{:.2} + {:.2} + {:.2}", share.houston, share.postgres, share.redis);
-        let bound = more.bound.map_or("–".to_owned(), |bound| format!("{:.0}", bound.runs_per_second));
         let (start, first, done) = (self.post_to_start_ms, self.first_event_ms, self.done_ms);
         let memory = self.rss_mb;
         let tool = &more.saturated_with_send_message;
@@ -217,7 +199,6 @@ impl Report {
                 at_least(self.runs_per_second, 1200.0),
                 "347 (no tokens)",
             ),
-            row("  bound of this machine, runs/s", bound, "", "", ""),
             row("  with send_message, runs/s", format!("{:.0}", tool.runs_per_second), "", "", ""),
             row("CPU per run, ms", format!("{:.2}", share.sum()), "≤ 1.4", at_most(share.sum(), 1.4), "3.0"),
             row("  Houston + Postgres + Redis", shares, "", "", ""),

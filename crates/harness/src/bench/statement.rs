@@ -43,11 +43,6 @@ pub(crate) fn fill(text: &str, values: &[&str]) -> Result<String> {
     Ok(filled + rest)
 }
 
-/// Quotes a text as an SQL literal.
-pub(crate) fn quote(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
