@@ -5,6 +5,7 @@ mod execution;
 mod guard;
 mod held;
 mod large_result;
+mod plans;
 mod record;
 mod resume;
 mod task;
@@ -17,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use chrono_tz::Tz;
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::event::Event;
-use houston_domain::guard::{DecidedBy, Intent as StatedIntent};
+use houston_domain::guard::Intent as StatedIntent;
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
@@ -27,10 +28,10 @@ use houston_faults::mutation::{self, Mutation};
 use houston_tools::{CallContext, Offer, Plan, TaskKind};
 use serde_json::json;
 
-use self::call::{ExternalCall, Work, noted};
+use self::call::ExternalCall;
 use self::guard::{Intents, Judged, Judgement};
 use self::held::{HeldCall, Others};
-use self::record::PendingRecord;
+use self::plans::Plans;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
@@ -48,6 +49,7 @@ pub(crate) type Responses = Vec<(String, ToolResponse)>;
 /// Call ids with the thread messages (cells) that show them.
 pub(crate) type Cells = Vec<(String, MessageId)>;
 
+/// The tools a run may call.
 pub(crate) struct ToolRunner {
     setup: Arc<Setup>,
     /// The tools the run may call, without `read_result`.
@@ -58,56 +60,10 @@ pub(crate) struct ToolRunner {
     has_results: bool,
     /// What the session has read.
     taint: Taint,
+    /// The user's time zone.
     zone: Tz,
     /// The kinds of task the agent may create, once a call has asked.
     task_kinds: OnceLock<Arc<[TaskKind]>>,
-}
-
-/// The calls of one turn, grouped by how they are executed.
-#[derive(Default)]
-pub(crate) struct Plans {
-    /// Calls whose response is known without executing anything.
-    answered: Responses,
-    /// Calls that write rows of Houston's own tables.
-    recorded: Vec<PendingRecord>,
-    /// Calls that act outside of Houston.
-    external: Vec<ExternalCall>,
-    /// Calls that a person must allow first.
-    held: Vec<HeldCall>,
-    /// What decided about the calls.
-    decided_by: Vec<(String, DecidedBy)>,
-    /// The contents of the messages to the user.
-    pub(crate) messages: Vec<String>,
-}
-
-impl Plans {
-    /// Adds what a call does. `note`: what the model reads before its result.
-    fn add<S: RunStorage>(
-        &mut self,
-        journal: &Journal<'_, S>,
-        call: ToolCall,
-        context: CallContext,
-        plan: Plan,
-        note: Option<String>,
-    ) {
-        match plan {
-            Plan::Answer(response) => {
-                self.answered.push((call.id, cut(journal, noted(response, note.as_deref()))));
-            }
-            Plan::Message { content, response } => {
-                self.answered.push((call.id, response));
-                self.messages.push(content);
-            }
-            Plan::Record(record) => self.recorded.push(PendingRecord::new(journal, call.id, record, note)),
-            Plan::Execute(work) => self.external.push(ExternalCall {
-                call,
-                context,
-                cell: None,
-                work: Work::Execute(work),
-                note,
-            }),
-        }
-    }
 }
 
 /// The calls of a turn after its step was prepared.
