@@ -160,7 +160,7 @@ impl Sandbox {
         child.close_input();
         let noun = conversion.noun();
         let unreadable = |reason: &str| Ok(Converted::Unreadable(reason.to_owned()));
-        let too_slow = format!("converting the {noun} takes too long");
+        let too_slow = format!("the {noun} takes too long");
         match child.message().await? {
             Read::Message(Message::Text { text, cut }) => {
                 child.kill().await;

