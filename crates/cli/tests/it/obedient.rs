@@ -1,4 +1,4 @@
-//! A model that carries out every order it reads, whoever wrote it, and the orders.
+//! A model that carries out every order it reads, also those of strangers, and the orders.
 
 use std::sync::{Arc, Mutex};
 
