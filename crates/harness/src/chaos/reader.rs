@@ -305,9 +305,11 @@ mod tests {
     #[test]
     fn snapshot_that_begins_with_an_error_leaves_the_text_before_it() {
         let run = ("2", r#"{"type":"RUN_STARTED","runId":"run_r"}"#);
-        let newest = r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"msg_r","role":"activity"}]}"#;
-        let received = received(&[run, START, END, ("5", newest)]);
-        assert_eq!(received.log, ["queued r", "sent a"]);
+        let posted =
+            r#"{"type":"CUSTOM","name":"houston.message.posted","value":{"message":{"id":"msg_b"}}}"#;
+        let newest = r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"msg_r"},{"id":"msg_b"}]}"#;
+        let received = received(&[run, START, END, ("5", posted), ("6", newest)]);
+        assert_eq!(received.log, ["queued r", "sent a", "posted b"]);
     }
 
     #[test]
