@@ -14,7 +14,7 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    agentables, agents, check_ins, compressions, conversation, erasures, events, feed, files, health,
+    agentables, agents, check_ins, compressions, conversation, erasures, events, feed, files, guards, health,
     history, insight, messages, profile, questions, runs, sessions, teams, users,
 };
 
@@ -59,6 +59,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(routes!(questions::list::list))
         .routes(routes!(questions::get::get))
         .routes(routes!(questions::answer::answer))
+        .routes(routes!(guards::get::of_tenant, guards::set::of_tenant))
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())
@@ -70,6 +71,7 @@ fn user_routes() -> Endpoints {
         .routes(routes!(users::list::list, users::create::create))
         .routes(routes!(users::get::get, users::change::change, users::delete::delete))
         .routes(routes!(users::costs::costs))
+        .routes(routes!(guards::get::of_user, guards::set::of_user))
         .routes(routes!(profile::get::get, profile::change::change, profile::delete::delete))
         .routes(collection::<CustomInstructions>())
         .routes(item::<CustomInstructions>())
@@ -87,6 +89,7 @@ fn agent_routes() -> Endpoints {
         .routes(routes!(agents::resync::resync))
         .routes(routes!(agents::get::get, agents::change::change, agents::delete::delete))
         .routes(routes!(agents::reset::reset))
+        .routes(routes!(guards::get::of_agent, guards::set::of_agent))
         .routes(routes!(teams::list::list, teams::create::create))
         .routes(routes!(teams::get::get, teams::change::change, teams::delete::delete))
 }
@@ -105,6 +108,7 @@ fn agentable_routes() -> Endpoints {
         .routes(routes!(insight::prompt))
         .routes(routes!(insight::tools))
         .routes(routes!(insight::guard))
+        .routes(routes!(guards::get::of_agentable, guards::set::of_agentable))
         .routes(routes!(agentables::cancel::cancel))
         .routes(routes!(agentables::archive::archive))
         .routes(routes!(agentables::archive::unarchive))

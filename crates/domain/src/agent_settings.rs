@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::limits::{LimitChanges, Limits};
 use crate::agentable::{AgentType, Prompt};
+use crate::guard::GuardSettings;
 
 /// Used as provider or model: the one that serves the use case when the run starts.
 pub const DEFAULT: &str = "default";
@@ -49,6 +50,9 @@ pub struct AgentSettings {
     /// Overrides of `[limits]` in `orchestrator.toml`.
     #[serde(default)]
     pub limits: LimitChanges,
+    /// What it may do with its tools, below what its kind may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guards: Option<GuardSettings>,
 }
 
 impl AgentSettings {
@@ -64,6 +68,7 @@ impl AgentSettings {
             provider: DEFAULT.to_owned(),
             model: DEFAULT.to_owned(),
             limits: kind.limits,
+            guards: None,
         }
     }
 

@@ -140,6 +140,8 @@ described! {
     Tools => anything("All tools, whether each may be called, and why not.");
     /// What the guards would say of a call.
     GuardExplanation => anything("The decision with what decided (`by`), and each step that was looked at (`steps`).");
+    /// Guards of one layer.
+    Guards => anything("What agents may do with their tools, of the same shape as jobs/guards.toml; each key is optional.");
     /// Metadata of a message.
     MessageMetadata => anything("Metadata of a message: client data, or details of a tool call or an error.");
 }

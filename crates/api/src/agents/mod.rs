@@ -28,7 +28,7 @@ use crate::state::App;
 
 /// The response for an agent.
 pub(crate) fn response(agent: Agent) -> AgentResponse {
-    let AgentSettings { description, role, guidelines, tools, use_case, provider, model, limits } =
+    let AgentSettings { description, role, guidelines, tools, use_case, provider, model, limits, guards: _ } =
         agent.settings;
     let limits = serde_json::to_value(limits).unwrap_or_default();
     let limits = limits.as_object().cloned().unwrap_or_default();

@@ -44,7 +44,8 @@ pub(crate) async fn reset(
     let kind = files.get(&agent.kind).ok_or_else(|| ApiError::UnreadableFiles {
         reason: format!("there is no {}.toml any more", agent.kind),
     })?;
-    let settings = AgentSettings::of(kind);
+    // The file does not have the guards of an agent.
+    let settings = AgentSettings { guards: agent.settings.guards, ..AgentSettings::of(kind) };
     let change = AgentChange {
         name: Some(&agent.kind),
         enabled: Some(true),

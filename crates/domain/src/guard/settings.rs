@@ -17,7 +17,7 @@ use super::{Category, GuardError, LayerKind, Level, Profile, Risk, Ruling};
 /// when = { "/repo" = "acme/*" }
 /// decide = "ask"
 /// ```
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GuardSettings {
     /// The highest level a tool may need.
@@ -66,6 +66,26 @@ impl GuardSettings {
     pub fn from_toml(kind: LayerKind, text: &str) -> Result<Self, GuardError> {
         toml::from_str(text).map_err(|error| GuardError::unreadable(kind, &error))
     }
+
+    /// Reads the settings of a layer of kind `kind` from JSON, as they are stored.
+    ///
+    /// # Errors
+    /// [`GuardError`] when the text is not JSON, or has keys or values that do not exist.
+    pub fn from_json(kind: LayerKind, text: &str) -> Result<Self, GuardError> {
+        serde_json::from_str(text).map_err(|error| GuardError::unreadable(kind, &error))
+    }
+
+    /// The settings of a layer that allows nothing but the reply to the user.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self { denied: Some(vec!["*".to_owned()]), ..Self::default() }
+    }
+
+    /// Whether they restrict nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Whether the model must say what each call is for.
@@ -101,7 +121,7 @@ pub enum Unattended {
 ///   `/` (`**` any text; a pattern that is only `*` also any text), and a value with a part `..` does not match.
 ///
 /// Where there is no value, no rule matches.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSettings {
     /// A pattern of the names of tools: `github__*`.
@@ -128,7 +148,7 @@ pub struct RuleSettings {
 /// Facts about a tool: `[tools.<name>]`. Those of the installation take the place of the tool's own. A lower layer can
 /// only make them stricter: the higher level and risk count, the smaller rates and limits, and what is true in any
 /// layer is true.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolSettings {
     /// The level it needs.

@@ -23,8 +23,8 @@ use uuid::Uuid;
 
 use super::compose::{Prompt, compose, offers};
 use crate::config::ContextConfig;
+use crate::setup::Setup;
 use crate::setup::kinds::Setups;
-use crate::setup::{Setup, for_run};
 
 /// What a model would be sent now. Token counts are estimates, see [`tokens`].
 ///
@@ -129,7 +129,7 @@ async fn next(
     // Cannot happen: callers have looked up the kind.
     let unknown = houston_store::Error::NotFound { what: "agent type" };
     let setup = setups.serving(&agentable.kind, &context.serving).await.ok_or(unknown)?;
-    let setup = for_run(&setup, &context.setting);
+    let setup = setups.for_run(&setup, &context).await;
     let [prompt_offer, with_results] = offers(&setup, &context);
     let offer = if context.has_results { with_results } else { prompt_offer.clone() };
     Ok(NextRun { prompt_offer, offer, setup, context })

@@ -12,6 +12,7 @@ use houston_tools::Registry;
 
 use crate::config::Config;
 use crate::setup::cache::Cache;
+use crate::setup::lower_guards::{LowerGuards, of_agent};
 use crate::setup::rules::RuleRunner;
 use crate::setup::{Setup, build_setup};
 
@@ -32,6 +33,7 @@ pub(crate) struct Agents {
     /// With the agent's version that it was built from.
     set_up: Cache<AgentId, (i64, Arc<Setup>)>,
     pub(crate) rules: RuleRunner,
+    pub(crate) lower_guards: LowerGuards,
     /// The guards of the installation.
     guards: Arc<Layer>,
 }
@@ -44,7 +46,8 @@ impl Agents {
         guards: Arc<Layer>,
     ) -> Self {
         let (by_name, set_up, rules) = (Cache::new(), Cache::new(), RuleRunner::default());
-        Self { tools, models, make_model, by_name, set_up, rules, guards }
+        let lower_guards = LowerGuards::new();
+        Self { tools, models, make_model, by_name, set_up, rules, lower_guards, guards }
     }
 
     /// The model of a use case; or, where an agent names models instead of a use case, that model.
@@ -100,6 +103,8 @@ impl Agents {
                 Err(_) => Arc::clone(kind),
             }
         };
+        let own = agent.settings.guards.as_ref().map(of_agent);
+        let setup = self.lower_guards.add(setup, own.as_slice()).await;
         self.set_up.put(agent.id, (agent.version, Arc::clone(&setup)));
         setup
     }

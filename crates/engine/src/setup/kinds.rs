@@ -6,13 +6,14 @@ use std::sync::Arc;
 use houston_domain::agentable::AgentType;
 use houston_domain::guard::Layer;
 use houston_llm::Model;
+use houston_store::run_context::RunContext;
 use houston_store::serving::Serving;
 use houston_tools::Registry;
 
 use crate::config::Config;
 use crate::driver::{Driver, Drivers};
 use crate::setup::agents::{Agents, MakeModel};
-use crate::setup::{Setup, SetupError, set_up};
+use crate::setup::{Setup, SetupError, for_run, set_up};
 
 /// The setups of a process, for its engine and for previews of prompts.
 pub struct Setups {
@@ -90,6 +91,12 @@ impl Setups {
             }
             Serving::File | Serving::Team(_) | Serving::Unreadable(_) => Some(Arc::clone(kind)),
         }
+    }
+
+    /// The setup for a run that starts from `context`.
+    pub(crate) async fn for_run(&self, setup: &Arc<Setup>, context: &RunContext) -> Arc<Setup> {
+        let setup = for_run(setup, &context.setting);
+        self.agents.lower_guards.add(setup, &context.guards).await
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod agents;
 mod cache;
 pub(crate) mod kinds;
+pub(crate) mod lower_guards;
 pub mod prices;
 mod rules;
 pub(crate) mod taint;
@@ -43,7 +44,8 @@ pub struct Setup {
     pub model: Arc<dyn Model>,
     /// Prices of the models that may answer.
     pub prices: Prices,
-    /// What the agent may do with its tools: the layers of the installation and of the kind.
+    /// What the agent may do with its tools: the layers of the installation, of the kind and of the agent; in the setup of a run,
+    /// also those of the tenant, the user and the agentable.
     pub guards: Arc<[Arc<Layer>]>,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
@@ -180,7 +182,7 @@ fn with_results(tools: &Registry, names: &[String]) -> Option<Offer> {
 
 /// The setup of this run: limited to the agentable's own tools if it has some (a task), and without the need to reply if no
 /// user message opened the run.
-pub(crate) fn for_run(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
+fn for_run(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
     if setting.tools.is_none() && setting.mode.is_none() {
         return Arc::clone(setup);
     }

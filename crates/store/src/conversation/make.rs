@@ -145,7 +145,11 @@ impl Owner {
         let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         sqlx::query!(
             "-- store::conversation::make::begin
-            with origin as (update houston.agentables set forked_from = $8 where tenant_id = $3 and id = $1),
+            with origin as (
+                update houston.agentables
+                   set forked_from = $8,
+                       guards = (select o.guards from houston.agentables o where o.tenant_id = $3 and o.id = $8)
+                 where tenant_id = $3 and id = $1),
             states as (
                 insert into houston.session_states (agentable_id, tenant_id, last_number, reported_number)
                 select $1, $3, $9, $9 where $9 > 0),

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::error::Result;
 use crate::excerpt::{Shortened, cut};
+use crate::guards::StoredGuards;
 use crate::handle::RunStore;
 use crate::run_context::batch::{ContextRequest, Contexts};
 use crate::serving::Serving;
@@ -53,6 +54,8 @@ pub struct RunContext {
     pub user: PromptUser,
     /// How the run was started, and for whom.
     pub setting: Setting,
+    /// The guards of the tenant, the user, the agentable and, for a task, those above it; in the order of layers.
+    pub guards: Vec<StoredGuards>,
     /// The agent that answers.
     pub serving: Serving,
     /// The last closed sessions, newest first, at most `prompt_summaries`.
@@ -162,6 +165,7 @@ impl RunContext {
                 self.check_ins.push((wanted_at, text));
             }
             "setting" => self.setting = serde_json::from_str(&text)?,
+            "guards" => self.guards.push(StoredGuards::at(place, text)),
             "note" => self.notes.push((NoteId(id), text)),
             "learning" => self.learnings.push((LearningId(id), cut(text, limits.learning_chars))),
             "session" => self.know(archive, id, &text),

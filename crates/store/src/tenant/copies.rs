@@ -87,7 +87,7 @@ async fn replace(other: &PgPool, tenant: TenantId, rows: &Value) -> Result<()> {
         "-- store::copies::tenant
         insert into houston.tenants
         select r.* from jsonb_populate_record(null::houston.tenants, $1::jsonb->'tenant') r
-        on conflict (id) do update set name = excluded.name",
+        on conflict (id) do update set name = excluded.name, guards = excluded.guards",
         rows
     )
     .execute(&mut *tx)

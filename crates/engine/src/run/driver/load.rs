@@ -22,8 +22,8 @@ use crate::run::journal::Journal;
 use crate::run::model_turn::ModelTurn;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::ToolRunner;
+use crate::setup::Setup;
 use crate::setup::taint::Taint;
-use crate::setup::{Setup, for_run};
 
 /// What follows from the run's context.
 struct Loaded {
@@ -122,7 +122,7 @@ async fn load<S: RunStorage>(
     }
     let most = setup.policy.limits.max_duration_s + journal.services.config.watchdog.grace_s;
     journal.signals.watchdog = journal.claimed_at() + Duration::from_secs(most);
-    let setup = for_run(&setup, &context.setting);
+    let setup = journal.services.setups.for_run(&setup, &context).await;
     Ok(loaded(journal, attempt, Arc::clone(live), context, answered_by, setup))
 }
 

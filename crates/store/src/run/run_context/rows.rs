@@ -58,10 +58,25 @@ macro_rules! query_with_context {
                from houston.knowledge_items o where o.owner_id = i.agentable_id and o.kind = 'learning'
               order by o.id limit $3)
             union all
-            (select v.what, 0, v.text, u.id, null
+            (select v.what, v.place, v.text, u.id, null
                from houston.users u
-              cross join lateral (values ('user', u.name), ('time_zone', u.time_zone)) as v (what, text)
-              where u.id = i.user_id)
+              cross join lateral (values ('user', 0, u.name), ('time_zone', 0, u.time_zone),
+                                         ('guards', 1, u.guards::text)) as v (what, place, text)
+              where u.id = i.user_id and v.text is not null)
+            union all
+            (select 'guards', 0, o.guards::text, o.id, null
+               from houston.tenants o where o.id = i.tenant_id and o.guards is not null)
+            union all
+            (select 'guards', 2 + i.depth, i.guards::text, i.agentable_id, null where i.guards is not null)
+            union all
+            -- A task has those of the agentables above it.
+            (with recursive above as (
+                 select o.id, o.parent_id, o.depth, o.guards from houston.agentables o where o.id = i.parent_id
+                 union all
+                 select o.id, o.parent_id, o.depth, o.guards
+                   from above b join houston.agentables o on o.id = b.parent_id)
+             select 'guards', 2 + b.depth, b.guards::text, b.id, null
+               from above b where i.parent_id is not null and b.guards is not null)
             union all
             (select v.name, e.place, left(e.entry, $6 + 1), o.user_id, null
                from houston.profiles o cross join lateral (values ('facts', o.facts), ('preferences', o.preferences),

@@ -81,11 +81,12 @@ impl TenantStore<'_> {
                  where a.tenant_id = $1 and a.is_default),
             updated as (
                 update houston.agents a
-                   set settings = f.settings || jsonb_build_object('description', a.settings->'description'),
+                   set settings = f.settings || jsonb_build_object(
+                                      'description', a.settings->'description', 'guards', a.settings->'guards'),
                        version = a.version + 1, updated_at = statement_timestamp()
                   from file f
                  where a.tenant_id = $1 and a.is_default and a.kind = f.kind and not a.changed
-                   and a.settings - 'description' <> f.settings - 'description'
+                   and a.settings - '{description,guards}'::text[] <> f.settings - 'description'
                 returning a.kind),
             created as (
                 insert into houston.agents (id, tenant_id, kind, name, is_default, settings)
@@ -132,11 +133,12 @@ impl OperatorStore<'_> {
         let done = sqlx::query!(
             "-- store::agent::defaults::follow_files
             update houston.agents a
-               set settings = d.settings || jsonb_build_object('description', a.settings->'description'),
+               set settings = d.settings || jsonb_build_object(
+                                      'description', a.settings->'description', 'guards', a.settings->'guards'),
                    version = a.version + 1, updated_at = statement_timestamp()
               from unnest($1::text[], $2::jsonb[]) as d (kind, settings)
              where a.is_default and a.kind = d.kind and not a.changed
-               and a.settings - 'description' <> d.settings - 'description'",
+               and a.settings - '{description,guards}'::text[] <> d.settings - 'description'",
             &kinds,
             &settings
         )

@@ -1,0 +1,191 @@
+//! Guards of tenants, users, agents and agentables: stored here, read by runs with their context.
+
+use houston_domain::guard::{GuardSettings, LayerKind};
+use houston_domain::id::{AgentId, AgentableId, TenantId, UserId};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::handle::{OperatorStore, Shared, TenantStore};
+
+/// Whose guards they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuardOwner {
+    /// A tenant's.
+    Tenant(TenantId),
+    /// A user's.
+    User(UserId),
+    /// An agent's.
+    Agent(AgentId),
+    /// An agentable's, and its tasks'.
+    Agentable(AgentableId),
+}
+
+impl GuardOwner {
+    /// Their layer.
+    #[must_use]
+    pub fn layer(self) -> LayerKind {
+        match self {
+            Self::Tenant(_) => LayerKind::Tenant,
+            Self::User(_) => LayerKind::User,
+            Self::Agent(_) => LayerKind::Agent,
+            Self::Agentable(_) => LayerKind::Agentable,
+        }
+    }
+
+    fn id(self) -> Uuid {
+        match self {
+            Self::Tenant(TenantId(id))
+            | Self::User(UserId(id))
+            | Self::Agent(AgentId(id))
+            | Self::Agentable(AgentableId(id)) => id,
+        }
+    }
+}
+
+/// Guards as a run reads them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct StoredGuards {
+    /// Whose they are.
+    pub layer: LayerKind,
+    /// A [`GuardSettings`] as JSON.
+    pub settings: String,
+}
+
+impl StoredGuards {
+    /// Those of the row of the context query with this place: 0 is the tenant, 1 the user, 2 an agentable without a parent.
+    pub(crate) fn at(place: i64, settings: String) -> Self {
+        let layer = match place {
+            0 => LayerKind::Tenant,
+            1 => LayerKind::User,
+            _ => LayerKind::Agentable,
+        };
+        Self { layer, settings }
+    }
+}
+
+impl TenantStore<'_> {
+    /// The guards of the tenant, or of what belongs to it; `None`: there are none.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Inconsistent`] when they cannot be decoded,
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn guards(self, owner: GuardOwner) -> Result<Option<GuardSettings>> {
+        self.shared.guards(Some(self.tenant), owner).await
+    }
+
+    /// Sets them, from the next run on, or removes them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn set_guards(self, owner: GuardOwner, guards: Option<&GuardSettings>) -> Result<()> {
+        self.shared.set_guards(Some(self.tenant), owner, guards).await
+    }
+
+    /// The tenant as an owner of guards.
+    #[must_use]
+    pub fn guard_owner(self) -> GuardOwner {
+        GuardOwner::Tenant(self.tenant)
+    }
+}
+
+impl OperatorStore<'_> {
+    /// Like [`TenantStore::guards`], for any tenant.
+    ///
+    /// # Errors
+    /// As [`TenantStore::guards`].
+    pub async fn guards(self, owner: GuardOwner) -> Result<Option<GuardSettings>> {
+        self.shared.guards(None, owner).await
+    }
+
+    /// Like [`TenantStore::set_guards`], for any tenant.
+    ///
+    /// # Errors
+    /// As [`TenantStore::set_guards`].
+    pub async fn set_guards(self, owner: GuardOwner, guards: Option<&GuardSettings>) -> Result<()> {
+        self.shared.set_guards(None, owner, guards).await
+    }
+}
+
+impl Shared {
+    async fn guards(&self, tenant: Option<TenantId>, owner: GuardOwner) -> Result<Option<GuardSettings>> {
+        let (id, tenant) = (owner.id(), tenant.map(|tenant| tenant.0));
+        let guards = sqlx::query_scalar!(
+            r#"-- store::guards::get
+            select coalesce(o.guards, 'null') as "guards!"
+              from (select guards, id as tenant_id from houston.tenants where $3 = 'tenant' and id = $1
+                    union all
+                    select guards, tenant_id from houston.users where $3 = 'user' and id = $1
+                    union all
+                    select settings->'guards', tenant_id from houston.agents where $3 = 'agent' and id = $1
+                    union all
+                    select guards, tenant_id from houston.agentables where $3 = 'agentable' and id = $1) o
+             where o.tenant_id = coalesce($2, o.tenant_id)"#,
+            id,
+            tenant,
+            owner.layer().as_str()
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: owner.layer().as_str() })?;
+        if guards.is_null() {
+            return Ok(None);
+        }
+        let decoded = serde_json::from_value(guards);
+        decoded.map(Some).map_err(|source| {
+            let (table, column) = (owner.layer().as_str(), "guards");
+            Error::Inconsistent { table, column, row: id.to_string(), source }
+        })
+    }
+
+    async fn set_guards(
+        &self,
+        tenant: Option<TenantId>,
+        owner: GuardOwner,
+        guards: Option<&GuardSettings>,
+    ) -> Result<()> {
+        let (id, tenant) = (owner.id(), tenant.map(|tenant| tenant.0));
+        let guards: Option<Value> = guards.map(serde_json::to_value).transpose().map_err(|source| {
+            let (table, column) = (owner.layer().as_str(), "guards");
+            Error::Inconsistent { table, column, row: id.to_string(), source }
+        })?;
+        let done = match owner {
+            GuardOwner::Tenant(_) => sqlx::query!(
+                "-- store::guards::set_of_tenant
+                update houston.tenants set guards = $3 where id = $1 and id = coalesce($2, id)",
+                id,
+                tenant,
+                guards
+            ),
+            GuardOwner::User(_) => sqlx::query!(
+                "-- store::guards::set_of_user
+                update houston.users set guards = $3 where id = $1 and tenant_id = coalesce($2, tenant_id)",
+                id,
+                tenant,
+                guards
+            ),
+            GuardOwner::Agent(_) => sqlx::query!(
+                "-- store::guards::set_of_agent
+                update houston.agents
+                   set settings = settings - 'guards' || jsonb_strip_nulls(jsonb_build_object('guards', $3::jsonb)),
+                       version = version + 1, updated_at = statement_timestamp()
+                 where id = $1 and tenant_id = coalesce($2, tenant_id)",
+                id,
+                tenant,
+                guards
+            ),
+            GuardOwner::Agentable(_) => sqlx::query!(
+                "-- store::guards::set_of_agentable
+                update houston.agentables set guards = $3 where id = $1 and tenant_id = coalesce($2, tenant_id)",
+                id,
+                tenant,
+                guards
+            ),
+        };
+        if done.execute(&self.pool).await?.rows_affected() == 0 {
+            return Err(Error::NotFound { what: owner.layer().as_str() });
+        }
+        Ok(())
+    }
+}
