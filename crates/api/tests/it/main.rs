@@ -29,6 +29,8 @@ mod files;
 #[cfg(test)]
 mod finding;
 #[cfg(test)]
+mod guards;
+#[cfg(test)]
 mod heavy_requests;
 #[cfg(test)]
 mod http;

@@ -1,19 +1,26 @@
-//! `houston guard`: explains what the guards say of tool calls.
+//! `houston guard`: explains what the guards say of tool calls; prints and replaces those of tenants, users, agents and
+//! agentables.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
-use houston_domain::guard::Decision;
+use houston_domain::cell::Cells;
+use houston_domain::guard::{Decision, GuardSettings, Layer};
 use houston_engine::prompt::preview::guard::GuardPreview;
+use houston_store::guards::GuardOwner;
+use houston_store::{Error, Store};
 use serde_json::Value;
 
-use super::agentable::{AgentArg, Database, table};
+use super::agentable::{AgentArg, Database, parse, table};
 use super::{Context, Failure};
+use crate::config::Loaded;
 use crate::explain::Explainer;
 use crate::output::{print, print_json};
 
-/// Explain what agents may do with their tools (jobs/guards.toml).
+/// Explain what agents may do with their tools (jobs/guards.toml), or restrict it for a tenant, a user, an agent or a
+/// conversation.
 #[derive(Debug, Args)]
 pub(crate) struct Guard {
     #[command(subcommand)]
@@ -37,26 +44,168 @@ enum Action {
         #[command(flatten)]
         database: Database,
     },
+    /// Print the guards of one owner, as TOML
+    Show {
+        #[command(flatten)]
+        owner: OwnerArg,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Replace the guards of one owner; they hold from the next run on
+    Set {
+        #[command(flatten)]
+        owner: OwnerArg,
+        /// A file of the same shape as jobs/guards.toml, each key optional; `-`: standard input
+        file: PathBuf,
+    },
+    /// Remove the guards of one owner
+    Clear {
+        #[command(flatten)]
+        owner: OwnerArg,
+    },
+}
+
+/// Whose guards a command is about.
+#[derive(Debug, Args)]
+struct OwnerArg {
+    /// `tenant_…`, `user_…`, `agent_…`, or the id of a conversation: `goal_…`, `user_agent_…`
+    owner: String,
+    #[command(flatten)]
+    database: Database,
 }
 
 impl Guard {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let Action::Explain { id, tool, input, json, database } = self.action;
-        let input: serde_json::Map<String, Value> = serde_json::from_str(&input)
-            .context("the arguments must be a JSON object, for example '{\"path\": \"notes.md\"}'")
-            .map_err(Failure::Usage)?;
-        AgentArg::new(id, database).with(context, async |found| {
-            let explainer = Explainer::new(found.context.loaded, found.context.registry);
-            let (store, agentable) = (found.store.runs(), &found.agentable);
-            let preview = explainer.guard(store, agentable, tool, Value::Object(input)).await?;
-            if json {
-                print_json(&preview);
-            } else {
-                show(&preview);
+        match self.action {
+            Action::Explain { id, tool, input, json, database } => {
+                explain(context, id, tool, &input, json, database)
             }
+            Action::Show { owner, json } => owner.with(context, async |owner, stores| {
+                print_guards(&read(stores, owner).await?.unwrap_or_default(), json)
+            }),
+            Action::Set { owner, file } => {
+                let text = read_file(&file).map_err(Failure::Usage)?;
+                owner.with(context, async |owner, stores| {
+                    let (layer, name) = (owner.layer(), owner.layer().as_str());
+                    let settings = GuardSettings::from_toml(layer, &text)
+                        .and_then(|settings| Layer::compile(layer, name, &settings).map(|_| settings))
+                        .map_err(|error| Failure::Usage(anyhow!("{}: {error}", file.display())))?;
+                    write(stores, owner, (!settings.is_empty()).then_some(&settings)).await
+                })
+            }
+            Action::Clear { owner } => {
+                owner.with(context, async |owner, stores| write(stores, owner, None).await)
+            }
+        }
+    }
+}
+
+impl OwnerArg {
+    fn with(
+        self,
+        context: Context,
+        work: impl AsyncFnOnce(GuardOwner, &Cells<Store>) -> Result<(), Failure>,
+    ) -> Result<ExitCode, Failure> {
+        let owner = owner(&context.loaded, &self.owner).map_err(Failure::Usage)?;
+        self.database.with(context, async |_, stores| {
+            work(owner, &stores).await.map_err(|error| match error {
+                Failure::Other(error) if error.downcast_ref::<Error>().is_some_and(is_not_found) => {
+                    Failure::Other(anyhow!("there is no {}", self.owner))
+                }
+                error => error,
+            })?;
             Ok(ExitCode::SUCCESS)
         })
     }
+}
+
+fn is_not_found(error: &Error) -> bool {
+    matches!(error, Error::NotFound { .. })
+}
+
+/// The owner with this id.
+fn owner(loaded: &Loaded, id: &str) -> anyhow::Result<GuardOwner> {
+    Ok(match id.rsplit_once('_').map(|(kind, _)| kind) {
+        Some("tenant") => GuardOwner::Tenant(id.parse()?),
+        Some("user") => GuardOwner::User(id.parse()?),
+        Some("agent") => GuardOwner::Agent(id.parse()?),
+        _ => GuardOwner::Agentable(parse(loaded, id)?.1),
+    })
+}
+
+/// The stores that have the owner: each cell has a copy of tenants and agents.
+fn stores_of(stores: &Cells<Store>, owner: GuardOwner) -> Vec<&Store> {
+    match owner {
+        GuardOwner::Tenant(_) | GuardOwner::Agent(_) => stores.iter().collect(),
+        GuardOwner::User(id) => vec![stores.of(id)],
+        GuardOwner::Agentable(id) => vec![stores.of(id)],
+    }
+}
+
+async fn read(stores: &Cells<Store>, owner: GuardOwner) -> Result<Option<GuardSettings>, Failure> {
+    let mut guards = None;
+    for store in stores_of(stores, owner).into_iter().take(1) {
+        guards = store.operator().guards(owner).await?;
+    }
+    Ok(guards)
+}
+
+async fn write(
+    stores: &Cells<Store>,
+    owner: GuardOwner,
+    guards: Option<&GuardSettings>,
+) -> Result<(), Failure> {
+    for store in stores_of(stores, owner) {
+        store.operator().set_guards(owner, guards).await?;
+    }
+    let owner = owner.layer();
+    match guards {
+        Some(_) => print(&format!("the guards of the {owner} are set; they hold from the next run on")),
+        None => print(&format!("the {owner} has no guards of its own from the next run on")),
+    }
+    Ok(())
+}
+
+fn read_file(file: &Path) -> anyhow::Result<String> {
+    if file == Path::new("-") {
+        return std::io::read_to_string(std::io::stdin()).context("standard input");
+    }
+    std::fs::read_to_string(file).with_context(|| file.display().to_string())
+}
+
+fn print_guards(guards: &GuardSettings, json: bool) -> Result<(), Failure> {
+    if json {
+        print_json(guards);
+        return Ok(());
+    }
+    let text = toml::to_string(guards).context("these guards cannot be written as TOML; use --json")?;
+    text.lines().for_each(print);
+    Ok(())
+}
+
+fn explain(
+    context: Context,
+    id: String,
+    tool: String,
+    input: &str,
+    json: bool,
+    database: Database,
+) -> Result<ExitCode, Failure> {
+    let input: serde_json::Map<String, Value> = serde_json::from_str(input)
+        .context("the arguments must be a JSON object, for example '{\"path\": \"notes.md\"}'")
+        .map_err(Failure::Usage)?;
+    AgentArg::new(id, database).with(context, async |found| {
+        let explainer = Explainer::new(found.context.loaded, found.context.registry);
+        let (store, agentable) = (found.store.runs(), &found.agentable);
+        let preview = explainer.guard(store, agentable, tool, Value::Object(input)).await?;
+        if json {
+            print_json(&preview);
+        } else {
+            show(&preview);
+        }
+        Ok(ExitCode::SUCCESS)
+    })
 }
 
 fn show(preview: &GuardPreview) {

@@ -18,14 +18,14 @@ use crate::cluster::{TestCluster, assert_status, eventually};
 use crate::workers::simulated;
 
 /// A tool that destroys something, and counts how often.
-struct Wipe {
+pub(crate) struct Wipe {
     definition: ToolDefinition,
     executed: Arc<AtomicUsize>,
     takes: Duration,
 }
 
 impl Wipe {
-    fn new(executed: &Arc<AtomicUsize>, takes: Duration) -> Arc<Self> {
+    pub(crate) fn new(executed: &Arc<AtomicUsize>, takes: Duration) -> Arc<Self> {
         let definition = ToolDefinition {
             name: "wipe".to_owned(),
             description: "Wipes.".to_owned(),
@@ -56,11 +56,11 @@ impl Tool for Wipe {
     }
 }
 
-const ASKS: &str = "/sim tool=wipe args={\"what\":\"drafts\"}";
+pub(crate) const ASKS: &str = "/sim tool=wipe args={\"what\":\"drafts\"}";
 
 impl TestCluster {
     /// Posts a message that makes the model wipe something, and waits until the run waits.
-    async fn asks(&self) -> (RunId, QuestionId) {
+    pub(crate) async fn asks(&self) -> (RunId, QuestionId) {
         let posted = self.post(self.goal, ASKS).await;
         self.waits(posted.run).await;
         (posted.run, self.question(self.goal).await)

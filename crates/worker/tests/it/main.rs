@@ -18,6 +18,8 @@ mod fairness;
 #[cfg(test)]
 mod fallback;
 #[cfg(test)]
+mod guarded;
+#[cfg(test)]
 mod health;
 #[cfg(test)]
 mod idle;

@@ -1,0 +1,102 @@
+//! Guards of tenants, users, agents and agentables: they hold from the next run on, also for tasks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use houston_domain::agent_settings::AgentSettings;
+use houston_domain::event::Event;
+use houston_domain::guard::{GuardSettings, LayerKind};
+use houston_domain::id::RunId;
+use houston_domain::knowledge::PromptLimits;
+use houston_domain::run::RunStatus;
+use houston_store::agent::DefaultAgent;
+use houston_store::guards::GuardOwner;
+
+use crate::approvals::{ASKS, Wipe};
+use crate::cluster::{TestCluster, assert_status};
+use crate::workers::{agent_types, simulated};
+
+fn denying(tool: &str) -> GuardSettings {
+    GuardSettings { denied: Some(vec![tool.to_owned()]), ..GuardSettings::default() }
+}
+
+impl TestCluster {
+    /// Everything that may have guards: the tenant, the user, the agent that answers, the goal.
+    async fn owners(&self) -> [GuardOwner; 4] {
+        let mut settings = AgentSettings::of(&agent_types()[0]);
+        settings.tools.push("wipe".to_owned());
+        let default = DefaultAgent { id: self.ids.next(), kind: "goal", settings };
+        self.requests().ensure_default_agents(std::slice::from_ref(&default)).await.unwrap();
+        let user = self.requests().agentable("goal", self.goal).await.unwrap().user;
+        [
+            GuardOwner::Tenant(self.tenant),
+            GuardOwner::User(user),
+            GuardOwner::Agent(default.id),
+            GuardOwner::Agentable(self.goal),
+        ]
+    }
+
+    async fn guard(&self, owner: GuardOwner, guards: Option<&GuardSettings>) {
+        self.requests().set_guards(owner, guards).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_owner_can_deny_a_tool_and_allow_it_again() {
+    let cluster = TestCluster::start().await;
+    let executed: Arc<AtomicUsize> = Arc::default();
+    let worker = cluster.worker_with(simulated(), vec![Wipe::new(&executed, Duration::ZERO)]);
+    for owner in cluster.owners().await {
+        let denying = denying("wi*");
+        cluster.guard(owner, Some(&denying)).await;
+        assert_eq!(cluster.requests().guards(owner).await.unwrap(), Some(denying));
+        let posted = cluster.post(cluster.goal, ASKS).await;
+        assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+        let events = cluster.events(cluster.goal).await;
+        let deciding = events.iter().filter_map(|committed| match &committed.event {
+            Event::ToolCalled { name, decided_by: Some(by), .. } if name == "wipe" => by.layer,
+            _ => None,
+        });
+        let last = deciding.last();
+        assert_eq!(last, Some(owner.layer()), "the event names the layer");
+        cluster.guard(owner, None).await;
+        assert_eq!(cluster.requests().guards(owner).await.unwrap(), None);
+    }
+    assert_eq!(executed.load(Ordering::SeqCst), 0);
+    // Without them, a person is asked as before.
+    cluster.asks().await;
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guards_that_cannot_be_read_deny_every_tool() {
+    let cluster = TestCluster::start().await;
+    let executed: Arc<AtomicUsize> = Arc::default();
+    let worker = cluster.worker_with(simulated(), vec![Wipe::new(&executed, Duration::ZERO)]);
+    let newer = r#"update houston.users set guards = '{"moods": ["calm"]}'"#;
+    cluster.servers.sql(newer).unwrap();
+    let posted = cluster.post(cluster.goal, ASKS).await;
+    // The reply to the user passes.
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    assert_eq!(executed.load(Ordering::SeqCst), 0);
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn task_has_the_guards_of_what_is_above_it() {
+    let cluster = TestCluster::start().await;
+    let task = cluster.new_task().await;
+    let [tenant, user, _, goal] = cluster.owners().await;
+    for owner in [GuardOwner::Agentable(task), goal, user, tenant] {
+        cluster.guard(owner, Some(&denying(owner.layer().as_str()))).await;
+    }
+    let nil = RunId(uuid::Uuid::nil());
+    let context = cluster.runs().run_context(task, nil, 10, &PromptLimits::default()).await.unwrap();
+    let layers: Vec<LayerKind> = context.guards.iter().map(|guards| guards.layer).collect();
+    let agentable = LayerKind::Agentable;
+    assert_eq!(layers, [LayerKind::Tenant, LayerKind::User, agentable, agentable]);
+    let read = context.guards.iter().map(|of| GuardSettings::from_json(of.layer, &of.settings).unwrap());
+    let denied: Vec<String> = read.map(|settings| settings.denied.unwrap().concat()).collect();
+    assert_eq!(denied, ["tenant", "user", "agentable", "agentable"]);
+}
