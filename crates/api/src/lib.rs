@@ -96,6 +96,7 @@ mod events;
 mod explain;
 mod feed;
 mod files;
+mod grants;
 mod guards;
 mod health;
 mod history;

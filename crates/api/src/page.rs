@@ -43,6 +43,7 @@ pub(crate) enum List {
     Erasures,
     Questions,
     Files,
+    Grants,
 }
 
 impl List {
@@ -67,6 +68,7 @@ impl List {
             Self::Erasures => 'e',
             Self::Questions => 'o',
             Self::Files => 'p',
+            Self::Grants => 'v',
         }
     }
 }

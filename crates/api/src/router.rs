@@ -14,8 +14,8 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    agentables, agents, check_ins, compressions, conversation, erasures, events, feed, files, guards, health,
-    history, insight, messages, profile, questions, runs, sessions, teams, users,
+    agentables, agents, check_ins, compressions, conversation, erasures, events, feed, files, grants, guards,
+    health, history, insight, messages, profile, questions, runs, sessions, teams, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -72,6 +72,8 @@ fn user_routes() -> Endpoints {
         .routes(routes!(users::get::get, users::change::change, users::delete::delete))
         .routes(routes!(users::costs::costs))
         .routes(routes!(guards::get::of_user, guards::set::of_user))
+        .routes(routes!(grants::list::list))
+        .routes(routes!(grants::revoke::revoke))
         .routes(routes!(profile::get::get, profile::change::change, profile::delete::delete))
         .routes(collection::<CustomInstructions>())
         .routes(item::<CustomInstructions>())

@@ -133,6 +133,8 @@ ids! {
     ResultId = "result";
     /// A question that a run asks a person.
     QuestionId = "question";
+    /// A lasting yes for a tool.
+    GrantId = "grant";
     /// A check-in: a time at which an agent asks to be woken.
     CheckInId = "check_in";
     /// A request to erase a user or an agentable.

@@ -141,6 +141,17 @@ pub struct NewQuestion {
     pub approval: Option<Box<Approval>>,
 }
 
+impl NewQuestion {
+    /// Checks an answer: that it matches the schema, and that a lasting yes is one.
+    ///
+    /// # Errors
+    /// [`schema::Mismatch`] at the first value that does not match.
+    pub fn check_answer(&self, answer: &Value) -> Result<(), schema::Mismatch> {
+        self.schema.as_ref().map_or(Ok(()), |schema| schema::check(schema, answer))?;
+        self.approval.as_ref().map_or(Ok(()), |approval| approval::granted(approval, answer).map(|_| ()))
+    }
+}
+
 /// A question that was closed.
 ///
 /// ```json
@@ -241,6 +252,8 @@ mod tests {
                 why: "it deletes something".into(),
                 message_id: MessageId(uuid::Uuid::nil()),
                 preview: Some("-1\n+2\n".into()),
+                lasting: true,
+                pin: None,
             })),
         };
         let closed =

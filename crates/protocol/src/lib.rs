@@ -42,6 +42,7 @@ pub mod conversation;
 pub mod erasure;
 pub mod feed;
 pub mod file;
+pub mod grant;
 pub mod guard;
 pub mod health;
 pub mod knowledge;

@@ -80,11 +80,14 @@ pub struct CallToApprove {
     /// What it would change, as it was when the question was asked: a unified diff of a file, of at most about 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
+    /// Whether the answer `approve` may have `remember`: a lasting yes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lasting: bool,
 }
 
 impl From<Approval> for CallToApprove {
-    fn from(Approval { tool, input, why, message_id, preview }: Approval) -> Self {
-        Self { tool, input, why, message_id, preview }
+    fn from(Approval { tool, input, why, message_id, preview, lasting, pin: _ }: Approval) -> Self {
+        Self { tool, input, why, message_id, preview, lasting }
     }
 }
 

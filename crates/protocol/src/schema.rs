@@ -83,6 +83,8 @@ described! {
     ApiKeyId => id("key", "key");
     /// A check-in.
     CheckInId => id("check_in", "check_in");
+    /// A lasting yes for a tool.
+    GrantId => id("grant", "grant");
     /// A question that a run asks a person.
     QuestionId => id("question", "question");
     /// A message, a reasoning or a tool result in a stream.

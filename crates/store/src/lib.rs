@@ -134,6 +134,6 @@ pub use schedule::{check_in, feed};
 pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
-    agent, agentable, answer, api_key, copies, creation, directory, erasure, guards, idempotency, serving,
-    stats, team, user,
+    agent, agentable, answer, api_key, copies, creation, directory, erasure, grants, guards, idempotency,
+    serving, stats, team, user,
 };

@@ -9,6 +9,7 @@ pub mod copies;
 pub mod creation;
 pub mod directory;
 pub mod erasure;
+pub mod grants;
 pub mod guards;
 pub mod idempotency;
 pub mod serving;

@@ -13,7 +13,6 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::question::QuestionState;
-use houston_domain::question::schema::check;
 use houston_domain::storable::storable_value;
 use houston_protocol::agui::{Event, InputMessage, ResumeEntry, ResumeStatus, RunAgentInput};
 use houston_protocol::schema;
@@ -171,10 +170,10 @@ fn answer(entry: &ResumeEntry, asked: &AskedQuestion, pointer: &str) -> Result<O
     if storable != answer {
         return Err(ApiError::field(&pointer, "must not contain the character U+0000"));
     }
-    if let Some(schema) = &question.asked.schema {
-        check(schema, &answer)
-            .map_err(|wrong| ApiError::field(&format!("{pointer}{}", wrong.pointer), wrong.reason))?;
-    }
+    question
+        .asked
+        .check_answer(&answer)
+        .map_err(|wrong| ApiError::field(&format!("{pointer}{}", wrong.pointer), wrong.reason))?;
     Ok(Some(answer))
 }
 

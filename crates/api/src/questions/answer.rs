@@ -6,7 +6,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::QuestionId;
-use houston_domain::question::schema::check;
 use houston_domain::question::{MAX_ANSWERED_BY_CHARS, QuestionState};
 use houston_domain::storable::storable_value;
 use houston_protocol::question::{AnswerQuestion, QuestionResponse};
@@ -51,10 +50,10 @@ pub(crate) async fn answer(
     let store = app.store(caller);
     // The schema of a question never changes.
     let question = store.question(id).await?.question;
-    if let Some(schema) = &question.asked.schema {
-        check(schema, &answer)
-            .map_err(|wrong| ApiError::field(&format!("/answer{}", wrong.pointer), wrong.reason))?;
-    }
+    question
+        .asked
+        .check_answer(&answer)
+        .map_err(|wrong| ApiError::field(&format!("/answer{}", wrong.pointer), wrong.reason))?;
     let asked = match store.answer_question(id, &answer, answered_by.as_deref()).await? {
         Answered::Now(asked) => {
             app.publish_nudge(asked.agentable);

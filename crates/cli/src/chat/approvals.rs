@@ -55,7 +55,7 @@ impl Asks {
     fn read(&self, word: &str, rest: &str) -> Option<Result<Value, String>> {
         let message = || (!rest.is_empty()).then(|| rest.to_owned());
         Some(match (self, word) {
-            (Self::Call, "y" | "yes") if rest.is_empty() => value(ApprovalAnswer::Approve {}),
+            (Self::Call, "y" | "yes") if rest.is_empty() => value(ApprovalAnswer::APPROVE),
             (Self::Call, "n" | "no") => value(ApprovalAnswer::Reject { message: message() }),
             (Self::Call, "e") => match serde_json::from_str::<Value>(rest) {
                 Ok(input @ Value::Object(_)) => value(ApprovalAnswer::Edit { input }),

@@ -1,16 +1,17 @@
 //! `houston approvals`: lists what waits for a person, and decides it: tool calls, runs that paused, budgets that are reached.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
 use houston_domain::cell::Cells;
+use houston_domain::guard::GrantScope;
 use houston_domain::id::QuestionId;
-use houston_domain::question::approval::ApprovalAnswer;
+use houston_domain::question::approval::{ApprovalAnswer, Remember};
 use houston_domain::question::budget::{self, BudgetAnswer};
 use houston_domain::question::pause::PauseAnswer;
-use houston_domain::question::schema::check;
 use houston_domain::question::{NewQuestion, QuestionKind};
 use houston_store::answer::{Answered, AskedQuestion};
 use houston_store::{Error, Store};
@@ -42,6 +43,9 @@ enum Decision {
     Approve {
         /// `question_…`
         id: QuestionId,
+        /// Later calls of the tool are not asked about: in this conversation, or in all of its user
+        #[arg(long, value_name = "SCOPE")]
+        remember: Option<Scope>,
     },
     /// The call is carried out with other arguments, if the guards allow that
     Edit {
@@ -73,6 +77,22 @@ enum Decision {
     },
 }
 
+/// How far a lasting yes reaches.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Scope {
+    Agentable,
+    User,
+}
+
+impl From<Scope> for GrantScope {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::Agentable => Self::Agentable,
+            Scope::User => Self::User,
+        }
+    }
+}
+
 /// What was decided, before it is compared with what was asked.
 enum Decided {
     Call(ApprovalAnswer),
@@ -100,13 +120,13 @@ impl Decided {
             Self::Raise(amount) if asked.kind == QuestionKind::Budget => {
                 serde_json::to_value(BudgetAnswer::Raise { amount })
             }
-            Self::Call(ApprovalAnswer::Approve {}) if asked.kind == QuestionKind::Budget => {
+            Self::Call(ApprovalAnswer::Approve { .. }) if asked.kind == QuestionKind::Budget => {
                 match asked.schema.as_ref().and_then(budget::proposed) {
                     Some(amount) => serde_json::to_value(BudgetAnswer::Raise { amount }),
                     None => return wrong("proposes no amount: use `houston approvals raise`"),
                 }
             }
-            Self::Call(ApprovalAnswer::Approve {}) => serde_json::to_value(PauseAnswer::Continue {}),
+            Self::Call(ApprovalAnswer::Approve { .. }) => serde_json::to_value(PauseAnswer::Continue {}),
             Self::Call(ApprovalAnswer::Reject { .. }) => serde_json::to_value(PauseAnswer::Stop {}),
             Self::Call(_) if asked.kind == QuestionKind::Budget => {
                 return wrong("is about a budget: approve, raise or reject");
@@ -121,7 +141,10 @@ impl Decision {
     fn read(self) -> Result<(QuestionId, Decided), Failure> {
         let (id, answer) = match self {
             Self::Raise { id, amount } => return Ok((id, Decided::Raise(amount))),
-            Self::Approve { id } => (id, ApprovalAnswer::Approve {}),
+            Self::Approve { id, remember } => {
+                let remember = remember.map(|scope| Remember { scope: scope.into(), when: BTreeMap::new() });
+                (id, ApprovalAnswer::Approve { remember })
+            }
             Self::Edit { id, input } => {
                 let input = serde_json::from_str::<Value>(&input)
                     .context("INPUT must be a JSON object with all arguments")
@@ -230,11 +253,9 @@ async fn decide(store: &Store, id: QuestionId, decided: Decided, json: bool) -> 
     let store = store.tenant(tenant);
     let asked = store.question(id).await.map_err(not_found)?.question.asked;
     let answer = decided.answer(&asked)?;
-    if let Some(schema) = &asked.schema {
-        check(schema, &answer).map_err(|wrong| {
-            Failure::Usage(anyhow!("the answer does not fit: {} {}", wrong.pointer, wrong.reason))
-        })?;
-    }
+    asked.check_answer(&answer).map_err(|wrong| {
+        Failure::Usage(anyhow!("the answer does not fit: {} {}", wrong.pointer, wrong.reason))
+    })?;
     match store.answer_question(id, &answer, Some("houston approvals")).await.map_err(not_found)? {
         Answered::Closed(asked) if asked.question.answer.as_ref() != Some(&answer) => {
             let (state, answer) = (asked.question.state.as_str(), asked.question.answer);

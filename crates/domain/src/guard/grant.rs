@@ -27,6 +27,16 @@ pub struct Grant {
     pub pin: Option<String>,
 }
 
+/// How far a grant reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantScope {
+    /// The agentable whose run asked.
+    Agentable,
+    /// All agentables of its user.
+    User,
+}
+
 /// What an argument must be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -58,7 +58,7 @@ pub use clamp::clamp;
 pub use decide::{decide, explain};
 pub use error::{GuardError, Problem, Spot};
 pub use facts::ToolFacts;
-pub use grant::{CompiledGrant, Grant, Granted};
+pub use grant::{CompiledGrant, Grant, GrantScope, Granted};
 pub use intent::{INTENT_ARGUMENT, Intent, MAX_INTENTS, MAX_WHY_CHARS};
 pub use layer::{Layer, LayerKind, MAX_CONDITIONS, MAX_RULES};
 pub use level::Level;

@@ -3,9 +3,13 @@
 //! The question's subject is the id of the call. Its schema is that of the answers ([`answer_schema`]), so that a client
 //! can check an edited call before it sends it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::schema::Mismatch;
+use crate::guard::{Grant, GrantScope, Granted, LayerKind};
 use crate::id::MessageId;
 use crate::tool_call::{ToolErrorCode, ToolResponse};
 
@@ -31,12 +35,19 @@ pub struct Approval {
     /// What it would change, as it was when the question was asked: a unified diff of a file. Many lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
+    /// Whether a lasting yes is possible.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lasting: bool,
+    /// The pin of the tool's definition, which a lasting yes is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<String>,
 }
 
 /// What a person answers to an approval.
 ///
 /// ```json
 /// {"decision": "approve"}
+/// {"decision": "approve", "remember": {"scope": "agentable", "when": {"/to": {"equals": "ann@example.com"}}}}
 /// {"decision": "edit", "input": {"title": "Hotels in Rome"}}
 /// {"decision": "reject", "message": "not today"}
 /// {"decision": "respond", "message": "I have done it myself"}
@@ -45,7 +56,11 @@ pub struct Approval {
 #[serde(tag = "decision", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ApprovalAnswer {
     /// The call is carried out.
-    Approve {},
+    Approve {
+        /// So are later calls of the tool, without being asked about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remember: Option<Remember>,
+    },
     /// The call is carried out with other arguments, if the guards allow that.
     Edit {
         /// All of its arguments.
@@ -64,7 +79,21 @@ pub enum ApprovalAnswer {
     },
 }
 
+/// A lasting yes for a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remember {
+    /// How far it reaches.
+    pub scope: GrantScope,
+    /// JSON pointers into the arguments, and what they must be; none: whatever the arguments are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub when: BTreeMap<String, Granted>,
+}
+
 impl ApprovalAnswer {
+    /// A yes for this call alone.
+    pub const APPROVE: Self = Self::Approve { remember: None };
+
     /// Parses an answer that matches [`answer_schema`]; `None` if it does not match.
     #[must_use]
     pub fn from_value(answer: &Value) -> Option<Self> {
@@ -72,9 +101,45 @@ impl ApprovalAnswer {
     }
 }
 
-/// The JSON Schema of the answers to an approval of a tool whose arguments have the schema `input`.
+/// The lasting yes that an answer gives, if it gives one.
+///
+/// # Errors
+/// [`Mismatch`] when the question allows none, or a condition is wrong.
+pub fn granted(approval: &Approval, answer: &Value) -> Result<Option<(GrantScope, Grant)>, Mismatch> {
+    if answer.get("remember").is_none() {
+        return Ok(None);
+    }
+    let wrong = |pointer: &str, reason: String| Mismatch { pointer: pointer.to_owned(), reason };
+    if !approval.lasting {
+        let reason = "this question has no lasting yes: it is asked each time".to_owned();
+        return Err(wrong("/remember", reason));
+    }
+    let remember = match ApprovalAnswer::deserialize(answer) {
+        Ok(ApprovalAnswer::Approve { remember: Some(remember) }) => remember,
+        Ok(_) => return Ok(None),
+        Err(error) => {
+            let reason =
+                format!("{error}; a condition is {{\"equals\": VALUE}} or {{\"glob\": \"PATTERN\"}}");
+            return Err(wrong("/remember/when", reason));
+        }
+    };
+    let Remember { scope, when } = remember;
+    let grant = Grant { tool: approval.tool.clone(), when, pin: approval.pin.clone() };
+    grant.compile(LayerKind::User).map_err(|error| wrong("/remember/when", error.to_string()))?;
+    Ok(Some((scope, grant)))
+}
+
+/// The JSON Schema of the answers to an approval of a tool whose arguments have the schema `input`. `lasting`: whether a
+/// lasting yes is possible.
 #[must_use]
-pub fn answer_schema(input: &Value) -> Value {
+pub fn answer_schema(input: &Value, lasting: bool) -> Value {
+    let remember = json!({
+        "type": "object",
+        "properties": {"scope": {"enum": ["agentable", "user"]}, "when": {"type": "object"}},
+        "required": ["scope"],
+        "additionalProperties": false
+    });
+    let remember: &[(&str, &Value)] = if lasting { &[("remember", &remember)] } else { &[] };
     let message = json!({"type": "string", "minLength": 1, "maxLength": MAX_MESSAGE_CHARS});
     let option = |title: &str, decision: &str, fields: &[(&str, &Value)], required: &[&str]| {
         let mut properties = serde_json::Map::new();
@@ -89,7 +154,7 @@ pub fn answer_schema(input: &Value) -> Value {
         "properties": {"decision": {"enum": ["approve", "edit", "reject", "respond"]}},
         "required": ["decision"],
         "oneOf": [
-            option("Approve", "approve", &[], &[]),
+            option("Approve", "approve", remember, &[]),
             option("Change the arguments", "edit", &[("input", input)], &["input"]),
             option("Reject", "reject", &[("message", &message)], &[]),
             option("Answer instead", "respond", &[("message", &message)], &["message"]),
@@ -152,16 +217,19 @@ mod tests {
     use crate::question::schema::check;
 
     fn schema() -> Value {
-        answer_schema(&json!({
-            "type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"],
-            "additionalProperties": false
-        }))
+        answer_schema(
+            &json!({
+                "type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"],
+                "additionalProperties": false
+            }),
+            false,
+        )
     }
 
     #[test]
     fn answers_of_the_schema_are_parsed() {
         for (answer, expected) in [
-            (json!({"decision": "approve"}), ApprovalAnswer::Approve {}),
+            (json!({"decision": "approve"}), ApprovalAnswer::APPROVE),
             (
                 json!({"decision": "edit", "input": {"title": "x"}}),
                 ApprovalAnswer::Edit { input: json!({"title": "x"}) },
@@ -194,5 +262,50 @@ mod tests {
             assert_eq!(wrong.pointer, pointer, "{answer}: {wrong:?}");
             assert!(wrong.reason.contains(reason), "{answer}: {wrong:?}");
         }
+    }
+
+    fn approval(lasting: bool) -> Approval {
+        Approval {
+            tool: "send_mail".to_owned(),
+            input: json!({"to": "ann@example.com"}),
+            why: "it sends something out".to_owned(),
+            message_id: MessageId(uuid::Uuid::nil()),
+            preview: None,
+            lasting,
+            pin: Some("6f1c".to_owned()),
+        }
+    }
+
+    #[test]
+    fn lasting_yes_is_bound_to_tool_pin_and_conditions() {
+        let answer =
+            |when: Value| json!({"decision": "approve", "remember": {"scope": "user", "when": when}});
+        let to_ann = answer(json!({"/to": {"glob": "*@example.com"}}));
+        check(&answer_schema(&json!({}), true), &to_ann).unwrap();
+        let (scope, grant) = granted(&approval(true), &to_ann).unwrap().unwrap();
+        assert_eq!(scope, GrantScope::User);
+        let compiled = grant.compile(LayerKind::User).unwrap();
+        let (ann, eve) = (json!({"to": "ann@example.com"}), json!({"to": "eve@evil.example"}));
+        assert!(compiled.covers("send_mail", &ann, Some("6f1c")));
+        assert!(!compiled.covers("send_mail", &eve, Some("6f1c")), "another argument");
+        assert!(!compiled.covers("send_mail", &ann, Some("77aa")), "a changed tool");
+        assert!(!compiled.covers("delete_mail", &ann, Some("6f1c")), "another tool");
+        for (when, words) in [
+            (json!({"to": {"equals": 1}}), "JSON pointer"),
+            (json!({"/to": {"glob": "a["}}), "pattern"),
+            (json!({"/to": "ann"}), "equals"),
+        ] {
+            let wrong = granted(&approval(true), &answer(when)).unwrap_err();
+            assert_eq!(wrong.pointer, "/remember/when");
+            assert!(wrong.reason.contains(words), "{}", wrong.reason);
+        }
+        assert_eq!(granted(&approval(true), &json!({"decision": "approve"})).unwrap(), None);
+    }
+
+    #[test]
+    fn question_without_lasting_yes_refuses_one() {
+        let answer = json!({"decision": "approve", "remember": {"scope": "user"}});
+        assert!(check(&answer_schema(&json!({}), false), &answer).is_err());
+        assert_eq!(granted(&approval(false), &answer).unwrap_err().pointer, "/remember");
     }
 }

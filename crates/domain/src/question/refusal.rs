@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn refusal_is_an_answer_that_the_question_accepts() {
         let reject = json!({"decision": "reject"});
-        assert_eq!(refusal(Some(approval::answer_schema(&json!({}))), None), Some(reject));
+        assert_eq!(refusal(Some(approval::answer_schema(&json!({}), true)), None), Some(reject));
         assert_eq!(refusal(Some(pause::answer_schema()), None), Some(json!({"decision": "stop"})));
         assert_eq!(refusal(Some(json!({"type": "boolean"})), Some(json!(true))), Some(json!(false)));
         assert_eq!(refusal(Some(json!({"type": "string"})), Some(json!("later"))), Some(json!("later")));

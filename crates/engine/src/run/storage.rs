@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use houston_domain::agent::budget::Spent;
-use houston_domain::id::{AgentableId, MessageId, RunId, WriteId};
+use houston_domain::guard::Grant;
+use houston_domain::id::{AgentableId, MessageId, RunId, UserId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::question::Question;
@@ -48,6 +49,7 @@ pub(crate) trait RunStorage: Sync {
     fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)>;
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>>;
     fn questions_of(&self, agentable: AgentableId, run: RunId) -> impl Query<Vec<Question>>;
+    fn grants(&self, agentable: AgentableId, user: UserId) -> impl Query<Vec<Grant>>;
     fn budget_questions(&self, agentable: AgentableId) -> impl Query<Vec<(RunId, Question)>>;
     fn unread(&self, agentable: AgentableId) -> impl Query<UnreadMessages>;
     fn intervention(&self, run: RunId) -> impl Query<Option<Intervention>>;
@@ -127,6 +129,10 @@ impl RunStorage for RunStore {
 
     fn questions_of(&self, agentable: AgentableId, run: RunId) -> impl Query<Vec<Question>> {
         RunStore::questions_of(self, agentable, run)
+    }
+
+    fn grants(&self, agentable: AgentableId, user: UserId) -> impl Query<Vec<Grant>> {
+        RunStore::grants(self, agentable, user)
     }
 
     fn budget_questions(&self, agentable: AgentableId) -> impl Query<Vec<(RunId, Question)>> {

@@ -1,12 +1,16 @@
 //! Questions as the API sees them: reading and answering.
 
+use houston_domain::guard::{Grant, GrantScope};
 use houston_domain::id::{AgentableId, QuestionId, RunId, TenantId, UserId};
+use houston_domain::question::approval::{Approval, granted};
 use houston_domain::question::own;
 use houston_domain::question::{Question, QuestionKind, QuestionState};
 use serde_json::Value;
 use sqlx::PgConnection;
+use sqlx::types::Json;
 
 use crate::error::{Error, Result};
+use crate::grants;
 use crate::handle::{OperatorStore, TenantStore};
 use crate::question::{close, question_row, report};
 
@@ -43,6 +47,8 @@ struct WouldBe {
     after: QuestionState,
     /// An earlier answer.
     answer: Option<Value>,
+    /// The lasting yes that the answer gives.
+    grant: Option<(GrantScope, Grant)>,
 }
 
 impl WouldBe {
@@ -187,11 +193,14 @@ impl TenantStore<'_> {
     ) -> Result<Answered> {
         let mut tx = self.pool.begin().await?;
         self.lock_asker(&mut tx, id).await?;
-        let now = self.would_be(&mut tx, id).await?;
+        let now = self.would_be(&mut tx, id, answer).await?;
         let is_answered = now.is_answered();
         if now.before == QuestionState::Open {
             let (answer, by) = if is_answered { (Some(answer), answered_by) } else { (None, None) };
             let closed = close(&mut tx, &[id.0], now.after, answer, by).await?;
+            if let Some(grant) = now.grant.filter(|_| is_answered) {
+                grants::add(&mut tx, id, &grant, by).await?;
+            }
             report(&mut tx, &closed, self.fairness).await?;
         }
         tx.commit().await?;
@@ -212,9 +221,12 @@ impl TenantStore<'_> {
         self.lock_asker(&mut tx, *first).await?;
         let mut closed = Vec::new();
         for (id, answer) in answers {
-            let now = self.would_be(&mut tx, *id).await?;
+            let now = self.would_be(&mut tx, *id, answer).await?;
             if now.is_answered() {
                 closed.extend(close(&mut tx, &[id.0], now.after, Some(answer), None).await?);
+                if let Some(grant) = now.grant {
+                    grants::add(&mut tx, *id, &grant, None).await?;
+                }
             } else if now.answer.as_ref() != Some(answer) {
                 tx.rollback().await?;
                 let mut question = self.question(*id).await?;
@@ -243,11 +255,11 @@ impl TenantStore<'_> {
     }
 
     /// What an answer to a question does now. Its agentable is locked.
-    async fn would_be(self, tx: &mut PgConnection, id: QuestionId) -> Result<WouldBe> {
+    async fn would_be(self, tx: &mut PgConnection, id: QuestionId, given: &Value) -> Result<WouldBe> {
         // A statement of its own: it sees what was committed while the one before waited for the lock.
         let now = sqlx::query!(
             r#"-- store::answer::look
-            select q.state, q.answer, q.expires_at, clock_timestamp() as "now!",
+            select q.state, q.answer, q.expires_at, q.approval as "approval: Json<Approval>", clock_timestamp() as "now!",
                    k.run_open and k.run_id = q.run_id as "run_is_open!"
               from houston.questions q join houston.run_locks k on k.agentable_id = q.agentable_id
              where q.tenant_id = $1 and q.id = $2"#,
@@ -258,6 +270,8 @@ impl TenantStore<'_> {
         .await?;
         let before = QuestionState::from_name(&now.state).unwrap_or(QuestionState::Cancelled);
         let after = before.after_answer(now.expires_at, now.run_is_open, now.now);
-        Ok(WouldBe { before, after, answer: now.answer })
+        // The caller has checked the answer.
+        let grant = now.approval.and_then(|approval| granted(&approval, given).ok().flatten());
+        Ok(WouldBe { before, after, answer: now.answer, grant })
     }
 }

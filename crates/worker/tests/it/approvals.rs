@@ -22,10 +22,15 @@ pub(crate) struct Wipe {
     definition: ToolDefinition,
     executed: Arc<AtomicUsize>,
     takes: Duration,
+    risk: Risk,
 }
 
 impl Wipe {
     pub(crate) fn new(executed: &Arc<AtomicUsize>, takes: Duration) -> Arc<Self> {
+        Self::of_risk(executed, takes, Risk::Destructive)
+    }
+
+    pub(crate) fn of_risk(executed: &Arc<AtomicUsize>, takes: Duration, risk: Risk) -> Arc<Self> {
         let definition = ToolDefinition {
             name: "wipe".to_owned(),
             description: "Wipes.".to_owned(),
@@ -33,7 +38,7 @@ impl Wipe {
             effect: EffectClass::Effect,
             timeout: Duration::from_secs(60),
         };
-        Arc::new(Self { definition, executed: Arc::clone(executed), takes })
+        Arc::new(Self { definition, executed: Arc::clone(executed), takes, risk })
     }
 }
 
@@ -43,7 +48,7 @@ impl Tool for Wipe {
     }
 
     fn facts(&self) -> ToolFacts {
-        ToolFacts { risk: Risk::Destructive, ..ToolFacts::of_effect(EffectClass::Effect) }
+        ToolFacts { risk: self.risk, ..ToolFacts::of_effect(EffectClass::Effect) }
     }
 
     fn plan(&self, _: &Value, _: &CallContext) -> Result<Plan, InvalidInput> {
@@ -66,7 +71,7 @@ impl TestCluster {
         (posted.run, self.question(self.goal).await)
     }
 
-    async fn decide(&self, question: QuestionId, answer: Value) -> Answered {
+    pub(crate) async fn decide(&self, question: QuestionId, answer: Value) -> Answered {
         self.requests().answer_question(question, &answer, Some("Ann")).await.unwrap()
     }
 

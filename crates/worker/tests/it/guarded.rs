@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::event::Event;
-use houston_domain::guard::{GuardSettings, LayerKind};
+use houston_domain::guard::{GuardSettings, LayerKind, Risk};
 use houston_domain::id::RunId;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::run::RunStatus;
 use houston_store::agent::DefaultAgent;
 use houston_store::guards::GuardOwner;
+use serde_json::json;
 
 use crate::approvals::{ASKS, Wipe};
 use crate::cluster::{TestCluster, assert_status};
@@ -54,11 +55,11 @@ async fn each_owner_can_deny_a_tool_and_allow_it_again() {
         let posted = cluster.post(cluster.goal, ASKS).await;
         assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
         let events = cluster.events(cluster.goal).await;
-        let deciding = events.iter().filter_map(|committed| match &committed.event {
+        let mut deciding = events.iter().filter_map(|committed| match &committed.event {
             Event::ToolCalled { name, decided_by: Some(by), .. } if name == "wipe" => by.layer,
             _ => None,
         });
-        let last = deciding.last();
+        let last = deciding.next_back();
         assert_eq!(last, Some(owner.layer()), "the event names the layer");
         cluster.guard(owner, None).await;
         assert_eq!(cluster.requests().guards(owner).await.unwrap(), None);
@@ -99,4 +100,48 @@ async fn task_has_the_guards_of_what_is_above_it() {
     let read = context.guards.iter().map(|of| GuardSettings::from_json(of.layer, &of.settings).unwrap());
     let denied: Vec<String> = read.map(|settings| settings.denied.unwrap().concat()).collect();
     assert_eq!(denied, ["tenant", "user", "agentable", "agentable"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lasting_yes_answers_later_calls_until_revoked() {
+    let cluster = TestCluster::start().await;
+    let executed: Arc<AtomicUsize> = Arc::default();
+    let tool = Wipe::of_risk(&executed, Duration::ZERO, Risk::External);
+    let worker = cluster.worker_with(simulated(), vec![tool]);
+    let user = cluster.requests().agentable("goal", cluster.goal).await.unwrap().user;
+    let (run, question) = cluster.asks().await;
+    let remember = json!({"scope": "agentable", "when": {"/what": {"equals": "drafts"}}});
+    cluster.decide(question, json!({"decision": "approve", "remember": remember})).await;
+    assert_status(&cluster.wait_for_end(run).await, RunStatus::MessageSent);
+    // The same call of the same goal is carried out at once.
+    let posted = cluster.post(cluster.goal, ASKS).await;
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    assert_eq!(executed.load(Ordering::SeqCst), 2);
+    // Other arguments are asked about, and so is the same call of another goal.
+    let others = [(cluster.goal, ASKS.replace("drafts", "all")), (cluster.new_goal().await, ASKS.to_owned())];
+    for (goal, asks) in others {
+        let posted = cluster.post(goal, &asks).await;
+        cluster.waits(posted.run).await;
+        cluster.decide(cluster.question(goal).await, json!({"decision": "reject"})).await;
+        assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    }
+    assert_eq!(executed.load(Ordering::SeqCst), 2);
+    let [grant] = cluster.requests().grants(user, None, 10).await.unwrap().try_into().unwrap();
+    assert_eq!((grant.grant.tool.as_str(), grant.granted_by.as_deref()), ("wipe", Some("Ann")));
+    cluster.requests().revoke_grant(grant.id).await.unwrap();
+    cluster.asks().await;
+    assert_eq!(executed.load(Ordering::SeqCst), 2);
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lasting_yes_never_covers_what_destroys_something() {
+    let cluster = TestCluster::start().await;
+    let executed: Arc<AtomicUsize> = Arc::default();
+    let worker = cluster.worker_with(simulated(), vec![Wipe::new(&executed, Duration::ZERO)]);
+    let (_, question) = cluster.asks().await;
+    let user = cluster.requests().agentable("goal", cluster.goal).await.unwrap().user;
+    cluster.decide(question, json!({"decision": "approve", "remember": {"scope": "user"}})).await;
+    assert_eq!(cluster.requests().grants(user, None, 10).await.unwrap(), []);
+    worker.drain().await;
 }

@@ -129,7 +129,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             step.events.push(Event::Thought { text: reasoning });
         }
         let said = step.entries.iter().map(Entry::text).collect::<String>();
-        let plans = self.tools.plan(&self.journal, &turn.calls, &said, self.run.history());
+        let history = self.run.history();
+        let mut plans = self.tools.plan(&self.journal, &turn.calls, &said, history);
+        self.tools.grant(&self.journal, &mut plans, (&turn.calls, &said), history).await?;
         if let Some(reply) = turn.reply {
             // The user has read the streamed text, so exactly that text is stored.
             let content = if streamed.trim().is_empty() { reply } else { streamed.clone() };

@@ -7,8 +7,9 @@ use std::time::Duration;
 use chrono::DateTime;
 use houston_domain::agent::budget::Spent;
 use houston_domain::frame::{FrameMark, MessageBlock};
+use houston_domain::guard::Grant;
 use houston_domain::history::{Block, Entry};
-use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, WriteId};
+use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, UserId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::Source;
@@ -52,6 +53,7 @@ pub(crate) struct MemoryStorage(Arc<Mutex<Rows>>);
 pub(super) struct Rows {
     /// Whether another worker holds the lock, or the run was released.
     lock_is_lost: bool,
+    grants: Vec<Grant>,
     history: Vec<Entry>,
     /// How many of its first entries belong to earlier runs.
     earlier: usize,
@@ -321,6 +323,10 @@ impl RunStorage for MemoryStorage {
 
     async fn was_committed(&self, _: &Fence, write: WriteId) -> Result<bool> {
         Ok(self.rows().committed.last().is_some_and(|last| last.write == write))
+    }
+
+    async fn grants(&self, _: AgentableId, _: UserId) -> Result<Vec<Grant>> {
+        Ok(self.rows().grants.clone())
     }
 
     async fn is_held(&self, _: &Fence) -> Result<bool> {

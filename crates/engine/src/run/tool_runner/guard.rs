@@ -1,7 +1,9 @@
 //! What the guards say of a call.
 
 use houston_domain::agent::SEND_MESSAGE;
-use houston_domain::guard::{Call, DecidedBy, Decision, Intent, Risk, Situation, Verdict, clamp, decide};
+use houston_domain::guard::{
+    Call, CompiledGrant, DecidedBy, Decision, Intent, Risk, Situation, Verdict, clamp, decide,
+};
 use houston_domain::history::Entry;
 use houston_domain::overseer::REFUSED;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
@@ -22,6 +24,8 @@ pub(super) enum Judgement {
     Hold {
         /// Why.
         why: String,
+        /// Whether a lasting yes answers the question.
+        lasting: bool,
     },
     /// It is not carried out.
     Refuse(ToolResponse),
@@ -85,6 +89,7 @@ impl ToolRunner {
         call: &ToolCall,
         intent: Option<&Intent>,
         history: &[Entry],
+        grants: &[CompiledGrant],
     ) -> Judged {
         let Some(facts) =
             self.offer().facts(&call.name).filter(|_| call.malformed.is_none() && call.name != SEND_MESSAGE)
@@ -99,7 +104,8 @@ impl ToolRunner {
         let calls = if is_counted { rates.count(user, &call.name, now) } else { 0 };
         let may_carry = self.taint.is_private() && in_force.sends_out && !in_force.host_at.is_empty();
         let user_texts = if may_carry { user_texts(history, &self.setup, &journal.mark) } else { Vec::new() };
-        let situation = Situation { intent, ..situation(&self.setup, self.taint, calls, &user_texts) };
+        let situation =
+            Situation { intent, grants, ..situation(&self.setup, self.taint, calls, &user_texts) };
         let pin = self.offer().get(&call.name).and_then(|tool| tool.pin());
         let judged =
             Call { tool: &call.name, facts: Some(facts), input: &call.input, pin, pin_changed: false };
@@ -116,7 +122,7 @@ impl ToolRunner {
                 Judgement::Allow
             }
             Decision::Ask { .. } if mutation::is(Mutation::Approval) => Judgement::Allow,
-            Decision::Ask { why, .. } => Judgement::Hold { why },
+            Decision::Ask { why, lasting, .. } => Judgement::Hold { why, lasting },
             Decision::Deny { code, why } => {
                 Judgement::Refuse(ToolResponse::failure(code, format!("{REFUSED}{why}")))
             }

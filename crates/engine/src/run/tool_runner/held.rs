@@ -1,5 +1,7 @@
 //! Calls that wait for a person: asked about with the step of their turn, carried out or refused once they are decided.
 
+use houston_domain::guard::{CompiledGrant, LayerKind};
+use houston_domain::history::Entry;
 use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::question::approval::{self, Approval, ApprovalAnswer};
 use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};
@@ -7,8 +9,9 @@ use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 use houston_tools::Plan;
 
+use super::guard::Intents;
 use super::record::{self, PendingRecord};
-use super::{Cells, ToolRunner, cell_of, title};
+use super::{Cells, Plans, ToolRunner, cell_of, title};
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
@@ -18,6 +21,8 @@ pub(super) struct HeldCall {
     pub(super) call: ToolCall,
     /// Why a person is asked.
     why: String,
+    /// Whether a lasting yes answers the question.
+    lasting: bool,
     /// What says what it would change, if something does.
     previewed: Option<PendingRecord>,
 }
@@ -26,7 +31,7 @@ impl HeldCall {
     pub(super) fn new<S: RunStorage>(
         journal: &Journal<'_, S>,
         call: ToolCall,
-        why: String,
+        (why, lasting): (String, bool),
         plan: Plan,
     ) -> Self {
         let previewed = match plan {
@@ -35,7 +40,7 @@ impl HeldCall {
             }
             _ => None,
         };
-        Self { call, why, previewed }
+        Self { call, why, lasting, previewed }
     }
 }
 
@@ -86,7 +91,7 @@ impl Decided {
     pub(super) fn by(question: &Question, call: ToolCall) -> Self {
         let answer = question.answer.as_ref().and_then(ApprovalAnswer::from_value);
         Self::Answer(match (question.state, answer) {
-            (QuestionState::Answered, Some(ApprovalAnswer::Approve {})) => {
+            (QuestionState::Answered, Some(ApprovalAnswer::Approve { .. })) => {
                 return Self::CarryOut { call, note: None };
             }
             (QuestionState::Answered, Some(ApprovalAnswer::Edit { input })) => {
@@ -125,6 +130,41 @@ pub(super) fn question_of<'q>(questions: &'q [Question], call: &str) -> Option<&
 }
 
 impl ToolRunner {
+    /// Takes out of `plans` the held calls that a person has allowed for good, and plans them. Grants are read only when a call
+    /// is held that they may cover.
+    ///
+    /// # Errors
+    /// As [`Journal::retrying`].
+    pub(crate) async fn grant<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        plans: &mut Plans,
+        (calls, said): (&[ToolCall], &str),
+        history: &[Entry],
+    ) -> Result<(), Interrupted> {
+        if !plans.held.iter().any(|held| held.lasting) {
+            return Ok(());
+        }
+        let (agentable, user) = (journal.agentable(), journal.owner.user);
+        let grants = journal.retrying(|storage| storage.grants(agentable, user)).await?;
+        // One that cannot be compiled was stored by something else than the API, and allows nothing.
+        let grants: Vec<CompiledGrant> =
+            grants.iter().filter_map(|grant| grant.compile(LayerKind::User).ok()).collect();
+        if grants.is_empty() {
+            return Ok(());
+        }
+        let intents = Intents::of(said, calls);
+        let (lasting, others) = std::mem::take(&mut plans.held).into_iter().partition(|held| held.lasting);
+        plans.held = others;
+        let lasting: Vec<HeldCall> = lasting;
+        for HeldCall { call, .. } in lasting {
+            let intent = calls.iter().position(|of| of.id == call.id).and_then(|nth| intents.of_call(nth));
+            plans.decided_by.retain(|(of, _)| *of != call.id);
+            self.plan_call(journal, &call, intent, (history, &grants), plans);
+        }
+        Ok(())
+    }
+
     /// Adds the questions about `held` to the step, with what the calls would change.
     ///
     /// # Errors
@@ -146,10 +186,12 @@ impl ToolRunner {
         let mut previews = previews.into_iter();
         let expires_at = journal.approvals_expire_at();
         let asked = &mut step.questions.get_or_insert_default().asked;
-        for HeldCall { call, why, previewed } in held {
+        for HeldCall { call, why, lasting, previewed } in held {
             let preview = previewed.and_then(|_| previews.next().flatten());
             let cell = cell_of(cells, &call.id).unwrap_or(journal.next_message);
-            let schema = self.offer().get(&call.name).map(|tool| tool.definition().input_schema.clone());
+            let tool = self.offer().get(&call.name);
+            let schema = tool.map(|tool| tool.definition().input_schema.clone());
+            let pin = tool.and_then(|tool| tool.pin()).map(str::to_owned);
             let question = NewQuestion {
                 id: journal.new_id(),
                 kind: QuestionKind::Approval,
@@ -157,6 +199,7 @@ impl ToolRunner {
                 text: approval::question_text(&title(&call.name), &why),
                 schema: Some(approval::answer_schema(
                     schema.as_deref().unwrap_or(&serde_json::Value::Bool(true)),
+                    lasting,
                 )),
                 default_value: None,
                 expires_at,
@@ -166,6 +209,8 @@ impl ToolRunner {
                     why,
                     message_id: cell,
                     preview,
+                    lasting,
+                    pin,
                 })),
             };
             waiting.add(call.id, question.id, cell);

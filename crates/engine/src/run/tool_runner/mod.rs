@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use chrono_tz::Tz;
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::event::Event;
-use houston_domain::guard::Intent as StatedIntent;
+use houston_domain::guard::{CompiledGrant, Intent as StatedIntent};
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
@@ -119,7 +119,7 @@ impl ToolRunner {
                 plans.answered.push((call.id.clone(), refused));
                 continue;
             }
-            self.plan_call(journal, call, intents.of_call(nth), history, &mut plans);
+            self.plan_call(journal, call, intents.of_call(nth), (history, &[]), &mut plans);
         }
         plans
     }
@@ -130,10 +130,11 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         call: &ToolCall,
         intent: Option<&StatedIntent>,
-        history: &[Entry],
+        (history, grants): (&[Entry], &[CompiledGrant]),
         plans: &mut Plans,
     ) {
-        let Judged { call: limited, judgement, by, note } = self.judge(journal, call, intent, history);
+        let Judged { call: limited, judgement, by, note } =
+            self.judge(journal, call, intent, history, grants);
         plans.decided_by.extend(by.map(|by| (call.id.clone(), by)));
         if let Judgement::Refuse(response) = judgement {
             return plans.answered.push((limited.id, response));
@@ -142,8 +143,9 @@ impl ToolRunner {
         let plan = self.offer().plan(&limited, &context);
         match judgement {
             // A call that fails already, because its arguments are wrong, needs no approval.
-            Judgement::Hold { why } if !matches!(&plan, Plan::Answer(response) if !response.is_success()) => {
-                plans.held.push(HeldCall::new(journal, call.clone(), why, plan));
+            Judgement::Hold { why, lasting } if !matches!(&plan, Plan::Answer(response) if !response.is_success()) =>
+            {
+                plans.held.push(HeldCall::new(journal, call.clone(), (why, lasting), plan));
             }
             _ => plans.add(journal, limited, context, plan, note),
         }

@@ -217,7 +217,7 @@ impl ToolRunner {
                 }
                 Decided::CarryOut { call, note } => {
                     let Judged { call, judgement, note: lowered, .. } =
-                        self.judge(journal, &call, intent(&call.id), &[]);
+                        self.judge(journal, &call, intent(&call.id), &[], &[]);
                     calls.push(call.clone());
                     match judgement {
                         Judgement::Refuse(response) => plans.answered.push((call.id, response)),

@@ -1,0 +1,59 @@
+//! `GET /v1/users/{id}/grants`: the grants of a user, newest first.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_domain::id::{GrantId, UserId};
+use houston_protocol::grant::GrantResponse;
+use houston_protocol::page::Page as PageBody;
+use houston_protocol::schema;
+use houston_protocol::time::Time;
+use houston_store::grants::StoredGrant;
+use serde_json::Value;
+
+use crate::agentable_path::Id;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::page::{List, Page, PageQuery, rows};
+use crate::query::Query;
+use crate::state::App;
+
+#[utoipa::path(
+    get,
+    path = "/v1/users/{id}/grants",
+    tag = "guards",
+    operation_id = "list_grants",
+    summary = "List what a user has allowed for good, newest first.",
+    params(
+        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+    ),
+    responses((status = 200, description = "A page of grants.", body = PageBody<GrantResponse>)),
+)]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(user): Id<UserId>,
+    Query(query): Query<PageQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (limit, before) = (query.limit()?, query.id(List::Grants)?.map(GrantId));
+    app.store(caller).user(user).await?;
+    let grants = app.store(caller).grants(user, before, rows(limit)).await?;
+    Ok(Json(Page::of(List::Grants, limit, grants, |row| row.id.0.as_u128(), response)))
+}
+
+fn response(stored: StoredGrant) -> GrantResponse {
+    let when = serde_json::to_value(stored.grant.when).unwrap_or_default();
+    GrantResponse {
+        id: stored.id,
+        user_id: stored.user,
+        agentable: stored.agentable.map(|(kind, id)| id.public_id(&kind)),
+        tool: stored.grant.tool,
+        when: if let Value::Object(when) = when { when } else { serde_json::Map::new() },
+        granted_by: stored.granted_by,
+        created_at: Time(stored.created_at),
+    }
+}

@@ -1,0 +1,186 @@
+//! Grants: the lasting yes of people. Written with the answer that gives one.
+
+use chrono::{DateTime, Utc};
+use houston_domain::guard::{Grant, GrantScope, Granted};
+use houston_domain::id::{AgentableId, GrantId, QuestionId, TenantId, UserId};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::handle::{OperatorStore, RunStore, Shared, TenantStore};
+
+/// Maximum number of grants of a user: a run that would ask reads them all.
+pub const MAX_GRANTS: i64 = 200;
+
+/// A grant as people see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredGrant {
+    /// Its id.
+    pub id: GrantId,
+    /// The user.
+    pub user: UserId,
+    /// The agentable it is for, with its kind; `None`: all of the user's.
+    pub agentable: Option<(String, AgentableId)>,
+    /// What is granted.
+    pub grant: Grant,
+    /// Who gave it, as the answer said.
+    pub granted_by: Option<String>,
+    /// When.
+    pub created_at: DateTime<Utc>,
+}
+
+/// A row of the list.
+struct Row {
+    id: Uuid,
+    agentable_id: Option<Uuid>,
+    kind: Option<String>,
+    tool: String,
+    conditions: Conditions,
+    pin: Option<String>,
+    granted_by: Option<String>,
+    created_at: DateTime<Utc>,
+}
+
+type Conditions = Json<std::collections::BTreeMap<String, Granted>>;
+
+impl RunStore {
+    /// The grants that hold for an agentable of a user.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn grants(&self, agentable: AgentableId, user: UserId) -> Result<Vec<Grant>> {
+        let rows = sqlx::query!(
+            r#"-- store::grants::of_run
+            select tool, conditions as "conditions: Conditions", pin from houston.grants
+             where user_id = $2 and (agentable_id is null or agentable_id = $1) order by id limit $3"#,
+            agentable.0,
+            user.0,
+            MAX_GRANTS
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Grant { tool: row.tool, when: row.conditions.0, pin: row.pin })
+            .collect())
+    }
+}
+
+impl TenantStore<'_> {
+    /// The grants of a user of the tenant, newest first, older than `before` if given.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn grants(self, user: UserId, before: Option<GrantId>, limit: i64) -> Result<Vec<StoredGrant>> {
+        self.shared.grants(Some(self.tenant), user, before, limit).await
+    }
+
+    /// Revokes a grant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such grant, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn revoke_grant(self, id: GrantId) -> Result<()> {
+        self.shared.revoke_grant(Some(self.tenant), id).await
+    }
+}
+
+impl OperatorStore<'_> {
+    /// Like [`TenantStore::grants`], for any tenant.
+    ///
+    /// # Errors
+    /// As [`TenantStore::grants`].
+    pub async fn grants(self, user: UserId, limit: i64) -> Result<Vec<StoredGrant>> {
+        self.shared.grants(None, user, None, limit).await
+    }
+
+    /// Like [`TenantStore::revoke_grant`], for any tenant.
+    ///
+    /// # Errors
+    /// As [`TenantStore::revoke_grant`].
+    pub async fn revoke_grant(self, id: GrantId) -> Result<()> {
+        self.shared.revoke_grant(None, id).await
+    }
+}
+
+impl Shared {
+    async fn grants(
+        &self,
+        tenant: Option<TenantId>,
+        user: UserId,
+        before: Option<GrantId>,
+        limit: i64,
+    ) -> Result<Vec<StoredGrant>> {
+        let rows = sqlx::query_as!(
+            Row,
+            r#"-- store::grants::list
+            select g.id, g.agentable_id, a.kind as "kind?", g.tool, g.conditions as "conditions: Conditions", g.pin,
+                   g.granted_by, g.created_at
+              from houston.grants g left join houston.agentables a on a.id = g.agentable_id
+             where g.tenant_id = coalesce($1, g.tenant_id) and g.user_id = $2 and ($3::uuid is null or g.id < $3)
+             order by g.id desc limit $4"#,
+            tenant.map(|tenant| tenant.0),
+            user.0,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let grant = |row: Row| StoredGrant {
+            id: GrantId(row.id),
+            user,
+            agentable: row.kind.zip(row.agentable_id.map(AgentableId)),
+            grant: Grant { tool: row.tool, when: row.conditions.0, pin: row.pin },
+            granted_by: row.granted_by,
+            created_at: row.created_at,
+        };
+        Ok(rows.into_iter().map(grant).collect())
+    }
+
+    async fn revoke_grant(&self, tenant: Option<TenantId>, id: GrantId) -> Result<()> {
+        let done = sqlx::query!(
+            "-- store::grants::revoke
+            delete from houston.grants where id = $1 and tenant_id = coalesce($2, tenant_id)",
+            id.0,
+            tenant.map(|tenant| tenant.0)
+        )
+        .execute(&self.pool)
+        .await?;
+        if done.rows_affected() == 0 { Err(Error::NotFound { what: "grant" }) } else { Ok(()) }
+    }
+}
+
+/// Adds the grant that an answer gives, in the transaction of the answer.
+///
+/// # Errors
+/// [`Error::Full`] when the user has [`MAX_GRANTS`], [`Error::Database`] when Postgres cannot be reached or refuses the
+/// statement.
+pub(crate) async fn add(
+    connection: &mut PgConnection,
+    question: QuestionId,
+    (scope, grant): &(GrantScope, Grant),
+    granted_by: Option<&str>,
+) -> Result<()> {
+    let conditions = Json(&grant.when);
+    let added = sqlx::query!(
+        "-- store::grants::add
+        insert into houston.grants (id, tenant_id, user_id, agentable_id, tool, conditions, pin, granted_by)
+        select q.id, q.tenant_id, q.user_id, case when $2 then q.agentable_id end, $3, $4, $5, $6
+          from houston.questions q
+         where q.id = $1 and $7 > (select count(*) from houston.grants g where g.user_id = q.user_id)",
+        question.0,
+        *scope == GrantScope::Agentable,
+        grant.tool,
+        conditions as Json<&std::collections::BTreeMap<String, Granted>>,
+        grant.pin,
+        granted_by,
+        MAX_GRANTS
+    )
+    .execute(connection)
+    .await?;
+    if added.rows_affected() == 0 {
+        return Err(Error::Full { what: "grants of a user", limit: MAX_GRANTS });
+    }
+    Ok(())
+}
