@@ -1,5 +1,6 @@
 //! Questions over HTTP: reading, answering, and what streams show.
 
+use houston_domain::question::approval::{Approval, answer_schema};
 use houston_domain::question::{NewQuestion, QuestionKind};
 use houston_domain::run::RunStatus;
 use serde_json::{Value, json};
@@ -130,4 +131,44 @@ async fn export_and_copies_have_the_closed_questions() {
     let body = json!({"user_id": api.user, "conversation": document});
     let problem = api.post("/v1/goals/import", body).await.refused(422, "invalid_request");
     assert_eq!(problem["errors"][0]["pointer"], "/conversation/questions/0/state", "{problem}");
+}
+
+#[tokio::test]
+async fn lasting_yes_is_checked_listed_and_revoked() {
+    let api = TestApi::start().await;
+    make_tenant(&api.store, &api.state.ids, "other", OTHER).await;
+    api.post_message("Send the report").await;
+    let worker = Worker::start(&api).await;
+    let run = worker.claim().await;
+    let mut asked = question(&api);
+    asked.schema = Some(answer_schema(&json!({}), true));
+    asked.approval = Some(Box::new(Approval {
+        tool: "send_mail".into(),
+        input: json!({"to": "ann@example.com"}),
+        why: "it sends something out".into(),
+        message_id: api.state.ids.beside(api.agentable()),
+        preview: None,
+        lasting: true,
+        pin: None,
+    }));
+    let path = format!("/v1/questions/{}", asked.id);
+    run.ask(asked).await;
+    assert_eq!(api.get(&path).await.ok()["approval"]["lasting"], true);
+    let remember = |when: Value| json!({"answer": {"decision": "approve", "remember": {"scope": "user", "when": when}}, "answered_by": "Ann"});
+    let wrong = api.post(&format!("{path}/answer"), remember(json!({"to": {"equals": 1}}))).await;
+    assert!(wrong.status == 422 && wrong.text().contains("/answer/remember/when"), "{}", wrong.text());
+    let when = json!({"/to": {"glob": "*@example.com"}});
+    api.post(&format!("{path}/answer"), remember(when.clone())).await.ok();
+    let user = api.get(&api.path("")).await.ok()["user_id"].as_str().unwrap().to_owned();
+    let list = format!("/v1/users/{user}/grants");
+    let grants = api.get(&list).await.ok();
+    let [grant] = grants["data"].as_array().unwrap().as_slice() else { panic!("{grants}") };
+    assert_eq!(
+        (&grant["tool"], &grant["when"], &grant["agentable"], &grant["granted_by"]),
+        (&json!("send_mail"), &when, &Value::Null, &json!("Ann"))
+    );
+    let grant = format!("/v1/grants/{}", grant["id"].as_str().unwrap());
+    assert_eq!(api.send_as(OTHER, "DELETE", &grant, Value::Null).await.status, 404);
+    assert_eq!(api.send("DELETE", &grant, Value::Null).await.status, 204);
+    assert_eq!(api.get(&list).await.ok()["data"], json!([]));
 }

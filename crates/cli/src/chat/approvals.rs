@@ -1,11 +1,12 @@
 //! Questions of Houston in a chat: the calls that wait for the user, pauses, budgets that are reached; and the lines that
 //! decide them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+use houston_domain::guard::GrantScope;
 use houston_domain::id::QuestionId;
 use houston_domain::question::QuestionKind;
-use houston_domain::question::approval::ApprovalAnswer;
+use houston_domain::question::approval::{ApprovalAnswer, Remember};
 use houston_domain::question::budget::{self, BudgetAnswer};
 use houston_domain::question::own::PREFIX;
 use houston_domain::question::pause::PauseAnswer;
@@ -17,7 +18,10 @@ use serde_json::{Number, Value};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Asks {
     /// Whether a call may be carried out.
-    Call,
+    Call {
+        /// Whether a lasting yes is possible.
+        lasting: bool,
+    },
     /// Whether a paused run may go on.
     Pause,
     /// Whether more may be spent, and the US dollars that are proposed.
@@ -28,8 +32,8 @@ impl Asks {
     /// `None` if the question is not one of Houston's.
     pub(crate) fn of(fact: &Fact<'_>) -> Option<Self> {
         let Fact::QuestionAsked { kind, subject, schema, approval, .. } = fact else { return None };
-        if approval.is_some() {
-            return Some(Self::Call);
+        if let Some(call) = approval {
+            return Some(Self::Call { lasting: call.lasting });
         }
         let is_own = subject.as_deref().is_some_and(|subject| subject.starts_with(PREFIX));
         match kind {
@@ -44,7 +48,8 @@ impl Asks {
     /// The lines that decide it, for the screen.
     pub(crate) fn choices(&self) -> String {
         match self {
-            Self::Call => "y allows it · n [why] refuses it · e {…} changes the arguments · r TEXT is its result · any other line is a message instead".to_owned(),
+            Self::Call { lasting: true } => format!("a allows this tool here from now on · {}", Self::Call { lasting: false }.choices()),
+            Self::Call { lasting: false } => "y allows it · n [why] refuses it · e {…} changes the arguments · r TEXT is its result · any other line is a message instead".to_owned(),
             Self::Pause => "y goes on · n stops · any other line is a message instead".to_owned(),
             Self::Budget(Some(amount)) => format!("y adds ${amount} · y AMOUNT adds that · n stops · any other line is a message"),
             Self::Budget(None) => "y AMOUNT adds so many US dollars · n stops · any other line is a message".to_owned(),
@@ -55,14 +60,18 @@ impl Asks {
     fn read(&self, word: &str, rest: &str) -> Option<Result<Value, String>> {
         let message = || (!rest.is_empty()).then(|| rest.to_owned());
         Some(match (self, word) {
-            (Self::Call, "y" | "yes") if rest.is_empty() => value(ApprovalAnswer::APPROVE),
-            (Self::Call, "n" | "no") => value(ApprovalAnswer::Reject { message: message() }),
-            (Self::Call, "e") => match serde_json::from_str::<Value>(rest) {
+            (Self::Call { .. }, "y" | "yes") if rest.is_empty() => value(ApprovalAnswer::APPROVE),
+            (Self::Call { lasting: true }, "a" | "always") if rest.is_empty() => {
+                let remember = Remember { scope: GrantScope::Agentable, when: BTreeMap::new() };
+                value(ApprovalAnswer::Approve { remember: Some(remember) })
+            }
+            (Self::Call { .. }, "n" | "no") => value(ApprovalAnswer::Reject { message: message() }),
+            (Self::Call { .. }, "e") => match serde_json::from_str::<Value>(rest) {
                 Ok(input @ Value::Object(_)) => value(ApprovalAnswer::Edit { input }),
                 Ok(_) => Err("e: the arguments must be a JSON object".to_owned()),
                 Err(error) => Err(format!("e: the arguments are not JSON: {error}")),
             },
-            (Self::Call, "r") => match message() {
+            (Self::Call { .. }, "r") => match message() {
                 Some(message) => value(ApprovalAnswer::Respond { message }),
                 None => Err("r: the text is missing".to_owned()),
             },
@@ -169,8 +178,14 @@ mod tests {
 
     fn asked(question_id: QuestionId) -> Fact<'static> {
         let message_id = MessageId(Uuid::nil());
-        let call =
-            CallToApprove { tool: "t".into(), input: json!({}), why: "w".into(), message_id, preview: None };
+        let call = CallToApprove {
+            tool: "t".into(),
+            input: json!({}),
+            why: "w".into(),
+            message_id,
+            preview: None,
+            lasting: question_id == SECOND,
+        };
         Fact::QuestionAsked {
             question_id,
             kind: QuestionKind::Approval,
@@ -200,6 +215,21 @@ mod tests {
             Fact::QuestionClosed { question_id: SECOND, state: QuestionState::Expired, answer: None };
         approvals.on_fact(&closed);
         assert!(!approvals.is_open());
+    }
+
+    #[test]
+    fn lasting_yes_is_read_only_where_one_is_possible() {
+        let mut approvals = Approvals::default();
+        approvals.on_fact(&asked(FIRST));
+        assert_eq!(approvals.read("a"), Typed::Other);
+        approvals.on_fact(&Fact::QuestionClosed {
+            question_id: FIRST,
+            state: QuestionState::Superseded,
+            answer: None,
+        });
+        approvals.on_fact(&asked(SECOND));
+        let always = json!({"decision": "approve", "remember": {"scope": "agentable"}});
+        assert_eq!(approvals.read("a"), Typed::Decision(SECOND, always));
     }
 
     #[test]

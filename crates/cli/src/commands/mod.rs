@@ -12,6 +12,7 @@ mod dev;
 mod doctor;
 mod export;
 mod fork;
+mod grants;
 mod guard;
 mod history;
 mod import;
@@ -101,6 +102,7 @@ pub(crate) enum Command {
     /// Show statistics of a conversation
     Stats(stats::Stats),
     /// Explain what agents may do with their tools
+    Grants(grants::Grants),
     Guard(guard::Guard),
     /// Add MCP servers, and check and approve the tools they offer
     Mcp(mcp::Mcp),
@@ -145,6 +147,7 @@ impl Command {
             Self::Tools(command) => command.run(context),
             Self::Prompt(command) => command.run(context),
             Self::Stats(command) => command.run(context),
+            Self::Grants(command) => command.run(context),
             Self::Guard(command) => command.run(context),
             Self::Mcp(command) => command.run(&context),
             Self::Approvals(command) => command.run(context),
