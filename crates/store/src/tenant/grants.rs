@@ -16,7 +16,7 @@ pub const MAX_GRANTS: i64 = 200;
 /// A grant as people see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredGrant {
-    /// Its id.
+    /// The id of the grant: that of the question, as a grant.
     pub id: GrantId,
     /// The user.
     pub user: UserId,

@@ -11,8 +11,8 @@ declare
     s uuid := gen_random_uuid();
 begin
     select user_id, tenant_id into u, t from houston.agentables where id = g;
-    update houston.users set name = w, external_id = w where id = u;
-    update houston.agentables set title = w, description = w where id = g;
+    update houston.users set name = w, external_id = w, guards = jsonb_build_object('denied', w) where id = u;
+    update houston.agentables set title = w, description = w, guards = jsonb_build_object('denied', w) where id = g;
     insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title)
     values (task, t, u, g, 1, 'task', w);
     insert into houston.run_locks (agentable_id, tenant_id, user_id) values (task, t, u);
@@ -26,6 +26,9 @@ begin
     values (g, 0, t, r, 0, 'user', jsonb_build_array(jsonb_build_object('type', 'text', 'text', w)));
     insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id, response)
     values (r, 'call', g, t, 0, 'x', 'x', m, to_jsonb(w));
+    insert into houston.grants (id, tenant_id, user_id, agentable_id, tool, conditions, granted_by)
+    values (gen_random_uuid(), t, u, g, w, jsonb_build_object('/to', jsonb_build_object('equals', w)), w),
+           (gen_random_uuid(), t, u, null, w, '{}', w);
     insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, text, answer, answered_by)
     values (gen_random_uuid(), t, u, g, r, 'input', w, to_jsonb(w), w);
     insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, run_id, title, content)

@@ -15,7 +15,8 @@ const HANDLES: [(&str, &[&str]); 5] = [
 ];
 
 /// Queries of requests without a condition on the tenant, and why.
-const WITHOUT_TENANT: [(&str, &str); 12] = [
+const WITHOUT_TENANT: [(&str, &str); 13] = [
+    ("store::guards::set_of_tenant", "its row is the tenant"),
     (
         "store::bound::lock",
         "an advisory lock, which reads no table; its name has the tenant or one of its rows",
