@@ -66,7 +66,7 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
         components.responses.insert(format!("problem_{status}"), RefOr::T(response));
     }
     for (path, item) in &mut document.paths.paths {
-        let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
             add_error_responses(path, operation);
         }

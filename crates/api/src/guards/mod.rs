@@ -4,8 +4,12 @@
 pub(crate) mod get;
 pub(crate) mod set;
 
+use std::fmt;
+
 use houston_domain::guard::{GuardSettings, Layer};
 use houston_store::guards::GuardOwner;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::error::ApiError;
 use crate::state::App;
@@ -13,6 +17,30 @@ use crate::state::App;
 /// Maximum length of the settings of one layer, as JSON, in bytes. With the limits of [`Layer`] it bounds what a process
 /// keeps of it.
 const MAX_BYTES: usize = 32 * 1024;
+
+/// Settings in a body. Unlike those of a file they could be a list, which serde reads as the first keys.
+#[derive(Debug)]
+pub(crate) struct Given(GuardSettings);
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Given;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object of the shape of jobs/guards.toml")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Given, A::Error> {
+                GuardSettings::deserialize(MapAccessDeserializer::new(map)).map(Given)
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
 
 /// Checks settings by compiling them.
 async fn check(app: &App, owner: GuardOwner, guards: GuardSettings) -> Result<GuardSettings, ApiError> {

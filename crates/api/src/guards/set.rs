@@ -9,7 +9,7 @@ use houston_domain::id::{AgentId, UserId};
 use houston_protocol::schema;
 use houston_store::guards::GuardOwner;
 
-use super::check;
+use super::{Given, check};
 use crate::agentable_path::{AgentablePath, Id};
 use crate::auth::Caller;
 use crate::body::Creation;
@@ -30,7 +30,7 @@ pub(crate) async fn of_tenant(
     State(app): State<Arc<App>>,
     caller: Caller,
     // A PUT is idempotent, so the Idempotency-Key is ignored.
-    Creation { value, key: _ }: Creation<GuardSettings>,
+    Creation { value: Given(value), key: _ }: Creation<Given>,
 ) -> Result<Json<GuardSettings>, ApiError> {
     write(&app, caller, app.store(caller).guard_owner(), value).await
 }
@@ -51,7 +51,7 @@ pub(crate) async fn of_user(
     caller: Caller,
     Id(id): Id<UserId>,
     // A PUT is idempotent, so the Idempotency-Key is ignored.
-    Creation { value, key: _ }: Creation<GuardSettings>,
+    Creation { value: Given(value), key: _ }: Creation<Given>,
 ) -> Result<Json<GuardSettings>, ApiError> {
     write(&app, caller, GuardOwner::User(id), value).await
 }
@@ -72,7 +72,7 @@ pub(crate) async fn of_agent(
     caller: Caller,
     Id(id): Id<AgentId>,
     // A PUT is idempotent, so the Idempotency-Key is ignored.
-    Creation { value, key: _ }: Creation<GuardSettings>,
+    Creation { value: Given(value), key: _ }: Creation<Given>,
 ) -> Result<Json<GuardSettings>, ApiError> {
     write(&app, caller, GuardOwner::Agent(id), value).await
 }
@@ -96,7 +96,7 @@ pub(crate) async fn of_agentable(
     caller: Caller,
     path: AgentablePath,
     // A PUT is idempotent, so the Idempotency-Key is ignored.
-    Creation { value, key: _ }: Creation<GuardSettings>,
+    Creation { value: Given(value), key: _ }: Creation<Given>,
 ) -> Result<Json<GuardSettings>, ApiError> {
     app.confirm(caller, &path).await?;
     write(&app, caller, GuardOwner::Agentable(path.id), value).await

@@ -30,6 +30,8 @@ async fn guards_of_each_owner_are_set_read_and_removed() {
         for (body, words) in [
             (json!({"level": "everything"}), "admin"),
             (json!({"moods": []}), "moods"),
+            (json!([null, null]), "an object"),
+            (json!({"rule": [{"tool": "x", "decide": "maybe"}]}), "/rule/0/decide"),
             (json!({"denied": ["a["]}), "denied"),
             (json!({"tools": {"create_note": {"reply": true}}}), "only the installation"),
             (json!({"denied": ["x".repeat(40_000)]}), "at most"),
