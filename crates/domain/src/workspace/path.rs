@@ -95,7 +95,7 @@ impl WorkspacePath {
         }
         let drive =
             raw.as_bytes().get(1) == Some(&b':') && raw.starts_with(|c: char| c.is_ascii_alphabetic());
-        if raw.starts_with(['/', '\\']) || raw == "~" || raw.starts_with("~/") || drive {
+        if raw.starts_with(['/', '\\']) || drive {
             return Err(PathError::Absolute);
         }
         let path: String = raw.nfc().collect();
@@ -104,6 +104,10 @@ impl WorkspacePath {
             return Err(PathError::Forbidden(letter));
         }
         let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+        // Not of `raw`: `./~` would become `~`.
+        if names.first() == Some(&"~") {
+            return Err(PathError::Absolute);
+        }
         for name in &names {
             if *name == ".." {
                 return Err(PathError::Parent);
