@@ -1,22 +1,22 @@
 //! Guards of the tenant, of users, agents and agentables: what agents may do with their tools, below what the operator
 //! allows. `PUT` with `{}` removes them. A change applies from the next run on.
 
-pub(crate) mod get;
-pub(crate) mod set;
+pub(crate) mod agent;
+pub(crate) mod agentable;
+pub(crate) mod tenant;
+pub(crate) mod user;
 
 use std::fmt;
 
-use houston_domain::guard::{GuardSettings, Layer};
+use axum::Json;
+use houston_domain::guard::GuardSettings;
 use houston_store::guards::GuardOwner;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
-
-/// Maximum length of the settings of one layer, as JSON, in bytes. With the limits of [`Layer`] it bounds what a process
-/// keeps of it.
-const MAX_BYTES: usize = 32 * 1024;
 
 /// Settings in a body. Unlike those of a file they could be a list, which serde reads as the first keys.
 #[derive(Debug)]
@@ -42,18 +42,71 @@ impl<'de> Deserialize<'de> for Given {
     }
 }
 
-/// Checks settings by compiling them.
-async fn check(app: &App, owner: GuardOwner, guards: GuardSettings) -> Result<GuardSettings, ApiError> {
-    let checked = move || {
-        let bytes = serde_json::to_vec(&guards).map_or(usize::MAX, |json| json.len());
-        if bytes > MAX_BYTES {
-            let detail = format!("must have at most {MAX_BYTES} bytes as JSON; given: {bytes}");
-            return Err(ApiError::field("", detail));
-        }
-        let (layer, name) = (owner.layer(), owner.layer().as_str());
-        Layer::compile(layer, name, &guards).map_err(|error| ApiError::field("", error.to_string()))?;
-        Ok(guards)
-    };
-    // Compiling many patterns takes too long for a thread of the runtime.
-    app.offload.compute(checked).await?
+async fn read(app: &App, caller: Caller, owner: GuardOwner) -> Result<Json<GuardSettings>, ApiError> {
+    Ok(Json(app.store(caller).guards(owner).await?.unwrap_or_default()))
 }
+
+async fn replace(
+    app: &App,
+    caller: Caller,
+    owner: GuardOwner,
+    guards: GuardSettings,
+) -> Result<Json<GuardSettings>, ApiError> {
+    let layer = owner.layer();
+    // Compiling many patterns takes too long for a thread of the runtime.
+    let checked = app.offload.compute(move || guards.check(layer).map(|()| guards)).await?;
+    let guards = checked.map_err(|error| ApiError::field("", error.to_string()))?;
+    app.store(caller).set_guards(owner, (!guards.is_empty()).then_some(&guards)).await?;
+    Ok(Json(guards))
+}
+
+/// Generates `get` and `set` for the guards of one owner. `owner` looks up what the path names.
+macro_rules! guards {
+    (
+        path: $path:literal, $get:literal: $got:literal, $set:literal: $replaced:literal, params: ($($params:tt)*),
+        owner: |$app:ident, $caller:ident $(, $pattern:pat_param => $extracted:ty)?| $owner:expr,
+    ) => {
+        /// The guards; `{}` if there are none.
+        #[utoipa::path(
+            get,
+            path = $path,
+            tag = "guards",
+            operation_id = $get,
+            summary = $got,
+            params($($params)*),
+            responses((status = 200, description = "The guards.", body = houston_protocol::schema::Guards)),
+        )]
+        pub(crate) async fn get(
+            axum::extract::State($app): axum::extract::State<std::sync::Arc<crate::state::App>>,
+            $caller: crate::auth::Caller,
+            $($pattern: $extracted,)?
+        ) -> Result<axum::Json<houston_domain::guard::GuardSettings>, crate::error::ApiError> {
+            let owner = $owner;
+            super::read(&$app, $caller, owner).await
+        }
+
+        /// Replaces the guards.
+        #[utoipa::path(
+            put,
+            path = $path,
+            tag = "guards",
+            operation_id = $set,
+            summary = $replaced,
+            params($($params)*),
+            request_body = houston_protocol::schema::Guards,
+            responses((status = 200, description = "The new guards.", body = houston_protocol::schema::Guards)),
+        )]
+        pub(crate) async fn set(
+            axum::extract::State($app): axum::extract::State<std::sync::Arc<crate::state::App>>,
+            $caller: crate::auth::Caller,
+            $($pattern: $extracted,)?
+            // A PUT is idempotent, so the Idempotency-Key is ignored.
+            crate::body::Creation { value: super::Given(guards), key: _ }: crate::body::Creation<super::Given>,
+        ) -> Result<axum::Json<houston_domain::guard::GuardSettings>, crate::error::ApiError> {
+            let owner = $owner;
+            super::replace(&$app, $caller, owner, guards).await
+        }
+    };
+}
+
+pub(crate) use guards;

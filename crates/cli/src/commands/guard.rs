@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use houston_domain::cell::Cells;
-use houston_domain::guard::{Decision, GuardSettings, Layer};
+use houston_domain::guard::{Decision, GuardSettings};
 use houston_engine::prompt::preview::guard::GuardPreview;
 use houston_store::guards::GuardOwner;
 use houston_store::{Error, Store};
@@ -87,10 +87,9 @@ impl Guard {
             Action::Set { owner, file } => {
                 let text = read_file(&file).map_err(Failure::Usage)?;
                 owner.with(context, async |owner, stores| {
-                    let (layer, name) = (owner.layer(), owner.layer().as_str());
-                    let settings = GuardSettings::from_toml(layer, &text)
-                        .and_then(|settings| Layer::compile(layer, name, &settings).map(|_| settings))
-                        .map_err(|error| Failure::Usage(anyhow!("{}: {error}", file.display())))?;
+                    let wrong = |error| Failure::Usage(anyhow!("{}: {error}", file.display()));
+                    let settings = GuardSettings::from_toml(owner.layer(), &text).map_err(wrong)?;
+                    settings.check(owner.layer()).map_err(wrong)?;
                     write(stores, owner, (!settings.is_empty()).then_some(&settings)).await
                 })
             }

@@ -95,6 +95,13 @@ async fn agents_of_one_cell_answer_in_all() {
     for goal in &goals {
         assert_eq!(test.ask(goal, "And now?").await, "Valet by one");
     }
+    // So are the guards of the tenant.
+    test.ok("PUT", "/v1/guards", json!({"denied": ["create_note"]})).await;
+    for goal in &goals {
+        let call = json!({"tool": "create_note", "input": {}});
+        let explained = test.ok("POST", &format!("/v1/goals/{goal}/guards/explain"), call).await;
+        assert_eq!(explained["verdict"]["by"]["layer"], "tenant", "{explained}");
+    }
     // Each cell refuses to delete what its goals use.
     let (last, others) = goals.split_last().unwrap();
     for goal in others {

@@ -104,6 +104,14 @@ pub enum Problem {
         /// Maximum number.
         max: usize,
     },
+    /// The settings of a lower layer are too long.
+    #[error("they have {given} bytes as JSON; at most {max} are allowed")]
+    TooLong {
+        /// Their length.
+        given: usize,
+        /// Maximum length.
+        max: usize,
+    },
     /// A JSON pointer is wrong.
     #[error("`{0}` is not a JSON pointer: it begins with `/`, as `/to` or `/to/0`")]
     Pointer(String),

@@ -89,6 +89,12 @@ impl Grant {
 }
 
 impl CompiledGrant {
+    /// Stored grants, compiled. One that cannot be compiled was stored by a newer Houston, and allows nothing here.
+    #[must_use]
+    pub fn of_stored(grants: &[Grant]) -> Vec<Self> {
+        grants.iter().filter_map(|grant| grant.compile(LayerKind::User).ok()).collect()
+    }
+
     /// The pattern of its tools.
     #[must_use]
     pub fn tool(&self) -> &str {

@@ -69,7 +69,7 @@ pub use pattern::{MAX_PATTERN_CHARS, MAX_PATTERNS};
 pub use profile::{Profile, ProfileName, ProfileTable};
 pub use risk::Risk;
 pub use ruling::Ruling;
-pub use settings::{GuardSettings, Intents, RuleSettings, ToolSettings, Unattended};
+pub use settings::{GuardSettings, Intents, MAX_STORED_BYTES, RuleSettings, ToolSettings, Unattended};
 pub use step::Step;
 pub use verdict::{DecidedBy, Decision, Explanation, Outcome, StepTaken, Verdict};
 

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-use super::{Category, GuardError, LayerKind, Level, Profile, Risk, Ruling};
+use super::{Category, GuardError, Layer, LayerKind, Level, Problem, Profile, Risk, Ruling, Spot};
+
+/// Maximum length of the settings of a layer that is stored with its owner, as JSON, in bytes. The most
+/// expensive ones found take 11 ms to compile and 0.7 MB of memory.
+pub const MAX_STORED_BYTES: usize = 8 * 1024;
 
 /// The settings of one layer. The installation's (`jobs/guards.toml`) have every key but `rule` and `tools`; in the
 /// layers below, each key is optional, and what is left out restricts nothing.
@@ -73,6 +77,19 @@ impl GuardSettings {
     /// [`GuardError`] when the text is not JSON, or has keys or values that do not exist.
     pub fn from_json(kind: LayerKind, text: &str) -> Result<Self, GuardError> {
         serde_json::from_str(text).map_err(|error| GuardError::unreadable(kind, &error))
+    }
+
+    /// Checks settings that are to be stored with the owner of a layer of kind `kind`. It may take some 0.1 s.
+    ///
+    /// # Errors
+    /// [`GuardError`] as [`Layer::compile`], and when they are longer than [`MAX_STORED_BYTES`].
+    pub fn check(&self, kind: LayerKind) -> Result<(), GuardError> {
+        let given = serde_json::to_vec(self).map_or(usize::MAX, |json| json.len());
+        if given > MAX_STORED_BYTES {
+            let problem = Problem::TooLong { given, max: MAX_STORED_BYTES };
+            return Err(GuardError { layer: kind, spot: Spot::Settings, problem });
+        }
+        Layer::compile(kind, kind.as_str(), self).map(|_| ())
     }
 
     /// The settings of a layer that allows nothing but the reply to the user.

@@ -69,13 +69,20 @@ impl Agents {
         model
     }
 
-    /// The setup of `agent`, whose kind has the setup `kind`.
+    /// The setup of `agent`, whose kind has the setup `kind`, with the agent's guards.
     pub(crate) async fn set_up(
         &self,
         kind: &Arc<Setup>,
         agent: &ServingAgent,
         config: &Config,
     ) -> Arc<Setup> {
+        let setup = self.without_guards(kind, agent, config).await;
+        let guards = agent.settings.guards.as_ref().map(of_agent);
+        self.lower_guards.add(setup, guards.as_slice()).await
+    }
+
+    /// The same without the agent's guards: what is compiled of them is kept within bounds elsewhere.
+    async fn without_guards(&self, kind: &Arc<Setup>, agent: &ServingAgent, config: &Config) -> Arc<Setup> {
         if let Some((_, cached)) = self.set_up.get(&agent.id, |(version, _)| *version == agent.version) {
             return cached;
         }
@@ -103,8 +110,6 @@ impl Agents {
                 Err(_) => Arc::clone(kind),
             }
         };
-        let own = agent.settings.guards.as_ref().map(of_agent);
-        let setup = self.lower_guards.add(setup, own.as_slice()).await;
         self.set_up.put(agent.id, (agent.version, Arc::clone(&setup)));
         setup
     }

@@ -4,27 +4,65 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-/// Entries of one cache; one more empties it.
+/// Entries of a cache of [`Cache::new`].
 const MAX_CACHED: usize = 1_000;
 
-/// A cache that is emptied when it is full.
-pub(crate) struct Cache<K, V>(Mutex<HashMap<K, V>>);
+/// A cache that is emptied when one more entry would be too much.
+pub(crate) struct Cache<K, V> {
+    /// With the weight of all.
+    entries: Mutex<(HashMap<K, V>, usize)>,
+    max: usize,
+    /// What an entry counts of `max`.
+    weight: fn(&K) -> usize,
+}
 
 impl<K: Eq + Hash, V: Clone> Cache<K, V> {
+    /// A cache of at most [`MAX_CACHED`] entries.
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(HashMap::new()))
+        Self::weighing(MAX_CACHED, |_| 1)
+    }
+
+    /// A cache whose entries weigh at most `max` together.
+    pub(crate) fn weighing(max: usize, weight: fn(&K) -> usize) -> Self {
+        Self { entries: Mutex::new((HashMap::new(), 0)), max, weight }
     }
 
     pub(crate) fn get(&self, key: &K, is_current: impl Fn(&V) -> bool) -> Option<V> {
-        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        values.get(key).filter(|value| is_current(value)).cloned()
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.0.get(key).filter(|value| is_current(value)).cloned()
     }
 
     pub(crate) fn put(&self, key: K, value: V) {
-        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if values.len() >= MAX_CACHED {
-            values.clear();
+        let weight = (self.weight)(&key);
+        let mut locked = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let (entries, sum) = &mut *locked;
+        if !entries.contains_key(&key) {
+            if *sum + weight > self.max {
+                entries.clear();
+                *sum = 0;
+            }
+            *sum += weight;
         }
-        values.insert(key, value);
+        entries.insert(key, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_never_weigh_more_than_allowed() {
+        let cache = Cache::weighing(10, |key: &&str| key.len());
+        for (key, kept) in
+            [("four", vec!["four"]), ("other", vec!["four", "other"]), ("four", vec!["four", "other"])]
+        {
+            cache.put(key, ());
+            assert!(kept.iter().all(|key| cache.get(key, |()| true).is_some()), "{key}");
+        }
+        cache.put("ab", ());
+        let kept: Vec<&str> =
+            ["four", "other", "ab"].into_iter().filter(|key| cache.get(key, |()| true).is_some()).collect();
+        assert_eq!(kept, ["ab"]);
     }
 }

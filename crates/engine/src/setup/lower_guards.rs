@@ -9,6 +9,10 @@ use tokio::task::spawn_blocking;
 use crate::setup::Setup;
 use crate::setup::cache::Cache;
 
+/// Length of the settings of all layers that are kept compiled. The most expensive ones found take 120 times
+/// as much memory.
+const MAX_CACHED_BYTES: usize = 512 * 1024;
+
 /// Compiled layers, by their settings.
 pub(crate) struct LowerGuards {
     compiled: Cache<StoredGuards, Arc<Layer>>,
@@ -16,7 +20,7 @@ pub(crate) struct LowerGuards {
 
 impl LowerGuards {
     pub(crate) fn new() -> Self {
-        Self { compiled: Cache::new() }
+        Self { compiled: Cache::weighing(MAX_CACHED_BYTES, |stored| stored.settings.len()) }
     }
 
     /// The setup with these layers below its own. Without layers it is the same setup.
@@ -26,14 +30,12 @@ impl LowerGuards {
         }
         let mut layers = setup.guards.to_vec();
         for stored in lower {
-            match self.layer(stored).await {
-                Some(layer) => layers.push(layer),
+            let Some(layer) = self.layer(stored).await else {
                 // Without layers, no tool may be called.
-                None => layers.clear(),
-            }
-            if layers.is_empty() {
+                layers.clear();
                 break;
-            }
+            };
+            layers.push(layer);
         }
         Arc::new(Setup { guards: layers.into(), ..Setup::clone(&setup) })
     }

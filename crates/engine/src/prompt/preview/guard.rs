@@ -1,6 +1,6 @@
 //! What the guards would say of a call.
 
-use houston_domain::guard::{Call, CompiledGrant, Explanation, LayerKind, Situation, clamp, explain};
+use houston_domain::guard::{Call, CompiledGrant, Explanation, Situation, clamp, explain};
 use houston_domain::inner_call::inner_call;
 use houston_store::RunStore;
 use houston_store::agentable::Agentable;
@@ -51,9 +51,7 @@ pub async fn guard(
     let pin = next.offer.get(&tool).and_then(|tool| tool.pin());
     let call = Call { tool: &tool, facts, input: &input, pin, pin_changed: false };
     let user_texts = user_texts(&next.context.history, setup, &next.context.mark);
-    let grants = store.grants(agentable.id, agentable.user).await?;
-    let grants: Vec<CompiledGrant> =
-        grants.iter().filter_map(|grant| grant.compile(LayerKind::User).ok()).collect();
+    let grants = CompiledGrant::of_stored(&store.grants(agentable.id, agentable.user).await?);
     let situation = Situation { grants: &grants, ..situation(setup, taint, 0, &user_texts) };
     let explanation = explain(&setup.guards, &call, &situation);
     Ok(GuardPreview { tool, input, lowered, explanation })

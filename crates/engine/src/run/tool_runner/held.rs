@@ -1,6 +1,6 @@
 //! Calls that wait for a person: asked about with the step of their turn, carried out or refused once they are decided.
 
-use houston_domain::guard::{CompiledGrant, LayerKind};
+use houston_domain::guard::CompiledGrant;
 use houston_domain::history::Entry;
 use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::question::approval::{self, Approval, ApprovalAnswer};
@@ -147,16 +147,14 @@ impl ToolRunner {
         }
         let (agentable, user) = (journal.agentable(), journal.owner.user);
         let grants = journal.retrying(|storage| storage.grants(agentable, user)).await?;
-        // One that cannot be compiled was stored by something else than the API, and allows nothing.
-        let grants: Vec<CompiledGrant> =
-            grants.iter().filter_map(|grant| grant.compile(LayerKind::User).ok()).collect();
+        let grants = CompiledGrant::of_stored(&grants);
         if grants.is_empty() {
             return Ok(());
         }
         let intents = Intents::of(said, calls);
-        let (lasting, others) = std::mem::take(&mut plans.held).into_iter().partition(|held| held.lasting);
+        let (lasting, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut plans.held).into_iter().partition(|held| held.lasting);
         plans.held = others;
-        let lasting: Vec<HeldCall> = lasting;
         for HeldCall { call, .. } in lasting {
             let intent = calls.iter().position(|of| of.id == call.id).and_then(|nth| intents.of_call(nth));
             plans.decided_by.retain(|(of, _)| *of != call.id);
