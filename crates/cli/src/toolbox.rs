@@ -85,6 +85,7 @@ pub(crate) fn outside(settings: &Settings, drives_runs: bool) -> Outside {
         web: Arc::new(settings.web.web()),
         sandbox: lacks.is_none().then_some(sandbox),
         code_time: settings.sandbox.time(),
+        code_calls: settings.sandbox.calls,
     }
 }
 

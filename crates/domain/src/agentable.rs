@@ -123,6 +123,9 @@ pub struct AgentType {
     pub autonomy: Autonomy,
     /// The names of the tools it may call.
     pub tools: Vec<String>,
+    /// Whether code that it runs may call its other tools.
+    #[serde(default)]
+    pub code_mode: bool,
     /// Sets of tools (`jobs/packs.toml`); loading adds them to `tools`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packs: Vec<String>,

@@ -25,6 +25,7 @@ pub mod cell;
 pub mod check_in;
 pub mod claim;
 pub mod clock;
+pub mod code_call;
 pub mod compression;
 pub mod conversation;
 pub mod death;

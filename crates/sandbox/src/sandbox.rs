@@ -34,6 +34,7 @@ const MAX_ANSWERS: usize = 16 << 20;
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     program: Program,
+    most: usize,
     children: Arc<Semaphore>,
 }
 
@@ -80,10 +81,17 @@ pub enum Converted {
 impl Sandbox {
     /// A sandbox that has at most `children` at once; further runs wait. A script's child has 5 to 75 MB of memory, a
     /// converter's up to 300 MB if its document is hostile. A script keeps its child while it waits for a tool: do not
-    /// offer a tool that needs the same sandbox.
+    /// offer a tool that needs the same sandbox, but run the script in one [`Self::apart`].
     #[must_use]
     pub fn new(program: Program, children: usize) -> Self {
-        Self { program, children: Arc::new(Semaphore::new(children.clamp(1, Semaphore::MAX_PERMITS))) }
+        let most = children.clamp(1, Semaphore::MAX_PERMITS);
+        Self { program, most, children: Arc::new(Semaphore::new(most)) }
+    }
+
+    /// Another sandbox with as many children of its own: for scripts whose tools use this one.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self { children: Arc::new(Semaphore::new(self.most)), ..self.clone() }
     }
 
     /// Whether this machine can build all walls: starts a child that does.

@@ -30,6 +30,7 @@
 //! 3. Its name under `tools` in the agent types that may call it (`jobs/agents/*.toml`).
 
 pub mod builtin;
+pub mod code;
 pub mod endpoint;
 mod files;
 pub mod input;
@@ -42,6 +43,7 @@ pub mod registry;
 pub mod tool;
 pub mod untrusted;
 
+pub use code::{Code, CodeAnswer, CodeCall, CodeCalls, CodeHost};
 pub use offer::{FINDING_TOOLS, Offer};
 pub use outside::Outside;
 pub use record::{NewTaskInfo, Record, RecordFuture};

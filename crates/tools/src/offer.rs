@@ -23,6 +23,8 @@ pub struct Offer {
     /// The tools offered while there is no closed session; computed once, because most runs start that way.
     at_first: Arc<List>,
     search: Option<Arc<Search>>,
+    /// Whether code may call the tools.
+    code_mode: bool,
 }
 
 /// How many tools of a searched offer find, describe and call the others.
@@ -56,7 +58,8 @@ struct Searched {
 }
 
 impl List {
-    fn direct(tools: Vec<SharedTool>) -> Arc<Self> {
+    fn direct(tools: Vec<SharedTool>, code_mode: bool) -> Arc<Self> {
+        let tools = if code_mode { callable_from_code(tools) } else { tools };
         let sent = tools.iter().map(|tool| tool.definition().clone()).collect();
         let facts = tools.iter().map(|tool| tool.facts()).collect();
         Arc::new(Self { tools, facts, sent, searched: None })
@@ -78,13 +81,31 @@ impl List {
     }
 }
 
+/// The tools; those that run code are given the others that it may call.
+fn callable_from_code(tools: Vec<SharedTool>) -> Vec<SharedTool> {
+    let callable = tools.iter().filter(|tool| tool.is_for_code());
+    let callable: Vec<ToolDefinition> = callable.map(|tool| tool.definition().clone()).collect();
+    tools.into_iter().map(|tool| tool.calling(&callable).unwrap_or(tool)).collect()
+}
+
 impl Offer {
-    pub(crate) fn of(tools: Vec<SharedTool>) -> Self {
+    pub(crate) fn of(tools: Vec<SharedTool>, code_mode: bool) -> Self {
         // One that is not offered in any situation needs what this installation does not have.
         let ever = Situation { has_sessions: true };
         let tools: Vec<SharedTool> = tools.into_iter().filter(|tool| tool.offered(ever)).collect();
         let at_first = tools.iter().filter(|tool| tool.offered(Situation::default())).cloned().collect();
-        Self { list: List::direct(tools), at_first: List::direct(at_first), search: None }
+        Self {
+            list: List::direct(tools, code_mode),
+            at_first: List::direct(at_first, code_mode),
+            search: None,
+            code_mode,
+        }
+    }
+
+    /// The same tools in code mode: code that one of them runs may call the others. Before [`Self::searched_above`].
+    #[must_use]
+    pub fn in_code_mode(self) -> Self {
+        Self::of(self.list.tools.clone(), true)
     }
 
     /// This offer; searched, if the definitions of its tools have more than `most_tokens` together. `direct` are the tools
@@ -105,16 +126,17 @@ impl Offer {
         let direct = direct.iter().cloned().chain(always).collect();
         let all = Arc::new(Tools::new(self.list.tools.clone(), sizes));
         let members = (0..all.tools.len()).collect();
-        Self::searched(Arc::new(Search { all, direct, most_tokens }), members)
+        Self::searched(Arc::new(Search { all, direct, most_tokens }), members, self.code_mode)
     }
 
-    fn searched(search: Arc<Search>, members: Vec<usize>) -> Self {
+    fn searched(search: Arc<Search>, members: Vec<usize>, code_mode: bool) -> Self {
         let is_offered = |nth: &usize| search.all.tools[*nth].offered(Situation::default());
         let at_first = members.iter().copied().filter(is_offered).collect();
         Self {
             list: List::searched(&search, members),
             at_first: List::searched(&search, at_first),
             search: Some(search),
+            code_mode,
         }
     }
 
@@ -122,7 +144,12 @@ impl Offer {
     #[must_use]
     pub fn in_situation(&self, situation: Situation) -> Self {
         let list = if situation.has_sessions { &self.list } else { &self.at_first };
-        Self { list: Arc::clone(list), at_first: Arc::clone(&self.at_first), search: self.search.clone() }
+        Self {
+            list: Arc::clone(list),
+            at_first: Arc::clone(&self.at_first),
+            search: self.search.clone(),
+            ..*self
+        }
     }
 
     /// The definitions that are sent to the model. The last [`FINDING_TOOLS`] of a searched offer are not needed by a model that searches
@@ -155,14 +182,16 @@ impl Offer {
     pub fn limited_to(&self, names: &[String]) -> Self {
         let is_named = |tool: &SharedTool| names.contains(&tool.definition().name);
         let Some(search) = &self.search else {
-            return Self::of(self.list.tools.iter().filter(|tool| is_named(tool)).cloned().collect());
+            let tools = self.list.tools.iter().filter(|tool| is_named(tool)).cloned().collect();
+            return Self::of(tools, self.code_mode);
         };
         let all = &search.all;
         let members: Vec<usize> = (0..all.tools.len()).filter(|nth| is_named(&all.tools[*nth])).collect();
         if members.iter().map(|nth| all.sizes[*nth]).sum::<u64>() <= search.most_tokens {
-            return Self::of(members.into_iter().map(|nth| Arc::clone(&all.tools[nth])).collect());
+            let tools = members.into_iter().map(|nth| Arc::clone(&all.tools[nth])).collect();
+            return Self::of(tools, self.code_mode);
         }
-        Self::searched(Arc::clone(search), members)
+        Self::searched(Arc::clone(search), members, self.code_mode)
     }
 
     /// The tool with this name, if it is offered.

@@ -20,6 +20,8 @@ pub struct Outside {
     pub sandbox: Option<Sandbox>,
     /// How long code may run unless the call says less, at most [`houston_sandbox::MAX_TIME`].
     pub code_time: Duration,
+    /// How many tools code may call in one call of `run_code`.
+    pub code_calls: usize,
 }
 
 /// The clients. They are made when the first request is sent: a process whose agents send none has none.

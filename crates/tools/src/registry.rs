@@ -67,6 +67,6 @@ impl Registry {
                 })
             })
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(Offer::of(tools))
+        Ok(Offer::of(tools, false))
     }
 }

@@ -13,6 +13,7 @@ use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::code::Code;
 use crate::record::Record;
 
 /// The circumstances of a tool call.
@@ -66,6 +67,9 @@ pub enum Plan {
     Record(Arc<dyn Record>),
     /// An action outside Houston. Its intent is committed before this future is polled; dropping it must stop it.
     Execute(BoxFuture<'static, ToolResponse>),
+    /// Code that calls other tools. Its intent is committed before it starts, and so is the response to each of its calls
+    /// before the code goes on: after a crash it is run again with those responses.
+    Code(Code),
 }
 
 impl Plan {
@@ -83,6 +87,7 @@ impl std::fmt::Debug for Plan {
             Self::Message { content, .. } => f.debug_tuple("Message").field(content).finish(),
             Self::Record(record) => f.debug_tuple("Record").field(record).finish(),
             Self::Execute(_) => f.write_str("Execute"),
+            Self::Code(_) => f.write_str("Code"),
         }
     }
 }
@@ -127,6 +132,16 @@ pub trait Tool: Send + Sync + 'static {
     /// agentable must stay offered: its history may contain calls of it.
     fn offered(&self, _situation: Situation) -> bool {
         true
+    }
+
+    /// Whether code may call the tool. Default: yes. No for what has a meaning only in the conversation itself.
+    fn is_for_code(&self) -> bool {
+        true
+    }
+
+    /// This tool for an agent in code mode: its code may call `tools`. Default: none, it runs no code.
+    fn calling(&self, _tools: &[ToolDefinition]) -> Option<SharedTool> {
+        None
     }
 
     /// What guards rely on. Default: what follows from the effect class. `[tools.<name>]` of `jobs/guards.toml` changes it.

@@ -48,9 +48,14 @@ pub(crate) struct SandboxSettings {
     /// Children at once.
     pub(crate) children: usize,
     time_s: u64,
+    /// How many tools code may call in one call.
+    pub(crate) calls: usize,
 }
 
 impl SandboxSettings {
+    /// The most that `calls` may be.
+    const MAX_CALLS: usize = 1000;
+
     /// How long code may run unless the call says otherwise.
     pub(crate) fn time(self) -> Duration {
         Duration::from_secs(self.time_s)
@@ -61,6 +66,9 @@ impl SandboxSettings {
         let most = houston_sandbox::MAX_TIME.as_secs();
         if self.children == 0 {
             return Some(("sandbox.children", "must be at least 1".to_owned()));
+        }
+        if !(1..=Self::MAX_CALLS).contains(&self.calls) {
+            return Some(("sandbox.calls", format!("must be from 1 to {}", Self::MAX_CALLS)));
         }
         let is_allowed = (1..=most).contains(&self.time_s);
         (!is_allowed).then(|| ("sandbox.time_s", format!("must be from 1 to {most}")))

@@ -123,6 +123,8 @@ pub(crate) fn build_setup(
     let offer =
         tools.offer(names).map_err(|source| SetupError::Tool { kind: agent_type.kind.clone(), source })?;
     let offer_with_results = with_results(tools, names).unwrap_or_else(|| offer.clone());
+    let in_mode = |offer: Offer| if agent_type.code_mode { offer.in_code_mode() } else { offer };
+    let (offer, offer_with_results) = (in_mode(offer), in_mode(offer_with_results));
     let most = agent_type.direct_tokens.unwrap_or(config.context.direct_tokens);
     let size = |tool: &ToolDefinition| tokens::of_tools(std::slice::from_ref(tool));
     let offer_with_results = offer_with_results.searched_above(most, &agent_type.direct, size);

@@ -1,5 +1,6 @@
 //! [`Taint`]: what a session has read; and the situation that guards judge a call in.
 
+use houston_domain::code_call;
 use houston_domain::frame::FrameMark;
 use houston_domain::guard::Situation;
 use houston_domain::history::{Block, Entry, Role};
@@ -45,14 +46,17 @@ impl Taint {
             if taint == all && taint.untrusted {
                 break;
             }
-            match block {
-                Block::ToolUse { name, input, .. } => {
-                    let (name, _) = inner_call(name, input);
-                    if let Some((_, mark)) = marking.iter().find(|(marking, _)| *marking == name) {
-                        taint = taint.with(*mark);
-                    }
+            let mut called = |name: &str| {
+                if let Some((_, mark)) = marking.iter().find(|(marking, _)| *marking == name) {
+                    taint = taint.with(*mark);
                 }
-                Block::ToolResult { content, .. } => taint.add_result(content),
+            };
+            match block {
+                Block::ToolUse { name, input, .. } => called(inner_call(name, input).0),
+                Block::ToolResult { content, .. } => {
+                    code_call::called(content).for_each(called);
+                    taint.add_result(content);
+                }
                 _ => {}
             }
         }
@@ -71,6 +75,11 @@ impl Taint {
     /// A result was read. Rows that a session wrote which had read what strangers wrote are marked in it.
     pub(crate) fn add_result(&mut self, result: &str) {
         self.untrusted = self.untrusted || is_marked(result);
+    }
+
+    /// What strangers wrote was read.
+    pub(crate) fn add_untrusted(&mut self) {
+        self.untrusted = true;
     }
 
     /// Whether what strangers wrote was read.

@@ -69,6 +69,10 @@ impl Tool for ReadResult {
         &self.0
     }
 
+    fn is_for_code(&self) -> bool {
+        false
+    }
+
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { result_id: id, offset, line, query } = input::read(NAME, input)?;
         let query = match (offset, line, query) {

@@ -49,6 +49,10 @@ impl Tool for SendMessage {
         Some(Capability::Messages)
     }
 
+    fn is_for_code(&self) -> bool {
+        false
+    }
+
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { content } = input::read(SEND_MESSAGE, input)?;
         let content = input::text(SEND_MESSAGE, "content", content, 256 * 1024)?;

@@ -4,6 +4,8 @@
 mod answering_agent;
 #[cfg(test)]
 mod approval_tests;
+#[cfg(test)]
+mod code_tests;
 mod compression;
 mod driven;
 mod ending;

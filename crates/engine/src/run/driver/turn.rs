@@ -232,22 +232,22 @@ impl<S: RunStorage> RunDriver<'_, S> {
         held: Held,
         responses: Responses,
     ) -> Flow {
-        match self.tools.execute(&mut self.journal, external, responses).await? {
-            ToolsOutcome::Returned { step, .. } if held.is_open() => {
-                Box::pin(self.await_answers(step, held, None)).await
+        match self.tools.execute(&mut self.journal, external, responses, self.run.history()).await? {
+            ToolsOutcome::Returned { step, held: of_code, .. } if held.is_open() || of_code.is_open() => {
+                Box::pin(self.await_answers(step, held.and(of_code), None)).await
             }
-            ToolsOutcome::Returned { step, responses } => {
+            ToolsOutcome::Returned { step, responses, .. } => {
                 let flow = Box::pin(self.close_turn(step, responses, None)).await?;
                 houston_faults::fault!("C12")?;
                 Ok(flow)
             }
             ToolsOutcome::HandOver => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
-            ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, cells } => {
-                let open = OpenCalls { responses, cells, held: held.cells().collect() };
+            ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, cells, held: of_code } => {
+                let open = OpenCalls { responses, cells, held: held.and(of_code).cells().collect() };
                 Box::pin(self.cancel_with(open)).await.map(ControlFlow::Break)
             }
-            ToolsOutcome::Stopped { responses, cells, .. } => {
-                let open = OpenCalls { responses, cells, held: held.cells().collect() };
+            ToolsOutcome::Stopped { responses, cells, held: of_code, .. } => {
+                let open = OpenCalls { responses, cells, held: held.and(of_code).cells().collect() };
                 let ended = Box::pin(self.end_with(RunStatus::MaxDuration, open));
                 ended.await.map(ControlFlow::Break)
             }

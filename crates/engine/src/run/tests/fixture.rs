@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::memory_storage::MemoryStorage;
+use super::scripted_code::code;
 pub(in crate::run) use super::scripted_model::{Script, ScriptedModel, USAGE, calls_tools, calls_with, says};
 use crate::config::{
     ApprovalConfig, CompressionConfig, Config, ContextConfig, TeamsConfig, TitleConfig, WatchdogConfig,
@@ -53,6 +54,10 @@ pub(in crate::run) enum Behaviour {
     Panics,
     /// Answers once it is asked to stop.
     AnswersWhenStopped,
+    /// Runs code: the tools that it calls, round by round. Each gets the number of the call.
+    Calls(&'static [&'static [&'static str]]),
+    /// The same, and each gets the number of the execution as well: a replay makes other calls.
+    CallsOtherwise(&'static [&'static [&'static str]]),
 }
 
 /// A tool that acts outside of Houston, and counts how often.
@@ -101,6 +106,10 @@ impl Tool for TestTool {
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
         let (behaviour, executed) = (self.behaviour, Arc::clone(&self.executed));
+        if let Behaviour::Calls(rounds) | Behaviour::CallsOtherwise(rounds) = behaviour {
+            let drifts = matches!(behaviour, Behaviour::CallsOtherwise(_));
+            return Ok(Plan::Code(code(rounds, executed, drifts)));
+        }
         let (input, inputs) = (input.clone(), Arc::clone(&self.inputs));
         let stop = context.stop.clone();
         Ok(Plan::Execute(Box::pin(async move {
@@ -111,6 +120,7 @@ impl Tool for TestTool {
                 Behaviour::Hangs => std::future::pending().await,
                 Behaviour::Panics => panic!("a tool of a test"),
                 Behaviour::AnswersWhenStopped => stop.cancelled().await,
+                Behaviour::Calls(_) | Behaviour::CallsOtherwise(_) => {}
             }
             ToolResponse::success("Done.")
         })))
@@ -224,10 +234,11 @@ impl Process {
 
     /// Drives the run once; `attempt` is the number of the attempt.
     pub(in crate::run) async fn drive(&self, attempt: i32) -> Result<DriveOutcome, Interrupted> {
-        self.drive_claimed(self.claimed.clone(), attempt).await
+        self.drive_claim(self.claimed.clone(), attempt).await
     }
 
-    async fn drive_claimed(
+    /// Drives a run that was claimed like this.
+    pub(in crate::run) async fn drive_claim(
         &self,
         mut claimed: ClaimedRun,
         attempt: i32,
@@ -246,7 +257,7 @@ impl Process {
         if let RunEvent::AttemptStarted { resumed, .. } = &mut claimed.event.event {
             *resumed = attempt > 1;
         }
-        self.drive_claimed(claimed, attempt).await
+        self.drive_claim(claimed, attempt).await
     }
 
     /// The journal of the claimed run.

@@ -3,9 +3,13 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::future::{BoxFuture, FutureExt};
+use houston_domain::guard::Intent;
 use houston_domain::id::MessageId;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
-use houston_tools::{CallContext, CheckOutcome, Offer, Plan, SharedTool};
+use houston_tools::{CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Plan, SharedTool};
+use tokio::sync::mpsc;
+
+use super::code::time_of;
 
 /// A running call; completes with its response.
 pub(super) type Running = BoxFuture<'static, (ToolCall, ToolResponse)>;
@@ -18,12 +22,16 @@ pub(super) struct ExternalCall {
     pub(super) work: Work,
     /// What the model reads before the result.
     pub(super) note: Option<String>,
+    /// What the model said a call that runs code is for.
+    pub(super) intent: Option<Intent>,
 }
 
 /// How a call is executed.
 pub(super) enum Work {
     /// Run this future.
     Execute(BoxFuture<'static, ToolResponse>),
+    /// Run this code, which calls tools.
+    Code(Code),
     /// The call was interrupted by a crash: ask the tool whether it happened, and execute it if not.
     Check,
 }
@@ -39,9 +47,15 @@ impl Work {
         Self::Execute(Box::pin(std::future::ready(response)))
     }
 
+    pub(super) fn is_code(&self) -> bool {
+        matches!(self, Self::Code(_))
+    }
+
     async fn run(self, tool: &SharedTool, call: &ToolCall, context: &CallContext) -> ToolResponse {
         match self {
             Self::Execute(work) => work.await,
+            // Code is run by `ExternalCall::run`.
+            Self::Code(_) => ToolResponse::outcome_unknown(),
             Self::Check => match tool.check(&call.input, context).await {
                 CheckOutcome::Executed(response) => response,
                 CheckOutcome::Unknown => ToolResponse::outcome_unknown(),
@@ -62,9 +76,22 @@ impl ExternalCall {
         effect.is_some_and(|effect| effect != EffectClass::Effect)
     }
 
-    /// Runs the call, up to its time-out. A panic becomes a failed response.
-    pub(super) fn run(self, offer: &Offer) -> Running {
-        let Self { call, context, work, note, .. } = self;
+    /// Runs the call, up to its time-out. A panic becomes a failed response. Code sends its calls to `code_calls`; its own time
+    /// is limited where it runs, and each of its calls has a time-out.
+    pub(super) fn run(self, offer: &Offer, code_calls: Option<mpsc::UnboundedSender<CodeCalls>>) -> Running {
+        let Self { call, context, cell, work, note, .. } = self;
+        let work = match (work, code_calls) {
+            (Work::Code(code), Some(calls)) => {
+                let now = time_of(cell).unwrap_or(context.now);
+                let code = code.run(CodeHost { of: call.id.clone(), now, calls });
+                return Box::pin(async move {
+                    let response = AssertUnwindSafe(code).catch_unwind().await;
+                    let response = response.unwrap_or_else(|_panic| panicked(&call));
+                    (call, noted(response, note.as_deref()))
+                });
+            }
+            (work, _) => work,
+        };
         let Some(tool) = offer.get(&call.name).cloned() else {
             return Box::pin(std::future::ready((call, ToolResponse::outcome_unknown())));
         };
@@ -73,13 +100,7 @@ impl ExternalCall {
             let guarded = AssertUnwindSafe(work.run(&tool, &call, &context)).catch_unwind();
             let response = match tokio::time::timeout(timeout, guarded).await {
                 Ok(Ok(response)) => response,
-                Ok(Err(_panic)) => {
-                    tracing::error!(tool = call.name, call = call.id, "a tool panicked");
-                    ToolResponse::failure(
-                        ToolErrorCode::Unknown,
-                        format!("{} failed unexpectedly", call.name),
-                    )
-                }
+                Ok(Err(_panic)) => panicked(&call),
                 Err(_elapsed) => ToolResponse::failure(
                     ToolErrorCode::Timeout,
                     format!(
@@ -92,6 +113,11 @@ impl ExternalCall {
             (call, noted(response, note.as_deref()))
         })
     }
+}
+
+fn panicked(call: &ToolCall) -> ToolResponse {
+    tracing::error!(tool = call.name, call = call.id, "a tool panicked");
+    ToolResponse::failure(ToolErrorCode::Unknown, format!("{} failed unexpectedly", call.name))
 }
 
 /// A response with a note before it.

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use futures_util::future::{Fuse, FusedFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use houston_domain::history::Entry;
 use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
+use houston_tools::CodeCalls;
 
 use super::call::{ExternalCall, Running};
-use super::{Cells, ExternalCalls, Responses, ToolRunner, add_response};
+use super::codes::Codes;
+use super::{Cells, ExternalCalls, Held, Responses, ToolRunner, add_response};
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::signals::Stop;
@@ -18,23 +21,26 @@ use crate::run::storage::RunStorage;
 /// How the calls of a turn ended.
 #[expect(clippy::large_enum_variant, reason = "it exists once per turn, and a box would be an allocation")]
 pub(crate) enum ToolsOutcome {
-    /// All calls have returned. `step` has the last response and is not committed yet.
-    Returned { step: Step, responses: Responses },
+    /// All calls have returned. `step` has the last response and is not committed yet. `held` are calls of code that wait for a
+    /// person; the calls that run that code have no response.
+    Returned { step: Step, responses: Responses, held: Held },
     /// The process stops, and the calls that are still open may be repeated by another worker.
     HandOver,
     /// The calls were stopped. The responses that arrived are committed; `cells` are those of all calls.
-    Stopped { stop: Stop, responses: Responses, cells: Cells },
+    Stopped { stop: Stop, responses: Responses, cells: Cells, held: Held },
 }
 
 /// A call without a response yet.
-struct OpenCall {
+pub(super) struct OpenCall {
     call: String,
     may_repeat: bool,
+    /// How long it may continue once it is stopped.
+    patience: Duration,
 }
 
 impl ToolRunner {
     /// Executes calls concurrently and commits each response when it arrives, except the last. When the process stops, it
-    /// waits for calls that may not be repeated and hands over the rest.
+    /// waits for calls that may not be repeated and hands over the rest. `history`: that of the session.
     ///
     /// # Errors
     /// As [`Journal::commit`].
@@ -43,39 +49,55 @@ impl ToolRunner {
         journal: &mut Journal<'_, S>,
         ExternalCalls(external): ExternalCalls,
         mut responses: Responses,
+        history: &[Entry],
     ) -> Result<ToolsOutcome, Interrupted> {
         if journal.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
         let mut open: Vec<OpenCall> = external.iter().map(|external| self.open_call(external)).collect();
-        let cells: Cells = external
+        let mut cells: Cells = external
             .iter()
             .filter_map(|external| external.cell.map(|cell| (external.call.id.clone(), cell)))
             .collect();
-        let patience = external.iter().filter_map(|external| self.offer().get(&external.call.name));
-        let patience = patience.map(|tool| tool.stop_within()).max().unwrap_or_default();
+        let mut codes = Codes::of(&external, history);
         let mut running: FuturesUnordered<Running> =
-            external.into_iter().map(|external| external.run(self.offer())).collect();
+            external.into_iter().map(|external| external.run(self.offer(), codes.sender())).collect();
         let mut drained = pin!(journal.signals.drained().fuse());
         loop {
-            let returned = match next(journal, &mut running, &open, drained.as_mut()).await? {
-                Ok(returned) => returned,
-                Err(Stop::Drained) => return Ok(ToolsOutcome::HandOver),
-                Err(stop) => {
+            let returned = match next(journal, &mut running, &open, &mut codes, drained.as_mut()).await? {
+                Happened::Returned(returned) => returned,
+                Happened::Asked(asked) => {
+                    let calls = (&mut running, &mut open, &mut cells);
+                    Box::pin(self.start_calls(journal, asked, &mut codes, calls)).await?;
+                    continue;
+                }
+                Happened::Stopped(Stop::Drained) => return Ok(ToolsOutcome::HandOver),
+                Happened::Stopped(stop) => {
+                    let patience = open.iter().map(|open| open.patience).max().unwrap_or_default();
                     Box::pin(self.stop(journal, running, patience, &mut responses, &cells)).await?;
-                    return Ok(ToolsOutcome::Stopped { stop, responses, cells });
+                    return Ok(ToolsOutcome::Stopped { stop, responses, cells, held: codes.take_held() });
                 }
             };
-            let mut step = journal.next_step();
             houston_faults::fault!("C10")?;
             let Some((call, response)) = returned else {
-                return Ok(ToolsOutcome::Returned { step, responses });
+                return Ok(ToolsOutcome::Returned {
+                    step: journal.next_step(),
+                    responses,
+                    held: codes.take_held(),
+                });
             };
             open.retain(|open| open.call != call.id);
+            if codes.made(&call.id) {
+                Box::pin(self.call_returned(journal, &call, response, &mut codes, &mut cells)).await?;
+                continue;
+            }
+            let is_short = |count| self.made_more(&call.id, count);
+            let Some(response) = codes.finished(&call.id, response, is_short) else { continue };
+            let mut step = journal.next_step();
             let response = self.take(journal, &mut step, &call, response, &cells);
             responses.push((call.id, response));
             if running.is_empty() {
-                return Ok(ToolsOutcome::Returned { step, responses });
+                return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             }
             // Boxed: the other calls may take minutes.
             Box::pin(journal.commit(step)).await?;
@@ -83,8 +105,13 @@ impl ToolRunner {
         }
     }
 
-    fn open_call(&self, external: &ExternalCall) -> OpenCall {
-        OpenCall { call: external.call.id.clone(), may_repeat: external.may_repeat(self.offer()) }
+    pub(super) fn open_call(&self, external: &ExternalCall) -> OpenCall {
+        let tool = self.offer().get(&external.call.name);
+        OpenCall {
+            call: external.call.id.clone(),
+            may_repeat: external.may_repeat(self.offer()),
+            patience: tool.map(|tool| tool.stop_within()).unwrap_or_default(),
+        }
     }
 
     /// Adds a response that has arrived to a step. Returns it as the history will have it.
@@ -132,25 +159,36 @@ impl ToolRunner {
     }
 }
 
-/// Waits for the next response, `None` if no call is running. [`Stop::Drained`] only while all open calls may be repeated.
+/// What calls that are executed are waited for.
+enum Happened {
+    /// A call has returned; `None`: none is running.
+    Returned(Option<(ToolCall, ToolResponse)>),
+    /// Code has made calls.
+    Asked(CodeCalls),
+    Stopped(Stop),
+}
+
+/// Waits for what happens next. [`Stop::Drained`] only while all open calls may be repeated.
 async fn next<S: RunStorage>(
     journal: &Journal<'_, S>,
     running: &mut FuturesUnordered<Running>,
     open: &[OpenCall],
+    codes: &mut Codes<'_>,
     mut drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
-) -> Result<Result<Option<(ToolCall, ToolResponse)>, Stop>, Interrupted> {
+) -> Result<Happened, Interrupted> {
     let may_hand_over = !open.is_empty() && open.iter().all(|call| call.may_repeat);
     let signals = &journal.signals;
     loop {
         if drained.is_terminated() && may_hand_over {
-            return Ok(Err(Stop::Drained));
+            return Ok(Happened::Stopped(Stop::Drained));
         }
         return tokio::select! {
             biased;
             () = signals.lost() => Err(Interrupted::Lost),
-            () = signals.cancel().cancelled() => Ok(Err(Stop::Cancelled)),
-            () = tokio::time::sleep_until(signals.watchdog) => Ok(Err(Stop::OutOfTime)),
-            returned = running.next() => Ok(Ok(returned)),
+            () = signals.cancel().cancelled() => Ok(Happened::Stopped(Stop::Cancelled)),
+            () = tokio::time::sleep_until(signals.watchdog) => Ok(Happened::Stopped(Stop::OutOfTime)),
+            returned = running.next() => Ok(Happened::Returned(returned)),
+            asked = codes.next() => Ok(Happened::Asked(asked)),
             () = &mut drained => continue,
         };
     }

@@ -1,6 +1,6 @@
 //! Calls that wait for a person: asked about with the step of their turn, carried out or refused once they are decided.
 
-use houston_domain::guard::CompiledGrant;
+use houston_domain::guard::{CompiledGrant, Intent};
 use houston_domain::history::Entry;
 use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::question::approval::{self, Approval, ApprovalAnswer};
@@ -72,6 +72,21 @@ impl Held {
         self.calls.iter().map(|(_, question, _)| *question).collect()
     }
 
+    /// These and others. Looked at again if they were not looked at after the same message.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.unread = match (self.is_open(), others.is_open()) {
+            (true, true) => self.unread.min(others.unread),
+            (true, false) => self.unread,
+            (false, _) => others.unread,
+        };
+        self.calls.extend(others.calls);
+        self
+    }
+
+    pub(super) fn into_calls(self) -> Vec<(String, QuestionId, MessageId)> {
+        self.calls
+    }
+
     /// The calls with their cells.
     pub(crate) fn cells(self) -> impl Iterator<Item = (String, MessageId)> {
         self.calls.into_iter().map(|(call, _, cell)| (call, cell))
@@ -119,6 +134,8 @@ pub(super) struct Others {
     pub(super) held: Held,
     /// Whether calls without a response are executed.
     pub(super) are_open: bool,
+    /// Whether large results are kept whole: code reads them, not the model.
+    pub(super) keep_whole: bool,
 }
 
 /// The question that is about a call.
@@ -145,20 +162,37 @@ impl ToolRunner {
         if !plans.held.iter().any(|held| held.lasting) {
             return Ok(());
         }
+        let intents = Intents::of(said, calls);
+        let intent = |id: &str| intents.of_call(calls.iter().position(|call| call.id == id)?);
+        self.grant_held(journal, plans, intent, history).await
+    }
+
+    /// As [`Self::grant`]; `intent`: what the model said a call is for.
+    ///
+    /// # Errors
+    /// As [`Journal::retrying`].
+    pub(super) async fn grant_held<'i, S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        plans: &mut Plans,
+        intent: impl Fn(&str) -> Option<&'i Intent>,
+        history: &[Entry],
+    ) -> Result<(), Interrupted> {
+        if !plans.held.iter().any(|held| held.lasting) {
+            return Ok(());
+        }
         let (agentable, user) = (journal.agentable(), journal.owner.user);
         let grants = journal.retrying(|storage| storage.grants(agentable, user)).await?;
         let grants = CompiledGrant::of_stored(&grants);
         if grants.is_empty() {
             return Ok(());
         }
-        let intents = Intents::of(said, calls);
         let (lasting, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut plans.held).into_iter().partition(|held| held.lasting);
         plans.held = others;
         for HeldCall { call, .. } in lasting {
-            let intent = calls.iter().position(|of| of.id == call.id).and_then(|nth| intents.of_call(nth));
             plans.decided_by.retain(|(of, _)| *of != call.id);
-            self.plan_call(journal, &call, intent, (history, &grants), plans);
+            self.plan_call(journal, &call, intent(&call.id), (history, &grants), plans);
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! [`ToolRunner`]: the tool calls of one turn, from their plans to their results.
 
 mod call;
+mod code;
+mod codes;
 mod execution;
 mod guard;
 mod held;
@@ -32,6 +34,7 @@ use self::call::ExternalCall;
 use self::guard::{Intents, Judged, Judgement};
 use self::held::{HeldCall, Others};
 use self::plans::Plans;
+use self::resume::Committed;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
@@ -62,6 +65,8 @@ pub(crate) struct ToolRunner {
     taint: Taint,
     /// The user's time zone.
     zone: Tz,
+    /// What an earlier attempt has committed about the calls of the run: code that is run again reads it.
+    recorded: Committed,
     /// The kinds of task the agent may create, once a call has asked.
     task_kinds: OnceLock<Arc<[TaskKind]>>,
 }
@@ -92,7 +97,9 @@ impl ToolRunner {
         taint: Taint,
         zone: Tz,
     ) -> Self {
-        Self { setup, offer, offer_with_results, has_results, taint, zone, task_kinds: OnceLock::new() }
+        let recorded = Committed::default();
+        let task_kinds = OnceLock::new();
+        Self { setup, offer, offer_with_results, has_results, taint, zone, recorded, task_kinds }
     }
 
     /// The tools the model is offered now.
@@ -147,7 +154,7 @@ impl ToolRunner {
             {
                 plans.held.push(HeldCall::new(journal, call.clone(), (why, lasting), plan));
             }
-            _ => plans.add(journal, limited, context, plan, note),
+            _ => plans.add(journal, limited, context, plan, (note, intent)),
         }
     }
 
@@ -186,7 +193,7 @@ impl ToolRunner {
             self.taint.add(&self.setup, &self.offer_with_results, &call.name);
         }
         let held = self.ask(journal, step, std::mem::take(&mut plans.held), &cells).await?;
-        let others = Others { held, are_open: false };
+        let others = Others { held, are_open: false, keep_whole: false };
         self.carry_out(journal, step, plans, calls, &cells, others).await
     }
 
@@ -201,10 +208,13 @@ impl ToolRunner {
         cells: &Cells,
         others: Others,
     ) -> Result<Prepared<S::Transaction>, Interrupted> {
-        let Others { held, are_open } = others;
+        let Others { held, are_open, keep_whole } = others;
         let mut responses = Responses::with_capacity(calls.len());
         for (call, response) in plans.answered {
-            let response = self.store_large_result(journal, step, name_of(calls, &call), &call, response);
+            let response = match keep_whole {
+                true => cut(journal, response),
+                false => self.store_large_result(journal, step, name_of(calls, &call), &call, response),
+            };
             responses.push((call, response));
         }
         let stays_open = are_open || held.is_open() || !plans.external.is_empty();
@@ -218,7 +228,10 @@ impl ToolRunner {
             records.add_task_events(step, cells);
             for (call, response) in written {
                 self.taint.add_result(response.text());
-                let response = self.store_large_result(journal, step, name_of(calls, &call), &call, response);
+                let response = match keep_whole {
+                    true => response,
+                    false => self.store_large_result(journal, step, name_of(calls, &call), &call, response),
+                };
                 responses.push((call, response));
             }
             Some(records)

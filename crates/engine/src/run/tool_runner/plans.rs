@@ -1,6 +1,6 @@
 //! [`Plans`]: what the calls of a turn will do.
 
-use houston_domain::guard::DecidedBy;
+use houston_domain::guard::{DecidedBy, Intent};
 use houston_domain::tool_call::ToolCall;
 use houston_tools::{CallContext, Plan};
 
@@ -36,7 +36,7 @@ impl Plans {
         call: ToolCall,
         context: CallContext,
         plan: Plan,
-        note: Option<String>,
+        (note, intent): (Option<String>, Option<&Intent>),
     ) {
         match plan {
             Plan::Answer(response) => {
@@ -53,7 +53,24 @@ impl Plans {
                 cell: None,
                 work: Work::Execute(work),
                 note,
+                intent: None,
+            }),
+            Plan::Code(code) => self.external.push(ExternalCall {
+                call,
+                context,
+                cell: None,
+                work: Work::Code(code),
+                note,
+                intent: intent.cloned(),
             }),
         }
+    }
+
+    /// Adds the calls of other plans, which are judged.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.answered.extend(other.answered);
+        self.recorded.extend(other.recorded);
+        self.external.extend(other.external);
+        self.messages.extend(other.messages);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use houston_domain::code_call;
 use houston_domain::guard::Intent;
 use houston_domain::id::MessageId;
 use houston_domain::question::approval;
@@ -56,14 +57,33 @@ impl OpenCalls {
                 (None, None) => {}
             }
         }
+        open.add_made_by_code(calls, intents, &questions);
         Ok(open)
+    }
+
+    /// Adds what code has called that `calls` run: `intents` are those of other calls.
+    fn add_made_by_code(
+        &mut self,
+        calls: &[ToolCall],
+        intents: HashMap<String, CommittedIntent>,
+        questions: &[Question],
+    ) {
+        let is_made = |id: &str| calls.iter().any(|call| code_call::number(id, &call.id).is_some());
+        for question in questions.iter().filter(|question| question.state == QuestionState::Open) {
+            let id = question.asked.subject.as_deref().filter(|id| is_made(id) && !intents.contains_key(*id));
+            let cell = question.asked.approval.as_ref().map(|of| of.message_id);
+            self.held.extend(id.map(str::to_owned).zip(cell));
+        }
+        let open = intents.into_iter().filter(|(id, intent)| intent.response.is_none() && is_made(id));
+        self.cells.extend(open.map(|(id, intent)| (id, intent.cell)));
     }
 }
 
 /// What is committed about the calls of a run.
-struct Committed {
-    intents: HashMap<String, CommittedIntent>,
-    questions: Vec<Question>,
+#[derive(Debug, Default)]
+pub(super) struct Committed {
+    pub(super) intents: HashMap<String, CommittedIntent>,
+    pub(super) questions: Vec<Question>,
 }
 
 impl Committed {
@@ -125,7 +145,9 @@ impl ToolRunner {
         said: &str,
     ) -> Result<Resumed<S::Transaction>, Interrupted> {
         let committed = Committed::read(journal).await?;
-        let mut sorted = self.sort(journal, &calls, &committed);
+        let intents = Intents::of(said, &calls);
+        let mut sorted = self.sort(journal, &calls, &committed, &intents);
+        self.recorded = committed;
         let mut superseded = Vec::new();
         if sorted.held.is_open() {
             let agentable = journal.agentable();
@@ -148,10 +170,9 @@ impl ToolRunner {
             step.questions.get_or_insert_default().superseded = superseded;
         }
         let cells: Cells = decided.iter().map(|(call, cell, _)| (call.id.clone(), *cell)).collect();
-        let intents = Intents::of(said, &calls);
         let intent = |id: &str| intents.of_call(calls.iter().position(|call| call.id == id)?);
         let (plans, calls) = self.plan_decided(journal, decided, intent);
-        let others = Others { held, are_open: !external.is_empty() };
+        let others = Others { held, are_open: !external.is_empty(), keep_whole: false };
         let prepared = match self.carry_out(journal, &mut step, plans, &calls, &cells, others).await? {
             Prepared::Answered { responses: new, records } => {
                 responses.extend(new);
@@ -172,9 +193,11 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         calls: &[ToolCall],
         committed: &Committed,
+        intents: &Intents,
     ) -> Sorted {
         let mut sorted = Sorted::default();
-        for call in calls {
+        for (nth, call) in calls.iter().enumerate() {
+            let said = intents.of_call(nth);
             let intent = committed.intents.get(&call.id);
             let question = question_of(&committed.questions, &call.id);
             match (intent, question) {
@@ -182,11 +205,11 @@ impl ToolRunner {
                     sorted.responses.push((call.id.clone(), response.clone()));
                 }
                 (Some(CommittedIntent { cell, .. }), None) => {
-                    sorted.external.push(self.repeat(journal, call.clone(), *cell, None));
+                    sorted.external.push(self.repeat(journal, call.clone(), *cell, None, said));
                 }
                 (Some(CommittedIntent { cell, .. }), Some(question)) => {
                     if let Decided::CarryOut { call, note } = Decided::by(question, call.clone()) {
-                        sorted.external.push(self.repeat(journal, call, *cell, note));
+                        sorted.external.push(self.repeat(journal, call, *cell, note, said));
                     }
                 }
                 (None, Some(question)) => sorted.add_asked(call, question),
@@ -202,7 +225,7 @@ impl ToolRunner {
 
     /// Plans the calls that people have decided. A call that is carried out is judged again: its arguments or the guards may
     /// have changed since. Returns the plans, and the calls with the arguments that hold.
-    fn plan_decided<'i, S: RunStorage>(
+    pub(super) fn plan_decided<'i, S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
         decided: Vec<(ToolCall, MessageId, Decided)>,
@@ -216,15 +239,16 @@ impl ToolRunner {
                     calls.push(call);
                 }
                 Decided::CarryOut { call, note } => {
+                    let intent = intent(&call.id);
                     let Judged { call, judgement, note: lowered, .. } =
-                        self.judge(journal, &call, intent(&call.id), &[], &[]);
+                        self.judge(journal, &call, intent, &[], &[]);
                     calls.push(call.clone());
                     match judgement {
                         Judgement::Refuse(response) => plans.answered.push((call.id, response)),
                         Judgement::Allow | Judgement::Hold { .. } => {
                             let context = self.call_context(journal, &call);
                             let plan = self.offer().plan(&call, &context);
-                            plans.add(journal, call, context, plan, joined(note, lowered));
+                            plans.add(journal, call, context, plan, (joined(note, lowered), intent));
                         }
                     }
                 }
@@ -234,12 +258,13 @@ impl ToolRunner {
     }
 
     /// How a call whose outcome is unknown after a crash is executed, by its effect class.
-    fn repeat<S: RunStorage>(
+    pub(super) fn repeat<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
         call: ToolCall,
         cell: MessageId,
         note: Option<String>,
+        intent: Option<&Intent>,
     ) -> ExternalCall {
         let (call, lowered) = self.limited(call);
         let note = joined(note, lowered);
@@ -251,11 +276,12 @@ impl ToolRunner {
             EffectClass::Checkable => Work::Check,
             EffectClass::Read | EffectClass::Idempotent => match self.offer().plan(&call, &context) {
                 Plan::Execute(work) => Work::Execute(work),
+                Plan::Code(code) => Work::Code(code),
                 Plan::Answer(response) => Work::answered(response),
                 Plan::Record(_) | Plan::Message { .. } => Work::unknown(),
             },
         };
-        ExternalCall { call, context, cell: Some(cell), work, note }
+        ExternalCall { call, context, cell: Some(cell), work, note, intent: intent.cloned() }
     }
 
     /// Executes a call as if it had never started. Only for tests with the mutation `Intent`.
@@ -263,9 +289,10 @@ impl ToolRunner {
         let context = self.call_context(journal, &call);
         match self.offer().plan(&call, &context) {
             Plan::Execute(work) => {
-                Some(ExternalCall { call, context, cell: None, work: Work::Execute(work), note: None })
+                let work = Work::Execute(work);
+                Some(ExternalCall { call, context, cell: None, work, note: None, intent: None })
             }
-            Plan::Answer(_) | Plan::Record(_) | Plan::Message { .. } => None,
+            Plan::Answer(_) | Plan::Record(_) | Plan::Message { .. } | Plan::Code(_) => None,
         }
     }
 }

@@ -48,7 +48,7 @@ impl Turn {
         let Prepared::Open { responses, external, .. } = prepared else { panic!("no call acts outside") };
         assert_eq!(step.intents.len(), self.calls.len());
         journal.commit(step).await.unwrap();
-        let execution = self.tools.execute(&mut journal, external, responses);
+        let execution = self.tools.execute(&mut journal, external, responses, &[]);
         let (outcome, ()) = tokio::join!(execution, meanwhile(&self.process));
         outcome.unwrap()
     }
@@ -62,7 +62,7 @@ impl Turn {
         let mut journal = self.process.journal();
         let resumed = self.tools.resume(&mut journal, self.calls.clone(), "").await.unwrap();
         let Prepared::Open { external, responses, .. } = resumed.prepared else { panic!("all are answered") };
-        let outcome = self.tools.execute(&mut journal, external, responses).await.unwrap();
+        let outcome = self.tools.execute(&mut journal, external, responses, &[]).await.unwrap();
         let ToolsOutcome::Returned { responses, .. } = outcome else { panic!("a call did not return") };
         responses
     }
@@ -118,7 +118,7 @@ async fn each_response_is_committed_when_it_arrives() {
             assert_eq!(last.entries, [], "the history gets all results at once");
         })
         .await;
-    let ToolsOutcome::Returned { step, responses } = outcome else { panic!("not returned") };
+    let ToolsOutcome::Returned { step, responses, .. } = outcome else { panic!("not returned") };
     assert_eq!(step.responses.len(), 1, "the last response is committed with the results");
     assert_eq!(responses.len(), 2);
 }
@@ -167,7 +167,7 @@ async fn nothing_is_started_without_a_trusted_lease() {
     let prepared = turn.tools.prepare(&journal, &mut step, plans, &turn.calls).await.unwrap();
     let Prepared::Open { responses, external, .. } = prepared else { panic!("no call acts outside") };
     turn.process.trusted.store(false, Ordering::Relaxed);
-    let outcome = turn.tools.execute(&mut journal, external, responses).await;
+    let outcome = turn.tools.execute(&mut journal, external, responses, &[]).await;
     assert!(matches!(outcome, Err(Interrupted::Lost)));
     assert_eq!(turn.executed(), [0]);
 }
@@ -197,7 +197,7 @@ async fn cancelled_tool_may_report_what_it_has_done() {
         TestTool::new("pay", EffectClass::Effect, Behaviour::Hangs),
     ]);
     let outcome = turn.run(async |process: &Process| process.registration.live.cancel.cancel()).await;
-    let ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, cells } = outcome else {
+    let ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, cells, .. } = outcome else {
         panic!("not cancelled")
     };
     assert_eq!(responses, [("book".to_owned(), ToolResponse::success("Done."))]);

@@ -1,0 +1,273 @@
+//! Code that calls tools. Each of its calls is judged, stored and executed like one of the model, and its response is
+//! committed before the code reads it. A worker that takes the run over runs the code again: calls with a response are
+//! answered with it, an open one goes on as its effect class allows, and one that was not made yet is made. While a call
+//! waits for a person, the code is ended; it is run again to that call once there is a decision.
+
+use chrono::{DateTime, Utc};
+use futures_util::stream::FuturesUnordered;
+use houston_domain::code_call;
+use houston_domain::id::{MessageId, QuestionId};
+use houston_domain::question::{Question, QuestionState, approval};
+use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
+use houston_store::history::CommittedIntent;
+use houston_tools::{CodeCall, CodeCalls};
+use serde_json::json;
+
+use super::call::{ExternalCall, Running};
+use super::codes::{Codes, End, Progress, Round};
+use super::execution::OpenCall;
+use super::held::{Decided, question_of};
+use super::plans::Plans;
+use super::{Cells, Others, Prepared, ToolRunner, add_cells, add_response, cut};
+use crate::error::Interrupted;
+use crate::run::journal::{Journal, add_message};
+use crate::run::storage::RunStorage;
+
+/// What is committed about a call of code.
+enum Made {
+    No,
+    /// At this position, the code made another call before.
+    Otherwise,
+    Answered(ToolResponse),
+    /// It was started.
+    Started(MessageId, Option<Question>),
+    /// A person was asked.
+    Asked(Question),
+}
+
+/// The calls of a round, by what is to be done with them.
+#[derive(Default)]
+struct Sorted {
+    new: Vec<ToolCall>,
+    decided: Vec<(ToolCall, MessageId, Decided)>,
+    external: Vec<ExternalCall>,
+    superseded: Vec<QuestionId>,
+}
+
+/// The time in the id of a cell: when the call was planned first.
+pub(super) fn time_of(cell: Option<MessageId>) -> Option<DateTime<Utc>> {
+    let (seconds, nanos) = cell?.0.get_timestamp()?.to_unix();
+    DateTime::from_timestamp(i64::try_from(seconds).ok()?, nanos)
+}
+
+fn not_for_code(tool: &str) -> ToolResponse {
+    let reason = format!("{tool} cannot be called from code: call it directly");
+    ToolResponse::failure(ToolErrorCode::ValidationError, reason)
+}
+
+impl ToolRunner {
+    /// Whether the code of the call `of` made more than `count` calls before it was interrupted.
+    pub(super) fn made_more(&self, of: &str, count: usize) -> bool {
+        self.recorded.ids().any(|id| code_call::number(id, of).is_some_and(|number| number > count))
+    }
+
+    /// Starts the calls that code has made at once, as far as they are not answered already.
+    ///
+    /// # Errors
+    /// As [`Journal::commit`].
+    pub(super) async fn start_calls<S: RunStorage>(
+        &mut self,
+        journal: &mut Journal<'_, S>,
+        asked: CodeCalls,
+        codes: &mut Codes<'_>,
+        (running, open, cells): (&mut FuturesUnordered<Running>, &mut Vec<OpenCall>, &mut Cells),
+    ) -> Result<(), Interrupted> {
+        let CodeCalls { of, calls, answers } = asked;
+        let calls: Vec<(usize, ToolCall)> = calls.into_iter().map(|call| named(&of, call)).collect();
+        let names: Vec<String> = calls.iter().map(|(_, call)| call.name.clone()).collect();
+        let ids = calls.iter().map(|(_, call)| (call.id.clone(), Progress::Runs)).collect();
+        codes.rounds.push(Round { of: of.clone(), calls: ids, answers });
+        let Some(mut sorted) = self.sort_made(journal, &of, calls, codes).await? else {
+            codes.end(&of, End::Diverged);
+            if let Some(at) = codes.rounds.iter().position(|round| round.of == of) {
+                let _ =
+                    codes.rounds.swap_remove(at).answers.send(Err("it made other calls before".to_owned()));
+            }
+            return Ok(());
+        };
+        let mut external = std::mem::take(&mut sorted.external);
+        if !sorted.new.is_empty() || !sorted.decided.is_empty() {
+            external.extend(self.make(journal, &of, sorted, codes).await?);
+        }
+        for name in names {
+            // What these calls read, the next ones may send out.
+            self.taint.add(&self.setup, &self.offer_with_results, &name);
+            let reads = self.offer().facts(&name).map(|facts| facts.in_force(&self.setup.guards, &name));
+            let untrusted = reads.is_some_and(|facts| facts.untrusted_output);
+            if let Some(script) = codes.script(&of) {
+                script.called.push(name);
+                script.untrusted |= untrusted;
+            }
+        }
+        for call in external {
+            open.push(self.open_call(&call));
+            cells.extend(call.cell.map(|cell| (call.call.id.clone(), cell)));
+            running.push(call.run(self.offer(), None));
+        }
+        if codes.script(&of).is_some_and(|script| script.untrusted) {
+            self.taint.add_untrusted();
+        }
+        codes.settle();
+        Ok(())
+    }
+
+    /// Sorts calls by what is committed about them. `None`: the code has made another call before.
+    async fn sort_made<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        of: &str,
+        calls: Vec<(usize, ToolCall)>,
+        codes: &mut Codes<'_>,
+    ) -> Result<Option<Sorted>, Interrupted> {
+        let mut sorted = Sorted::default();
+        for (number, call) in calls {
+            match self.recorded.made(of, number, &call.id) {
+                Made::No => sorted.new.push(call),
+                Made::Otherwise => return Ok(None),
+                Made::Answered(response) => codes.answer(&call.id, &response),
+                Made::Started(cell, question) => {
+                    let intent = codes.script(of).and_then(|script| script.intent.clone());
+                    let (call, note) = match question.map(|question| Decided::by(&question, call.clone())) {
+                        Some(Decided::CarryOut { call, note }) => (call, note),
+                        _ => (call, None),
+                    };
+                    sorted.external.push(self.repeat(journal, call, cell, note, intent.as_ref()));
+                }
+                Made::Asked(question) => self.add_asked(journal, call, &question, codes, &mut sorted).await?,
+            }
+        }
+        Ok(Some(sorted))
+    }
+
+    /// Adds a call that a person was asked about. If the user wrote a message instead of answering, it is not made.
+    async fn add_asked<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        call: ToolCall,
+        question: &Question,
+        codes: &mut Codes<'_>,
+        sorted: &mut Sorted,
+    ) -> Result<(), Interrupted> {
+        let Some(asked) = &question.asked.approval else { return Ok(()) };
+        let (cell, id) = (asked.message_id, question.asked.id);
+        if question.state != QuestionState::Open {
+            let decided = Decided::by(question, call.clone());
+            sorted.decided.push((call, cell, decided));
+            return Ok(());
+        }
+        let agentable = journal.agentable();
+        let unread = journal.retrying(|storage| storage.unread(agentable)).await?;
+        if unread.from_user {
+            sorted.superseded.push(id);
+            sorted.decided.push((call, cell, Decided::Answer(approval::superseded())));
+            return Ok(());
+        }
+        codes.wait(call.id, id, cell);
+        codes.held.unread = unread.count;
+        Ok(())
+    }
+
+    /// Commits calls that are made now, with the responses there are. Returns those that are to be executed.
+    async fn make<S: RunStorage>(
+        &mut self,
+        journal: &mut Journal<'_, S>,
+        of: &str,
+        sorted: Sorted,
+        codes: &mut Codes<'_>,
+    ) -> Result<Vec<ExternalCall>, Interrupted> {
+        let Sorted { new, decided, superseded, .. } = sorted;
+        let intent = codes.script(of).and_then(|script| script.intent.clone());
+        let mut step = journal.next_step();
+        if !superseded.is_empty() {
+            step.questions.get_or_insert_default().superseded = superseded;
+        }
+        let mut plans = Plans::default();
+        for call in &new {
+            match self.offer().get(&call.name) {
+                Some(tool) if !tool.is_for_code() => {
+                    plans.answered.push((call.id.clone(), not_for_code(&call.name)));
+                }
+                _ => self.plan_call(journal, call, intent.as_ref(), (codes.history, &[]), &mut plans),
+            }
+        }
+        self.grant_held(journal, &mut plans, |_| intent.as_ref(), codes.history).await?;
+        let mut cells = add_cells(journal, &mut step, &new, &mut plans);
+        let held = self.ask(journal, &mut step, std::mem::take(&mut plans.held), &cells).await?;
+        cells.extend(decided.iter().map(|(call, cell, _)| (call.id.clone(), *cell)));
+        let (more, decided) = self.plan_decided(journal, decided, |_| intent.as_ref());
+        plans.extend(more);
+        for content in std::mem::take(&mut plans.messages) {
+            add_message(&mut step, journal.new_id(), content, json!({}));
+        }
+        let calls: Vec<ToolCall> = new.into_iter().chain(decided).collect();
+        let others = Others { held, are_open: true, keep_whole: true };
+        let prepared = self.carry_out(journal, &mut step, plans, &calls, &cells, others).await?;
+        let Prepared::Open { responses, external, held, records } = prepared else { return Ok(Vec::new()) };
+        match records {
+            Some(records) => Box::pin(records.commit(journal, step)).await?,
+            None => journal.commit(step).await?,
+        };
+        houston_faults::fault!("C9")?;
+        for (call, response) in responses {
+            codes.answer(&call, &response);
+        }
+        for (call, question, cell) in held.into_calls() {
+            codes.wait(call, question, cell);
+        }
+        Ok(external.0)
+    }
+
+    /// Commits the response to a call of code, and lets the code go on once the calls made with it are answered.
+    ///
+    /// # Errors
+    /// As [`Journal::commit`].
+    pub(super) async fn call_returned<S: RunStorage>(
+        &mut self,
+        journal: &mut Journal<'_, S>,
+        call: &ToolCall,
+        response: ToolResponse,
+        codes: &mut Codes<'_>,
+        cells: &mut Cells,
+    ) -> Result<(), Interrupted> {
+        let mut step = journal.next_step();
+        let response = cut(journal, response);
+        add_response(&mut step, &call.id, &response, cells);
+        journal.commit(step).await?;
+        houston_faults::fault!("C11")?;
+        cells.retain(|(id, _)| *id != call.id);
+        self.taint.add_result(response.text());
+        codes.answer(&call.id, &response);
+        codes.settle();
+        Ok(())
+    }
+}
+
+impl super::resume::Committed {
+    fn made(&self, of: &str, number: usize, id: &str) -> Made {
+        let question = question_of(&self.questions, id).cloned();
+        match (self.intents.get(id), question) {
+            (Some(CommittedIntent { response: Some(response), .. }), _) => Made::Answered(response.clone()),
+            (Some(CommittedIntent { cell, .. }), question) => Made::Started(*cell, question),
+            (None, Some(question)) => Made::Asked(question),
+            (None, None) if self.ids().any(|made| code_call::number(made, of) == Some(number)) => {
+                Made::Otherwise
+            }
+            (None, None) => Made::No,
+        }
+    }
+
+    /// The ids of the calls that something is committed about.
+    fn ids(&self) -> impl Iterator<Item = &str> {
+        let asked = self.questions.iter().filter_map(|question| question.asked.subject.as_deref());
+        self.intents.keys().map(String::as_str).chain(asked)
+    }
+}
+
+/// A call of code with its id. Arguments are an object, as those of the model.
+fn named(of: &str, call: CodeCall) -> (usize, ToolCall) {
+    let CodeCall { number, tool, input } = call;
+    let id = code_call::id(of, number, &tool, &input);
+    let malformed = (!input.is_object()).then(|| input.to_string());
+    let input = if malformed.is_some() { json!({}) } else { input };
+    (number, ToolCall { id, name: tool, input, malformed })
+}
