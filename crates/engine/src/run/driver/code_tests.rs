@@ -136,6 +136,7 @@ async fn killed_at_any_commit_no_call_is_made_twice() {
         let [_, pay, ..] = run.made();
         assert!(pay <= 2, "after {commits} commits {pay} payments were made");
         assert!(run.result().contains("pay x2"), "after {commits} commits: {}", run.result());
+        assert_eq!(run.process.storage.records().len(), 1, "after {commits} commits");
         assert_eq!(run.cells().iter().filter(|status| *status == "started").count(), 0);
     }
     assert!(crashes > 8, "{crashes} crashes");

@@ -20,8 +20,11 @@ pub(super) fn code(
             for round in rounds {
                 let call = |tool: &&'static str| {
                     number += 1;
-                    let input =
-                        if drifts { json!({"n": number, "x": execution}) } else { json!({"n": number}) };
+                    let input = match *tool {
+                        "create_note" => json!({"title": format!("{number}"), "content": "A note."}),
+                        _ if drifts => json!({"n": number, "x": execution}),
+                        _ => json!({"n": number}),
+                    };
                     CodeCall { number, tool: (*tool).to_owned(), input }
                 };
                 match host.answer(round.iter().map(call).collect()).await {
