@@ -234,10 +234,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
     ) -> Flow {
         match self.tools.execute(&mut self.journal, external, responses, self.run.history()).await? {
             ToolsOutcome::Returned { step, held: of_code, .. } if held.is_open() || of_code.is_open() => {
-                Box::pin(self.await_answers(step, held.and(of_code), None)).await
+                Box::pin(self.await_answers(*step, held.and(of_code), None)).await
             }
             ToolsOutcome::Returned { step, responses, .. } => {
-                let flow = Box::pin(self.close_turn(step, responses, None)).await?;
+                let flow = Box::pin(self.close_turn(*step, responses, None)).await?;
                 houston_faults::fault!("C12")?;
                 Ok(flow)
             }

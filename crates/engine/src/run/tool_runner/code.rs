@@ -8,6 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use houston_domain::code_call;
 use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::question::{Question, QuestionState, approval};
+use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
 use houston_store::history::CommittedIntent;
 use houston_tools::{CodeCall, CodeCalls};
@@ -217,28 +218,21 @@ impl ToolRunner {
         Ok(external.0)
     }
 
-    /// Commits the response to a call of code, and lets the code go on once the calls made with it are answered.
-    ///
-    /// # Errors
-    /// As [`Journal::commit`].
-    pub(super) async fn call_returned<S: RunStorage>(
+    /// Adds the response to a call of code. The code reads it once the step is committed.
+    pub(super) fn add_of_code<S: RunStorage>(
         &mut self,
-        journal: &mut Journal<'_, S>,
+        journal: &Journal<'_, S>,
+        step: &mut Step,
         call: &ToolCall,
         response: ToolResponse,
         codes: &mut Codes<'_>,
         cells: &mut Cells,
-    ) -> Result<(), Interrupted> {
-        let mut step = journal.next_step();
+    ) {
         let response = cut(journal, response);
-        add_response(&mut step, &call.id, &response, cells);
-        journal.commit(step).await?;
-        houston_faults::fault!("C11")?;
+        add_response(step, &call.id, &response, cells);
         cells.retain(|(id, _)| *id != call.id);
         self.taint.add_result(response.text());
         codes.answer(&call.id, &response);
-        codes.settle();
-        Ok(())
     }
 }
 

@@ -19,11 +19,10 @@ use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 
 /// How the calls of a turn ended.
-#[expect(clippy::large_enum_variant, reason = "it exists once per turn, and a box would be an allocation")]
 pub(crate) enum ToolsOutcome {
     /// All calls have returned. `step` has the last response and is not committed yet. `held` are calls of code that wait for a
     /// person; the calls that run that code have no response.
-    Returned { step: Step, responses: Responses, held: Held },
+    Returned { step: Box<Step>, responses: Responses, held: Held },
     /// The process stops, and the calls that are still open may be repeated by another worker.
     HandOver,
     /// The calls were stopped. The responses that arrived are committed; `cells` are those of all calls.
@@ -59,7 +58,8 @@ impl ToolRunner {
             .iter()
             .filter_map(|external| external.cell.map(|cell| (external.call.id.clone(), cell)))
             .collect();
-        let mut codes = Codes::of(&external, history);
+        // Boxed: most turns run no code.
+        let mut codes = Box::new(Codes::of(&external, history));
         let mut running: FuturesUnordered<Running> =
             external.into_iter().map(|external| external.run(self.offer(), codes.sender())).collect();
         let mut drained = pin!(journal.signals.drained().fuse());
@@ -78,31 +78,45 @@ impl ToolRunner {
                     return Ok(ToolsOutcome::Stopped { stop, responses, cells, held: codes.take_held() });
                 }
             };
+            let mut step = Box::new(journal.next_step());
             houston_faults::fault!("C10")?;
-            let Some((call, response)) = returned else {
-                return Ok(ToolsOutcome::Returned {
-                    step: journal.next_step(),
-                    responses,
-                    held: codes.take_held(),
-                });
+            let Some(returned) = returned else {
+                return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             };
-            open.retain(|open| open.call != call.id);
-            if codes.made(&call.id) {
-                Box::pin(self.call_returned(journal, &call, response, &mut codes, &mut cells)).await?;
+            open.retain(|open| open.call != returned.0.id);
+            let calls = (&mut *codes, &mut responses, &mut cells);
+            if !self.add_returned(journal, &mut step, returned, calls) {
                 continue;
             }
-            let is_short = |count| self.made_more(&call.id, count);
-            let Some(response) = codes.finished(&call.id, response, is_short) else { continue };
-            let mut step = journal.next_step();
-            let response = self.take(journal, &mut step, &call, response, &cells);
-            responses.push((call.id, response));
             if running.is_empty() {
                 return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             }
             // Boxed: the other calls may take minutes.
-            Box::pin(journal.commit(step)).await?;
+            Box::pin(journal.commit(*step)).await?;
             houston_faults::fault!("C11")?;
+            // Only now: code goes on with what is committed.
+            codes.settle();
         }
+    }
+
+    /// Adds the response of a call to a step. Returns whether there is something to commit: code that waits for a person has no
+    /// response yet.
+    fn add_returned<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        step: &mut Step,
+        (call, response): (ToolCall, ToolResponse),
+        (codes, responses, cells): (&mut Codes<'_>, &mut Responses, &mut Cells),
+    ) -> bool {
+        if codes.made(&call.id) {
+            self.add_of_code(journal, step, &call, response, codes, cells);
+            return true;
+        }
+        let is_short = |count| self.made_more(&call.id, count);
+        let Some(response) = codes.finished(&call.id, response, is_short) else { return false };
+        let response = self.take(journal, step, &call, response, cells);
+        responses.push((call.id, response));
+        true
     }
 
     pub(super) fn open_call(&self, external: &ExternalCall) -> OpenCall {
