@@ -124,7 +124,7 @@ pub struct AgentType {
     /// The names of the tools it may call.
     pub tools: Vec<String>,
     /// Whether code that it runs may call its other tools.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub code_mode: bool,
     /// Sets of tools (`jobs/packs.toml`); loading adds them to `tools`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -322,11 +322,8 @@ mod tests {
     fn pairs_with_status_inverts_status() {
         let task: AgentType = toml::from_str(include_str!("../../../jobs/agents/task.toml")).unwrap();
         let all: usize = task.statuses.iter().map(|status| task.pairs_with_status(status).len()).sum();
-        assert_eq!(
-            all,
-            (task.statuses.len() + 1) * (RunStatus::ALL.len() + 1),
-            "each pair has exactly one status"
-        );
+        let pairs = (task.statuses.len() + 1) * (RunStatus::ALL.len() + 1);
+        assert_eq!(all, pairs, "each pair has exactly one status");
         assert!(task.pairs_with_status("paused").contains(&(None, Some(RunStatus::Retrying))));
         assert!(!task.pairs_with_status("active").contains(&(None, Some(RunStatus::Retrying))));
         assert_eq!(task.pairs_with_status("archived"), []);

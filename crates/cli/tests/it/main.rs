@@ -12,6 +12,8 @@ mod cancel;
 #[cfg(test)]
 mod cells;
 #[cfg(test)]
+mod code_mode;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod documents;

@@ -357,7 +357,7 @@ fn jobs(folder: &Path) {
 /// Sets the environment of a process of the installation.
 pub(crate) fn environment(mut command: Command, servers: &TestInstallation, folder: &Path) -> Command {
     command.envs(servers.environment()).env("HOUSTON_MODEL", "simulated").env("HOUSTON_LOG_FORMAT", "text");
-    // Only the example binary has the tool `ring_bell`.
+    // Only the example binary has the tool that these agent types name.
     if command.get_program() == with_bell().as_os_str() {
         command.env("HOUSTON_JOBS", folder);
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::code_call;
 use houston_domain::event::Event;
 use houston_domain::guard::{Risk, ToolFacts};
@@ -16,6 +17,7 @@ use crate::error::Interrupted;
 use crate::run::driver::DriveOutcome;
 use crate::run::tests::fixture::{Behaviour, Process, ScriptedModel, TestTool, calls_tools, says};
 use crate::run::tests::memory_storage::Fault;
+use crate::run::tests::scripted_code::NOTE;
 
 const ENDED: DriveOutcome = DriveOutcome::Ended(RunStatus::Completed);
 
@@ -119,7 +121,7 @@ async fn code_that_calls_nothing_costs_no_further_step() {
 
 #[tokio::test(start_paused = true)]
 async fn killed_at_any_commit_no_call_is_made_twice() {
-    let rounds: &[&[&str]] = &[&["fetch"], &["pay", "create_note"], &["pay"], &["fetch"]];
+    let rounds: &[&[&str]] = &[&["fetch"], &["pay", NOTE], &["pay"], &["fetch"]];
     let mut crashes = 0;
     // From the first on: without it, the model would be asked again, and its script go on.
     for commits in 1.. {
@@ -147,7 +149,7 @@ async fn killed_at_any_commit_no_call_is_made_twice() {
 async fn lost_answers_of_postgres_repeat_no_call_of_code() {
     // The last commit ends the run: who gets no answer to that finds the run gone.
     for commits in 0..8 {
-        let run = Coding::new(&[&["pay"], &["create_note", "pay"], &["fetch"]]);
+        let run = Coding::new(&[&["pay"], &[NOTE, "pay"], &["fetch"]]);
         run.process.storage.fail_after(commits, Fault::BrokenAfter);
         assert_eq!(run.process.drive(1).await.unwrap(), ENDED, "after {commits} commits");
         let [_, pay, _, fetch] = run.made();
@@ -248,10 +250,10 @@ async fn replay_that_makes_other_calls_is_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn code_cannot_reply_or_call_what_there_is_not() {
-    let run = Coding::new(&[&["send_message", "nothing"]]);
+    let run = Coding::new(&[&[SEND_MESSAGE, "nothing"]]);
     assert_eq!(run.process.drive(1).await.unwrap(), ENDED);
     let result = run.result();
-    assert!(result.contains("send_message cannot be called from code"), "{result}");
+    assert!(result.contains(&format!("{SEND_MESSAGE} cannot be called from code")), "{result}");
     assert!(result.contains("there is no tool `nothing`"), "{result}");
 }
 

@@ -4,5 +4,5 @@ pub(in crate::run) mod fixture;
 mod memory_questions;
 pub(in crate::run) mod memory_storage;
 pub(in crate::run) mod memory_transaction;
-mod scripted_code;
+pub(in crate::run) mod scripted_code;
 pub(in crate::run) mod scripted_model;

@@ -7,6 +7,9 @@ use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_tools::{Code, CodeCall};
 use serde_json::json;
 
+/// The tool that writes a row of Houston.
+pub(in crate::run) const NOTE: &str = "create_note";
+
 /// Code that makes these calls, and answers with what it read.
 pub(super) fn code(
     rounds: &'static [&'static [&'static str]],
@@ -21,7 +24,7 @@ pub(super) fn code(
                 let call = |tool: &&'static str| {
                     number += 1;
                     let input = match *tool {
-                        "create_note" => json!({"title": format!("{number}"), "content": "A note."}),
+                        NOTE => json!({"title": format!("{number}"), "content": "A note."}),
                         _ if drifts => json!({"n": number, "x": execution}),
                         _ => json!({"n": number}),
                     };
