@@ -22,7 +22,7 @@ pub(super) struct HeldCall {
     /// Why a person is asked.
     why: String,
     /// Whether a lasting yes answers the question.
-    lasting: bool,
+    pub(super) lasting: bool,
     /// What says what it would change, if something does.
     previewed: Option<PendingRecord>,
 }
@@ -159,7 +159,7 @@ impl ToolRunner {
         (calls, said): (&[ToolCall], &str),
         history: &[Entry],
     ) -> Result<(), Interrupted> {
-        if !plans.held.iter().any(|held| held.lasting) {
+        if !plans.may_be_granted() {
             return Ok(());
         }
         let intents = Intents::of(said, calls);
@@ -178,7 +178,7 @@ impl ToolRunner {
         intent: impl Fn(&str) -> Option<&'i Intent>,
         history: &[Entry],
     ) -> Result<(), Interrupted> {
-        if !plans.held.iter().any(|held| held.lasting) {
+        if !plans.may_be_granted() {
             return Ok(());
         }
         let (agentable, user) = (journal.agentable(), journal.owner.user);

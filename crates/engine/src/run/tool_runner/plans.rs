@@ -66,6 +66,11 @@ impl Plans {
         }
     }
 
+    /// Whether a lasting yes may answer the question about a held call.
+    pub(super) fn may_be_granted(&self) -> bool {
+        self.held.iter().any(|held| held.lasting)
+    }
+
     /// Adds the calls of other plans, which are judged.
     pub(super) fn extend(&mut self, other: Self) {
         self.answered.extend(other.answered);
