@@ -91,7 +91,9 @@ impl Target {
                 let list = if *resource == "questions" { List::Questions } else { List::Agentables };
                 user.map_or(Self::Page(list), |user| Self::Of(shard(user)))
             }
-            ["v1", _, named, ..] => id(named).map_or(Self::Home, |id| Self::Of(shard(id))),
+            ["approve", named, ..] | ["v1", _, named, ..] => {
+                id(named).map_or(Self::Home, |id| Self::Of(shard(id)))
+            }
             _ => Self::Home,
         }
     }
@@ -266,6 +268,8 @@ mod tests {
         for path in [format!("/v1/goals/{goal}"), format!("/v1/goals/{goal}/messages?limit=3")] {
             assert_eq!(target(Method::POST, &path), Target::Of(Shard(0x12ab)), "{path}");
         }
+        let link = format!("/approve/{}/0123", goal.replace("goal", "question"));
+        assert_eq!(target(Method::POST, &link), Target::Of(Shard(0x12ab)));
         let of_user = format!("/v1/goals?user_id={}&limit=2", goal.replace("goal", "user"));
         assert_eq!(target(Method::GET, &of_user), Target::Of(Shard(0x12ab)));
         assert_eq!(target(Method::GET, "/v1/goals/goal_12"), Target::Home, "the endpoint refuses it");

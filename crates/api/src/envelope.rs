@@ -12,6 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::approve;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
 use crate::events::stream::Aborted;
@@ -65,6 +66,11 @@ fn client_request_id(headers: &HeaderMap) -> Option<String> {
     valid.then(|| id.to_owned())
 }
 
+/// A path for logs and problems: without what gives access.
+fn without_secrets(path: &str) -> &str {
+    if path.starts_with(approve::PREFIX) { approve::PREFIX } else { path }
+}
+
 /// The fields of one request's log line.
 struct RequestLog {
     method: Method,
@@ -76,7 +82,7 @@ impl RequestLog {
     fn new(request: &Request) -> Self {
         Self {
             method: request.method().clone(),
-            path: request.uri().path().to_owned(),
+            path: without_secrets(request.uri().path()).to_owned(),
             route: request.extensions().get::<MatchedPath>().cloned(),
         }
     }

@@ -39,6 +39,7 @@
 //! | limits of an agent | those of its kind | 422 `invalid_request` |
 //! | agents, teams of a tenant | `teams.limits.agents_per_tenant`, 1,000; `teams_per_tenant`, 200 | 409 `full` |
 //! | agents, rules of a team; a pattern | `teams.limits.agents_per_team`, 20; `rules_per_team`, 50; 500 characters, `teams.rules.regex_bytes` (128 KiB) as a compiled regular expression | 422 `invalid_request` |
+//! | links of a question | 20 | 409 `full` |
 //! | external id | 255 characters | 422 `invalid_request` |
 //! | `Idempotency-Key` | 255 printable ASCII characters | 422 `invalid_idempotency_key` |
 //! | exported, imported or forked conversation | `server.conversation.max_bytes`, 32 MiB | 413 `too_large`, `body_too_large` |
@@ -51,7 +52,7 @@
 //! | answering a request | `server.request_timeout_s`, 10 s from the end of its body; `conversation.timeout_s`, 60 s, for exports, imports and forks | 503 `timed_out`, `Retry-After`: a change may have been made |
 //! | computing on the runtime's threads | a few ms; longer work runs on blocking threads, 4 at once (`offload`) | it waits |
 //! | connections | `server.clients.max_connections`, 20,000, and 200 fewer than the limit on open files; 1,000 per address | closed |
-//! | unknown keys | 60 wrong keys per address and minute; 1,000 waiting to be looked up, all in one query | 429 `too_many_keys`, `Retry-After`, without a query |
+//! | unknown keys, wrong approval links | 60 wrong keys per address and minute; 1,000 waiting to be looked up, all in one query | 429 `too_many_keys`, `Retry-After`, without a query |
 //! | use of a revoked key, for requests and streams | `server.key_cache_s`, 5 s | 401; the stream is aborted |
 //! | waiting for a database connection | 2 s | 503 `unavailable`, `Retry-After` |
 //! | open streams | `server.max_streams`, 10,000; `max_streams_per_tenant`, 5,000 | 429 `too_many_streams`; a client that resumes is disconnected and reconnects |
@@ -78,6 +79,7 @@
 mod agentable_path;
 mod agentables;
 mod agents;
+mod approve;
 mod auth;
 mod body;
 mod cells;

@@ -14,8 +14,8 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    agentables, agents, check_ins, compressions, conversation, erasures, events, feed, files, grants, guards,
-    health, history, insight, messages, profile, questions, runs, sessions, teams, users,
+    agentables, agents, approve, check_ins, compressions, conversation, erasures, events, feed, files,
+    grants, guards, health, history, insight, messages, profile, questions, runs, sessions, teams, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -30,6 +30,7 @@ const DOCUMENT: &str = include_str!("../openapi.json");
 pub(crate) fn routes(app: Arc<App>) -> Router {
     endpoints()
         .into_router()
+        .route(approve::PATH, get(approve::show).post(approve::decide))
         .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
@@ -37,7 +38,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// All endpoints except `/openapi.json`.
+/// All endpoints except `/openapi.json` and the page of approval links.
 pub(crate) fn endpoints() -> Endpoints {
     Endpoints::new()
         .routes(routes!(health::live))
@@ -59,6 +60,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(routes!(questions::list::list))
         .routes(routes!(questions::get::get))
         .routes(routes!(questions::answer::answer))
+        .routes(routes!(questions::link::create))
         .routes(routes!(guards::tenant::get, guards::tenant::set))
         .merge(user_routes())
         .merge(agent_routes())

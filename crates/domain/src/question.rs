@@ -5,8 +5,10 @@
 
 pub mod approval;
 pub mod budget;
+pub mod link;
 pub mod own;
 pub mod pause;
+mod plain;
 mod refusal;
 pub mod schema;
 

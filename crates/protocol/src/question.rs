@@ -102,3 +102,27 @@ pub struct AnswerQuestion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<String>,
 }
+
+/// A request for a link: `{"answered_by": "Ann"}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateApprovalLink {
+    /// Whom the link is made for, at most 200 characters; the answer will have this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<String>,
+}
+
+/// A link with which a person decides a question without an API key.
+///
+/// ```json
+/// {"path": "/approve/question_0190…/9f1c…", "answered_by": "Ann", "expires_at": "2026-11-23T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ApprovalLink {
+    /// The path of the page. Put the address at which people reach this server before it.
+    pub path: String,
+    pub answered_by: Option<String>,
+    /// When the question expires, and the link with it.
+    #[schema(value_type = Option<schema::Time>)]
+    pub expires_at: Option<Time>,
+}

@@ -13,7 +13,7 @@
 //!
 //! The API has an [`ApiStore`] only. So it can neither claim nor commit, and a query of a request without a tenant does
 //! not compile: a [`TenantStore`] is made for the [`Principal`](api_key::Principal) of a key that was read from
-//! Postgres. A test compares the queries that a [`TenantStore`] reaches with this: each has a condition on `tenant_id`.
+//! Postgres, or for a link to a question ([`approval_links`]) that was. A test compares the queries that a [`TenantStore`] reaches with this: each has a condition on `tenant_id`.
 //! All handles share connections and batches; making one allocates nothing.
 //!
 //! # Wings
@@ -134,6 +134,6 @@ pub use schedule::{check_in, feed};
 pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
-    agent, agentable, answer, api_key, copies, creation, directory, erasure, grants, guards, idempotency,
-    serving, stats, team, user,
+    agent, agentable, answer, api_key, approval_links, copies, creation, directory, erasure, grants, guards,
+    idempotency, serving, stats, team, user,
 };

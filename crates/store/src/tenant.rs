@@ -4,6 +4,7 @@ pub mod agent;
 pub mod agentable;
 pub mod answer;
 pub mod api_key;
+pub mod approval_links;
 pub(crate) mod bound;
 pub mod copies;
 pub mod creation;

@@ -16,7 +16,7 @@ use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::{Creation, check_line};
 use crate::error::ApiError;
-use crate::questions::response;
+use crate::questions::{accept, response};
 use crate::state::App;
 
 #[utoipa::path(
@@ -54,12 +54,8 @@ pub(crate) async fn answer(
         .asked
         .check_answer(&answer)
         .map_err(|wrong| ApiError::field(&format!("/answer{}", wrong.pointer), wrong.reason))?;
-    let asked = match store.answer_question(id, &answer, answered_by.as_deref()).await? {
-        Answered::Now(asked) => {
-            app.publish_nudge(asked.agentable);
-            app.send_hint(asked.agentable, app.urgency(&asked.kind));
-            asked
-        }
+    let asked = match accept(&app, store, id, &answer, answered_by.as_deref()).await? {
+        Answered::Now(asked) => asked,
         Answered::Closed(asked) if asked.question.answer.as_ref() == Some(&answer) => asked,
         Answered::Closed(asked) => {
             let state = asked.question.state;

@@ -2,14 +2,39 @@
 
 pub(crate) mod answer;
 pub(crate) mod get;
+pub(crate) mod link;
 pub(crate) mod list;
 
+use houston_domain::id::QuestionId;
 use houston_domain::question::Question;
 use houston_protocol::question::QuestionResponse;
 use houston_protocol::time::Time;
-use houston_store::answer::AskedQuestion;
+use houston_store::TenantStore;
+use houston_store::answer::{Answered, AskedQuestion};
+use serde_json::Value;
 
 use crate::agentable_path::Owner;
+use crate::error::ApiError;
+use crate::state::App;
+
+/// Answers a question, and wakes its run if the answer counts.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn accept(
+    app: &App,
+    store: TenantStore<'_>,
+    id: QuestionId,
+    answer: &Value,
+    by: Option<&str>,
+) -> Result<Answered, ApiError> {
+    let answered = store.answer_question(id, answer, by).await?;
+    if let Answered::Now(asked) = &answered {
+        app.publish_nudge(asked.agentable);
+        app.send_hint(asked.agentable, app.urgency(&asked.kind));
+    }
+    Ok(answered)
+}
 
 /// The response for a question.
 fn response(asked: AskedQuestion) -> QuestionResponse {

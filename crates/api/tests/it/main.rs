@@ -5,6 +5,8 @@ houston_testkit::shared_postgres!();
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod approval_links;
+#[cfg(test)]
 mod archived;
 #[cfg(test)]
 mod auth;

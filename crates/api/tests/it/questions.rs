@@ -27,6 +27,23 @@ pub(crate) fn question(api: &TestApi) -> NewQuestion {
     }
 }
 
+/// A question whether a mail may be sent.
+pub(crate) fn approval(api: &TestApi, why: &str) -> NewQuestion {
+    NewQuestion {
+        schema: Some(answer_schema(&json!({}), true)),
+        approval: Some(Box::new(Approval {
+            tool: "send_mail".into(),
+            input: json!({"to": "ann@example.com"}),
+            why: why.into(),
+            message_id: api.state.ids.beside(api.agentable()),
+            preview: None,
+            lasting: true,
+            pin: None,
+        })),
+        ..question(api)
+    }
+}
+
 #[tokio::test]
 async fn question_is_listed_answered_once_and_shown_in_streams() {
     let api = TestApi::start().await;
@@ -140,17 +157,7 @@ async fn lasting_yes_is_checked_listed_and_revoked() {
     api.post_message("Send the report").await;
     let worker = Worker::start(&api).await;
     let run = worker.claim().await;
-    let mut asked = question(&api);
-    asked.schema = Some(answer_schema(&json!({}), true));
-    asked.approval = Some(Box::new(Approval {
-        tool: "send_mail".into(),
-        input: json!({"to": "ann@example.com"}),
-        why: "it sends something out".into(),
-        message_id: api.state.ids.beside(api.agentable()),
-        preview: None,
-        lasting: true,
-        pin: None,
-    }));
+    let asked = approval(&api, "it sends something out");
     let path = format!("/v1/questions/{}", asked.id);
     run.ask(asked).await;
     assert_eq!(api.get(&path).await.ok()["approval"]["lasting"], true);

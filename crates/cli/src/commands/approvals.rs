@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
 use houston_domain::cell::Cells;
+use houston_domain::clock::SystemClock;
 use houston_domain::guard::GrantScope;
-use houston_domain::id::QuestionId;
+use houston_domain::id::{Ids, QuestionId};
 use houston_domain::question::approval::{ApprovalAnswer, Remember};
-use houston_domain::question::budget::{self, BudgetAnswer};
-use houston_domain::question::pause::PauseAnswer;
-use houston_domain::question::{NewQuestion, QuestionKind};
+use houston_domain::question::budget::BudgetAnswer;
+use houston_domain::question::{NewQuestion, QuestionKind, QuestionState, link};
 use houston_store::answer::{Answered, AskedQuestion};
 use houston_store::{Error, Store};
 use serde_json::{Number, Value, json};
@@ -75,6 +76,14 @@ enum Decision {
         /// The result
         message: String,
     },
+    /// Make a link with which a person decides in a browser, without an API key
+    Link {
+        /// `question_…`
+        id: QuestionId,
+        /// Whom it is for: the answer will have this name
+        #[arg(long = "for", value_name = "NAME")]
+        answered_by: Option<String>,
+    },
 }
 
 /// How far a lasting yes reaches.
@@ -93,8 +102,9 @@ impl From<Scope> for GrantScope {
     }
 }
 
-/// What was decided, before it is compared with what was asked.
+/// What was decided, before it is compared with what was asked; or that another person is to decide.
 enum Decided {
+    Link { answered_by: Option<String> },
     Call(ApprovalAnswer),
     Raise(Number),
 }
@@ -114,23 +124,20 @@ impl Decided {
                     "is not about a tool call; POST /v1/questions/{id}/answer answers it"
                 ));
             }
-            Self::Call(ApprovalAnswer::Reject { .. }) if asked.kind == QuestionKind::Budget => {
-                serde_json::to_value(BudgetAnswer::Stop {})
-            }
             Self::Raise(amount) if asked.kind == QuestionKind::Budget => {
                 serde_json::to_value(BudgetAnswer::Raise { amount })
             }
-            Self::Call(ApprovalAnswer::Approve { .. }) if asked.kind == QuestionKind::Budget => {
-                match asked.schema.as_ref().and_then(budget::proposed) {
-                    Some(amount) => serde_json::to_value(BudgetAnswer::Raise { amount }),
+            Self::Call(answer @ (ApprovalAnswer::Approve { .. } | ApprovalAnswer::Reject { .. })) => {
+                let yes = matches!(answer, ApprovalAnswer::Approve { .. });
+                match asked.plain_answer(yes, None) {
+                    Some(answer) => return Ok(answer),
                     None => return wrong("proposes no amount: use `houston approvals raise`"),
                 }
             }
-            Self::Call(ApprovalAnswer::Approve { .. }) => serde_json::to_value(PauseAnswer::Continue {}),
-            Self::Call(ApprovalAnswer::Reject { .. }) => serde_json::to_value(PauseAnswer::Stop {}),
             Self::Call(_) if asked.kind == QuestionKind::Budget => {
                 return wrong("is about a budget: approve, raise or reject");
             }
+            Self::Link { .. } => return wrong("is decided by whom the link is for"),
             _ => return wrong("is about a paused run: approve or reject"),
         };
         answer.map_err(|error| Failure::Other(error.into()))
@@ -141,6 +148,7 @@ impl Decision {
     fn read(self) -> Result<(QuestionId, Decided), Failure> {
         let (id, answer) = match self {
             Self::Raise { id, amount } => return Ok((id, Decided::Raise(amount))),
+            Self::Link { id, answered_by } => return Ok((id, Decided::Link { answered_by })),
             Self::Approve { id, remember } => {
                 let remember = remember.map(|scope| Remember { scope: scope.into(), when: BTreeMap::new() });
                 (id, ApprovalAnswer::Approve { remember })
@@ -163,6 +171,9 @@ impl Approvals {
         let Self { decision, limit, json, database } = self;
         let decision = decision.map(Decision::read).transpose()?;
         database.with(context, async |_, stores| match decision {
+            Some((id, Decided::Link { answered_by })) => {
+                make_link(stores.of(id), id, answered_by.as_deref(), json).await
+            }
             Some((id, decided)) => decide(stores.of(id), id, decided, json).await,
             None => list(&stores, i64::from(limit), json).await,
         })
@@ -242,13 +253,51 @@ fn row(asked: &AskedQuestion) -> Value {
     })
 }
 
-async fn decide(store: &Store, id: QuestionId, decided: Decided, json: bool) -> Result<ExitCode, Failure> {
-    let not_found = |error: Error| match error {
+async fn make_link(
+    store: &Store,
+    id: QuestionId,
+    answered_by: Option<&str>,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let tenant = store.operator().tenant_of_question(id).await.map_err(|error| not_found(id, error))?;
+    let store = store.tenant(tenant);
+    let question = store.question(id).await.map_err(|error| not_found(id, error))?.question;
+    if question.state != QuestionState::Open {
+        return Err(Failure::Other(anyhow!("{id} is not open any more: it was {}", question.state.as_str())));
+    }
+    if question.asked.plain_answer(true, None).is_none() {
+        return Err(Failure::Usage(anyhow!(
+            "{id} needs another answer than yes or no; POST /v1/questions/{id}/answer answers it"
+        )));
+    }
+    let token = link::token(&Ids::new(Arc::new(SystemClock)));
+    store.create_approval_link(id, &token, answered_by).await?;
+    let path = link::path(id, &token);
+    if json {
+        print_json(
+            &json!({"path": path, "answered_by": answered_by, "expires_at": question.asked.expires_at}),
+        );
+    } else {
+        print(&path);
+        print("");
+        print(
+            "Put the address at which people reach `houston serve` before it. Who has the link may decide.",
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn not_found(id: QuestionId, error: Error) -> Failure {
+    match error {
         Error::NotFound { .. } => {
             Failure::Other(anyhow!("there is no {id}; `houston approvals` lists what waits"))
         }
         error => error.into(),
-    };
+    }
+}
+
+async fn decide(store: &Store, id: QuestionId, decided: Decided, json: bool) -> Result<ExitCode, Failure> {
+    let not_found = |error| not_found(id, error);
     let tenant = store.operator().tenant_of_question(id).await.map_err(not_found)?;
     let store = store.tenant(tenant);
     let asked = store.question(id).await.map_err(not_found)?.question.asked;

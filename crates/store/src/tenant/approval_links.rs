@@ -1,0 +1,77 @@
+//! Links with which people decide questions without an API key. Only the SHA-256 of a link's token is stored.
+
+use houston_domain::id::{QuestionId, TenantId};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::handle::{ApiStore, TenantStore};
+
+/// Maximum number of links of a question.
+pub const MAX_LINKS: i64 = 20;
+
+/// Who opens a link.
+#[derive(Debug)]
+pub struct LinkHolder<'s> {
+    /// What belongs to the tenant of the question.
+    pub store: TenantStore<'s>,
+    /// Whom the link was made for.
+    pub answered_by: Option<String>,
+}
+
+fn hash(token: &str) -> Vec<u8> {
+    Sha256::digest(token.as_bytes()).to_vec()
+}
+
+impl TenantStore<'_> {
+    /// Stores a link to a question of the tenant. `answered_by`: whom it is made for.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when the question has [`MAX_LINKS`], or is not the tenant's; [`Error::Database`] when Postgres
+    /// cannot be reached or refuses the statement.
+    pub async fn create_approval_link(
+        self,
+        question: QuestionId,
+        token: &str,
+        answered_by: Option<&str>,
+    ) -> Result<()> {
+        let added = sqlx::query!(
+            "-- store::approval_links::create
+            insert into houston.approval_links (token_sha256, question_id, tenant_id, answered_by)
+            select $3, q.id, q.tenant_id, $4 from houston.questions q
+             where q.tenant_id = $1 and q.id = $2
+               and $5 > (select count(*) from houston.approval_links l where l.question_id = q.id)",
+            self.tenant.0,
+            question.0,
+            hash(token),
+            answered_by,
+            MAX_LINKS
+        )
+        .execute(&self.pool)
+        .await?;
+        if added.rows_affected() == 0 {
+            return Err(Error::Full { what: "links of a question", limit: MAX_LINKS });
+        }
+        Ok(())
+    }
+}
+
+impl ApiStore {
+    /// Who opens the link to a question with this token; `None`: there is no such link.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn approval_link(&self, question: QuestionId, token: &str) -> Result<Option<LinkHolder<'_>>> {
+        let link = sqlx::query!(
+            "-- store::approval_links::opened
+            select tenant_id, answered_by from houston.approval_links where token_sha256 = $1 and question_id = $2",
+            hash(token),
+            question.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(link.map(|link| LinkHolder {
+            store: self.shared.tenant(TenantId(link.tenant_id)),
+            answered_by: link.answered_by,
+        }))
+    }
+}
