@@ -96,6 +96,16 @@ impl Block {
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), raw: None }
     }
+
+    /// The text of a message or a result: what an agent has read, if the entry is not its own.
+    #[must_use]
+    pub fn read(&self) -> Option<&str> {
+        match self {
+            Self::Text { text, .. } => Some(text),
+            Self::ToolResult { content, .. } => Some(content),
+            _ => None,
+        }
+    }
 }
 
 /// One entry of the history.

@@ -190,6 +190,8 @@ pub struct Step {
     /// What the run's driver remembers from now on; `None`: what it remembered before. Only for runs that something other
     /// than a model drives.
     pub state: Option<Box<Value>>,
+    /// Whether the agent had read what strangers wrote: then the report of its task is marked.
+    pub untrusted: bool,
     /// What happens to the run and its lock.
     pub transition: RunTransition,
 }

@@ -13,6 +13,7 @@ use axum::{Extension, Form, RequestExt as _};
 use houston_domain::id::QuestionId;
 use houston_domain::question::QuestionState;
 use houston_domain::storable::storable_value;
+use houston_store::Error;
 use houston_store::answer::{Answered, AskedQuestion};
 use houston_store::approval_links::LinkHolder;
 use serde::Deserialize;
@@ -54,10 +55,8 @@ pub(crate) async fn show(
     peer: Option<Extension<Peer>>,
 ) -> Result<Response, ApiError> {
     let page = Page::new(&app.state.ids);
-    let Some((id, holder)) = open(&app, path.ok(), peer.as_deref()).await? else {
-        return Ok(page.unknown());
-    };
-    Ok(page.question(StatusCode::OK, &holder.store.question(id).await?))
+    let opened = open(&app, path.ok(), peer.as_deref()).await?;
+    Ok(opened.map_or_else(|| page.unknown(), |(asked, _)| page.question(StatusCode::OK, &asked)))
 }
 
 /// Decides the question.
@@ -68,10 +67,10 @@ pub(crate) async fn decide(
     request: Request,
 ) -> Result<Response, ApiError> {
     let page = Page::new(&app.state.ids);
-    let Some((id, LinkHolder { store, answered_by })) = open(&app, path.ok(), peer.as_deref()).await? else {
+    let Some((asked, LinkHolder { store, answered_by })) = open(&app, path.ok(), peer.as_deref()).await?
+    else {
         return Ok(page.unknown());
     };
-    let asked = store.question(id).await?;
     if asked.question.state != QuestionState::Open {
         return Ok(page.question(StatusCode::CONFLICT, &asked));
     }
@@ -87,7 +86,7 @@ pub(crate) async fn decide(
         return Ok(page.refused(&format!("{} {}", wrong.pointer, wrong.reason)));
     }
     let by = answered_by.as_deref().unwrap_or(ANYONE);
-    Ok(match accept(&app, store, id, &answer, Some(by)).await? {
+    Ok(match accept(&app, store, asked.question.asked.id, &answer, Some(by)).await? {
         Answered::Now(asked) => page.question(StatusCode::OK, &asked),
         Answered::Closed(asked) => page.question(StatusCode::CONFLICT, &asked),
     })
@@ -101,7 +100,7 @@ async fn open<'a>(
     app: &'a App,
     path: Option<Path<(String, String)>>,
     peer: Option<&Peer>,
-) -> Result<Option<(QuestionId, LinkHolder<'a>)>, ApiError> {
+) -> Result<Option<(AskedQuestion, LinkHolder<'a>)>, ApiError> {
     let Some(Path((id, token))) = path else { return Ok(None) };
     let attempt = peer.map(|peer| app.peers.attempt(peer)).transpose()?;
     let Ok(id) = id.parse::<QuestionId>() else { return Ok(None) };
@@ -109,7 +108,11 @@ async fn open<'a>(
     if let Some(attempt) = attempt {
         attempt.uncount();
     }
-    Ok(Some((id, holder)))
+    match holder.store.question(id).await {
+        Ok(asked) => Ok(Some((asked, holder))),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Whether the question can be decided with a link.

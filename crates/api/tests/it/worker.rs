@@ -102,6 +102,7 @@ impl TestRun<'_> {
             large_results: vec![],
             questions: None,
             state: None,
+            untrusted: false,
             iterations: self.iteration,
             usage: usage(),
             model: Some("simulated/fast".into()),

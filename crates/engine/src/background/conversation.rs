@@ -7,6 +7,7 @@ use houston_domain::history::{Block, Entry, Role};
 use houston_domain::inner_call::inner_call;
 use houston_domain::session::SearchText;
 use houston_llm::tokens;
+use houston_tools::untrusted::is_marked;
 
 use houston_domain::frame::escape;
 
@@ -20,6 +21,8 @@ pub(crate) struct Conversation {
     pub(crate) messages: i32,
     /// Estimated tokens of all entries.
     pub(crate) tokens: i64,
+    /// Whether what strangers wrote was read.
+    pub(crate) untrusted: bool,
     searched: SearchText,
     /// Characters of each tool input and result that the text keeps.
     tool_chars: usize,
@@ -46,6 +49,7 @@ impl Conversation {
         self.searched.add(entry);
         let calls = entry.tool_uses().next().is_some();
         for block in &entry.content {
+            self.untrusted |= block.read().is_some_and(is_marked);
             match block {
                 Block::Text { text, .. } => {
                     let who = if entry.role == Role::User { "User" } else { "Agent" };

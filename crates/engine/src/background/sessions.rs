@@ -100,6 +100,7 @@ impl Sessions {
             token_count: conversation.tokens,
             // After too many failed attempts the searchable text is left out, because it may be the cause.
             conversation: if one.attempts > settings.summary_attempts { "" } else { conversation.searched() },
+            untrusted: conversation.untrusted,
         };
         if self.store.write_summary(one.session, &new).await? {
             tracing::debug!(session = %one.session, by_model = summary.is_some(), "summarised a session");

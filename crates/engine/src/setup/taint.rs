@@ -29,8 +29,8 @@ impl Taint {
             || !sessions.is_empty()
             || !user.profile.is_empty()
             || !user.memories.items.is_empty();
-        let mut taint = Self::of(&context.history, setup)
-            .with(Self { untrusted: context.setting.untrusted, private: has_private });
+        let untrusted = context.setting.untrusted || sessions.iter().any(|session| session.untrusted);
+        let mut taint = Self::of(&context.history, setup).with(Self { untrusted, private: has_private });
         // The calls that a summary replaces are not read: they may have been any.
         if context.summary.is_some() {
             taint = taint.with(marks(setup).1);
@@ -53,6 +53,8 @@ impl Taint {
             };
             match block {
                 Block::ToolUse { name, input, .. } => called(inner_call(name, input).0),
+                // The report of a task that has read what strangers wrote.
+                Block::Text { text, .. } => taint.add_result(text),
                 Block::ToolResult { content, .. } => {
                     code_call::called(content).for_each(called);
                     taint.add_result(content);

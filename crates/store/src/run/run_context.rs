@@ -75,6 +75,8 @@ pub struct PromptSession {
     pub day: String,
     /// Its summary, shortened.
     pub summary: String,
+    /// Whether what strangers wrote was read in it.
+    pub untrusted: bool,
 }
 
 /// How a run was started, and for whom.
@@ -84,8 +86,8 @@ pub struct Setting {
     pub mode: Option<Mode>,
     /// The tools the agentable may call, out of those of its kind; `None`: all of them.
     pub tools: Option<Vec<String>>,
-    /// Whether what the prompt shows (the summary, notes, learnings, memories) was written after reading what strangers
-    /// wrote.
+    /// Whether what the prompt has (the summary, notes, learnings, memories), or the instructions of the task, was written
+    /// after reading what strangers wrote.
     #[serde(default)]
     pub untrusted: bool,
     /// The agentable that created it, for a task.
@@ -181,11 +183,16 @@ impl RunContext {
         self.has_sessions = true;
         if self.sessions.len() < usize::try_from(archive.prompt_summaries).unwrap_or(0) {
             let (day, summary) = text.split_at_checked(10).unwrap_or((text, ""));
+            let (mark, summary) = summary.split_at_checked(1).unwrap_or_default();
             let summary = cut(summary.to_owned(), archive.prompt_summary_chars);
-            self.sessions.push(PromptSession { id: SessionId(id), day: day.to_owned(), summary });
+            let (id, day) = (SessionId(id), day.to_owned());
+            self.sessions.push(PromptSession { id, day, summary, untrusted: mark == UNTRUSTED });
         }
     }
 }
+
+/// What follows the day of a session in which something untrusted was read.
+const UNTRUSTED: &str = "!";
 
 impl RunStore {
     /// Everything `run` starts from, in one round trip: at most `notes` notes and as many learnings, and of the

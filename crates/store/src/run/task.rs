@@ -79,8 +79,9 @@ impl FencedTx {
                 returning coalesce(mode, origin_type) as origin),
             counted as (update houston.run_locks set open_tasks = open_tasks + 1 where agentable_id = $4),
             task as (
-                insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title, status, tools)
-                values ($1, $2, $3, $4, $6, $7, $8, $9, $10)),
+                insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title, status, tools,
+                                                untrusted)
+                values ($1, $2, $3, $4, $6, $7, $8, $9, $10, $15)),
             lock as (
                 insert into houston.run_locks (agentable_id, tenant_id, user_id, last_seq, wake, unread, run_id, run_open)
                 values ($1, $2, $3, 2, true, 1, $11, true)),
@@ -105,7 +106,8 @@ impl FencedTx {
             task.run.0,
             task.message.0,
             task.instructions,
-            metadata
+            metadata,
+            owner.untrusted
         )
         .execute(self.connection())
         .await?;

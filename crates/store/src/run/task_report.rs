@@ -27,6 +27,8 @@ pub(crate) struct EndedTask {
     /// Whether the parent knows, because its cancel caused this one. Then only an event is written, for the clients of
     /// its stream.
     pub(crate) is_known: bool,
+    /// Whether its agent had read what strangers wrote.
+    pub(crate) untrusted: bool,
 }
 
 /// Limits of a report, as all processes have stored them.
@@ -208,18 +210,19 @@ async fn output(connection: &mut PgConnection, task: &EndedTask, limits: &Limits
         let content: String = text.chars().take(usize::try_from(limits.note_chars).unwrap_or(0)).collect();
         let id = sqlx::query_scalar!(
             "-- store::task_report::note_result
-            insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, run_id, title, content)
-            values (houston.id_beside($2), $1, 'note', $2, $3, $4, $5) returning id",
+            insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, run_id, title, content, untrusted)
+            values (houston.id_beside($2), $1, 'note', $2, $3, $4, $5, $6) returning id",
             task.tenant.0,
             task.parent.0,
             task.end.run.0,
             task.end.title,
-            content
+            content,
+            task.untrusted
         )
         .fetch_one(connection)
         .await?;
         notes.push((NoteId(id), task.end.title.clone()));
     }
     notes.truncate(usize::try_from(limits.report_notes).unwrap_or(0));
-    Ok(TaskOutput { text: row.text, notes })
+    Ok(TaskOutput { text: row.text, notes, untrusted: task.untrusted })
 }

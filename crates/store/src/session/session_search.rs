@@ -23,6 +23,8 @@ pub struct FoundSession {
     pub summary: String,
     /// Its messages, if they were counted.
     pub message_count: Option<i32>,
+    /// Whether what strangers wrote was read in it.
+    pub untrusted: bool,
 }
 
 /// An entry of a closed session.
@@ -49,7 +51,7 @@ pub(crate) async fn find(
         t as (select greatest(f.since, $5::date::timestamp at time zone u.time_zone) as since,
                      least(f.until, ($6::date + 1)::timestamp at time zone u.time_zone) as until
                 from u cross join lateral houston.timeframe($4, u.time_zone) f)
-        select s.id, s.started_at, s.completed_at, s.summary, s.message_count
+        select s.id, s.started_at, s.completed_at, s.summary, s.message_count, s.untrusted
           from t cross join lateral houston.search_sessions($1, $3, t.since, t.until, $7)
                with ordinality as found (id, place)
           join houston.sessions s on s.id = found.id
@@ -72,6 +74,7 @@ pub(crate) async fn find(
         completed_at: row.completed_at,
         summary: row.summary,
         message_count: row.message_count,
+        untrusted: row.untrusted,
     });
     Ok(found.collect())
 }

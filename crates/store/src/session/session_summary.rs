@@ -46,6 +46,8 @@ pub struct NewSummary<'a> {
     pub token_count: i64,
     /// The text that a search looks at, besides the summary.
     pub conversation: &'a str,
+    /// Whether what strangers wrote was read in the session.
+    pub untrusted: bool,
 }
 
 impl RunStore {
@@ -115,7 +117,7 @@ impl RunStore {
             update houston.sessions s
                set summary = coalesce($2, s.summary),
                    summarised_by = case when $2::text is null then 'extract' else 'model' end,
-                   message_count = $3, token_count = $4, summary_due_at = null,
+                   message_count = $3, token_count = $4, summary_due_at = null, untrusted = $6,
                    search = houston.session_vector(s.agentable_id, coalesce($2, s.summary), $5)
              where s.id = $1 and s.summary_due_at is not null
             returning s.agentable_id"#,
@@ -123,7 +125,8 @@ impl RunStore {
             new.summary,
             new.message_count,
             new.token_count,
-            new.conversation
+            new.conversation,
+            new.untrusted
         )
         .fetch_optional(&mut *tx)
         .await?;

@@ -36,8 +36,8 @@ impl TenantStore<'_> {
     ) -> Result<()> {
         let added = sqlx::query!(
             "-- store::approval_links::create
-            insert into houston.approval_links (token_sha256, question_id, tenant_id, answered_by)
-            select $3, q.id, q.tenant_id, $4 from houston.questions q
+            insert into houston.approval_links (question_id, token_sha256, agentable_id, tenant_id, answered_by)
+            select q.id, $3, q.agentable_id, q.tenant_id, $4 from houston.questions q
              where q.tenant_id = $1 and q.id = $2
                and $5 > (select count(*) from houston.approval_links l where l.question_id = q.id)",
             self.tenant.0,
@@ -63,9 +63,9 @@ impl ApiStore {
     pub async fn approval_link(&self, question: QuestionId, token: &str) -> Result<Option<LinkHolder<'_>>> {
         let link = sqlx::query!(
             "-- store::approval_links::opened
-            select tenant_id, answered_by from houston.approval_links where token_sha256 = $1 and question_id = $2",
-            hash(token),
-            question.0
+            select tenant_id, answered_by from houston.approval_links where question_id = $1 and token_sha256 = $2",
+            question.0,
+            hash(token)
         )
         .fetch_optional(&self.pool)
         .await?;

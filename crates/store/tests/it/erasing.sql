@@ -31,8 +31,8 @@ begin
            (gen_random_uuid(), t, u, null, w, '{}', w);
     insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, text, answer, answered_by)
     values (gen_random_uuid(), t, u, g, r, 'input', w, to_jsonb(w), w);
-    insert into houston.approval_links (token_sha256, question_id, tenant_id, answered_by)
-    select sha256(convert_to(q.id::text, 'UTF8')), q.id, t, w from houston.questions q where q.agentable_id = g;
+    insert into houston.approval_links (question_id, token_sha256, agentable_id, tenant_id, answered_by)
+    select q.id, sha256(convert_to(q.id::text, 'UTF8')), g, t, w from houston.questions q where q.agentable_id = g;
     insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, run_id, title, content)
     values (gen_random_uuid(), t, 'note', g, r, w, w), (gen_random_uuid(), t, 'note', task, r, w, w);
     insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, content)

@@ -20,8 +20,14 @@ async fn session(test: &TestStore, summary: &str, conversation: &str) -> Session
     let id = test.ids.next();
     let closed = test.runs().close_session(test.goal, CompletionReason::Reset, id).await.unwrap();
     assert_eq!(closed, CloseOutcome::Closed(id));
-    let new =
-        NewSummary { summary: Some(summary), call: None, message_count: 2, token_count: 9, conversation };
+    let new = NewSummary {
+        summary: Some(summary),
+        call: None,
+        message_count: 2,
+        token_count: 9,
+        conversation,
+        untrusted: false,
+    };
     assert!(test.runs().write_summary(id, &new).await.unwrap());
     id
 }

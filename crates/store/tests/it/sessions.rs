@@ -283,12 +283,17 @@ async fn summary_is_written_once_even_if_its_writer_dies() {
         message_count: 2,
         token_count: 20,
         conversation: "Tokyo",
+        untrusted: true,
     };
     assert!(test.runs().write_summary(taken[0].session, &new("A journey.")).await.unwrap());
     assert!(
         !test.runs().write_summary(taken[0].session, &new("Late.")).await.unwrap(),
         "the first summary stays"
     );
+    let limits = PromptLimits::default();
+    let context = test.runs().run_context(test.goal, test.ids.next(), 10, &limits).await.unwrap();
+    let earlier = &context.sessions[0];
+    assert_eq!((earlier.summary.as_str(), earlier.untrusted), ("A journey.", true));
     test.runs().return_pending_summaries(&[taken[0].session]).await.unwrap();
     assert!(take(600).await.is_empty());
     let session = test.requests().session(taken[0].session).await.unwrap();

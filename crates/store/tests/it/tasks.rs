@@ -34,6 +34,15 @@ pub(crate) async fn create(
     test: &TestStore,
     claimed: &ClaimedRun,
 ) -> houston_store::Result<Option<NewTask<'static>>> {
+    create_as(test, claimed, owner(claimed)).await
+}
+
+/// As [`create`], for an owner that says what its session has read.
+async fn create_as(
+    test: &TestStore,
+    claimed: &ClaimedRun,
+    owner: Owner,
+) -> houston_store::Result<Option<NewTask<'static>>> {
     let task = NewTask {
         id: test.ids.next(),
         run: test.ids.next(),
@@ -45,7 +54,7 @@ pub(crate) async fn create(
         tools: &TOOLS,
     };
     let mut tx = test.runs().begin_fenced(&claimed.fence).await?;
-    let mut rows = test.rows(&mut tx, owner(claimed));
+    let mut rows = test.rows(&mut tx, owner);
     let counts = rows.task_counts().await?;
     if !counts.is_cancelled {
         rows.create_task(&task, counts.depth + 1).await?;
@@ -115,6 +124,33 @@ async fn task_inherits_its_origin_but_no_mode() {
         (message.content.as_str(), &message.metadata["origin_type"]),
         ("Find hotels.", &"agent_check_in".into())
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_strangers_wrote_marks_tasks_and_their_reports() {
+    let test = TestStore::start().await;
+    test.post("go").await;
+    let claimed = test.claim().await.unwrap();
+    let marked = Owner { untrusted: true, ..owner(&claimed) };
+    for (owner, has_read) in [(owner(&claimed), false), (marked, false), (owner(&claimed), true)] {
+        let task = create_as(&test, &claimed, owner).await.unwrap().unwrap();
+        let context = test.runs().run_context(task.id, task.run, 10, &PromptLimits::default()).await.unwrap();
+        assert_eq!(context.setting.untrusted, owner.untrusted, "its instructions");
+        let working = claim(&test, task.id).await.unwrap();
+        let status = RunStatus::Completed;
+        let then = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+        let entries = vec![Entry::assistant(vec![Block::text("Three hotels.")])];
+        let step = Step { untrusted: owner.untrusted || has_read, entries, ..test.step(&working, then) };
+        test.runs().commit(&working.fence, &step).await.unwrap();
+        let report = "select content from houston.messages where metadata ->> 'task_id' = '%'"
+            .replace('%', &task.id.public_id("task"));
+        let report = test.sql(&report);
+        assert!(report.contains("Three hotels."), "{report}");
+        assert_eq!(report.contains("<untrusted source=\"task_"), step.untrusted, "{report}");
+        let notes =
+            format!("select bool_or(untrusted) from houston.knowledge_items where run_id = '{}'", task.run.0);
+        assert_eq!(test.sql(&notes).trim() == "t", step.untrusted, "the note made of its last text");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -155,6 +155,7 @@ impl TestStore {
             large_results: vec![],
             questions: None,
             state: None,
+            untrusted: false,
             iterations: 1,
             usage: Usage::default(),
             model: None,

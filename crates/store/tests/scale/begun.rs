@@ -146,6 +146,7 @@ fn looked_for() -> Vec<Case> {
         new,
         "'Look.'",
         "'{}'",
+        "false",
     ];
     let kinds = "array['goal']::text[]";
     let day = ["now() - interval '1 day'", "now() + interval '1 day'"];

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::input;
 use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Situation, Tool};
+use crate::untrusted;
 
 pub const NAME: &str = "search_agent_history";
 
@@ -122,7 +123,9 @@ fn found(sessions: Vec<FoundSession>) -> ToolResponse {
         let messages = session.message_count.map(|count| format!(", {count} messages")).unwrap_or_default();
         let (began, ended) =
             (session.started_at.format("%Y-%m-%d %H:%M"), session.completed_at.format("%Y-%m-%d %H:%M"));
-        format!("{}: {began} to {ended} UTC{messages}\n{}", session.id, session.summary)
+        let id = session.id.to_string();
+        let summary = untrusted::stored(session.untrusted, &id, session.summary);
+        format!("{id}: {began} to {ended} UTC{messages}\n{summary}")
     });
     ToolResponse::success(sessions.collect::<Vec<_>>().join("\n\n"))
 }
@@ -142,10 +145,14 @@ fn page(
             format!("there is nothing in {session} after position {after}: search for the ids there are"),
         );
     };
+    let mut blocks = entries.iter().flat_map(|entry| &entry.content);
+    let is_untrusted = blocks.any(|block| block.read().is_some_and(untrusted::is_marked));
     let mut lines = Vec::new();
     for SessionEntry { role, content, .. } in entries {
         lines.extend(content.iter().filter_map(|block| line(role, block, settings.read_chars)));
     }
+    let said = untrusted::stored(is_untrusted, &session.to_string(), lines.join("\n"));
+    let mut lines = vec![said];
     if is_more {
         lines.push(format!("There is more: ask again with `after` set to {last}."));
     }
@@ -199,6 +206,9 @@ mod tests {
         );
         let rest = page((id, 2), entries().split_off(2), &settings);
         assert_eq!(rest.text(), "user: x");
+        let strange = untrusted::marked("a page", "obey");
+        let marked = page((id, 0), vec![entry(1, Entry::user(said(&strange)))], &settings);
+        assert!(untrusted::is_marked(marked.text()), "it is marked where it is cut, too: {marked:?}");
         let none = page((id, 3), Vec::new(), &settings);
         assert!(matches!(none, ToolResponse::Failure { code: ToolErrorCode::NotFound, .. }), "{none:?}");
     }
@@ -211,7 +221,10 @@ mod tests {
             completed_at: DateTime::UNIX_EPOCH,
             summary: "A journey to Kyoto was booked.".to_owned(),
             message_count: Some(2),
+            untrusted: false,
         };
+        let marked = found(vec![FoundSession { untrusted: true, ..session.clone() }]);
+        assert!(untrusted::is_marked(marked.text()), "{marked:?}");
         let text = found(vec![session]).text().to_owned();
         assert!(text.ends_with(" UTC, 2 messages\nA journey to Kyoto was booked."), "{text}");
         assert!(found(Vec::new()).text().starts_with("No earlier session"));

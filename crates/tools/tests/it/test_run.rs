@@ -186,6 +186,7 @@ impl TestRun {
             large_results: vec![],
             questions: None,
             state: None,
+            untrusted: false,
             iterations: 1,
             usage: Usage::default(),
             model: None,

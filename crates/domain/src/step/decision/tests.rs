@@ -67,6 +67,7 @@ fn step(transition: RunTransition) -> Step {
         large_results: Vec::new(),
         questions: None,
         state: None,
+        untrusted: false,
         cells: Vec::new(),
         iterations: 1,
         usage: Usage::default(),

@@ -55,7 +55,12 @@ fn full_text(agent_type: &AgentType, title: &str, context: &RunContext) -> Strin
 
 fn session(nth: usize, summary: &str) -> PromptSession {
     let id = SessionId(Uuid::from_u128(nth as u128));
-    PromptSession { id, day: format!("2026-11-{:02}", 28 - nth % 28), summary: summary.to_owned() }
+    PromptSession {
+        id,
+        day: format!("2026-11-{:02}", 28 - nth % 28),
+        summary: summary.to_owned(),
+        untrusted: false,
+    }
 }
 
 #[test]

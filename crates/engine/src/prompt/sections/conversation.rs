@@ -10,7 +10,7 @@ use houston_domain::frame::escape;
 #[must_use]
 pub fn earlier(context: &RunContext, archives: bool) -> Section {
     let sessions = context.sessions.iter().filter(|_| archives);
-    let sessions = sessions.map(|PromptSession { id, day, summary }| {
+    let sessions = sessions.map(|PromptSession { id, day, summary, .. }| {
         format!("<session id=\"{id}\" day=\"{day}\">{}</session>", escape(summary))
     });
     let learnings = context.learnings.iter().map(|(id, text)| item(id, text));

@@ -46,6 +46,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         {
             return Ok(flow);
         }
+        // What the model has read now, it may repeat in the report of its task.
+        self.journal.owner.untrusted = self.tools.has_read_untrusted();
         let tokens = self.model.estimate(self.run.history(), self.tools.offer());
         if self.exceeds_token_budget(tokens)
             && Box::pin(self.compress(CompressionReason::Budget, tokens)).await?

@@ -33,6 +33,7 @@ impl<S: RunStorage> Journal<'_, S> {
             usage,
             model: None,
             call: None,
+            untrusted: self.owner.untrusted,
             transition,
         }
     }

@@ -60,6 +60,11 @@ impl ToolRunner {
         self.taint.is_untrusted()
     }
 
+    /// The model reads a message: one with the report of a task may have what strangers wrote.
+    pub(crate) fn read(&mut self, text: &str) {
+        self.taint.add_result(text);
+    }
+
     /// Writes the records in a transaction behind the fence. Returns them with the open transaction, and the response to each
     /// call.
     pub(super) async fn write_records<S: RunStorage>(

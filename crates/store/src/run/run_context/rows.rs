@@ -107,7 +107,8 @@ macro_rules! query_with_context {
                from houston.team_serving(i.team_id, i.agentable_id, i.run_id) t where i.team_id is not null)
             union all
             (select 'session', row_number() over (order by o.number desc),
-                    to_char(o.started_at, 'YYYY-MM-DD') || left(o.summary, $12 + 1), o.id, null
+                    to_char(o.started_at, 'YYYY-MM-DD') || case when o.untrusted then '!' else ' ' end
+                        || left(o.summary, $12 + 1), o.id, null
                from houston.sessions o where o.agentable_id = i.agentable_id order by o.number desc limit greatest($11, 1))
             union all
             (select 'check_in', extract(epoch from o.wanted_at)::bigint, o.reason, o.id, null
@@ -115,7 +116,9 @@ macro_rules! query_with_context {
             union all
             (select 'setting', 0,
                     jsonb_build_object('mode', r.mode, 'tools', to_jsonb(i.tools),
-                        'untrusted', coalesce(c.untrusted, false) or exists (
+                        'untrusted', coalesce(c.untrusted, false)
+                            or i.parent_id is not null and (select t.untrusted from houston.agentables t where t.id = i.agentable_id)
+                            or exists (
                             select from houston.knowledge_items k where k.owner_id in (i.agentable_id, i.user_id)
                                and k.kind in ('note', 'learning', 'memory') and k.untrusted),
                         'parent', case when o.id is not null then

@@ -119,6 +119,7 @@ pub(super) async fn end(
         },
         position: reader.last_position + i64::try_from(step.entries.len()).unwrap_or(i64::MAX),
         is_known: reader.cancelled_with_parent,
+        untrusted: step.untrusted,
     };
     report(connection, &ended, fairness).await
 }
