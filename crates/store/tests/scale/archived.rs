@@ -25,7 +25,7 @@ pub(crate) fn closed() -> Vec<Case> {
 pub(crate) fn found() -> Vec<Case> {
     let (tenant, idle, user) = (id("tenant", 0), id("goal", IDLE), id("user", IDLE % USERS));
     let (session, list) = (id("session", IDLE), &["sessions_agentable_id_number_key"]);
-    let written = [&session, "'A journey.'", "2", "20", "'Where shall we go?'"];
+    let written = [&session, "'A journey.'", "2", "20", "'Where shall we go?'", "false"];
     // As if its summary were pending.
     let waits = format!("update houston.sessions set summary_due_at = now() where id = {session};");
     let given_back = format!("array[{session}::uuid]");
