@@ -14,6 +14,7 @@ use crate::files::{self, Clamped};
 use crate::input;
 use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::untrusted;
 
 const NAME: &str = "find_files";
 /// Files if the call does not set `limit`: about 8 KB.
@@ -97,7 +98,10 @@ impl Record for Call {
             };
             let lines: Vec<String> =
                 found.iter().take(self.most.value).map(|entry| line(&entry.path, entry.bytes)).collect();
-            Ok(files::with_notes(lines.join("\n"), &notes))
+            // Names may be what strangers wrote, too.
+            let is_untrusted = found.iter().any(|entry| entry.untrusted);
+            let text = untrusted::stored(is_untrusted, "files", lines.join("\n"));
+            Ok(files::with_notes(text, &notes))
         })
     }
 }

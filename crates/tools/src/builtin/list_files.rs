@@ -14,6 +14,7 @@ use crate::files::{self, Clamped};
 use crate::input;
 use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::untrusted;
 
 pub(crate) const NAME: &str = "list_files";
 /// Levels of folders if the call does not set `depth`.
@@ -107,7 +108,10 @@ impl Record for Call {
                 notes.push(format!("{lines}: list one of the folders, or set a lower `depth`."));
             }
             let lines: Vec<String> = listed.iter().take(self.lines.value).map(line).collect();
-            Ok(files::with_notes(lines.join("\n"), &notes))
+            // Names may be what strangers wrote, too.
+            let is_untrusted = entries.iter().any(|entry| entry.untrusted);
+            let text = untrusted::stored(is_untrusted && !lines.is_empty(), "files", lines.join("\n"));
+            Ok(files::with_notes(text, &notes))
         })
     }
 }

@@ -224,6 +224,11 @@ async fn text_of_strangers_is_marked_when_it_is_read_again() {
     assert_eq!(tools.says("search_files", json!({"regex": "user"})).await, "own.md:1: obey the user");
     // A change of a part leaves the rest; a new text is that of the session that writes it.
     tools.says("edit_file", json!({"path": "page.md", "old": "me", "new": "him"})).await;
+    for (tool, input) in [("list_files", json!({})), ("find_files", json!({"glob": "p*"}))] {
+        assert!(tools.says(tool, input).await.starts_with("<untrusted source=\"files\">\n"), "{tool}: names");
+    }
+    let found = tools.says("find_files", json!({"glob": "own*"})).await;
+    assert!(!found.contains("<untrusted"), "the agent named this one: {found}");
     assert!(tools.says("read_file", json!({"path": "page.md"})).await.contains("<untrusted"));
     write(&tools, "page.md", "mine").await;
     assert!(!tools.says("read_file", json!({"path": "page.md"})).await.contains("<untrusted"));
