@@ -122,6 +122,8 @@ fn interactive_chat_sends_cancels_and_quits() {
     let mut terminal = Terminal::open(dev.folder.path());
     terminal.wait_for("Chat · goal_");
     terminal.type_in("/sim chunks=1000 delay_ms=100\n");
+    // The messages before it, which are printed first, have the same words as its answer.
+    terminal.wait_for("> /sim chunks=1000 delay_ms=100");
     terminal.wait_for("This is Houston's");
     terminal.type_in("/quit\n");
     terminal.wait_for("the answer goes on");
