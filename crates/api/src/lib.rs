@@ -34,6 +34,7 @@
 //! | notes, learnings of an agentable | `knowledge.max_notes`, 1,000; `max_learnings`, 500 | 409 `full` |
 //! | files of an agentable, written by its agent | `knowledge.files.max_files`, 1,000; `max_bytes`, 16 MiB; 1 MiB each | the tool refuses; an import 422 `invalid_request` |
 //! | memories, custom instructions, feed items of a user | `knowledge.max_memories`, 1,000; `max_custom_instructions`, 50; `max_feed_items`, 10,000 | 409 `full` |
+//! | snippets of a user, written by its agents | `knowledge.max_snippets`, 200; 40,000 characters each | the tool refuses |
 //! | name of an agent or team; its description | 100 characters; 2,000 bytes | 422 `invalid_request` |
 //! | role, guidelines of an agent | 6,000 characters each | 422 `invalid_request` |
 //! | limits of an agent | those of its kind | 422 `invalid_request` |
@@ -122,6 +123,7 @@ mod router;
 mod runs;
 mod serve;
 mod sessions;
+mod snippets;
 mod state;
 mod teams;
 mod users;

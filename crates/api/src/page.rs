@@ -44,6 +44,7 @@ pub(crate) enum List {
     Questions,
     Files,
     Grants,
+    Snippets,
 }
 
 impl List {
@@ -69,6 +70,7 @@ impl List {
             Self::Questions => 'o',
             Self::Files => 'p',
             Self::Grants => 'v',
+            Self::Snippets => 'j',
         }
     }
 }

@@ -15,7 +15,8 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, compressions, conversation, erasures, events, feed, files,
-    grants, guards, health, history, insight, messages, profile, questions, runs, sessions, teams, users,
+    grants, guards, health, history, insight, messages, profile, questions, runs, sessions, snippets, teams,
+    users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -76,6 +77,8 @@ fn user_routes() -> Endpoints {
         .routes(routes!(guards::user::get, guards::user::set))
         .routes(routes!(grants::list::list))
         .routes(routes!(grants::revoke::revoke))
+        .routes(routes!(snippets::list::list))
+        .routes(routes!(snippets::get::get, snippets::delete::delete))
         .routes(routes!(profile::get::get, profile::change::change, profile::delete::delete))
         .routes(collection::<CustomInstructions>())
         .routes(item::<CustomInstructions>())

@@ -86,6 +86,7 @@ pub(crate) fn outside(settings: &Settings, drives_runs: bool) -> Outside {
         sandbox: lacks.is_none().then_some(sandbox),
         code_time: settings.sandbox.time(),
         code_calls: settings.sandbox.calls,
+        snippet_tools: settings.sandbox.snippet_tools,
     }
 }
 

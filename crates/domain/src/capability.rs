@@ -28,6 +28,8 @@ pub enum Capability {
     Web,
     /// Running code.
     Code,
+    /// Keeping code for later.
+    Snippets,
     /// Calculating with numbers and units.
     Calculation,
     /// Reading the current time.
@@ -50,6 +52,7 @@ impl Capability {
             Self::Files => "files",
             Self::Web => "web",
             Self::Code => "code",
+            Self::Snippets => "snippets",
             Self::Calculation => "calculation",
             Self::Time => "time",
         }
@@ -70,6 +73,7 @@ impl Capability {
             Self::Files => "read and write files of your workspace",
             Self::Web => "fetch from the web",
             Self::Code => "run code",
+            Self::Snippets => "keep code for later and run it",
             Self::Calculation => "do arithmetic with units",
             Self::Time => "tell the time",
         }

@@ -140,6 +140,7 @@ impl KnowledgeKind {
 /// max_memories = 1_000
 /// max_custom_instructions = 50
 /// max_feed_items = 10_000
+/// max_snippets = 200
 /// max_profile_entries = 50
 /// excerpt_chars = 200
 ///
@@ -160,6 +161,8 @@ pub struct KnowledgeLimits {
     pub max_custom_instructions: u32,
     /// Feed items of one user.
     pub max_feed_items: u32,
+    /// Snippets of one user.
+    pub max_snippets: u32,
     /// Entries of each of the five lists of a profile.
     pub max_profile_entries: u32,
     /// Characters of each text in a list that a tool returns; other tools read the whole text.
@@ -176,6 +179,7 @@ impl Default for KnowledgeLimits {
             max_memories: 1_000,
             max_custom_instructions: 50,
             max_feed_items: 10_000,
+            max_snippets: 200,
             max_profile_entries: 50,
             excerpt_chars: 200,
             files: FileLimits::default(),

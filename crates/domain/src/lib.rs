@@ -52,6 +52,7 @@ pub mod runtime_state;
 pub mod schedule;
 pub mod session;
 pub mod slot;
+pub mod snippet;
 pub mod statistics;
 pub mod step;
 pub mod storable;

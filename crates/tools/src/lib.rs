@@ -40,6 +40,8 @@ pub mod offer;
 pub mod outside;
 pub mod record;
 pub mod registry;
+mod scripts;
+mod snippets;
 pub mod tool;
 pub mod untrusted;
 

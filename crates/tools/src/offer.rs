@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::guard::{Layer, ToolFacts};
+use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::{ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Number;
 
@@ -48,6 +49,7 @@ struct List {
 }
 
 /// What a searched list has besides.
+#[derive(Clone)]
 struct Searched {
     catalogue: Arc<Catalogue>,
     /// The tools that find, describe and call the others; the last of `sent`.
@@ -78,6 +80,21 @@ impl List {
         let of_finding = finding.each_ref().map(|tool| tool.facts());
         let searched = Searched { catalogue, tools: finding, facts: of_finding, deferred };
         Arc::new(Self { tools, facts, sent, searched: Some(searched) })
+    }
+
+    /// The list with more tools, whose definitions are sent.
+    fn with(&self, more: &[SharedTool], code_mode: bool) -> Arc<Self> {
+        let tools = [self.tools.as_slice(), more].concat();
+        let Some(searched) = &self.searched else { return Self::direct(tools, code_mode) };
+        let more: Vec<SharedTool> =
+            if code_mode { callable_from_code(tools).split_off(self.tools.len()) } else { more.to_vec() };
+        let (mut facts, mut sent) = (self.facts.clone(), self.sent.clone());
+        facts.extend(more.iter().map(|tool| tool.facts()));
+        // Before those that find the others, which are the last.
+        let at = sent.len().saturating_sub(FINDING_TOOLS);
+        sent.splice(at..at, more.iter().map(|tool| tool.definition().clone()));
+        let tools = self.tools.iter().cloned().chain(more).collect();
+        Arc::new(Self { tools, facts, sent, searched: Some(searched.clone()) })
     }
 }
 
@@ -149,6 +166,21 @@ impl Offer {
             at_first: Arc::clone(&self.at_first),
             search: self.search.clone(),
             ..*self
+        }
+    }
+
+    /// The same tools and those snippets of the user that are tools, if this offer has a tool that runs snippets.
+    #[must_use]
+    pub fn with_snippets(&self, snippets: &[SnippetTool]) -> Self {
+        let tool = |snippet| self.list.tools.iter().find_map(|tool| tool.snippet_tool(snippet));
+        let tools: Vec<SharedTool> = snippets.iter().filter_map(tool).collect();
+        if tools.is_empty() {
+            return self.clone();
+        }
+        Self {
+            list: self.list.with(&tools, self.code_mode),
+            at_first: self.at_first.with(&tools, self.code_mode),
+            ..self.clone()
         }
     }
 

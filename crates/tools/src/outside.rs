@@ -22,6 +22,8 @@ pub struct Outside {
     pub code_time: Duration,
     /// How many tools code may call in one call of `run_code`.
     pub code_calls: usize,
+    /// How many snippets of a user may be tools; 0: none, and `create_tool` is not offered.
+    pub snippet_tools: u32,
 }
 
 /// The clients. They are made when the first request is sent: a process whose agents send none has none.

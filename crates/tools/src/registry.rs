@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use houston_domain::snippet::TOOL_PREFIX;
+
 use crate::builtin::is_reserved;
 use crate::offer::Offer;
 use crate::tool::SharedTool;
@@ -31,10 +33,11 @@ impl Registry {
     /// Adds a tool.
     ///
     /// # Errors
-    /// [`NameTaken`] when a tool of the same name is registered already, or is one that finds others.
+    /// [`NameTaken`] when a tool of the same name is registered already, is one that finds others, or begins like
+    /// those of snippets.
     pub fn add(&mut self, tool: SharedTool) -> Result<(), NameTaken> {
         let name = tool.definition().name.clone();
-        if self.tools.contains_key(&name) || is_reserved(&name) {
+        if self.tools.contains_key(&name) || is_reserved(&name) || name.starts_with(TOOL_PREFIX) {
             return Err(NameTaken(name));
         }
         self.tools.insert(name, tool);

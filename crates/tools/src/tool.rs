@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use houston_domain::capability::Capability;
 use houston_domain::guard::{Layer, ToolFacts};
 use houston_domain::id::{AgentableId, RunId, UserId};
+use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -141,6 +142,11 @@ pub trait Tool: Send + Sync + 'static {
 
     /// This tool for an agent in code mode: its code may call `tools`. Default: none, it runs no code.
     fn calling(&self, _tools: &[ToolDefinition]) -> Option<SharedTool> {
+        None
+    }
+
+    /// The tool that a snippet of the user is, if this tool runs snippets and they may be tools here. Default: none.
+    fn snippet_tool(&self, _tool: &SnippetTool) -> Option<SharedTool> {
         None
     }
 

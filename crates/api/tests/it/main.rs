@@ -63,6 +63,8 @@ mod runs;
 #[cfg(test)]
 mod schedules;
 #[cfg(test)]
+mod snippets;
+#[cfg(test)]
 mod test_api;
 #[cfg(test)]
 mod worker;

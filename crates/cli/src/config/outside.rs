@@ -50,11 +50,15 @@ pub(crate) struct SandboxSettings {
     time_s: u64,
     /// How many tools code may call in one call.
     pub(crate) calls: usize,
+    /// How many snippets of a user may be tools.
+    pub(crate) snippet_tools: u32,
 }
 
 impl SandboxSettings {
     /// The most that `calls` may be.
     const MAX_CALLS: usize = 1000;
+    /// The most that `snippet_tools` may be: what a model can choose from.
+    const MAX_SNIPPET_TOOLS: u32 = 50;
 
     /// How long code may run unless the call says otherwise.
     pub(crate) fn time(self) -> Duration {
@@ -69,6 +73,9 @@ impl SandboxSettings {
         }
         if !(1..=Self::MAX_CALLS).contains(&self.calls) {
             return Some(("sandbox.calls", format!("must be from 1 to {}", Self::MAX_CALLS)));
+        }
+        if self.snippet_tools > Self::MAX_SNIPPET_TOOLS {
+            return Some(("sandbox.snippet_tools", format!("must be from 0 to {}", Self::MAX_SNIPPET_TOOLS)));
         }
         let is_allowed = (1..=most).contains(&self.time_s);
         (!is_allowed).then(|| ("sandbox.time_s", format!("must be from 1 to {most}")))

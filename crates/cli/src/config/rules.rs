@@ -144,6 +144,7 @@ fn least(settings: &Settings) -> Option<Violation> {
         ("knowledge.max_memories", u64::from(settings.knowledge.max_memories)),
         ("knowledge.max_custom_instructions", u64::from(settings.knowledge.max_custom_instructions)),
         ("knowledge.max_feed_items", u64::from(settings.knowledge.max_feed_items)),
+        ("knowledge.max_snippets", u64::from(settings.knowledge.max_snippets)),
         ("knowledge.max_profile_entries", u64::from(settings.knowledge.max_profile_entries)),
         ("knowledge.excerpt_chars", u64::try_from(settings.knowledge.excerpt_chars).unwrap_or(0)),
         ("teams.limits.agents_per_tenant", u64::from(settings.teams.limits.agents_per_tenant)),

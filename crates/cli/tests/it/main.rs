@@ -62,6 +62,8 @@ mod sigterm;
 #[cfg(test)]
 mod site;
 #[cfg(test)]
+mod snippets;
+#[cfg(test)]
 mod task_cancel;
 #[cfg(test)]
 mod task_limits;

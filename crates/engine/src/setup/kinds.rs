@@ -13,7 +13,7 @@ use houston_tools::Registry;
 use crate::config::Config;
 use crate::driver::{Driver, Drivers};
 use crate::setup::agents::{Agents, MakeModel};
-use crate::setup::{Setup, SetupError, for_run, set_up};
+use crate::setup::{Setup, SetupError, for_run, set_up, with_snippets};
 
 /// The setups of a process, for its engine and for previews of prompts.
 pub struct Setups {
@@ -95,7 +95,7 @@ impl Setups {
 
     /// The setup for a run that starts from `context`.
     pub(crate) async fn for_run(&self, setup: &Arc<Setup>, context: &RunContext) -> Arc<Setup> {
-        let setup = for_run(setup, &context.setting);
+        let setup = with_snippets(for_run(setup, &context.setting), &context.snippet_tools);
         self.agents.lower_guards.add(setup, &context.guards).await
     }
 }

@@ -15,6 +15,7 @@ use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::guard::{GuardError, Layer, LayerKind};
+use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::ToolDefinition;
 use houston_llm::{Capabilities, Description, Model, tokens};
 use houston_store::run_context::Setting;
@@ -201,4 +202,14 @@ fn for_run(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
     }
     setup.policy.expects_reply = setting.mode.is_none();
     Arc::new(setup)
+}
+
+/// The setup with those snippets of the user that are tools. Without snippets it is the same setup.
+fn with_snippets(setup: Arc<Setup>, snippets: &[SnippetTool]) -> Arc<Setup> {
+    if snippets.is_empty() {
+        return setup;
+    }
+    let offer = setup.offer.with_snippets(snippets);
+    let offer_with_results = setup.offer_with_results.with_snippets(snippets);
+    Arc::new(Setup { offer, offer_with_results, ..Setup::clone(&setup) })
 }

@@ -5,6 +5,7 @@ use houston_domain::frame::FrameMark;
 use houston_domain::guard::Situation;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::inner_call::inner_call;
+use houston_domain::snippet::SnippetTool;
 use houston_store::run_context::RunContext;
 use houston_tools::Offer;
 use houston_tools::untrusted::is_marked;
@@ -29,7 +30,10 @@ impl Taint {
             || !sessions.is_empty()
             || !user.profile.is_empty()
             || !user.memories.items.is_empty();
-        let untrusted = context.setting.untrusted || sessions.iter().any(|session| session.untrusted);
+        let untrusted = context.setting.untrusted
+            // The model reads their descriptions with its tools.
+            || context.snippet_tools.iter().any(|tool| tool.untrusted && is_offered(setup, tool))
+            || sessions.iter().any(|session| session.untrusted);
         let mut taint = Self::of(&context.history, setup).with(Self { untrusted, private: has_private });
         // The calls that a summary replaces are not read: they may have been any.
         if context.summary.is_some() {
@@ -96,6 +100,10 @@ impl Taint {
         self.untrusted |= facts.untrusted_output;
         self.private |= facts.reads_private;
     }
+}
+
+fn is_offered(setup: &Setup, tool: &SnippetTool) -> bool {
+    setup.offer_with_results.get(&tool.tool_name()).is_some()
 }
 
 /// The tools that mark a session, and what they all mark together: further calls add nothing to that.

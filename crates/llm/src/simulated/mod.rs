@@ -11,6 +11,7 @@
 //! | "search the web for …" | `search_web {query}` | `send_message` with the results |
 //! | "how much is …", "calculate …" | `calculate {expression}` | `send_message` with the result |
 //! | "run this code: …" | `run_code {code}`, of a fenced block or the rest of the text | `send_message` with the result |
+//! | "run the snippet …" | `run_snippet {name}`, of the last word | `send_message` with the result |
 //! | "remember that …" | `manage_learning {action: "add", content}` | `send_message` |
 //! | "write hello to a.txt" | `write_file {path, content}` | `send_message` with the outcome |
 //! | "read a.txt" | `read_file {path}` | `send_message` with its text |

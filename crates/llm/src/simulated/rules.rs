@@ -93,6 +93,7 @@ impl<'a> Situation<'a> {
             ("fetch_page", _) => format!("The page says: {}", without_mark(&step.answer)),
             ("search_web", _) => format!("I found: {}", without_mark(&step.answer)),
             ("calculate", _) => format!("It is {}", step.answer),
+            ("run_snippet", _) => format!("The snippet returned {}", step.answer),
             ("run_code", _) => format!("The code returned {}", step.answer),
             (name, _) => format!("{name} answered: {}", step.answer),
         })
@@ -155,6 +156,10 @@ impl<'a> Situation<'a> {
 
     /// A call that reads a page, searches or runs code, if the user asks for one and the tool is offered.
     fn call_outside(&self, lower: &str) -> Option<Reply> {
+        if ["run the snippet ", "run snippet "].iter().any(|phrase| lower.contains(phrase)) {
+            let name = lower.split_whitespace().next_back().unwrap_or_default();
+            return self.call("run_snippet", &json!({"name": name.trim_end_matches(['.', '!', '?'])}));
+        }
         if lower.contains("run") && (lower.contains("code") || lower.contains("```")) {
             return self.call("run_code", &json!({"code": code_in(&self.user_text)}));
         }

@@ -20,6 +20,7 @@ fn all_tools() -> Vec<ToolDefinition> {
         "get_current_time",
         "fetch_page",
         "run_code",
+        "run_snippet",
     ]
     .map(tool)
     .into()
@@ -90,6 +91,13 @@ async fn code_is_taken_from_a_fence_or_the_rest_of_the_text() {
         let called = converse(text, "2").await;
         assert_eq!(called[0], ("run_code".to_owned(), json!({"code": code})), "{text}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snippet_is_run_by_its_name() {
+    let called = converse("Please run the snippet monthly_report.", "42").await;
+    assert_eq!(called[0], ("run_snippet".to_owned(), json!({"name": "monthly_report"})));
+    assert_eq!(called[1].1["content"], "The snippet returned 42");
 }
 
 #[tokio::test(start_paused = true)]

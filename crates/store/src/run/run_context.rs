@@ -8,6 +8,7 @@ use houston_domain::knowledge::PromptLimits;
 use houston_domain::mode::Mode;
 use houston_domain::profile::ProfileList;
 use houston_domain::session::SessionArchive;
+use houston_domain::snippet::SnippetTool;
 use serde::Deserialize;
 
 use crate::error::Result;
@@ -52,6 +53,8 @@ pub struct RunContext {
     pub learnings: Vec<(LearningId, String)>,
     /// What the prompt says about the user.
     pub user: PromptUser,
+    /// The snippets of the user that are tools, in the order of their names.
+    pub snippet_tools: Vec<SnippetTool>,
     /// How the run was started, and for whom.
     pub setting: Setting,
     /// The guards of the tenant, the user, the agentable and, for a task, those above it; in the order of layers.
@@ -166,6 +169,7 @@ impl RunContext {
                 let wanted_at = DateTime::from_timestamp(place, 0).unwrap_or_default();
                 self.check_ins.push((wanted_at, text));
             }
+            "snippet_tool" => self.snippet_tools.push(serde_json::from_str(&text)?),
             "setting" => self.setting = serde_json::from_str(&text)?,
             "guards" => self.guards.push(StoredGuards::at(place, text)),
             "note" => self.notes.push((NoteId(id), text)),

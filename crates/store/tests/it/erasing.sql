@@ -29,6 +29,8 @@ begin
     insert into houston.grants (id, tenant_id, user_id, agentable_id, tool, conditions, granted_by)
     values (gen_random_uuid(), t, u, g, w, jsonb_build_object('/to', jsonb_build_object('equals', w)), w),
            (gen_random_uuid(), t, u, null, w, '{}', w);
+    insert into houston.snippets (user_id, name, tenant_id, language, description, code, untrusted, created_at, updated_at)
+    values (u, 'a', t, 'javascript', w, w, false, now(), now());
     insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, text, answer, answered_by)
     values (gen_random_uuid(), t, u, g, r, 'input', w, to_jsonb(w), w);
     insert into houston.approval_links (question_id, token_sha256, agentable_id, tenant_id, answered_by)

@@ -4,8 +4,10 @@ mod calculate;
 mod create_feed_item;
 mod create_note;
 mod create_task;
+mod create_tool;
 mod delete_file;
 mod delete_note;
+mod delete_snippet;
 mod edit_file;
 mod fetch_page;
 mod find_files;
@@ -16,6 +18,7 @@ mod list_feed_items;
 mod list_files;
 mod list_learnings;
 mod list_notes;
+mod list_snippets;
 mod manage_check_ins;
 mod manage_learning;
 mod manage_memory;
@@ -25,7 +28,10 @@ mod read_file;
 mod read_note;
 mod read_profile;
 mod read_result;
+mod read_snippet;
 mod run_code;
+mod run_snippet;
+mod save_snippet;
 mod schedule_check_in;
 mod search_agent_history;
 mod search_files;
@@ -47,6 +53,7 @@ pub use manage_memory::NAME as MANAGE_MEMORY;
 pub use read_custom_instructions::NAME as READ_CUSTOM_INSTRUCTIONS;
 pub use read_profile::NAME as READ_PROFILE;
 pub use read_result::{NAME as READ_RESULT, preview};
+pub(crate) use read_snippet::NAME as READ_SNIPPET;
 pub use search_agent_history::NAME as SEARCH_AGENT_HISTORY;
 pub use search_tools::NAME as SEARCH_TOOLS;
 
@@ -87,6 +94,12 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(search_web::SearchWeb::new(outside)),
         Arc::new(http_request::HttpRequest::new(outside)),
         Arc::new(run_code::RunCode::new(outside)),
+        Arc::new(save_snippet::SaveSnippet::new(outside)),
+        Arc::new(list_snippets::ListSnippets::default()),
+        Arc::new(read_snippet::ReadSnippet::default()),
+        Arc::new(run_snippet::RunSnippet::new(outside)),
+        Arc::new(delete_snippet::DeleteSnippet::default()),
+        Arc::new(create_tool::CreateTool::new(outside)),
         Arc::new(read_file::ReadFile::default()),
         Arc::new(list_files::ListFiles::default()),
         Arc::new(find_files::FindFiles::default()),

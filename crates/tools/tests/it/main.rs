@@ -8,4 +8,6 @@ mod files;
 #[cfg(test)]
 mod knowledge;
 #[cfg(test)]
+mod snippets;
+#[cfg(test)]
 mod test_run;

@@ -13,6 +13,7 @@ use houston_domain::model::Usage;
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::task::TaskLimits;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
+use houston_sandbox::{Program, Sandbox};
 use houston_store::agentable::NewAgentable;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::cost::Cost;
@@ -198,7 +199,9 @@ impl TestRun {
 
 fn all_tools() -> Offer {
     let mut registry = Registry::default();
-    for tool in builtin::all(&Outside::default()) {
+    // Nothing is run here; without a sandbox, the tools for code are not offered.
+    let sandbox = Some(Sandbox::new(Program::this(), 1));
+    for tool in builtin::all(&Outside { sandbox, snippet_tools: 2, ..Outside::default() }) {
         registry.add(tool).unwrap();
     }
     registry.offer(&registry.names()).unwrap()

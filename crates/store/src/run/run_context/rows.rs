@@ -93,6 +93,11 @@ macro_rules! query_with_context {
                from houston.knowledge_items o where o.owner_id = i.user_id and o.kind = 'memory'
               order by o.id desc limit $9 + 1)
             union all
+            (select 'snippet_tool', row_number() over (order by o.name),
+                    jsonb_build_object('name', o.name, 'description', o.description, 'input_schema', o.input_schema,
+                                       'pin', o.pin, 'untrusted', o.untrusted)::text, o.user_id, null
+               from houston.snippets o where o.user_id = i.user_id and o.pin is not null)
+            union all
             (select 'agent', 0, houston.agent_read(a.name, a.version, a.enabled,
                                                    a.is_default and not a.changed, a.settings), a.id, null
                from houston.agents a where i.team_id is null and a.id = i.agent_id)
