@@ -30,6 +30,7 @@ mod read_profile;
 mod read_result;
 mod read_snippet;
 mod run_code;
+mod run_shell;
 mod run_snippet;
 mod save_snippet;
 mod schedule_check_in;
@@ -100,6 +101,7 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(run_snippet::RunSnippet::new(outside)),
         Arc::new(delete_snippet::DeleteSnippet::default()),
         Arc::new(create_tool::CreateTool::new(outside)),
+        Arc::new(run_shell::RunShell::new(outside)),
         Arc::new(read_file::ReadFile::default()),
         Arc::new(list_files::ListFiles::default()),
         Arc::new(find_files::FindFiles::default()),
