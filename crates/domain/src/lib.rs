@@ -44,6 +44,7 @@ pub mod message;
 pub mod mode;
 pub mod model;
 pub mod overseer;
+pub mod paused_call;
 pub mod profile;
 pub mod question;
 pub mod retry;

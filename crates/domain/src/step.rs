@@ -9,6 +9,7 @@ use crate::history::Entry;
 use crate::id::{MessageId, QuestionId, ResultId, RunId, WriteId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
+use crate::paused_call::PausedCall;
 use crate::question::QuestionChanges;
 use crate::run::RunStatus;
 use crate::tool_call::{EffectClass, ToolResponse};
@@ -172,6 +173,8 @@ pub struct Step {
     pub intents: Vec<Intent>,
     /// Call id and response of calls whose intent was committed earlier.
     pub responses: Vec<(String, ToolResponse)>,
+    /// Calls that go on later, by their id; `None`: a paused call goes on now. A response removes the pause as well.
+    pub pauses: Vec<(String, Option<PausedCall>)>,
     /// Tool outputs too large for the history; entries and events hold a preview and the id.
     pub large_results: Vec<LargeResult>,
     /// New metadata of tool cells, by message id.

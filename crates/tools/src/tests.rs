@@ -35,6 +35,7 @@ fn context() -> CallContext {
         tasks: std::sync::Arc::new([]),
         guards: std::sync::Arc::new([]),
         stop: tokio_util::sync::CancellationToken::new(),
+        progress: crate::Progress::default(),
     }
 }
 

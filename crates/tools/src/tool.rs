@@ -15,6 +15,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::code::Code;
+use crate::pausing::{Acted, Paused};
+use crate::progress::Progress;
 use crate::record::Record;
 
 /// The circumstances of a tool call.
@@ -40,6 +42,8 @@ pub struct CallContext {
     /// Cancelled together with the run: a tool that stops gracefully must begin to do so, see
     /// [`Tool::stop_within`].
     pub stop: CancellationToken,
+    /// Tells people who watch how far the call is.
+    pub progress: Progress,
 }
 
 /// A kind of task that an agent may create.
@@ -68,6 +72,8 @@ pub enum Plan {
     Record(Arc<dyn Record>),
     /// An action outside Houston. Its intent is committed before this future is polled; dropping it must stop it.
     Execute(BoxFuture<'static, ToolResponse>),
+    /// The same for an action that may pause, and go on later: [`Tool::go_on`].
+    Begin(BoxFuture<'static, Acted>),
     /// Code that calls other tools. Its intent is committed before it starts, and so is the response to each of its calls
     /// before the code goes on: after a crash it is run again with those responses.
     Code(Code),
@@ -88,6 +94,7 @@ impl std::fmt::Debug for Plan {
             Self::Message { content, .. } => f.debug_tuple("Message").field(content).finish(),
             Self::Record(record) => f.debug_tuple("Record").field(record).finish(),
             Self::Execute(_) => f.write_str("Execute"),
+            Self::Begin(_) => f.write_str("Begin"),
             Self::Code(_) => f.write_str("Code"),
         }
     }
@@ -176,6 +183,18 @@ pub trait Tool: Send + Sync + 'static {
     /// report what it has done; then it is dropped. Default: zero, dropped at once.
     fn stop_within(&self) -> Duration {
         Duration::ZERO
+    }
+
+    /// Goes on with a call that has paused; dropping the future must stop it, but not what goes on elsewhere. A call that waited
+    /// for a time goes on as often as workers stop; one that waited for a person goes on once.
+    fn go_on(&self, _paused: Paused, _input: &Value, _context: &CallContext) -> BoxFuture<'static, Acted> {
+        Box::pin(std::future::ready(Acted::Done(ToolResponse::outcome_unknown())))
+    }
+
+    /// Ends what goes on elsewhere of a paused call, whose run ends; its response is read by nobody. It gets a few seconds.
+    /// Default: nothing.
+    fn give_up(&self, _state: Value) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
     }
 
     /// For `checkable` tools: determines by the call's idempotency key whether the call was executed.

@@ -99,6 +99,7 @@ impl TestRun<'_> {
             intents: vec![],
             responses: vec![],
             cells: vec![],
+            pauses: vec![],
             large_results: vec![],
             questions: None,
             state: None,

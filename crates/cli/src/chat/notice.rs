@@ -40,6 +40,13 @@ fn unescaped(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
+/// How far a call is: `… 3 of 10: page 3`.
+pub(crate) fn progress_line(progress: f64, total: Option<f64>, message: Option<&str>) -> String {
+    let of = total.map_or_else(String::new, |total| format!(" of {total}"));
+    let message = message.map_or_else(String::new, |message| format!(": {}", one_line(message)));
+    format!("… {progress}{of}{message}")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

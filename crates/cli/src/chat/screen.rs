@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use self::line::Line;
 use super::approvals::{ANSWER_ELSEWHERE, Asks};
-use super::notice::notice;
+use super::notice::{notice, progress_line};
 use super::output::{Channel, Output, Paint, Transient, one_line};
 
 /// How the conversation is rendered.
@@ -359,6 +359,9 @@ impl Screen {
                 let line =
                     format!("? {} (answer with POST /v1/questions/{question_id}/answer)", one_line(text));
                 self.write_line(out, Paint::Bold, &line);
+            }
+            Fact::ToolProgress { progress, total, message, .. } => {
+                self.set_status(&progress_line(*progress, *total, message.as_deref()));
             }
             Fact::HandedOver { .. } => self.set_status("another worker takes over…"),
             _ => {}

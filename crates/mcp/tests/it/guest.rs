@@ -122,6 +122,7 @@ fn context() -> CallContext {
         zone: chrono_tz::UTC,
         tasks: Arc::new([]),
         stop: CancellationToken::new(),
+        progress: houston_tools::Progress::default(),
     }
 }
 

@@ -152,6 +152,7 @@ impl TestStore {
             intents: vec![],
             responses: vec![],
             cells: vec![],
+            pauses: vec![],
             large_results: vec![],
             questions: None,
             state: None,

@@ -171,6 +171,7 @@ impl TestRun {
             tasks: Arc::new([]),
             guards: Arc::clone(&self.guards),
             stop: tokio_util::sync::CancellationToken::new(),
+            progress: houston_tools::Progress::default(),
         }
     }
 
@@ -184,6 +185,7 @@ impl TestRun {
             intents: vec![],
             responses: vec![],
             cells: vec![],
+            pauses: vec![],
             large_results: vec![],
             questions: None,
             state: None,

@@ -64,6 +64,7 @@ fn step(transition: RunTransition) -> Step {
         messages: Vec::new(),
         intents: Vec::new(),
         responses: Vec::new(),
+        pauses: Vec::new(),
         large_results: Vec::new(),
         questions: None,
         state: None,

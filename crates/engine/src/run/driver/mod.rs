@@ -14,6 +14,8 @@ mod load;
 mod oversight;
 #[cfg(test)]
 mod oversight_tests;
+#[cfg(test)]
+mod pausing_tests;
 mod routing;
 #[cfg(test)]
 mod searched_tests;

@@ -26,6 +26,7 @@ impl<S: RunStorage> Journal<'_, S> {
             intents: Vec::new(),
             responses: Vec::new(),
             cells: Vec::new(),
+            pauses: Vec::new(),
             large_results: Vec::new(),
             questions: None,
             state: None,

@@ -265,11 +265,17 @@ impl Rows {
         }
         self.history.extend(step.entries.iter().cloned());
         for intent in &step.intents {
-            self.intents.insert(intent.call.clone(), CommittedIntent { cell: intent.cell, response: None });
+            let started = CommittedIntent { cell: intent.cell, response: None, paused: None };
+            self.intents.insert(intent.call.clone(), started);
         }
         for (call, response) in &step.responses {
             if let Some(intent) = self.intents.get_mut(call) {
-                intent.response = Some(response.clone());
+                (intent.response, intent.paused) = (Some(response.clone()), None);
+            }
+        }
+        for (call, paused) in &step.pauses {
+            if let Some(intent) = self.intents.get_mut(call) {
+                intent.paused.clone_from(paused);
             }
         }
         if !read.is_empty() {
@@ -350,10 +356,7 @@ impl RunStorage for MemoryStorage {
 
     async fn committed_intents(&self, _: RunId) -> Result<HashMap<String, CommittedIntent>> {
         let rows = self.rows();
-        let intents = rows.intents.iter().map(|(call, CommittedIntent { cell, response })| {
-            (call.clone(), CommittedIntent { cell: *cell, response: response.clone() })
-        });
-        Ok(intents.collect())
+        Ok(rows.intents.clone())
     }
 
     async fn questions_of(&self, _: AgentableId, _: RunId) -> Result<Vec<Question>> {

@@ -6,13 +6,15 @@ use futures_util::future::{BoxFuture, FutureExt};
 use houston_domain::guard::Intent;
 use houston_domain::id::MessageId;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
-use houston_tools::{CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Plan, SharedTool};
+use houston_tools::{
+    Acted, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Paused, Plan, SharedTool,
+};
 use tokio::sync::mpsc;
 
 use super::code::time_of;
 
-/// A running call; completes with its response.
-pub(super) type Running = BoxFuture<'static, (ToolCall, ToolResponse)>;
+/// A running call; completes with its response, or when it pauses.
+pub(super) type Running = BoxFuture<'static, (ToolCall, Acted)>;
 
 /// A call that acts outside of Houston.
 pub(super) struct ExternalCall {
@@ -30,6 +32,10 @@ pub(super) struct ExternalCall {
 pub(super) enum Work {
     /// Run this future.
     Execute(BoxFuture<'static, ToolResponse>),
+    /// Run this future; the call may pause.
+    Begin(BoxFuture<'static, Acted>),
+    /// Go on with a call that has paused.
+    GoOn(Paused),
     /// Run this code, which calls tools.
     Code(Code),
     /// The call was interrupted by a crash: ask the tool whether it happened, and execute it if not.
@@ -51,9 +57,11 @@ impl Work {
         matches!(self, Self::Code(_))
     }
 
-    async fn run(self, tool: &SharedTool, call: &ToolCall, context: &CallContext) -> ToolResponse {
-        match self {
+    async fn run(self, tool: &SharedTool, call: &ToolCall, context: &CallContext) -> Acted {
+        Acted::Done(match self {
             Self::Execute(work) => work.await,
+            Self::Begin(work) => return work.await,
+            Self::GoOn(paused) => return tool.go_on(paused, &call.input, context).await,
             // Code is run by `ExternalCall::run`.
             Self::Code(_) => ToolResponse::outcome_unknown(),
             Self::Check => match tool.check(&call.input, context).await {
@@ -61,11 +69,17 @@ impl Work {
                 CheckOutcome::Unknown => ToolResponse::outcome_unknown(),
                 CheckOutcome::NotExecuted => match tool.plan(&call.input, context) {
                     Ok(Plan::Execute(work)) => work.await,
+                    Ok(Plan::Begin(work)) => return work.await,
                     Ok(_) => ToolResponse::outcome_unknown(),
                     Err(invalid) => invalid.into(),
                 },
             },
-        }
+        })
+    }
+
+    /// Whether the call goes on by itself: it only asks how far it is.
+    fn only_asks(&self) -> bool {
+        matches!(self, Self::GoOn(Paused { answer: None, .. }))
     }
 }
 
@@ -73,7 +87,7 @@ impl ExternalCall {
     /// Whether another worker may execute the call again.
     pub(super) fn may_repeat(&self, offer: &Offer) -> bool {
         let effect = offer.get(&self.call.name).map(|tool| tool.definition().effect);
-        effect.is_some_and(|effect| effect != EffectClass::Effect)
+        self.work.only_asks() || effect.is_some_and(|effect| effect != EffectClass::Effect)
     }
 
     /// Runs the call, up to its time-out. A panic becomes a failed response. Code sends its calls to `code_calls`; its own time
@@ -87,19 +101,23 @@ impl ExternalCall {
                 return Box::pin(async move {
                     let response = AssertUnwindSafe(code).catch_unwind().await;
                     let response = response.unwrap_or_else(|_panic| panicked(&call));
-                    (call, noted(response, note.as_deref()))
+                    (call, Acted::Done(noted(response, note.as_deref())))
                 });
             }
             (work, _) => work,
         };
         let Some(tool) = offer.get(&call.name).cloned() else {
-            return Box::pin(std::future::ready((call, ToolResponse::outcome_unknown())));
+            return Box::pin(std::future::ready((call, Acted::Done(ToolResponse::outcome_unknown()))));
         };
+        if let Some(cell) = cell {
+            context.progress.shown_by(cell);
+        }
         Box::pin(async move {
             let timeout = tool.definition().timeout;
             let guarded = AssertUnwindSafe(work.run(&tool, &call, &context)).catch_unwind();
             let response = match tokio::time::timeout(timeout, guarded).await {
-                Ok(Ok(response)) => response,
+                Ok(Ok(paused @ Acted::Paused(_))) => return (call, paused),
+                Ok(Ok(Acted::Done(response))) => response,
                 Ok(Err(_panic)) => panicked(&call),
                 Err(_elapsed) => ToolResponse::failure(
                     ToolErrorCode::Timeout,
@@ -110,7 +128,7 @@ impl ExternalCall {
                     ),
                 ),
             };
-            (call, noted(response, note.as_deref()))
+            (call, Acted::Done(noted(response, note.as_deref())))
         })
     }
 }

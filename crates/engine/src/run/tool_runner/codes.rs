@@ -4,6 +4,7 @@ use houston_domain::code_call;
 use houston_domain::guard::Intent as StatedIntent;
 use houston_domain::history::Entry;
 use houston_domain::id::{MessageId, QuestionId};
+use houston_domain::paused_call::PausedCall;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_tools::{CodeAnswer, CodeCalls, untrusted};
 use serde_json::Value;
@@ -24,6 +25,10 @@ pub(super) struct Codes<'h> {
     pub(super) rounds: Vec<Round>,
     /// Calls of code that wait for a person.
     pub(super) held: Held,
+    /// Calls of the turn and of its code that have paused.
+    pub(super) paused: Held,
+    /// The same.
+    pub(super) pauses: Vec<PausedCall>,
     channel: Option<Channel>,
 }
 
@@ -88,9 +93,9 @@ impl<'h> Codes<'h> {
         std::future::pending().await
     }
 
-    /// The calls of code that wait for a person.
+    /// The calls that wait.
     pub(super) fn take_held(&mut self) -> Held {
-        std::mem::take(&mut self.held)
+        std::mem::take(&mut self.held).and(std::mem::take(&mut self.paused))
     }
 
     /// Whether code made this call.
@@ -169,11 +174,25 @@ impl<'h> Codes<'h> {
 
     /// A call of code waits for a person.
     pub(super) fn wait(&mut self, call: String, question: QuestionId, cell: MessageId) {
+        self.waits(&call);
+        self.held.add(call, question, cell);
+    }
+
+    /// A call of the turn, or of code, has paused. `seen`: the unread messages that are no reason to go on.
+    pub(super) fn pause(&mut self, call: String, paused: PausedCall, cell: MessageId, seen: i32) {
+        self.waits(&call);
+        let mut held = Held::default();
+        held.unread = seen;
+        held.add_paused(call, (paused.question, paused.until), cell);
+        self.paused = std::mem::take(&mut self.paused).and(held);
+        self.pauses.push(paused);
+    }
+
+    fn waits(&mut self, call: &str) {
         let calls = self.rounds.iter_mut().flat_map(|round| &mut round.calls);
-        if let Some((_, progress)) = calls.into_iter().find(|(id, _)| *id == call) {
+        if let Some((_, progress)) = calls.into_iter().find(|(id, _)| id == call) {
             *progress = Progress::Waits;
         }
-        self.held.add(call, question, cell);
     }
 }
 

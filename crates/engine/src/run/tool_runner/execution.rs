@@ -6,13 +6,15 @@ use std::time::Duration;
 use futures_util::future::{Fuse, FusedFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use houston_domain::history::Entry;
+use houston_domain::paused_call::PausedCall;
 use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
-use houston_tools::CodeCalls;
+use houston_tools::{Acted, CodeCalls, Pause, Paused};
 
 use super::call::{ExternalCall, Running};
 use super::codes::Codes;
-use super::{Cells, ExternalCalls, Held, Responses, ToolRunner, add_response};
+use super::pausing::Pausing;
+use super::{Cells, ExternalCalls, Held, Responses, ToolRunner, add_response, cell_of};
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::signals::Stop;
@@ -20,13 +22,14 @@ use crate::run::storage::RunStorage;
 
 /// How the calls of a turn ended.
 pub(crate) enum ToolsOutcome {
-    /// All calls have returned. `step` has the last response and is not committed yet. `held` are calls of code that wait for a
-    /// person; the calls that run that code have no response.
+    /// All calls have returned. `step` has the last response and is not committed yet. `held` are calls that have paused, and
+    /// calls of code that wait for a person; the calls that run that code have no response.
     Returned { step: Box<Step>, responses: Responses, held: Held },
     /// The process stops, and the calls that are still open may be repeated by another worker.
     HandOver,
-    /// The calls were stopped. The responses that arrived are committed; `cells` are those of all calls.
-    Stopped { stop: Stop, responses: Responses, cells: Cells, held: Held },
+    /// The calls were stopped. The responses that arrived are committed; `cells` are those of all calls,
+    /// `paused` what calls have begun that have paused.
+    Stopped { stop: Stop, responses: Responses, cells: Cells, held: Held, paused: Vec<PausedCall> },
 }
 
 /// A call without a response yet.
@@ -75,7 +78,8 @@ impl ToolRunner {
                 Happened::Stopped(stop) => {
                     let patience = open.iter().map(|open| open.patience).max().unwrap_or_default();
                     Box::pin(self.stop(journal, running, patience, &mut responses, &cells)).await?;
-                    return Ok(ToolsOutcome::Stopped { stop, responses, cells, held: codes.take_held() });
+                    let (held, paused) = (codes.take_held(), std::mem::take(&mut codes.pauses));
+                    return Ok(ToolsOutcome::Stopped { stop, responses, cells, held, paused });
                 }
             };
             let mut step = Box::new(journal.next_step());
@@ -84,19 +88,60 @@ impl ToolRunner {
                 return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             };
             open.retain(|open| open.call != returned.0.id);
-            let calls = (&mut *codes, &mut responses, &mut cells);
-            if !self.add_returned(journal, &mut step, returned, calls) {
-                continue;
-            }
-            if running.is_empty() {
+            let going = match self.pause_returned(journal, &mut step, returned, &mut codes, &cells).await? {
+                Ok(going) => going,
+                Err(returned) => {
+                    let calls = (&mut *codes, &mut responses, &mut cells);
+                    if !self.add_returned(journal, &mut step, returned, calls) {
+                        continue;
+                    }
+                    None
+                }
+            };
+            if running.is_empty() && going.is_none() {
                 return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             }
             // Boxed: the other calls may take minutes.
             Box::pin(journal.commit(*step)).await?;
             houston_faults::fault!("C11")?;
-            // Only now: code goes on with what is committed.
+            // Only now: code goes on with what is committed, and so do calls that have paused.
             codes.settle();
+            if let Some(going) = going {
+                open.push(self.open_call(&going));
+                running.push(going.run(self.offer(), None));
+            }
         }
+    }
+
+    /// Adds to a step that a call has paused, if it has. Returns the call if it goes on once that is committed; an error is the
+    /// response of a call that has ended.
+    async fn pause_returned<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        step: &mut Step,
+        (call, acted): (ToolCall, Acted),
+        codes: &mut Codes<'_>,
+        cells: &Cells,
+    ) -> Result<Result<Option<ExternalCall>, (ToolCall, ToolResponse)>, Interrupted> {
+        let pause: Pause = match acted {
+            Acted::Done(response) => return Ok(Err((call, response))),
+            Acted::Paused(pause) => pause,
+        };
+        let cell = cell_of(cells, &call.id);
+        Ok(match (self.pause(journal, step, &call, cell, pause), cell) {
+            (Pausing::Failed(response), _) => Err((call, response)),
+            (Pausing::Now(paused), _) => {
+                let paused = Paused { state: paused.state, answer: None };
+                Ok(Some(self.going_on(journal, call, cell, paused, None)))
+            }
+            (Pausing::Later(paused), Some(cell)) => {
+                let seen = self.seen_messages(journal, &paused).await?;
+                codes.pause(call.id, paused, cell, seen);
+                Ok(None)
+            }
+            // Only the reply to the user has no cell, and it does not pause.
+            (Pausing::Later(_), None) => Err((call, ToolResponse::outcome_unknown())),
+        })
     }
 
     /// Adds the response of a call to a step. Returns whether there is something to commit: code that waits for a person has no
@@ -164,7 +209,12 @@ impl ToolRunner {
                 () = journal.signals.lost() => return Err(Interrupted::Lost),
                 returned = tokio::time::timeout_at(until, running.next()) => returned,
             };
-            let Ok(Some((call, response))) = returned else { return Ok(()) };
+            let (call, response) = match returned {
+                Ok(Some((call, Acted::Done(response)))) => (call, response),
+                // What has begun is ended by the tool itself: it was asked to stop.
+                Ok(Some((_, Acted::Paused(_)))) => continue,
+                Ok(None) | Err(_) => return Ok(()),
+            };
             let mut step = journal.next_step();
             let response = self.take(journal, &mut step, &call, response, cells);
             responses.push((call.id, response));
@@ -176,7 +226,7 @@ impl ToolRunner {
 /// What calls that are executed are waited for.
 enum Happened {
     /// A call has returned; `None`: none is running.
-    Returned(Option<(ToolCall, ToolResponse)>),
+    Returned(Option<(ToolCall, Acted)>),
     /// Code has made calls.
     Asked(CodeCalls),
     Stopped(Stop),

@@ -7,7 +7,9 @@ mod execution;
 mod guard;
 mod held;
 mod large_result;
+mod pausing;
 mod plans;
+mod progress;
 mod record;
 mod resume;
 mod task;
@@ -172,6 +174,7 @@ impl ToolRunner {
             guards: Arc::clone(&self.setup.guards),
             // A child token: a tool that cancels it does not cancel the run.
             stop: journal.signals.cancel().child_token(),
+            progress: progress::of_call(journal),
         }
     }
 
@@ -219,7 +222,15 @@ impl ToolRunner {
         }
         let stays_open = are_open || held.is_open() || !plans.external.is_empty();
         if stays_open {
-            self.add_intents(step, &mut plans.external, calls, cells, &held, journal.next_message);
+            let begun = std::mem::take(&mut plans.begun);
+            for call in &begun {
+                step.pauses.push((call.clone(), None));
+                let goes_on = plans.external.iter().any(|external| external.call.id == *call);
+                let cell = cell_of(cells, call).filter(|_| goes_on);
+                step.cells.extend(cell.map(|cell| (cell, json!({"status": "started"}))));
+            }
+            let not_new = |call: &str| held.has(call) || begun.iter().any(|of| of == call);
+            self.add_intents(step, &mut plans.external, calls, cells, not_new, journal.next_message);
         }
         let records = if plans.recorded.is_empty() {
             None
@@ -251,21 +262,21 @@ impl ToolRunner {
         Ok(Prepared::Answered { responses, records })
     }
 
-    /// Adds an intent for every call of a turn that stays open, except for those that wait for a person: they have a
-    /// question instead.
+    /// Adds an intent for every call of a turn that stays open, except for those that wait for a person and those that have
+    /// one: `not_new`.
     fn add_intents(
         &self,
         step: &mut Step,
         external: &mut [ExternalCall],
         calls: &[ToolCall],
         cells: &Cells,
-        held: &Held,
+        not_new: impl Fn(&str) -> bool,
         reply: MessageId,
     ) {
         for call in external.iter_mut() {
             call.cell = cell_of(cells, &call.call.id);
         }
-        for call in calls.iter().filter(|call| !held.has(&call.id)) {
+        for call in calls.iter().filter(|call| !not_new(&call.id)) {
             let external = external.iter().find(|external| external.call.id == call.id);
             let effect = external
                 .and_then(|external| self.offer().get(&external.call.name))

@@ -56,7 +56,7 @@ impl Turn {
     /// Continues the calls as a worker that takes the run over: their intents are committed, their outcomes are unknown.
     async fn take_over(&mut self) -> Responses {
         for call in &self.calls {
-            let intent = CommittedIntent { cell: self.process.message(), response: None };
+            let intent = CommittedIntent { cell: self.process.message(), response: None, paused: None };
             self.process.storage.add_intent(&call.id, intent);
         }
         let mut journal = self.process.journal();

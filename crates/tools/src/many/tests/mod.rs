@@ -79,6 +79,7 @@ fn context(guards: &[&str]) -> CallContext {
         tasks: Arc::new([]),
         guards: guards.iter().map(layer).collect(),
         stop: tokio_util::sync::CancellationToken::new(),
+        progress: crate::Progress::default(),
     }
 }
 
