@@ -44,6 +44,8 @@ fn code(error: &CallError) -> ToolErrorCode {
             ToolErrorCode::ConfigError
         }
         CallError::Changed => ToolErrorCode::PermissionDenied,
+        CallError::Asked { .. } | CallError::TaskCancelled => ToolErrorCode::Unknown,
+        CallError::TaskTooOld => ToolErrorCode::Timeout,
         CallError::Gone => ToolErrorCode::NotFound,
         CallError::List { .. } | CallError::Closed | CallError::TooLarge { .. } => ToolErrorCode::IoError,
         CallError::Http { status: Some(401 | 403), .. } => ToolErrorCode::PermissionDenied,
@@ -74,6 +76,9 @@ fn may_have_happened(error: &CallError) -> bool {
             | CallError::TooLarge { .. }
             | CallError::Timeout { .. }
             | CallError::Unsupported { .. }
+            | CallError::Asked { .. }
+            | CallError::TaskCancelled
+            | CallError::TaskTooOld
     )
 }
 

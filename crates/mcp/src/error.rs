@@ -147,7 +147,19 @@ pub enum CallError {
         /// Its text, cleaned.
         message: String,
     },
-    /// The server wants what Houston cannot give: input of a person in the middle of a call, or to be polled.
+    /// The server asked for something in the middle of the call that nobody is asked.
+    #[error("the server {why}; the call has begun, but is not finished")]
+    Asked {
+        /// Why not, as a clause about the server.
+        why: String,
+    },
+    /// The server has cancelled the task that the call began.
+    #[error("the server has cancelled the task that this call began")]
+    TaskCancelled,
+    /// The task that the call began has not ended in time.
+    #[error("the task that this call began had not ended after a day, and was cancelled")]
+    TaskTooOld,
+    /// The server answered with something that is no result.
     #[error("the server did not answer with a result, but {wants}, which Houston does not support")]
     Unsupported {
         /// What it wants.
