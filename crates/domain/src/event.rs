@@ -19,6 +19,9 @@ use crate::session::CompletionReason;
 use crate::team::RoutedBy;
 
 pub mod derived;
+mod progress;
+
+pub use progress::CallProgress;
 
 /// What happened. As JSON, tagged by `type`; stored so unless it is [`derived`]:
 ///
@@ -346,25 +349,6 @@ pub struct Delta {
     pub offset: u32,
     /// The piece of text.
     pub text: String,
-}
-
-/// How far a tool call is, for people who watch: stored nowhere, and it may be lost.
-///
-/// ```json
-/// {"message_id": "msg_0192a3b4c5d67e8f9a0b1c2d3e4f5061", "progress": 3.0, "total": 10.0, "message": "page 3"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CallProgress {
-    /// The thread message (tool cell) that shows the call.
-    pub message_id: MessageId,
-    /// So much is done.
-    pub progress: f64,
-    /// Of so much, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total: Option<f64>,
-    /// What is done now, one short line; empty: not said.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
 }
 
 /// What the delta bus carries to the open streams of one agentable.

@@ -52,7 +52,7 @@ fn code(error: &CallError) -> ToolErrorCode {
         CallError::Http { status: Some(429), .. } => ToolErrorCode::RateLimited,
         CallError::Http { .. } => ToolErrorCode::IoError,
         CallError::Timeout { .. } | CallError::Starting { .. } => ToolErrorCode::Timeout,
-        CallError::NotSent(error) => self::code(error),
+        CallError::NotSent(error) | CallError::TaskLost(error) => self::code(error),
         CallError::Rpc { code, message } => match ErrorCode(*code) {
             ErrorCode::INVALID_PARAMS if is_unknown_tool(message) => ToolErrorCode::NotFound,
             ErrorCode::INVALID_PARAMS => ToolErrorCode::ValidationError,
@@ -78,6 +78,7 @@ fn may_have_happened(error: &CallError) -> bool {
             | CallError::Unsupported { .. }
             | CallError::Asked { .. }
             | CallError::TaskCancelled
+            | CallError::TaskLost(_)
             | CallError::TaskTooOld
     )
 }

@@ -153,6 +153,9 @@ pub enum CallError {
         /// Why not, as a clause about the server.
         why: String,
     },
+    /// The task that the call began cannot be asked for any more.
+    #[error("the task that this call began cannot be followed any more: {0}")]
+    TaskLost(Box<CallError>),
     /// The server has cancelled the task that the call began.
     #[error("the server has cancelled the task that this call began")]
     TaskCancelled,

@@ -90,7 +90,7 @@ pub(crate) async fn follow(call: &Call, mut begun: Begun, context: &CallContext)
                 let pause = WAIT * 2_u32.pow(begun.failures);
                 break begun.after(pause);
             }
-            Err(error) => break Acted::Done(call.failed(error)),
+            Err(error) => break Acted::Done(call.failed(CallError::TaskLost(Box::new(error)))),
         };
         begun.failures = 0;
         begun.poll_ms = detailed.task.poll_interval_ms.or(begun.poll_ms);

@@ -15,6 +15,8 @@ use houston_protocol::agui::Fact;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
+use super::output::one_line;
+
 /// What a question asks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Asks {
@@ -48,6 +50,14 @@ impl Asks {
                 Some(Self::Input(schema.as_deref().map(fields).unwrap_or_default()))
             }
             _ => None,
+        }
+    }
+
+    /// Its text in one line: whole if it has an address that the user is to see.
+    pub(crate) fn text(&self, text: &str) -> String {
+        match self {
+            Self::Input(_) => text.replace(char::is_control, " "),
+            _ => one_line(text),
         }
     }
 

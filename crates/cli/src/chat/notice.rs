@@ -1,5 +1,6 @@
 //! Renders a system message (a task ended, a check-in is due) as one line.
 
+use houston_protocol::agui::Fact;
 use serde_json::Value;
 
 use super::output::one_line;
@@ -41,9 +42,10 @@ fn unescaped(text: &str) -> String {
 }
 
 /// How far a call is: `… 3 of 10: page 3`.
-pub(crate) fn progress_line(progress: f64, total: Option<f64>, message: Option<&str>) -> String {
+pub(crate) fn progress_line(fact: &Fact<'_>) -> String {
+    let Fact::ToolProgress { progress, total, message, .. } = fact else { return String::new() };
     let of = total.map_or_else(String::new, |total| format!(" of {total}"));
-    let message = message.map_or_else(String::new, |message| format!(": {}", one_line(message)));
+    let message = message.as_deref().map_or_else(String::new, |message| format!(": {}", one_line(message)));
     format!("… {progress}{of}{message}")
 }
 

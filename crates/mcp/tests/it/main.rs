@@ -6,6 +6,7 @@
     reason = "a test fails when its surroundings are not as expected"
 )]
 
+mod asking;
 mod guest;
 mod hostile;
 mod http;

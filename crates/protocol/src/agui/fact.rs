@@ -67,7 +67,7 @@ pub enum Fact<'a> {
     ToolProgress {
         /// The call, as in `TOOL_CALL_START`.
         #[serde(rename = "toolCallId")]
-        #[schema(value_type = String)]
+        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
         /// So much is done.
         progress: f64,

@@ -32,6 +32,7 @@ mod files;
 #[cfg(test)]
 mod lease;
 #[cfg(test)]
+mod paused_calls;
 mod post;
 #[cfg(test)]
 mod reading;

@@ -115,12 +115,14 @@ impl Tool for TestTool {
             return Ok(Plan::Begin(pausing_tool::begin(pausing)));
         }
         let (input, inputs) = (input.clone(), Arc::clone(&self.inputs));
-        let stop = context.stop.clone();
+        let (stop, progress) = (context.stop.clone(), context.progress.clone());
         Ok(Plan::Execute(Box::pin(async move {
             executed.fetch_add(1, Ordering::Relaxed);
             inputs.lock().unwrap().push(input);
             match behaviour {
-                Behaviour::Answers => {}
+                Behaviour::Answers => {
+                    (0..100).for_each(|nth| progress.report(f64::from(nth), Some(100.0), "counting"))
+                }
                 Behaviour::Hangs => std::future::pending().await,
                 Behaviour::Panics => panic!("a tool of a test"),
                 Behaviour::AnswersWhenStopped => stop.cancelled().await,

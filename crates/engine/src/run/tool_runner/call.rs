@@ -94,6 +94,9 @@ impl ExternalCall {
     /// is limited where it runs, and each of its calls has a time-out.
     pub(super) fn run(self, offer: &Offer, code_calls: Option<mpsc::UnboundedSender<CodeCalls>>) -> Running {
         let Self { call, context, cell, work, note, .. } = self;
+        if let Some(cell) = cell {
+            context.progress.shown_by(cell);
+        }
         let work = match (work, code_calls) {
             (Work::Code(code), Some(calls)) => {
                 let now = time_of(cell).unwrap_or(context.now);
@@ -109,9 +112,6 @@ impl ExternalCall {
         let Some(tool) = offer.get(&call.name).cloned() else {
             return Box::pin(std::future::ready((call, Acted::Done(ToolResponse::outcome_unknown()))));
         };
-        if let Some(cell) = cell {
-            context.progress.shown_by(cell);
-        }
         Box::pin(async move {
             let timeout = tool.definition().timeout;
             let guarded = AssertUnwindSafe(work.run(&tool, &call, &context)).catch_unwind();

@@ -100,8 +100,7 @@ impl ToolRunner {
             let reads = self.offer().facts(&name).map(|facts| facts.in_force(&self.setup.guards, &name));
             let untrusted = reads.is_some_and(|facts| facts.untrusted_output);
             if let Some(script) = codes.script(&of) {
-                script.called.push(name);
-                script.untrusted |= untrusted;
+                script.has_called(name, untrusted);
             }
         }
         for call in external {

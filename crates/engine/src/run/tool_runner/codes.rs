@@ -42,6 +42,8 @@ pub(super) struct Script {
     pub(super) intent: Option<StatedIntent>,
     /// The tools it has called, in the order of the calls.
     pub(super) called: Vec<String>,
+    /// Tells people how many calls it has made.
+    progress: houston_tools::Progress,
     /// Whether it has read what strangers wrote.
     pub(super) untrusted: bool,
     end: Option<End>,
@@ -197,11 +199,20 @@ impl<'h> Codes<'h> {
 }
 
 impl Script {
+    /// It has called this tool.
+    pub(super) fn has_called(&mut self, tool: String, untrusted: bool) {
+        let count = u32::try_from(self.called.len()).unwrap_or(u32::MAX);
+        self.progress.report(f64::from(count) + 1.0, None, &format!("calling {tool}"));
+        self.called.push(tool);
+        self.untrusted |= untrusted;
+    }
+
     fn of(call: &ExternalCall) -> Self {
         Self {
             of: call.call.id.clone(),
             intent: call.intent.clone(),
             called: Vec::new(),
+            progress: call.context.progress.clone(),
             untrusted: false,
             end: None,
         }

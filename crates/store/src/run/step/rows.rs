@@ -172,6 +172,8 @@ impl StepRows {
         // A statement does not see the rows that it inserts, so what changes them is inserted with them.
         let responses =
             step.responses.iter().filter(|(call, _)| step.intents.iter().all(|of| of.call != *call));
+        let is_open = |call: &String| step.responses.iter().all(|(of, _)| of != call);
+        let pauses = step.pauses.iter().filter(|(call, _)| is_open(call));
         let cells = step.cells.iter().filter(|(id, _)| step.messages.iter().all(|of| of.id != *id));
         let (error_code, error_message) = changes.error();
         Ok(Self {
@@ -189,7 +191,7 @@ impl StepRows {
             intents: intents.collect::<serde_json::Result<_>>()?,
             responses: responses
                 .map(ResponseRow::of)
-                .chain(step.pauses.iter().map(ResponseRow::of_pause))
+                .chain(pauses.map(ResponseRow::of_pause))
                 .collect::<serde_json::Result<_>>()?,
             cells: cells.map(CellRow::of).collect::<serde_json::Result<_>>()?,
             is_progress: changes.is_progress,
