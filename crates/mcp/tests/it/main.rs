@@ -7,6 +7,7 @@
 )]
 
 mod asking;
+mod catalogue;
 mod guest;
 mod hostile;
 mod http;
