@@ -163,7 +163,7 @@ fn task(id: &str, tasks: &mut HashMap<String, usize>) -> Option<Value> {
         }
         ("asking_task", _) => {
             task["status"] = json!("failed");
-            task["error"] = json!({"code": -32000, "message": "nobody of that name"});
+            task["error"] = json!({"code": -32000, "message": "no person of that name"});
         }
         _ => {}
     }

@@ -1,6 +1,6 @@
 //! What a server asks a person in the middle of a call, as a question; and the answer, as the server wants it.
 //!
-//! What the server says is a stranger's text: it is cleaned, cut, and shown as the server's own words.
+//! What the server says is a stranger's text: it is cleaned, cut, and quoted as the server's own words.
 
 use houston_domain::question::input::InputAnswer;
 use houston_tools::CallQuestion;
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_should_be_asked_is_refused() {
+    fn what_no_person_should_be_asked_is_refused() {
         let many: Map<String, Value> = (0..6).map(|nth| (nth.to_string(), form("?"))).collect();
         let sampling =
             json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}});

@@ -147,7 +147,7 @@ pub enum CallError {
         /// Its text, cleaned.
         message: String,
     },
-    /// The server asked for something in the middle of the call that nobody is asked.
+    /// The server asked for something in the middle of the call that no person is asked.
     #[error("the server {why}; the call has begun, but is not finished")]
     Asked {
         /// Why not, as a clause about the server.

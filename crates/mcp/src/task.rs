@@ -1,4 +1,4 @@
-//! Tasks: what a call has begun, and is asked for later. A task may outlive the run's worker; it is known by its id.
+//! Tasks: what a call has begun, and is asked for later. A task may outlive the run's worker; its id identifies it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! [`Progress`]: how far a call is, for people who watch. Reports are shown while they are new, and stored nowhere.
+//! [`Progress`]: how far a call is, for people who watch. Reports are displayed while they are new, and stored nowhere.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ const MAX_MESSAGE: usize = 200;
 pub struct Report {
     /// So much is done; finite, not negative.
     pub progress: f64,
-    /// Of so much, if that is known; finite, positive.
+    /// Of so much, if there is a total; finite, positive.
     pub total: Option<f64>,
     /// What is done now: one line, at most 200 characters; empty: not said.
     pub message: String,
@@ -26,11 +26,11 @@ pub trait Reports: Send + Sync {
     /// Whether a report would be passed on now.
     fn is_due(&self) -> bool;
 
-    /// The call runs, and this thread message shows it. Before that no report is passed on.
-    fn shown_by(&self, cell: MessageId);
+    /// The call runs, and this thread message is its cell. Before that no report is passed on.
+    fn runs_as(&self, cell: MessageId);
 }
 
-/// Tells people who watch how far a call is. Cheap to clone; costs nothing until it is used.
+/// Reports to people who watch how far a call is. Cheap to clone; costs nothing until it is used.
 #[derive(Clone, Default)]
 pub struct Progress(Option<Arc<dyn Reports>>);
 
@@ -41,15 +41,15 @@ impl Progress {
         Self(Some(reports))
     }
 
-    /// The call runs, and this thread message shows it.
-    pub fn shown_by(&self, cell: MessageId) {
+    /// The call runs, and this thread message is its cell.
+    pub fn runs_as(&self, cell: MessageId) {
         if let Some(reports) = &self.0 {
-            reports.shown_by(cell);
+            reports.runs_as(cell);
         }
     }
 
     /// Reports that `progress` of `total` is done. Reports that come too fast, and numbers that are none, are dropped; a
-    /// message is cut, and loses line breaks and characters that nobody sees.
+    /// message is cut, and loses line breaks and invisible characters.
     pub fn report(&self, progress: f64, total: Option<f64>, message: &str) {
         let Some(reports) = self.0.as_ref().filter(|reports| reports.is_due()) else { return };
         if !progress.is_finite() || progress < 0.0 {
@@ -98,7 +98,7 @@ mod tests {
             true
         }
 
-        fn shown_by(&self, _: MessageId) {}
+        fn runs_as(&self, _: MessageId) {}
     }
 
     #[test]
@@ -113,6 +113,6 @@ mod tests {
         assert_eq!(reports.len(), 1);
         assert_eq!((reports[0].progress, reports[0].total), (1.0, None));
         assert!(reports[0].message.starts_with("a b[31mxx") && reports[0].message.chars().count() == 200);
-        Progress::default().report(1.0, None, "nobody listens");
+        Progress::default().report(1.0, None, "no listener");
     }
 }

@@ -42,7 +42,7 @@ pub struct CallContext {
     /// Cancelled together with the run: a tool that stops gracefully must begin to do so, see
     /// [`Tool::stop_within`].
     pub stop: CancellationToken,
-    /// Tells people who watch how far the call is.
+    /// For reports of how far the call is.
     pub progress: Progress,
 }
 
@@ -191,7 +191,7 @@ pub trait Tool: Send + Sync + 'static {
         Box::pin(std::future::ready(Acted::Done(ToolResponse::outcome_unknown())))
     }
 
-    /// Ends what goes on elsewhere of a paused call, whose run ends; its response is read by nobody. It gets a few seconds.
+    /// Ends what goes on elsewhere of a paused call, whose run ends; its response is read by no one. It gets a few seconds.
     /// Default: nothing.
     fn give_up(&self, _state: Value) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))

@@ -15,7 +15,7 @@ pub struct CallProgress {
     pub message_id: MessageId,
     /// So much is done.
     pub progress: f64,
-    /// Of so much, if that is known.
+    /// Of so much, if there is a total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
     /// What is done now, one short line; empty: not said.

@@ -1,4 +1,4 @@
-//! Input that a tool call needs in its middle: what a person answers, and what the model reads if nobody does.
+//! Input that a tool call needs in its middle: what a person answers, and what the model reads without an answer.
 //!
 //! The question's subject is [`PREFIX`] and the id of the call. The words are those of the Model Context Protocol.
 
@@ -88,7 +88,7 @@ impl NewQuestion {
     }
 }
 
-/// The response of a call that nobody gave the input.
+/// The response of a call that did not get its input.
 #[must_use]
 pub fn expired() -> ToolResponse {
     unfinished("it needs input of a person, and no answer came in time")

@@ -71,7 +71,7 @@ mod tests {
             ]
         );
         let other = asked(QuestionKind::Input, "step", json!({"type": "string"}));
-        assert_eq!(other.plain_answer(true, None), None, "it is not known what yes means");
+        assert_eq!(other.plain_answer(true, None), None, "yes has no meaning here");
         let address = asked(QuestionKind::Input, "houston:input:c1", input::answer_schema(None));
         assert_eq!(address.plain_answer(true, None), Some(json!({"action": "accept"})));
         let form = asked(QuestionKind::Input, "houston:input:c1", input::answer_schema(Some(&json!({}))));

@@ -173,7 +173,7 @@ fn is_empty(result: &serde_json::Value) -> bool {
     result.as_object().is_some_and(|fields| fields.keys().all(|name| name == "_meta"))
 }
 
-/// Tells the server that nobody waits for the answer to a request.
+/// Cancels a request whose answer is not waited for.
 struct CancelOnDrop<'c> {
     peer: &'c Peer<RoleClient>,
     request: Option<RequestId>,
@@ -186,7 +186,7 @@ impl Drop for CancelOnDrop<'_> {
         let peer = self.peer.clone();
         self.tracker.spawn(async move {
             let params = CancelledNotificationParam::new(Some(request), None);
-            // A server that is gone needs not be told.
+            // A server that is gone needs no notice.
             let _ = peer.notify_cancelled(params).await;
         });
     }

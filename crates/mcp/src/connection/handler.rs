@@ -1,4 +1,4 @@
-//! [`Handler`]: what a server may ask of us outside of its answers, which is nothing, and what it may tell us.
+//! [`Handler`]: what a server may ask of us outside of its answers, which is nothing, and what it may say.
 
 #![expect(deprecated, reason = "servers of older protocols may ask for a model or for folders")]
 
@@ -16,7 +16,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData};
 
-/// What a server has told us, and what it has asked.
+/// What a server has said, and what it has asked.
 #[derive(Default)]
 pub(super) struct Heard {
     /// How often it said that its tools have changed.

@@ -50,7 +50,7 @@ pub(crate) struct Connection {
     used: watch::Sender<Use>,
     /// Locked while the server lists its tools again, so that no call relies on the list before.
     tools: Mutex<Tools>,
-    /// What the server has told us.
+    /// What the server has said.
     heard: Arc<Heard>,
     /// How often the server has answered.
     answers: Arc<AtomicU64>,

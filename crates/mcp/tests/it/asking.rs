@@ -113,7 +113,7 @@ async fn task_asks_a_person_and_says_why_it_failed() {
     assert_eq!(until, Until::Elapsed(Duration::ZERO), "the answer is delivered, and that is stored");
     assert!(log(&guest).contains("tasks/update asking_task"));
     let response = done(guest.go_on("asking_task", again(state)).await);
-    assert!(response.text().contains("nobody of that name"), "{}", response.text());
+    assert!(response.text().contains("no person of that name"), "{}", response.text());
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ impl Reports for Seen {
         true
     }
 
-    fn shown_by(&self, _: MessageId) {}
+    fn runs_as(&self, _: MessageId) {}
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn progress_of_a_call_is_passed_on() {
 }
 
 #[tokio::test]
-async fn question_of_an_older_server_is_declined_and_the_model_told() {
+async fn question_of_an_older_server_is_declined_with_a_note() {
     let settings = format!("command = {:?}\nargs = [\"legacy\"]", example("asking_server"));
     let guest = Guest::new(&settings, "").await;
     let response = done(guest.begin("elicit").await);

@@ -71,7 +71,7 @@ pub enum Fact<'a> {
         tool_call_id: EntityId,
         /// So much is done.
         progress: f64,
-        /// Of so much; absent: not known.
+        /// Of so much; absent: there is no total.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         total: Option<f64>,
         /// What is done now: one line, at most 200 characters.

@@ -95,7 +95,7 @@ impl ExternalCall {
     pub(super) fn run(self, offer: &Offer, code_calls: Option<mpsc::UnboundedSender<CodeCalls>>) -> Running {
         let Self { call, context, cell, work, note, .. } = self;
         if let Some(cell) = cell {
-            context.progress.shown_by(cell);
+            context.progress.runs_as(cell);
         }
         let work = match (work, code_calls) {
             (Work::Code(code), Some(calls)) => {

@@ -27,7 +27,7 @@ pub(super) struct Codes<'h> {
     pub(super) held: Held,
     /// Calls of the turn and of its code that have paused.
     pub(super) paused: Held,
-    /// The same.
+    /// What they keep, and what they wait for.
     pub(super) pauses: Vec<PausedCall>,
     channel: Option<Channel>,
 }
@@ -42,7 +42,7 @@ pub(super) struct Script {
     pub(super) intent: Option<StatedIntent>,
     /// The tools it has called, in the order of the calls.
     pub(super) called: Vec<String>,
-    /// Tells people how many calls it has made.
+    /// For reports of how many calls it has made.
     progress: houston_tools::Progress,
     /// Whether it has read what strangers wrote.
     pub(super) untrusted: bool,

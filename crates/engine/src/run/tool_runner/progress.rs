@@ -45,7 +45,7 @@ impl Reports for OfCall {
         self.cell.get().is_some() && last.is_none_or(|last| last.elapsed() >= APART)
     }
 
-    fn shown_by(&self, cell: MessageId) {
+    fn runs_as(&self, cell: MessageId) {
         // The second time is after a pause, with the same cell.
         let _ = self.cell.set(cell);
     }

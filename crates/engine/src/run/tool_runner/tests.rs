@@ -93,17 +93,17 @@ async fn tool_that_does_not_answer_times_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tool_that_reports_fast_is_shown_slowly() {
+async fn reports_that_come_too_fast_are_dropped() {
     let mut turn = Turn::new(vec![TestTool::new("count", EffectClass::Read, Behaviour::Answers)]);
     let mut items = turn.process.services.bus.subscribe(turn.process.agentable());
     turn.run(nothing).await;
-    let mut shown = Vec::new();
+    let mut reported = Vec::new();
     while let Some(houston_queue::Received::Item(item)) = items.try_recv() {
         if let houston_domain::event::Live::Progress(progress) = &item.live {
-            shown.push(progress.clone());
+            reported.push(progress.clone());
         }
     }
-    let [one] = &shown[..] else { panic!("{shown:?}") };
+    let [one] = &reported[..] else { panic!("{reported:?}") };
     assert_eq!((one.progress, one.total, one.message.as_str()), (0.0, Some(100.0), "counting"));
     let cell = turn.process.storage.committed()[0].messages[0].id;
     assert_eq!(one.message_id, cell, "it belongs to the call");
