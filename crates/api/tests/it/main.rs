@@ -21,6 +21,7 @@ mod deadline;
 #[cfg(test)]
 mod double_texting;
 #[cfg(test)]
+mod endpoints;
 mod erasing;
 #[cfg(test)]
 mod errors;

@@ -26,6 +26,7 @@ mod idle;
 #[cfg(test)]
 mod lease;
 #[cfg(test)]
+mod own_tools;
 mod pauses;
 #[cfg(test)]
 mod race;

@@ -137,6 +137,7 @@ impl TestCluster {
                 models: BTreeMap::from([("agent".to_owned(), model)]),
                 drivers,
                 guards: guards(),
+                own_tools: self.own_tools.clone(),
             })
             .unwrap(),
         );
