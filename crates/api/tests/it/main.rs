@@ -22,6 +22,7 @@ mod deadline;
 mod double_texting;
 #[cfg(test)]
 mod endpoints;
+#[cfg(test)]
 mod erasing;
 #[cfg(test)]
 mod errors;

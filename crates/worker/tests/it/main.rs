@@ -27,6 +27,7 @@ mod idle;
 mod lease;
 #[cfg(test)]
 mod own_tools;
+#[cfg(test)]
 mod pauses;
 #[cfg(test)]
 mod race;
