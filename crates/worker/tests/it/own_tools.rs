@@ -45,7 +45,7 @@ async fn crm(heads: &Arc<Mutex<Vec<String>>>) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn endpoints_of_a_tenant_are_tools_of_its_agents() {
-    let mut cluster = TestCluster::start().await;
+    let mut cluster = TestCluster::start_with_own_postgres().await;
     let heads = Arc::default();
     let base = crm(&heads).await;
     let keys = SecretKeys::parse(KEY).unwrap();
