@@ -12,6 +12,7 @@ use houston_tools::outside::Web;
 use houston_web::{Limits, ListedHost};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
 
 use crate::cluster::{TestCluster, assert_status};
 use crate::guarded::Remembering;
@@ -24,7 +25,7 @@ const SECRET: &str = "s3cret-of-acme";
 async fn crm(heads: &Arc<Mutex<Vec<String>>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, heads) = (listener.local_addr().unwrap(), Arc::clone(heads));
-    tokio::spawn(async move {
+    TaskTracker::new().spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut head = Vec::new();
             while !head.ends_with(b"\r\n\r\n") {
@@ -46,6 +47,8 @@ async fn crm(heads: &Arc<Mutex<Vec<String>>>) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn endpoints_of_a_tenant_are_tools_of_its_agents() {
     let mut cluster = TestCluster::start_with_own_postgres().await;
+    cluster.servers.sql("alter system set log_statement = 'all'").unwrap();
+    cluster.servers.sql("select pg_reload_conf()").unwrap();
     let heads = Arc::default();
     let base = crm(&heads).await;
     let keys = SecretKeys::parse(KEY).unwrap();
