@@ -81,10 +81,10 @@ fn read(text: &str, name: &str) -> Result<Loaded, Problem> {
 }
 
 fn check_kinds(app: &App, kinds: &[String]) -> Result<(), ApiError> {
-    let known = &app.state.agent_types;
+    let existing = &app.state.agent_types;
     for (nth, kind) in kinds.iter().enumerate() {
-        if !known.contains_key(kind) {
-            let all: Vec<&str> = known.keys().map(String::as_str).collect();
+        if !existing.contains_key(kind) {
+            let all: Vec<&str> = existing.keys().map(String::as_str).collect();
             let why = format!("there is no kind `{}`; there are: {}", truncated(kind), all.join(", "));
             return Err(ApiError::field(&format!("/kinds/{nth}"), why));
         }

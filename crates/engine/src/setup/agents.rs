@@ -89,9 +89,9 @@ impl Agents {
         let bounds = (!agent.follows_file).then_some(config.limits);
         let mut agent_type = agent.settings.applied_to(&kind.agent_type, bounds);
         // Tools of the tenant's own; or, during a roll-out, of another version of Houston.
-        let (known, unknown_tools): (Vec<String>, Vec<String>) =
+        let (of_process, unknown_tools): (Vec<String>, Vec<String>) =
             agent_type.tools.drain(..).partition(|tool| self.tools.get(tool).is_some());
-        agent_type.tools = known;
+        agent_type.tools = of_process;
         let usual = self.serving(&agent_type.use_case).await;
         let model = match agent.settings.model_name(&usual.description().provider) {
             None => usual,

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_private_networks_are_found_before_they_are_called() {
+    fn addresses_of_private_networks_are_refused_before_any_call() {
         for base in ["http://127.0.0.1:8080", "https://10.0.0.1", "https://[::1]", "http://169.254.169.254"] {
             let loaded = from_document(&TOML.replace("https://crm.example.com", base), "crm").unwrap();
             assert!(not_public(&loaded).is_some(), "{base}");
