@@ -40,6 +40,7 @@
 //! | limits of an agent | those of its kind | 422 `invalid_request` |
 //! | agents, teams of a tenant | `teams.limits.agents_per_tenant`, 1,000; `teams_per_tenant`, 200 | 409 `full` |
 //! | agents, rules of a team; a pattern | `teams.limits.agents_per_team`, 20; `rules_per_team`, 50; 500 characters, `teams.rules.regex_bytes` (128 KiB) as a compiled regular expression | 422 `invalid_request` |
+//! | tool sources of a tenant; a document, its secrets | 50; 256 KiB, 20 of 8 KiB each | 409 `full`; 422 `invalid_request` |
 //! | links of a question | 20 | 409 `full` |
 //! | external id | 255 characters | 422 `invalid_request` |
 //! | `Idempotency-Key` | 255 printable ASCII characters | 422 `invalid_idempotency_key` |
@@ -126,6 +127,7 @@ mod sessions;
 mod snippets;
 mod state;
 mod teams;
+mod tool_sources;
 mod users;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};

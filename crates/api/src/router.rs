@@ -16,7 +16,7 @@ use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, compressions, conversation, erasures, events, feed, files,
     grants, guards, health, history, insight, messages, profile, questions, runs, sessions, snippets, teams,
-    users,
+    tool_sources, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -63,6 +63,8 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(routes!(questions::answer::answer))
         .routes(routes!(questions::link::create))
         .routes(routes!(guards::tenant::get, guards::tenant::set))
+        .routes(routes!(tool_sources::list::list))
+        .routes(routes!(tool_sources::get::get, tool_sources::put::put, tool_sources::delete::delete))
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())

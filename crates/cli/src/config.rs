@@ -19,6 +19,7 @@ mod outside;
 mod packs;
 mod providers;
 mod rules;
+pub(crate) mod secrets;
 mod use_case;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ use houston_domain::guard::{GuardSettings, Layer};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
+use houston_domain::sealed::SecretKeys;
 use houston_domain::session::SessionArchive;
 use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
@@ -90,6 +92,7 @@ const NOT_SETTINGS: &[&str] = &[
     "test_redis_url",
     "jobs",
     "folder",
+    "secrets_key",
 ];
 
 /// All settings.
@@ -174,6 +177,8 @@ pub(crate) struct Loaded {
     pub(crate) mcp: mcp::Mcp,
     /// The drivers that agent types may name.
     pub(crate) drivers: Drivers,
+    /// `HOUSTON_SECRETS_KEY`: the keys of tenants' secrets.
+    pub(crate) secret_keys: Option<SecretKeys>,
     /// The compiled `settings.guards`.
     pub(crate) guards: Arc<Layer>,
     figment: Figment,
@@ -216,7 +221,8 @@ pub(crate) fn load<'f>(
     settings.packs.check(&tools, &mcp.servers, &figment)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
-    Ok(Loaded { settings, kinds, folders, tools, mcp, drivers: Drivers::default(), guards, figment })
+    let (drivers, secret_keys) = (Drivers::default(), secrets::from_environment()?);
+    Ok(Loaded { settings, kinds, folders, tools, mcp, drivers, secret_keys, guards, figment })
 }
 
 /// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.

@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::commands::Failure;
 use crate::config::Loaded;
 use crate::connect::CellAddresses;
-use crate::explain::{Explainer, engine_config};
+use crate::explain::{Explainer, engine_config, own_tools};
 use crate::models::Models;
 
 /// What all roles of one process share.
@@ -136,6 +136,7 @@ impl System {
             make_model: Arc::clone(&models.make),
             drivers: self.loaded.drivers.clone(),
             guards: Arc::clone(&self.loaded.guards),
+            own_tools: own_tools(&self.loaded),
         })
         .map_err(|error| Failure::Usage(error.into()))?;
         let worker = Worker {
@@ -175,6 +176,7 @@ impl System {
             ids: Arc::clone(&self.ids),
             agent_types: Arc::new(self.loaded.agent_types()),
             agents: Arc::new(self.loaded.agent_sources()),
+            secret_keys: self.loaded.secret_keys.clone(),
             explain,
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             check_ins: self.loaded.settings.agent_check_in.limits,

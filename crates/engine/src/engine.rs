@@ -21,6 +21,7 @@ use crate::rates::Rates;
 use crate::run::services::Services;
 use crate::setup::agents::MakeModel;
 use crate::setup::kinds::Setups;
+use crate::setup::own_tools::OwnToolsParts;
 use crate::setup::{Setup, SetupError};
 
 /// Drives runs: see [`Engine::drive`]. One per process; the state of a single run is in `RunDriver`.
@@ -55,6 +56,8 @@ pub struct Parts {
     pub drivers: Drivers,
     /// The guards of the installation, from `jobs/guards.toml`.
     pub guards: Arc<Layer>,
+    /// What the tools of tenants' own need.
+    pub own_tools: OwnToolsParts,
 }
 
 impl Engine {
@@ -65,10 +68,10 @@ impl Engine {
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
         let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
         let (summaries, title_model) = (side("summaries"), side("titles"));
-        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, drivers, guards } =
-            parts;
-        let setups =
-            Setups::new(agent_types, config, tools, models, make_model, guards)?.with_drivers(&drivers)?;
+        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, .. } = parts;
+        let setups = Setups::new(agent_types, config, tools, models, make_model, parts.guards)?
+            .with_drivers(&parts.drivers)?
+            .with_own_tools(parts.own_tools);
         let titles = Titles::new(store.clone(), bus.clone(), Arc::clone(&ids), &config, title_model);
         let sessions = Sessions::new(store.clone(), Arc::clone(&ids), config.budget, summaries.clone());
         let live = LiveRuns::default();

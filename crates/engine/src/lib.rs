@@ -76,4 +76,5 @@ pub use live::LiveRuns;
 pub use run::driver::DriveOutcome;
 pub use setup::agents::{MakeModel, ROUTING};
 pub use setup::kinds::Setups;
+pub use setup::own_tools::OwnToolsParts;
 pub use setup::{Setup, SetupError};

@@ -59,4 +59,5 @@ pub mod snippet;
 pub mod sse;
 pub mod team;
 pub mod time;
+pub mod tool_source;
 pub mod user;

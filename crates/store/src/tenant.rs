@@ -17,4 +17,5 @@ pub mod serving;
 pub(crate) mod state;
 pub mod stats;
 pub mod team;
+pub mod tool_source;
 pub mod user;

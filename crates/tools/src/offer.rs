@@ -157,6 +157,16 @@ impl Offer {
         }
     }
 
+    /// The same tools and these, as a direct offer. `read_result` stays the last one.
+    #[must_use]
+    pub fn with(&self, more: &[SharedTool]) -> Self {
+        let mut tools = self.list.tools.clone();
+        let is_last = tools.last().is_some_and(|last| last.definition().name == READ_RESULT);
+        let at = tools.len() - usize::from(is_last);
+        tools.splice(at..at, more.iter().cloned());
+        Self::of(tools, self.code_mode)
+    }
+
     /// The tools offered in this situation.
     #[must_use]
     pub fn in_situation(&self, situation: Situation) -> Self {

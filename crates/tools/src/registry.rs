@@ -37,11 +37,17 @@ impl Registry {
     /// those of snippets.
     pub fn add(&mut self, tool: SharedTool) -> Result<(), NameTaken> {
         let name = tool.definition().name.clone();
-        if self.tools.contains_key(&name) || is_reserved(&name) || name.starts_with(TOOL_PREFIX) {
+        if self.is_taken(&name) {
             return Err(NameTaken(name));
         }
         self.tools.insert(name, tool);
         Ok(())
+    }
+
+    /// Whether a tool may not have this name, because one of the installation's has it.
+    #[must_use]
+    pub fn is_taken(&self, name: &str) -> bool {
+        self.tools.contains_key(name) || is_reserved(name) || name.starts_with(TOOL_PREFIX)
     }
 
     /// The tool with this name.

@@ -21,6 +21,8 @@ mod deadline;
 #[cfg(test)]
 mod double_texting;
 #[cfg(test)]
+mod endpoints;
+#[cfg(test)]
 mod erasing;
 #[cfg(test)]
 mod errors;

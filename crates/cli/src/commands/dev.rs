@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use houston_domain::agentable::AgentType;
+use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, Shard, TenantId, UserId, parse_prefixed};
 use houston_embedded::Servers;
 use houston_store::Store;
@@ -17,7 +18,7 @@ use houston_store::user::User;
 
 use super::{Context, Failure, key, runtime};
 use crate::app::DEFAULT_FOLDER;
-use crate::config::Loaded;
+use crate::config::{Loaded, secrets};
 use crate::explain::Explainer;
 use crate::output::{self, print, print_stderr};
 use crate::system::System;
@@ -113,8 +114,15 @@ impl ServerSupervisor {
     }
 }
 
-async fn develop(context: Context, addresses: &connect::Addresses, own: &str) -> Result<ExitCode, Failure> {
+async fn develop(
+    mut context: Context,
+    addresses: &connect::Addresses,
+    own: &str,
+) -> Result<ExitCode, Failure> {
     let folder = context.folder.clone();
+    if context.loaded.secret_keys.is_none() {
+        context.loaded.secret_keys = Some(secrets::of_folder(&folder, &Ids::new(Arc::new(SystemClock)))?);
+    }
     let stores = connect::stores(&context.loaded.settings, addresses).await?;
     connect::prepare_schema(&stores, &context.loaded.settings, true).await?;
     let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;

@@ -124,6 +124,11 @@ impl WebSettings {
         Web::new(hosts, limits, search)
     }
 
+    /// A client without the operator's own hosts, for what tenants name.
+    pub(crate) fn public(&self) -> Web {
+        Self { hosts: Vec::new(), ..self.clone() }.web()
+    }
+
     /// What breaks a rule: its key and what is allowed.
     pub(super) fn violation(&self) -> Option<(&'static str, String)> {
         let wrong = |url: &String| ListedHost::of(url).err().map(|refusal| format!("`{url}`: {refusal}"));

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use houston_domain::agent::budget::Spent;
 use houston_domain::guard::Grant;
-use houston_domain::id::{AgentableId, MessageId, RunId, UserId, WriteId};
+use houston_domain::id::{AgentableId, MessageId, RunId, TenantId, UserId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::question::Question;
 use houston_domain::step::Step;
 use houston_domain::tool_call::ToolResponse;
+use houston_domain::tool_source::SourceType;
 use houston_store::claim::Fence;
 use houston_store::compression::NewCompression;
 use houston_store::cost::Cost;
@@ -20,6 +21,7 @@ use houston_store::question::UnreadMessages;
 use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits};
 use houston_store::run_context::RunContext;
 use houston_store::step::Commit;
+use houston_store::tool_source::StoredSource;
 use houston_store::{Result, RunStore};
 use houston_tools::Record;
 use serde_json::Value;
@@ -45,6 +47,15 @@ pub(crate) trait RunStorage: Sync {
         notes: i64,
         limits: &PromptLimits,
     ) -> impl Query<RunContext>;
+    /// In memory there are none.
+    fn tool_source(
+        &self,
+        _tenant: TenantId,
+        _source: SourceType,
+        _name: &str,
+    ) -> impl Query<Option<StoredSource>> {
+        std::future::ready(Ok(None))
+    }
     fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>>;
     fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)>;
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>>;
@@ -113,6 +124,15 @@ impl RunStorage for RunStore {
         limits: &PromptLimits,
     ) -> impl Query<RunContext> {
         self.run_context(agentable, run, notes, limits)
+    }
+
+    fn tool_source(
+        &self,
+        tenant: TenantId,
+        source: SourceType,
+        name: &str,
+    ) -> impl Query<Option<StoredSource>> {
+        RunStore::tool_source(self, tenant, source, name)
     }
 
     fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>> {

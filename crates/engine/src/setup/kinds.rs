@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use houston_domain::agentable::AgentType;
 use houston_domain::guard::Layer;
+use houston_domain::tool_source::SourceSummary;
 use houston_llm::Model;
 use houston_store::run_context::RunContext;
 use houston_store::serving::Serving;
@@ -13,12 +14,14 @@ use houston_tools::Registry;
 use crate::config::Config;
 use crate::driver::{Driver, Drivers};
 use crate::setup::agents::{Agents, MakeModel};
+use crate::setup::own_tools::{OwnTools, OwnToolsParts, Tools, extended};
 use crate::setup::{Setup, SetupError, for_run, set_up, with_snippets};
 
 /// The setups of a process, for its engine and for previews of prompts.
 pub struct Setups {
     kinds: BTreeMap<String, Arc<Setup>>,
     pub(crate) agents: Agents,
+    pub(crate) own_tools: OwnTools,
     config: Config,
 }
 
@@ -41,7 +44,14 @@ impl Setups {
             let setup = set_up(agent_type, &config, &tools, &models, &guards)?;
             kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
         }
-        Ok(Self { kinds, agents: Agents::new(tools, models, make_model, guards), config })
+        let own_tools = OwnTools::new(OwnToolsParts::default());
+        Ok(Self { kinds, agents: Agents::new(tools, models, make_model, guards), own_tools, config })
+    }
+
+    /// The same with what the tools of tenants' own need.
+    #[must_use]
+    pub fn with_own_tools(self, parts: OwnToolsParts) -> Self {
+        Self { own_tools: OwnTools::new(parts), ..self }
     }
 
     /// The same with the drivers that agent types name, for a process that drives runs.
@@ -93,10 +103,17 @@ impl Setups {
         }
     }
 
-    /// The setup for a run that starts from `context`.
-    pub(crate) async fn for_run(&self, setup: &Arc<Setup>, context: &RunContext) -> Arc<Setup> {
-        let setup = with_snippets(for_run(setup, &context.setting), &context.snippet_tools);
-        self.agents.lower_guards.add(setup, &context.guards).await
+    /// The setup for a run that starts from `context`, with tools of these sources.
+    pub(crate) async fn for_run(
+        &self,
+        setup: &Arc<Setup>,
+        context: &RunContext,
+        sources: &[(&SourceSummary, Tools)],
+    ) -> Arc<Setup> {
+        let setup = extended(setup, sources, &self.agents.tools, &self.config);
+        let setup = for_run(&setup, &context.setting);
+        let setup = self.agents.lower_guards.add(setup, &context.guards).await;
+        with_snippets(setup, &context.snippet_tools)
     }
 }
 

@@ -4,8 +4,10 @@ pub(crate) mod agents;
 mod cache;
 pub(crate) mod kinds;
 pub(crate) mod lower_guards;
+pub(crate) mod own_tools;
 pub mod prices;
 mod rules;
+mod switches;
 pub(crate) mod taint;
 
 use std::collections::BTreeMap;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
-use houston_domain::guard::{GuardError, Layer, LayerKind};
+use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_off};
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::ToolDefinition;
 use houston_llm::{Capabilities, Description, Model, tokens};
@@ -48,6 +50,10 @@ pub struct Setup {
     /// What the agent may do with its tools: the layers of the installation, of the kind and of the agent; in the setup of a run,
     /// also those of the tenant, the user and the agentable.
     pub guards: Arc<[Arc<Layer>]>,
+    /// Tools that its agent lists and this process does not have: they may be the tenant's own.
+    pub unknown_tools: Arc<[String]>,
+    /// The tools that the guards switch off: they are not offered. Guards judge calls of them by these facts.
+    pub off: Arc<BTreeMap<String, ToolFacts>>,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
 }
@@ -126,9 +132,7 @@ pub(crate) fn build_setup(
     let offer_with_results = with_results(tools, names).unwrap_or_else(|| offer.clone());
     let in_mode = |offer: Offer| if agent_type.code_mode { offer.in_code_mode() } else { offer };
     let (offer, offer_with_results) = (in_mode(offer), in_mode(offer_with_results));
-    let most = agent_type.direct_tokens.unwrap_or(config.context.direct_tokens);
-    let size = |tool: &ToolDefinition| tokens::of_tools(std::slice::from_ref(tool));
-    let offer_with_results = offer_with_results.searched_above(most, &agent_type.direct, size);
+    let offer_with_results = searched(offer_with_results, &agent_type, config);
     // If tools are searched, `read_result` is sent from the start, so that what is sent stays the same within a session.
     let offer = if offer_with_results.is_searched() { offer_with_results.clone() } else { offer };
     let Description { provider, model: name, .. } = model.description();
@@ -142,7 +146,7 @@ pub(crate) fn build_setup(
     let prices = Prices::of(&*model);
     let budget = config.context.budget_tokens.with(agent_type.budget_tokens);
     let guards = layers(guards, &agent_type)?;
-    Ok(Setup {
+    Ok(switches::applied(Setup {
         agent_type,
         policy,
         offer,
@@ -152,8 +156,17 @@ pub(crate) fn build_setup(
         model,
         prices,
         guards,
+        unknown_tools: Arc::default(),
+        off: Arc::default(),
         driver: None,
-    })
+    }))
+}
+
+/// The offer; searched, if it is too large for an agent of this type.
+fn searched(offer: Offer, agent_type: &AgentType, config: &Config) -> Offer {
+    let most = agent_type.direct_tokens.unwrap_or(config.context.direct_tokens);
+    let size = |tool: &ToolDefinition| tokens::of_tools(std::slice::from_ref(tool));
+    offer.searched_above(most, &agent_type.direct, size)
 }
 
 /// The guards of the installation and of the kind.
@@ -191,25 +204,35 @@ fn for_run(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
     }
     let mut setup = Setup::clone(setup);
     if let Some(tools) = &setting.tools {
-        // Large results can always be read.
-        let with_results: Vec<String> = tools.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
-        setup.offer_with_results = setup.offer_with_results.limited_to(&with_results);
-        setup.offer = match setup.offer_with_results.is_searched() {
-            true => setup.offer_with_results.clone(),
-            false => setup.offer.limited_to(tools),
-        };
-        setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
+        limit(&mut setup, tools);
     }
     setup.policy.expects_reply = setting.mode.is_none();
     Arc::new(setup)
 }
 
-/// The setup with those snippets of the user that are tools. Without snippets it is the same setup.
+/// The setup with those snippets of the user that are tools and that its guards do not switch off. Without snippets it is the
+/// same setup.
 fn with_snippets(setup: Arc<Setup>, snippets: &[SnippetTool]) -> Arc<Setup> {
     if snippets.is_empty() {
         return setup;
     }
-    let offer = setup.offer.with_snippets(snippets);
-    let offer_with_results = setup.offer_with_results.with_snippets(snippets);
+    let is_on = |snippet: &&SnippetTool| {
+        switched_off(&setup.guards, &snippet.tool_name(), &ToolFacts::default()).is_none()
+    };
+    let snippets: Vec<SnippetTool> = snippets.iter().filter(is_on).cloned().collect();
+    let offer = setup.offer.with_snippets(&snippets);
+    let offer_with_results = setup.offer_with_results.with_snippets(&snippets);
     Arc::new(Setup { offer, offer_with_results, ..Setup::clone(&setup) })
+}
+
+/// Limits a setup to the tools with these names.
+fn limit(setup: &mut Setup, tools: &[String]) {
+    // Large results can always be read.
+    let with_results: Vec<String> = tools.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
+    setup.offer_with_results = setup.offer_with_results.limited_to(&with_results);
+    setup.offer = match setup.offer_with_results.is_searched() {
+        true => setup.offer_with_results.clone(),
+        false => setup.offer.limited_to(tools),
+    };
+    setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
 }

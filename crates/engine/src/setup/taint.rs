@@ -95,7 +95,7 @@ impl Taint {
 
     /// A tool was called.
     pub(crate) fn add(&mut self, setup: &Setup, offer: &Offer, tool: &str) {
-        let Some(facts) = offer.facts(tool) else { return };
+        let Some(facts) = offer.facts(tool).or_else(|| setup.off.get(tool)) else { return };
         let facts = facts.in_force(&setup.guards, tool);
         self.untrusted |= facts.untrusted_output;
         self.private |= facts.reads_private;
@@ -110,11 +110,13 @@ fn is_offered(setup: &Setup, tool: &SnippetTool) -> bool {
 fn marks(setup: &Setup) -> (Vec<(&str, Taint)>, Taint) {
     let offer = &setup.offer_with_results;
     let (mut marking, mut all) = (Vec::new(), Taint::default());
-    for definition in offer.tools().iter().map(|tool| tool.definition()) {
+    let offered = offer.tools().iter().map(|tool| tool.definition().name.as_str());
+    // It may have been called before it was switched off.
+    for name in offered.chain(setup.off.keys().map(String::as_str)) {
         let mut mark = Taint::default();
-        mark.add(setup, offer, &definition.name);
+        mark.add(setup, offer, name);
         if mark != Taint::default() {
-            marking.push((definition.name.as_str(), mark));
+            marking.push((name, mark));
             all = all.with(mark);
         }
     }

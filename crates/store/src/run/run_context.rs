@@ -3,12 +3,15 @@
 use chrono::{DateTime, Utc};
 use houston_domain::frame::FrameMark;
 use houston_domain::history::Entry;
-use houston_domain::id::{AgentableId, CustomInstructionId, LearningId, MemoryId, NoteId, RunId, SessionId};
+use houston_domain::id::{
+    AgentableId, CustomInstructionId, LearningId, MemoryId, NoteId, RunId, SessionId, TenantId,
+};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::mode::Mode;
 use houston_domain::profile::ProfileList;
 use houston_domain::session::SessionArchive;
 use houston_domain::snippet::SnippetTool;
+use houston_domain::tool_source::SourceSummary;
 use serde::Deserialize;
 
 use crate::error::Result;
@@ -59,6 +62,8 @@ pub struct RunContext {
     pub setting: Setting,
     /// The guards of the tenant, the user, the agentable and, for a task, those above it; in the order of layers.
     pub guards: Vec<StoredGuards>,
+    /// Where tools of the tenant's own come from; `None`: it has none.
+    pub sources: Option<(TenantId, Vec<SourceSummary>)>,
     /// The agent that answers.
     pub serving: Serving,
     /// The last closed sessions, newest first, at most `prompt_summaries`.
@@ -171,6 +176,7 @@ impl RunContext {
             }
             "snippet_tool" => self.snippet_tools.push(serde_json::from_str(&text)?),
             "setting" => self.setting = serde_json::from_str(&text)?,
+            "sources" => self.sources = Some((TenantId(id), serde_json::from_str(&text)?)),
             "guards" => self.guards.push(StoredGuards::at(place, text)),
             "note" => self.notes.push((NoteId(id), text)),
             "learning" => self.learnings.push((LearningId(id), cut(text, limits.learning_chars))),

@@ -18,7 +18,7 @@ use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};
 
 /// Tables without data of a user. The rows of a new table with such data belong into `erasing.sql`.
-const OF_NOBODY: [&str; 14] = [
+const OF_NOBODY: [&str; 15] = [
     "migrations",
     "functions",
     "installation",
@@ -32,6 +32,7 @@ const OF_NOBODY: [&str; 14] = [
     "team_agents",
     "teams",
     "tenants",
+    "tool_sources",
     "workers",
 ];
 

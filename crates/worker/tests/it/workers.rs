@@ -108,11 +108,8 @@ impl TestCluster {
         tools: Vec<SharedTool>,
         monitor: MonitorConfig,
     ) -> TestWorker {
-        let mut registry = Registry::default();
         let extra: Vec<String> = tools.iter().map(|tool| tool.definition().name.clone()).collect();
-        for tool in builtin::all(&Outside::default()).into_iter().chain(tools) {
-            registry.add(tool).unwrap();
-        }
+        let registry = registry_with(tools);
         let mut types = agent_types();
         for agent_type in &mut types {
             agent_type.tools.extend(extra.iter().cloned());
@@ -137,6 +134,7 @@ impl TestCluster {
                 models: BTreeMap::from([("agent".to_owned(), model)]),
                 drivers,
                 guards: guards(),
+                own_tools: self.own_tools.clone(),
             })
             .unwrap(),
         );
@@ -169,6 +167,15 @@ impl TestCluster {
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
         TestWorker { running, stop, kill }
     }
+}
+
+/// The built-in tools and these.
+fn registry_with(tools: Vec<SharedTool>) -> Registry {
+    let mut registry = Registry::default();
+    for tool in builtin::all(&Outside::default()).into_iter().chain(tools) {
+        registry.add(tool).unwrap();
+    }
+    registry
 }
 
 impl TestWorker {

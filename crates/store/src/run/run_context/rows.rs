@@ -64,8 +64,10 @@ macro_rules! query_with_context {
                                          ('guards', 1, u.guards::text)) as v (what, place, text)
               where u.id = i.user_id and v.text is not null)
             union all
-            (select 'guards', 0, o.guards::text, o.id, null
-               from houston.tenants o where o.id = i.tenant_id and o.guards is not null)
+            (select v.what, 0, v.text, o.id, null
+               from houston.tenants o
+              cross join lateral (values ('guards', o.guards::text), ('sources', o.tool_sources::text)) as v (what, text)
+              where o.id = i.tenant_id and v.text is not null)
             union all
             (select 'guards', 2 + i.depth, i.guards::text, i.agentable_id, null where i.guards is not null)
             union all
