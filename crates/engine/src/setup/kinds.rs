@@ -12,6 +12,7 @@ use houston_tools::Registry;
 
 use crate::config::Config;
 use crate::driver::{Driver, Drivers};
+use crate::hook::{RunHook, RunInfo};
 use crate::setup::agents::{Agents, MakeModel};
 use crate::setup::{Setup, SetupError, for_run, set_up};
 
@@ -20,6 +21,8 @@ pub struct Setups {
     kinds: BTreeMap<String, Arc<Setup>>,
     pub(crate) agents: Agents,
     config: Config,
+    /// What changes the setups of runs, in order.
+    hooks: Vec<Arc<dyn RunHook>>,
 }
 
 impl Setups {
@@ -41,7 +44,8 @@ impl Setups {
             let setup = set_up(agent_type, &config, &tools, &models, &guards)?;
             kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
         }
-        Ok(Self { kinds, agents: Agents::new(tools, models, make_model, guards), config })
+        let agents = Agents::new(tools, models, make_model, guards);
+        Ok(Self { kinds, agents, config, hooks: Vec::new() })
     }
 
     /// The same with the drivers that agent types name, for a process that drives runs.
@@ -55,6 +59,12 @@ impl Setups {
             }
         }
         Ok(self)
+    }
+
+    /// The same with hooks that change the setups of runs, in this order.
+    #[must_use]
+    pub fn with_hooks(self, hooks: Vec<Arc<dyn RunHook>>) -> Self {
+        Self { hooks, ..self }
     }
 
     #[cfg(test)]
@@ -93,7 +103,16 @@ impl Setups {
         }
     }
 
-    /// The setup for a run that starts from `context`.
+    /// The setup as the hooks change it for a run. `run` is called if there are hooks.
+    pub(crate) fn hooked(&self, setup: Arc<Setup>, run: impl FnOnce() -> RunInfo) -> Arc<Setup> {
+        match self.hooks.as_slice() {
+            [] => setup,
+            hooks => self.agents.hooked(setup, hooks, run(), &self.config),
+        }
+    }
+
+    /// The setup for a run that starts from `context`. After [`Self::hooked`], so that hooks cannot add what the agentable's own
+    /// tools and guards leave out.
     pub(crate) async fn for_run(&self, setup: &Arc<Setup>, context: &RunContext) -> Arc<Setup> {
         let setup = for_run(setup, &context.setting);
         self.agents.lower_guards.add(setup, &context.guards).await

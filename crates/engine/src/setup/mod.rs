@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 mod cache;
+mod hooked;
 pub(crate) mod kinds;
 pub(crate) mod lower_guards;
 pub mod prices;
@@ -23,6 +24,7 @@ use houston_tools::{Offer, Registry};
 
 use crate::config::Config;
 use crate::driver::Driver;
+use crate::hook::PromptSection;
 use crate::setup::prices::Prices;
 
 /// An agent type with the tools, model and limits it refers to.
@@ -49,6 +51,8 @@ pub struct Setup {
     pub guards: Arc<[Arc<Layer>]>,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
+    /// Sections of the prompt that hooks added; only in the setup of a run.
+    pub sections: Arc<[PromptSection]>,
 }
 
 /// An agent type that cannot be set up.
@@ -152,6 +156,7 @@ pub(crate) fn build_setup(
         prices,
         guards,
         driver: None,
+        sections: Arc::default(),
     })
 }
 

@@ -8,6 +8,7 @@ use houston_domain::agent::step::Next;
 use houston_domain::agentable::cache_key;
 use houston_domain::compression;
 use houston_domain::local_time::parse_zone;
+use houston_store::record::Owner;
 use houston_store::run_context::RunContext;
 
 use super::answering_agent::{AnsweringAgent, answering_agent};
@@ -16,6 +17,7 @@ use super::oversight::Oversight;
 use super::{Attempt, RunDriver};
 use crate::config::{ContextConfig, TitleConfig};
 use crate::error::Interrupted;
+use crate::hook::RunInfo;
 use crate::live::{LiveRun, Registration};
 use crate::prompt::compose::{compose, offers};
 use crate::run::journal::Journal;
@@ -122,7 +124,10 @@ async fn load<S: RunStorage>(
     }
     let most = setup.policy.limits.max_duration_s + journal.services.config.watchdog.grace_s;
     journal.signals.watchdog = journal.claimed_at() + Duration::from_secs(most);
-    let setup = journal.services.setups.for_run(&setup, &context).await;
+    let Owner { tenant, user, .. } = journal.owner;
+    let info = || RunInfo { tenant, user, agentable, kind: attempt.kind.clone(), run, attempt: attempt.number };
+    let setups = &journal.services.setups;
+    let setup = setups.for_run(&setups.hooked(setup, info), &context).await;
     Ok(loaded(journal, attempt, Arc::clone(live), context, answered_by, setup))
 }
 
