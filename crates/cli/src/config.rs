@@ -52,6 +52,7 @@ pub(crate) use self::outside::endpoints;
 use self::outside::{SandboxSettings, WebSettings};
 use self::packs::Packs;
 pub(crate) use self::providers::ProviderSettings;
+use crate::callbacks::Callbacks;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
 
 /// Files of `jobs/`: the top-level key of their settings, and their text.
@@ -95,6 +96,9 @@ const NOT_SETTINGS: &[&str] = &[
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
+    /// The address of Postgres that a program gives; `None`: `DATABASE_URL`.
+    #[serde(skip)]
+    pub(crate) database_url: Option<String>,
     /// `HOUSTON_REDIS_URL`.
     #[serde(default, skip_serializing)]
     pub(crate) redis_url: Option<String>,
@@ -173,6 +177,8 @@ pub(crate) struct Loaded {
     pub(crate) mcp: mcp::Mcp,
     /// The drivers that agent types may name.
     pub(crate) drivers: Drivers,
+    /// The hooks and observers of the program.
+    pub(crate) callbacks: Callbacks,
     /// The compiled `settings.guards`.
     pub(crate) guards: Arc<Layer>,
     figment: Figment,
@@ -215,7 +221,7 @@ pub(crate) fn load<'f>(
     settings.packs.check(&tools, &mcp.servers, &figment)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
-    Ok(Loaded { settings, kinds, folders, tools, mcp, drivers: Drivers::default(), guards, figment })
+    Ok(Loaded { settings, kinds, folders, tools, mcp, drivers: Drivers::default(), callbacks: Callbacks::default(), guards, figment })
 }
 
 /// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.

@@ -89,6 +89,16 @@ pub(crate) fn outside(settings: &Settings, drives_runs: bool) -> Outside {
     }
 }
 
+/// The same without the sandbox, for a program that embeds Houston: the sandbox is a child process of `houston` itself.
+pub(crate) fn outside_without_sandbox(settings: &Settings) -> Outside {
+    Outside {
+        web: Arc::new(settings.web.web()),
+        sandbox: None,
+        code_time: settings.sandbox.time(),
+        code_calls: settings.sandbox.calls,
+    }
+}
+
 /// Why the sandbox cannot be used here. Starts one child, which takes some three milliseconds.
 fn lacks(sandbox: &Sandbox) -> Option<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
