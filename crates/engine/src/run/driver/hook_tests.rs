@@ -47,7 +47,7 @@ async fn hooks_change_model_tools_and_prompt_in_order() {
     let requests = other.requests.lock().unwrap();
     assert_eq!(requests[0].tools, ["ring"], "what does not exist is left out, and so is what was dropped");
     assert!(requests[0].system.contains("You are brief."), "{}", requests[0].system);
-    assert!(requests[0].context.contains("<mode>It is a test.</mode>"), "{}", requests[0].context);
+    assert!(requests[0].context.contains("<mode>\nIt is a test.\n</mode>"), "{}", requests[0].context);
 }
 
 #[tokio::test(start_paused = true)]
