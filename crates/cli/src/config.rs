@@ -52,8 +52,8 @@ pub(crate) use self::outside::endpoints;
 use self::outside::{SandboxSettings, WebSettings};
 use self::packs::Packs;
 pub(crate) use self::providers::ProviderSettings;
-use crate::callbacks::Callbacks;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
+use crate::callbacks::Callbacks;
 
 /// Files of `jobs/`: the top-level key of their settings, and their text.
 const FILES: &[(&str, &str)] = &[
@@ -221,7 +221,17 @@ pub(crate) fn load<'f>(
     settings.packs.check(&tools, &mcp.servers, &figment)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
-    Ok(Loaded { settings, kinds, folders, tools, mcp, drivers: Drivers::default(), callbacks: Callbacks::default(), guards, figment })
+    Ok(Loaded {
+        settings,
+        kinds,
+        folders,
+        tools,
+        mcp,
+        drivers: Drivers::default(),
+        callbacks: Callbacks::default(),
+        guards,
+        figment,
+    })
 }
 
 /// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.

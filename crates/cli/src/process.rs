@@ -13,7 +13,7 @@ use houston_domain::id::{Ids, Shard, TenantId};
 use houston_engine::{Observer, RunHook};
 use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
-use houston_store::Store;
+use houston_store::TenantStore;
 use houston_tools::{Registry, SharedTool};
 use tokio_util::sync::CancellationToken;
 
@@ -156,10 +156,10 @@ impl Process {
         &self.system.ids
     }
 
-    /// The Postgres with this shard.
+    /// What the program may do with the rows of its tenant that have this shard.
     #[must_use]
-    pub fn store(&self, shard: Shard) -> &Store {
-        &self.system.cells.with(shard).store
+    pub fn store(&self, shard: Shard) -> TenantStore<'_> {
+        self.system.cells.with(shard).store.tenant(self.tenant)
     }
 
     /// What runs of this shard publish.

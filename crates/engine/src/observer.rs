@@ -74,7 +74,7 @@ pub enum Observed<'a> {
     ModelCallEnded {
         /// The model that answered.
         model: &'a Description,
-        /// Tokens of the call, and its cost if the price is known.
+        /// Tokens of the call, and its cost if there is a price.
         usage: &'a Usage,
     },
     /// A model has failed.

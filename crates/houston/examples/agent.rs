@@ -1,5 +1,6 @@
 //! An agent in 20 lines. It uses the first provider whose key is set (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, …), else a
 //! simulated model.
+#![expect(clippy::print_stdout, reason = "a program prints")]
 
 use houston::Agent;
 

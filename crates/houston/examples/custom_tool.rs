@@ -1,4 +1,5 @@
 //! A tool from a closure: the model is sent a schema that follows from the type of its input.
+#![expect(clippy::print_stdout, reason = "a program prints")]
 
 use houston::{Agent, Context, EffectClass, ToolError, ToolErrorCode, tool};
 use schemars::JsonSchema;

@@ -83,7 +83,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds a tool: one that [`tool`](crate::tool()) made, an implementation of [`Tool`](crate::Tool) in an [`Arc`], or the name of
+    /// Adds a tool: one that [`tool`](crate::tool()) made, an implementation of
+    /// [`Tool`](crate::tools::Tool) in an [`Arc`], or the name of
     /// one that exists already, as `"create_note"`. Tools of Houston that need its sandbox (`run_code`, `calculate`) are not
     /// offered in a program.
     pub fn tool(mut self, tool: impl Into<AgentTool>) -> Self {

@@ -83,12 +83,22 @@ pub use tool::{AgentTool, Context, FunctionTool, ToolError, tool};
 
 pub use houston_cli::hook::{Observation, Observed, Observer, PromptSection, RunHook, RunInfo, RunSetup};
 pub use houston_cli::process::ProcessError;
-pub use houston_cli::tool::{EffectClass, SharedTool, Tool, ToolDefinition, ToolErrorCode, ToolResponse};
+pub use houston_cli::tool::{EffectClass, ToolErrorCode};
 pub use houston_domain::autonomy::Autonomy;
 pub use houston_domain::guard::{GuardSettings, Risk};
 pub use houston_domain::id::{QuestionId, RunId, UserId};
 pub use houston_domain::model::Usage;
 pub use houston_domain::run::RunStatus;
+
+/// What an implementation of a tool needs, where a function does not do: a check after a crash, a graceful stop.
+pub mod tools {
+    pub use houston_cli::tool::{
+        CallContext, CheckOutcome, EffectClass, InvalidInput, Plan, SharedTool, Tool, ToolDefinition,
+        ToolErrorCode, ToolResponse,
+    };
+    pub use houston_domain::guard::ToolFacts;
+    pub use houston_domain::tool_call::ToolCall;
+}
 
 /// What an implementation of a model needs.
 pub mod model {

@@ -12,7 +12,7 @@ use crate::error::Error;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Question {
-    /// Its id.
+    /// The id of the question, also over the API.
     pub id: QuestionId,
     /// The run that asks.
     pub run: RunId,

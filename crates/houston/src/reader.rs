@@ -62,7 +62,8 @@ impl Reader {
             return;
         }
         let has = self.streamed.chars().count();
-        let Some(overlap) = usize::try_from(delta.offset).ok().and_then(|offset| has.checked_sub(offset)) else {
+        let Some(overlap) = usize::try_from(delta.offset).ok().and_then(|offset| has.checked_sub(offset))
+        else {
             return;
         };
         let rest: String = delta.text.chars().skip(overlap).collect();
@@ -84,7 +85,8 @@ impl Reader {
             return;
         }
         match event {
-            Durable::AttemptStarted { next_message_id, .. } | Durable::StepFinished { next_message_id, .. } => {
+            Durable::AttemptStarted { next_message_id, .. }
+            | Durable::StepFinished { next_message_id, .. } => {
                 self.discard();
                 self.open = Some(next_message_id);
             }

@@ -45,14 +45,7 @@ impl Run {
         (id, first): (RunId, i64),
         subscription: Subscription,
     ) -> Self {
-        Self {
-            running,
-            conversation,
-            id,
-            subscription,
-            reader: Reader::new(id, first - 1),
-            is_behind: true,
-        }
+        Self { running, conversation, id, subscription, reader: Reader::new(id, first - 1), is_behind: true }
     }
 
     /// The id of the run.

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use houston_cli::process::Process;
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::event::{Live, LiveItem};
-use houston_domain::id::{AgentableId, RunId, Shard, TenantId, UserId, shard};
+use houston_domain::id::{AgentableId, RunId, Shard, UserId, shard};
 use houston_domain::message::MAX_MESSAGE_BYTES;
 use houston_queue::{Hint, Lane, Subscription};
+use houston_store::TenantStore;
 use houston_store::agentable::NewAgentable;
 use houston_store::answer::Answered;
 use houston_store::cost::Cost;
 use houston_store::idempotency::Created;
 use houston_store::message::{NewPost, Posted};
 use houston_store::user::User;
-use houston_store::TenantStore;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -28,21 +28,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn tenant(&self) -> TenantId {
-        self.process.tenant()
-    }
-
     fn kind(&self) -> &str {
         &self.process.agent().kind
     }
 
     /// What the program may do with the rows of a conversation.
     pub(crate) fn store(&self, conversation: AgentableId) -> TenantStore<'_> {
-        self.of_shard(shard(conversation))
-    }
-
-    fn of_shard(&self, shard: Shard) -> TenantStore<'_> {
-        self.process.store(shard).tenant(self.tenant())
+        self.process.store(shard(conversation))
     }
 
     /// Subscribes to what happens in a conversation.
@@ -52,14 +44,15 @@ impl Running {
 
     /// The user whom the program calls `name`, and their newest conversation with this agent. Creates the user.
     pub(crate) async fn user(&self, name: &str) -> Result<(UserId, Option<AgentableId>), Error> {
-        let store = self.of_shard(Shard::of_external_id(self.tenant(), name));
+        let shard = Shard::of_external_id(self.process.tenant(), name);
+        let store = self.process.store(shard);
         loop {
             if let Some(found) = store.user_by_external_id(name, self.kind()).await? {
                 return Ok(found);
             }
             let ids = self.process.ids();
             let user = User {
-                id: ids.next_in(Shard::of_external_id(self.tenant(), name)),
+                id: ids.next_in(shard),
                 external_id: Some(name.to_owned()),
                 name: name.to_owned(),
                 time_zone: "UTC".to_owned(),
@@ -88,12 +81,16 @@ impl Running {
             tools: None,
             created_at: ids.clock().now(),
         };
-        self.of_shard(shard(user)).create_agentable(&new, None, &Value::Null).await?;
+        self.process.store(shard(user)).create_agentable(&new, None, &Value::Null).await?;
         Ok(new.id)
     }
 
     /// Posts a message, and follows the run that answers it.
-    pub(crate) async fn post(self: &Arc<Self>, conversation: AgentableId, content: &str) -> Result<Run, Error> {
+    pub(crate) async fn post(
+        self: &Arc<Self>,
+        conversation: AgentableId,
+        content: &str,
+    ) -> Result<Run, Error> {
         check(content)?;
         if self.process.ended().is_cancelled() {
             return Err(Error::Stopped);
@@ -140,7 +137,7 @@ impl Running {
     /// Answers a question; its run goes on.
     pub(crate) async fn answer(&self, question: &Question, decision: Decision) -> Result<(), Error> {
         let Some(answer) = question.answer(decision)? else { return Ok(()) };
-        let store = self.of_shard(shard(question.id));
+        let store = self.process.store(shard(question.id));
         match store.answer_question(question.id, &answer, Some("program")).await? {
             Answered::Now(asked) => {
                 self.process.bus(shard(question.id)).publish(asked.agentable, Live::Nudge);

@@ -51,7 +51,9 @@ where
     let run = Arc::new(run);
     let execute = move |given: &Value, context: &CallContext| -> Result<Execution, InvalidInput> {
         let (input, context, run) = (input::read(&of, given)?, Context::of(context), Arc::clone(&run));
-        Ok(Box::pin(async move { run(input, context).await.map_or_else(ToolResponse::from, |it| response(&it)) }))
+        Ok(Box::pin(
+            async move { run(input, context).await.map_or_else(ToolResponse::from, |it| response(&it)) },
+        ))
     };
     let definition = ToolDefinition {
         name,
@@ -155,9 +157,10 @@ fn response(output: &impl Serialize) -> ToolResponse {
     match serde_json::to_value(output) {
         Ok(Value::String(text)) => ToolResponse::success(text),
         Ok(value) => ToolResponse::success(value.to_string()),
-        Err(error) => {
-            ToolResponse::failure(ToolErrorCode::Unknown, format!("the result cannot be written as JSON: {error}"))
-        }
+        Err(error) => ToolResponse::failure(
+            ToolErrorCode::Unknown,
+            format!("the result cannot be written as JSON: {error}"),
+        ),
     }
 }
 
@@ -263,6 +266,7 @@ mod tests {
     /// Arguments of a test.
     #[derive(Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "most of it is needed for its schema only")]
     struct Trip {
         /// Where to.
         city: City,
@@ -271,7 +275,6 @@ mod tests {
 
     #[derive(Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
-    #[expect(dead_code, reason = "only its schema is needed")]
     enum City {
         Rome,
         Paris,

@@ -52,18 +52,13 @@ fn text(piece: &str) -> Event {
     Event::Text(piece.to_owned())
 }
 
-
 #[test]
 fn pieces_are_the_message_whatever_is_lost_or_repeated() {
     let whole = "Grüße aus Rom";
     // Each case is the deltas that arrive: (offset, length) in characters.
-    for arriving in [
-        vec![(0, 5), (5, 8)],
-        vec![(0, 5), (9, 4)],
-        vec![(0, 5), (3, 6), (0, 13)],
-        vec![(4, 2)],
-        vec![],
-    ] {
+    for arriving in
+        [vec![(0, 5), (5, 8)], vec![(0, 5), (9, 4)], vec![(0, 5), (3, 6), (0, 13)], vec![(4, 2)], vec![]]
+    {
         let mut reader = Reader::new(run(), 0);
         feed(&mut reader, started(7, 1), None);
         for (offset, length) in &arriving {

@@ -46,7 +46,8 @@ async fn conversation_and_open_question_survive_a_restart() {
     let same = agent.conversation("ann").await.unwrap();
     assert_eq!(same.id(), ann.id());
     let questions = same.questions().await.unwrap();
-    assert_eq!(questions, [*asked]);
+    assert_eq!(questions.len(), 1);
+    assert_eq!((questions[0].id, &questions[0].call), (asked.id, &asked.call));
     assert!(agent.conversation("bob").await.unwrap().questions().await.unwrap().is_empty());
     let run = same.open_run().await.unwrap().unwrap();
     assert!(matches!(

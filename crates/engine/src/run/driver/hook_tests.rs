@@ -84,7 +84,6 @@ async fn observers_see_calls_and_the_end_in_order() {
     let panics = |_: &Observation<'_>| panic!("an observer of a test");
     process.services.observers = Observers::new(vec![Arc::new(panics), Arc::new(observer)]);
     assert_eq!(process.drive(1).await.unwrap(), DriveOutcome::Ended(RunStatus::Completed));
-    let expected =
-        ["asks", "10 tokens", "calls ring", "Done.", "asks", "10 tokens", "completed, 20 tokens"];
+    let expected = ["asks", "10 tokens", "calls ring", "Done.", "asks", "10 tokens", "completed, 20 tokens"];
     assert_eq!(*seen.lock().unwrap(), expected);
 }

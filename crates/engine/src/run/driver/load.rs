@@ -125,7 +125,8 @@ async fn load<S: RunStorage>(
     let most = setup.policy.limits.max_duration_s + journal.services.config.watchdog.grace_s;
     journal.signals.watchdog = journal.claimed_at() + Duration::from_secs(most);
     let Owner { tenant, user, .. } = journal.owner;
-    let info = || RunInfo { tenant, user, agentable, kind: attempt.kind.clone(), run, attempt: attempt.number };
+    let info =
+        || RunInfo { tenant, user, agentable, kind: attempt.kind.clone(), run, attempt: attempt.number };
     let setups = &journal.services.setups;
     let setup = setups.for_run(&setups.hooked(setup, info), &context).await;
     Ok(loaded(journal, attempt, Arc::clone(live), context, answered_by, setup))

@@ -311,7 +311,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
     fn observe_end(&self, status: RunStatus) {
         let journal = &self.journal;
         let (span, usage) = (Span::current(), journal.total_usage());
-        journal.services.observers.notify(&journal.owner, &span, Observed::RunEnded { status, usage: &usage });
+        journal.services.observers.notify(
+            &journal.owner,
+            &span,
+            Observed::RunEnded { status, usage: &usage },
+        );
     }
 
     fn read(&mut self, done: &CommittedStep) {

@@ -125,7 +125,8 @@ impl ModelTurn {
         let mut answerer = Answerer::default();
         self.live.begin(journal.next_message);
         let asked = self.setup.model.description();
-        let span = journal.services.observers.span(|| tracing::info_span!("engine.model.call", model = %asked));
+        let span =
+            journal.services.observers.span(|| tracing::info_span!("engine.model.call", model = %asked));
         observe(journal, &span, Observed::ModelCallStarted { model: asked });
         let config = &journal.services.config;
         let bounds =
@@ -149,7 +150,11 @@ impl ModelTurn {
                 ModelOutcome::Answered { answer, usage, reasoning, message }
             }
             Ok(Err(error)) => {
-                observe(journal, &span, Observed::ModelCallFailed { model: self.setup.model.description(), error: &error });
+                observe(
+                    journal,
+                    &span,
+                    Observed::ModelCallFailed { model: self.setup.model.description(), error: &error },
+                );
                 ModelOutcome::Failed { error, streamed: !(reasoning.is_empty() && message.is_empty()) }
             }
             Err(stop) => {
