@@ -25,7 +25,6 @@ pub struct Agent {
 
 impl Agent {
     /// Describes an agent.
-    #[must_use]
     pub fn builder() -> AgentBuilder {
         AgentBuilder::default()
     }
