@@ -58,7 +58,7 @@ fn readme_has_the_examples_as_they_are() {
     let readme = include_str!("../../README.md");
     let examples = [
         include_str!("../../examples/agent.rs"),
-        include_str!("../../examples/custom_tool.rs"),
+        include_str!("../../examples/typed_tool.rs"),
         include_str!("../../examples/approval.rs"),
     ];
     let code = examples.map(|source| {
@@ -76,7 +76,7 @@ fn readme_has_the_examples_as_they_are() {
 
 #[tokio::test]
 async fn tool_is_called_with_its_schema_and_errors_are_read() {
-    let (printed, requests) = run_with("custom_tool", |call| match call.tool_results().as_slice() {
+    let (printed, requests) = run_with("typed_tool", |call| match call.tool_results().as_slice() {
         [] => Reply::tool("weather", json!({"city": "Rome"}))
             .then_tool("weather", json!({"city": "Oslo", "unit": "fahrenheit"}))
             .then_tool("weather", json!({"city": "Atlantis"}))
