@@ -56,6 +56,7 @@ pub(crate) use self::outside::{SandboxSettings, ShellProgram};
 use self::packs::Packs;
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
+use crate::callbacks::Callbacks;
 
 /// Files of `jobs/`: the top-level key of their settings, and their text.
 const FILES: &[(&str, &str)] = &[
@@ -99,6 +100,9 @@ const NOT_SETTINGS: &[&str] = &[
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
+    /// The address of Postgres that a program gives; `None`: `DATABASE_URL`.
+    #[serde(skip)]
+    pub(crate) database_url: Option<String>,
     /// `HOUSTON_REDIS_URL`.
     #[serde(default, skip_serializing)]
     pub(crate) redis_url: Option<String>,
@@ -179,6 +183,8 @@ pub(crate) struct Loaded {
     pub(crate) drivers: Drivers,
     /// `HOUSTON_SECRETS_KEY`: the keys of tenants' secrets.
     pub(crate) secret_keys: Option<SecretKeys>,
+    /// The hooks and observers of the program.
+    pub(crate) callbacks: Callbacks,
     /// The compiled `settings.guards`.
     pub(crate) guards: Arc<Layer>,
     figment: Figment,
@@ -223,6 +229,17 @@ pub(crate) fn load<'f>(
     mcp.servers.check_kinds(&kinds, &figment)?;
     let (drivers, secret_keys) = (Drivers::default(), secrets::from_environment()?);
     Ok(Loaded { settings, kinds, folders, tools, mcp, drivers, secret_keys, guards, figment })
+    Ok(Loaded {
+        settings,
+        kinds,
+        folders,
+        tools,
+        mcp,
+        drivers: Drivers::default(),
+        callbacks: Callbacks::default(),
+        guards,
+        figment,
+    })
 }
 
 /// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.

@@ -45,8 +45,8 @@ pub(crate) struct Cell {
     pub(crate) store: Store,
     database_url: String,
     redis: Redis,
-    bus: DeltaBus,
-    hints: HintSender,
+    pub(crate) bus: DeltaBus,
+    pub(crate) hints: HintSender,
 }
 
 /// The workers of a process, one for each cell.
@@ -138,7 +138,9 @@ impl System {
             guards: Arc::clone(&self.loaded.guards),
             own_tools: own_tools(&self.loaded),
         })
-        .map_err(|error| Failure::Usage(error.into()))?;
+        .map_err(|error| Failure::Usage(error.into()))?
+        .with_hooks(self.loaded.callbacks.hooks.clone())
+        .with_observers(self.loaded.callbacks.observers.clone());
         let worker = Worker {
             engine: Arc::new(engine),
             store: cell.store.runs().clone(),

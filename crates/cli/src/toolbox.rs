@@ -106,6 +106,14 @@ fn shell(settings: SandboxSettings, drives_runs: bool) -> Option<Shell> {
         tracing::warn!(reason, "commands of the system cannot be run: see `houston doctor`");
     }
     works.ok()
+/// The same without the sandbox, for a program that embeds Houston: the sandbox is a child process of `houston` itself.
+pub(crate) fn outside_without_sandbox(settings: &Settings) -> Outside {
+    Outside {
+        web: Arc::new(settings.web.web()),
+        sandbox: None,
+        code_time: settings.sandbox.time(),
+        code_calls: settings.sandbox.calls,
+    }
 }
 
 /// Why the sandbox cannot be used here. Starts one child, which takes some three milliseconds.

@@ -16,7 +16,9 @@ use crate::background::side_model::SideModel;
 use crate::background::titles::Titles;
 use crate::config::{Config, WatchdogConfig};
 use crate::driver::Drivers;
+use crate::hook::RunHook;
 use crate::live::LiveRuns;
+use crate::observer::{Observer, Observers};
 use crate::rates::Rates;
 use crate::run::services::Services;
 use crate::setup::agents::MakeModel;
@@ -76,8 +78,23 @@ impl Engine {
         let sessions = Sessions::new(store.clone(), Arc::clone(&ids), config.budget, summaries.clone());
         let live = LiveRuns::default();
         let rates = Rates::default();
-        let services = Services { bus, hints, ids, config, setups, live, summaries, rates };
+        let observers = Observers::default();
+        let services = Services { bus, hints, ids, config, setups, live, summaries, rates, observers };
         Ok(Self { store, services, titles, sessions })
+    }
+
+    /// The same with hooks that change what runs start with, in this order.
+    #[must_use]
+    pub fn with_hooks(mut self, hooks: Vec<Arc<dyn RunHook>>) -> Self {
+        self.services.setups = self.services.setups.with_hooks(hooks);
+        self
+    }
+
+    /// The same with observers of its runs.
+    #[must_use]
+    pub fn with_observers(mut self, observers: Vec<Arc<dyn Observer>>) -> Self {
+        self.services.observers = Observers::new(observers);
+        self
     }
 
     /// The runs this process drives now.

@@ -12,6 +12,7 @@ use houston_store::run_context::{PromptUser, RunContext};
 use houston_tools::{Offer, Situation};
 
 use super::section::{Destination, SYSTEM_CONTEXT, Section, Stability};
+use super::sections::added::added;
 use super::sections::automation::automation;
 use super::sections::autonomy::autonomy;
 use super::sections::base::{aim, base, frame_mark};
@@ -22,6 +23,7 @@ use super::sections::profile::profile;
 use super::sections::time::time;
 use super::sections::tools::tools;
 use super::sections::workspace::workspace;
+use crate::hook::PromptSection;
 use crate::setup::Setup;
 
 /// Everything a prompt is composed from.
@@ -35,6 +37,8 @@ pub struct PromptInput<'a> {
     pub offer: &'a Offer,
     /// What the agent may do with its tools.
     pub guards: &'a [Arc<Layer>],
+    /// Sections that hooks added.
+    pub added: &'a [PromptSection],
     /// The agentable's title.
     pub title: &'a str,
     /// The agentable's description.
@@ -97,6 +101,7 @@ pub fn compose(
         reply: setup.policy.reply,
         offer,
         guards: &setup.guards,
+        added: &setup.sections,
         title,
         description,
         context,
@@ -125,7 +130,7 @@ impl PromptInput<'_> {
         let zone = parse_zone(&self.context.user.time_zone);
         let user = if about_user { &self.context.user } else { &nobody };
         let parent = self.context.setting.parent.as_ref();
-        let sections = [
+        let first = [
             Some(base(self.agent_type, self.reply)),
             Some(profile(user)),
             Some(custom_instructions(&user.custom_instructions)),
@@ -138,10 +143,11 @@ impl PromptInput<'_> {
             Some(aim(&self.agent_type.kind, self.title, self.description)),
             Some(frame_mark(&self.context.mark)),
             Some(time(self.now, zone)),
-            Some(earlier(self.context, self.agent_type.archives)),
-            Some(knowledge(self.context, about_user)),
         ];
-        sections.into_iter().flatten().collect()
+        let conversation =
+            [earlier(self.context, self.agent_type.archives), knowledge(self.context, about_user)];
+        // What a hook adds matters more than what is left out first.
+        first.into_iter().flatten().chain(self.added.iter().map(added)).chain(conversation).collect()
     }
 
     /// Composes the prompt: the sections, cut to `most_chars`.

@@ -40,6 +40,10 @@
 //! from its end: first the last item of the last section that has items, and so on. A section without items is left out as
 //! a whole. The base is never left out, even if it alone is longer. `houston prompt show` lists what was left out.
 //!
+//! # Sections of hooks
+//! A [hook](crate::hook) may add sections to the prompt of a run. They follow section 9 and are sent after the history, because they
+//! may differ from run to run.
+//!
 //! # Add a section
 //! Add a file in [`sections`] with a function that returns a [`section::Section`], and a line in
 //! [`compose::PromptInput::sections`], in the order of the table above.

@@ -8,6 +8,7 @@ use houston_queue::{DeltaBus, HintSender, Lane};
 use crate::background::side_model::SideModel;
 use crate::config::Config;
 use crate::live::LiveRuns;
+use crate::observer::Observers;
 use crate::rates::Rates;
 use crate::setup::Setup;
 use crate::setup::kinds::Setups;
@@ -24,6 +25,8 @@ pub(crate) struct Services {
     pub(crate) summaries: Option<SideModel>,
     /// Calls of tools whose number is limited.
     pub(crate) rates: Rates,
+    /// What is called when runs do something.
+    pub(crate) observers: Observers,
 }
 
 impl Services {

@@ -26,6 +26,7 @@ pub const ROUTING: &str = "routing";
 /// Builds and caches the setups of agents.
 pub(crate) struct Agents {
     pub(crate) tools: Registry,
+    pub(super) tools: Registry,
     /// The models of use cases.
     models: BTreeMap<String, Arc<dyn Model>>,
     make_model: MakeModel,
@@ -35,7 +36,7 @@ pub(crate) struct Agents {
     pub(crate) rules: RuleRunner,
     pub(crate) lower_guards: LowerGuards,
     /// The guards of the installation.
-    guards: Arc<Layer>,
+    pub(super) guards: Arc<Layer>,
 }
 
 impl Agents {

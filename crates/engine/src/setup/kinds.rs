@@ -13,6 +13,7 @@ use houston_tools::Registry;
 
 use crate::config::Config;
 use crate::driver::{Driver, Drivers};
+use crate::hook::{RunHook, RunInfo};
 use crate::setup::agents::{Agents, MakeModel};
 use crate::setup::own_tools::{OwnTools, OwnToolsParts, Tools, extended};
 use crate::setup::{Setup, SetupError, for_run, set_up, with_snippets};
@@ -23,6 +24,8 @@ pub struct Setups {
     pub(crate) agents: Agents,
     pub(crate) own_tools: OwnTools,
     config: Config,
+    /// What changes the setups of runs, in order.
+    hooks: Vec<Arc<dyn RunHook>>,
 }
 
 impl Setups {
@@ -52,6 +55,8 @@ impl Setups {
     #[must_use]
     pub fn with_own_tools(self, parts: OwnToolsParts) -> Self {
         Self { own_tools: OwnTools::new(parts), ..self }
+        let agents = Agents::new(tools, models, make_model, guards);
+        Ok(Self { kinds, agents, config, hooks: Vec::new() })
     }
 
     /// The same with the drivers that agent types name, for a process that drives runs.
@@ -65,6 +70,12 @@ impl Setups {
             }
         }
         Ok(self)
+    }
+
+    /// The same with hooks that change the setups of runs, in this order.
+    #[must_use]
+    pub fn with_hooks(self, hooks: Vec<Arc<dyn RunHook>>) -> Self {
+        Self { hooks, ..self }
     }
 
     #[cfg(test)]
@@ -114,6 +125,19 @@ impl Setups {
         let setup = for_run(&setup, &context.setting);
         let setup = self.agents.lower_guards.add(setup, &context.guards).await;
         with_snippets(setup, &context.snippet_tools)
+    /// The setup as the hooks change it for a run. `run` is called if there are hooks.
+    pub(crate) fn hooked(&self, setup: Arc<Setup>, run: impl FnOnce() -> RunInfo) -> Arc<Setup> {
+        match self.hooks.as_slice() {
+            [] => setup,
+            hooks => self.agents.hooked(setup, hooks, run(), &self.config),
+        }
+    }
+
+    /// The setup for a run that starts from `context`. After [`Self::hooked`], so that hooks cannot add what the agentable's own
+    /// tools and guards leave out.
+    pub(crate) async fn for_run(&self, setup: &Arc<Setup>, context: &RunContext) -> Arc<Setup> {
+        let setup = for_run(setup, &context.setting);
+        self.agents.lower_guards.add(setup, &context.guards).await
     }
 }
 

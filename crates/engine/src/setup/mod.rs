@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 mod cache;
+mod hooked;
 pub(crate) mod kinds;
 pub(crate) mod lower_guards;
 pub(crate) mod own_tools;
@@ -26,6 +27,7 @@ use houston_tools::{Offer, Registry};
 
 use crate::config::Config;
 use crate::driver::Driver;
+use crate::hook::PromptSection;
 use crate::setup::prices::Prices;
 
 /// An agent type with the tools, model and limits it refers to.
@@ -56,6 +58,8 @@ pub struct Setup {
     pub off: Arc<BTreeMap<String, ToolFacts>>,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
+    /// Sections of the prompt that hooks added; only in the setup of a run.
+    pub sections: Arc<[PromptSection]>,
 }
 
 /// An agent type that cannot be set up.
@@ -167,6 +171,8 @@ fn searched(offer: Offer, agent_type: &AgentType, config: &Config) -> Offer {
     let most = agent_type.direct_tokens.unwrap_or(config.context.direct_tokens);
     let size = |tool: &ToolDefinition| tokens::of_tools(std::slice::from_ref(tool));
     offer.searched_above(most, &agent_type.direct, size)
+        sections: Arc::default(),
+    })
 }
 
 /// The guards of the installation and of the kind.

@@ -9,6 +9,7 @@ use houston_domain::agentable::cache_key;
 use houston_domain::compression;
 use houston_domain::local_time::parse_zone;
 use houston_domain::tool_source::SourceSummary;
+use houston_store::record::Owner;
 use houston_store::run_context::RunContext;
 
 use super::answering_agent::{AnsweringAgent, answering_agent};
@@ -17,6 +18,7 @@ use super::oversight::Oversight;
 use super::{Attempt, RunDriver};
 use crate::config::{ContextConfig, TitleConfig};
 use crate::error::Interrupted;
+use crate::hook::RunInfo;
 use crate::live::{LiveRun, Registration};
 use crate::prompt::compose::{compose, offers};
 use crate::run::journal::Journal;
@@ -124,6 +126,10 @@ async fn load<S: RunStorage>(
     }
     let most = setup.policy.limits.max_duration_s + journal.services.config.watchdog.grace_s;
     journal.signals.watchdog = journal.claimed_at() + Duration::from_secs(most);
+    let Owner { tenant, user, .. } = journal.owner;
+    let info =
+        || RunInfo { tenant, user, agentable, kind: attempt.kind.clone(), run, attempt: attempt.number };
+    let setup = journal.services.setups.hooked(setup, info);
     let sources = own_tools(journal, &setup, &context).await?;
     let setup = journal.services.setups.for_run(&setup, &context, &sources).await;
     drop(sources);

@@ -230,6 +230,7 @@ impl Process {
             live,
             summaries: None,
             rates: crate::rates::Rates::default(),
+            observers: crate::observer::Observers::default(),
         };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);
         storage.set_run(claimed.run);

@@ -28,6 +28,24 @@ pub(in crate::run) struct ScriptedModel {
     /// Whether an answer was dropped before its end, which closes its connection.
     pub(in crate::run) was_dropped: Arc<AtomicBool>,
     pub(in crate::run) calls: AtomicUsize,
+    pub(in crate::run) requests: Mutex<Vec<Asked>>,
+}
+
+/// What a request contained besides the history.
+pub(in crate::run) struct Asked {
+    pub(in crate::run) tools: Vec<String>,
+    pub(in crate::run) system: String,
+    pub(in crate::run) context: String,
+}
+
+impl Asked {
+    fn of(request: &Request<'_>) -> Self {
+        Self {
+            tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
+            system: request.system.iter().map(|part| part.text.as_str()).collect(),
+            context: request.system_context.unwrap_or_default().to_owned(),
+        }
+    }
 }
 
 impl ScriptedModel {
@@ -39,7 +57,8 @@ impl ScriptedModel {
             supports_tools: true,
         };
         let scripts = Mutex::new(scripts.into_iter().collect());
-        Arc::new(Self { description, scripts, was_dropped: Arc::default(), calls: AtomicUsize::new(0) })
+        let (was_dropped, calls, requests) = (Arc::default(), AtomicUsize::new(0), Mutex::default());
+        Arc::new(Self { description, scripts, was_dropped, calls, requests })
     }
 }
 
@@ -56,8 +75,9 @@ impl Model for ScriptedModel {
         &self.description
     }
 
-    fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
+        self.requests.lock().unwrap().push(Asked::of(request));
         let script = self.scripts.lock().unwrap().pop_front().expect("a call that the test does not expect");
         let stream: EventStream = match script {
             Script::Events(events) => Box::pin(stream::iter(events)),

@@ -106,7 +106,7 @@ impl ToolRunner {
         for call in external {
             open.push(self.open_call(&call));
             cells.extend(call.cell.map(|cell| (call.call.id.clone(), cell)));
-            running.push(call.run(self.offer(), None));
+            running.push(self.start_call(journal, call, None));
         }
         if codes.script(&of).is_some_and(|script| script.untrusted) {
             self.taint.add_untrusted();

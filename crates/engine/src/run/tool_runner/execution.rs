@@ -64,7 +64,7 @@ impl ToolRunner {
         // Boxed: most turns run no code.
         let mut codes = Box::new(Codes::of(&external, history));
         let mut running: FuturesUnordered<Running> =
-            external.into_iter().map(|external| external.run(self.offer(), codes.sender())).collect();
+            external.into_iter().map(|external| self.start_call(journal, external, codes.sender())).collect();
         let mut drained = pin!(journal.signals.drained().fuse());
         loop {
             let returned = match next(journal, &mut running, &open, &mut codes, drained.as_mut()).await? {

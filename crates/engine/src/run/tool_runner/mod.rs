@@ -7,6 +7,7 @@ mod execution;
 mod guard;
 mod held;
 mod large_result;
+mod observed;
 mod pausing;
 mod plans;
 mod progress;
@@ -35,6 +36,7 @@ use serde_json::json;
 use self::call::ExternalCall;
 use self::guard::{Intents, Judged, Judgement};
 use self::held::{HeldCall, Others};
+use self::observed::observe;
 use self::plans::Plans;
 use self::resume::Committed;
 use crate::error::Interrupted;
@@ -213,6 +215,7 @@ impl ToolRunner {
     ) -> Result<Prepared<S::Transaction>, Interrupted> {
         let Others { held, are_open, keep_whole } = others;
         let mut responses = Responses::with_capacity(calls.len());
+        observe(journal, calls, &plans.answered);
         for (call, response) in plans.answered {
             let response = match keep_whole {
                 true => cut(journal, response),
@@ -237,6 +240,7 @@ impl ToolRunner {
         } else {
             let (records, written) = self.write_records(journal, plans.recorded).await?;
             records.add_task_events(step, cells);
+            observe(journal, calls, &written);
             for (call, response) in written {
                 self.taint.add_result(response.text());
                 let response = match keep_whole {
