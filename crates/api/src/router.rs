@@ -15,7 +15,7 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, compressions, conversation, erasures, events, feed, files,
-    grants, guards, health, history, insight, messages, profile, questions, runs, sessions, teams, users,
+    grants, guards, health, history, insight, messages, profile, questions, runs, sessions, skills, teams, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -62,6 +62,8 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(routes!(questions::answer::answer))
         .routes(routes!(questions::link::create))
         .routes(routes!(guards::tenant::get, guards::tenant::set))
+        .routes(routes!(skills::tenant::list))
+        .routes(routes!(skills::tenant::get, skills::tenant::put, skills::tenant::delete))
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())
@@ -74,6 +76,8 @@ fn user_routes() -> Endpoints {
         .routes(routes!(users::get::get, users::change::change, users::delete::delete))
         .routes(routes!(users::costs::costs))
         .routes(routes!(guards::user::get, guards::user::set))
+        .routes(routes!(skills::user::list))
+        .routes(routes!(skills::user::get, skills::user::put, skills::user::delete))
         .routes(routes!(grants::list::list))
         .routes(routes!(grants::revoke::revoke))
         .routes(routes!(profile::get::get, profile::change::change, profile::delete::delete))

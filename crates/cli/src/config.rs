@@ -19,6 +19,7 @@ mod outside;
 mod packs;
 mod providers;
 mod rules;
+mod skills;
 mod use_case;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::session::SessionArchive;
+use houston_domain::skill::BundledSkill;
 use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
 use houston_mcp::McpSettings;
@@ -51,6 +53,7 @@ pub(crate) use self::orchestrator::Orchestrator;
 pub(crate) use self::outside::endpoints;
 use self::outside::{SandboxSettings, WebSettings};
 use self::packs::Packs;
+use self::skills::SkillSettings;
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
 
@@ -73,6 +76,7 @@ const FILES: &[(&str, &str)] = &[
     ("mcp", include_str!("../../../jobs/mcp.toml")),
     ("overseer", include_str!("../../../jobs/overseer.toml")),
     ("packs", include_str!("../../../jobs/packs.toml")),
+    ("skills", include_str!("../../../jobs/skills.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -146,6 +150,8 @@ pub(crate) struct Settings {
     pub(crate) overseer: overseer::Settings,
     /// `jobs/packs.toml`.
     pub(crate) packs: Packs,
+    /// `jobs/skills.toml`.
+    pub(crate) skills: SkillSettings,
 }
 
 /// The format of log lines.
@@ -171,6 +177,8 @@ pub(crate) struct Loaded {
     tools: Vec<String>,
     /// The MCP servers.
     pub(crate) mcp: mcp::Mcp,
+    /// The skills of the installation, enabled or not.
+    pub(crate) skills: Vec<BundledSkill>,
     /// The drivers that agent types may name.
     pub(crate) drivers: Drivers,
     /// The compiled `settings.guards`.
@@ -215,7 +223,9 @@ pub(crate) fn load<'f>(
     settings.packs.check(&tools, &mcp.servers, &figment)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
-    Ok(Loaded { settings, kinds, folders, tools, mcp, drivers: Drivers::default(), guards, figment })
+    let skills = settings.skills.load(&folders, &figment)?;
+    let drivers = Drivers::default();
+    Ok(Loaded { settings, kinds, folders, tools, mcp, skills, drivers, guards, figment })
 }
 
 /// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.

@@ -33,6 +33,7 @@ mod invocation;
 mod lifecycle;
 mod models;
 mod output;
+mod skill_source;
 mod system;
 mod telemetry;
 mod toolbox;

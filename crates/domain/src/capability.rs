@@ -30,6 +30,8 @@ pub enum Capability {
     Code,
     /// Calculating with numbers and units.
     Calculation,
+    /// Reading skills.
+    Skills,
     /// Reading the current time.
     Time,
 }
@@ -51,6 +53,7 @@ impl Capability {
             Self::Web => "web",
             Self::Code => "code",
             Self::Calculation => "calculation",
+            Self::Skills => "skills",
             Self::Time => "time",
         }
     }
@@ -71,6 +74,7 @@ impl Capability {
             Self::Web => "fetch from the web",
             Self::Code => "run code",
             Self::Calculation => "do arithmetic with units",
+            Self::Skills => "follow skills, instructions for kinds of tasks",
             Self::Time => "tell the time",
         }
     }

@@ -51,6 +51,7 @@ pub mod run;
 pub mod runtime_state;
 pub mod schedule;
 pub mod session;
+pub mod skill;
 pub mod slot;
 pub mod statistics;
 pub mod step;

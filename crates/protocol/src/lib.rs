@@ -55,6 +55,7 @@ pub mod question;
 pub mod run;
 pub mod schema;
 pub mod session;
+pub mod skill;
 pub mod sse;
 pub mod team;
 pub mod time;

@@ -135,5 +135,5 @@ pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
     agent, agentable, answer, api_key, approval_links, copies, creation, directory, erasure, grants, guards,
-    idempotency, serving, stats, team, user,
+    idempotency, serving, skill, stats, team, user,
 };

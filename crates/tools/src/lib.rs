@@ -40,6 +40,7 @@ pub mod offer;
 pub mod outside;
 pub mod record;
 pub mod registry;
+pub mod skills;
 pub mod tool;
 pub mod untrusted;
 
@@ -48,6 +49,7 @@ pub use offer::{FINDING_TOOLS, Offer};
 pub use outside::Outside;
 pub use record::{NewTaskInfo, Record, RecordFuture};
 pub use registry::Registry;
+pub use skills::Skills;
 pub use tool::{CallContext, CheckOutcome, InvalidInput, Plan, SharedTool, Situation, TaskKind, Tool};
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
-//! The registry of all tools.
+//! The registry of all tools, and of the skills that come with the installation.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use houston_domain::skill::BundledSkill;
 
 use crate::builtin::is_reserved;
 use crate::offer::Offer;
@@ -10,6 +13,7 @@ use crate::tool::SharedTool;
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: BTreeMap<String, SharedTool>,
+    skills: Arc<[BundledSkill]>,
 }
 
 /// A tool of the same name is registered already, or comes with Houston.
@@ -39,6 +43,17 @@ impl Registry {
         }
         self.tools.insert(name, tool);
         Ok(())
+    }
+
+    /// Sets the skills that come with the installation and are enabled.
+    pub fn set_skills(&mut self, skills: Vec<BundledSkill>) {
+        self.skills = skills.into_iter().filter(|skill| skill.summary.enabled).collect();
+    }
+
+    /// The skills that come with the installation and are enabled.
+    #[must_use]
+    pub fn skills(&self) -> &Arc<[BundledSkill]> {
+        &self.skills
     }
 
     /// The tool with this name.

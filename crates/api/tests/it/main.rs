@@ -63,6 +63,7 @@ mod runs;
 #[cfg(test)]
 mod schedules;
 #[cfg(test)]
+mod skills;
 mod test_api;
 #[cfg(test)]
 mod worker;

@@ -15,6 +15,7 @@ use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::guard::{GuardError, Layer, LayerKind};
+use houston_domain::skill::{BundledSkill, USE_SKILL};
 use houston_domain::tool_call::ToolDefinition;
 use houston_llm::{Capabilities, Description, Model, tokens};
 use houston_store::run_context::Setting;
@@ -47,6 +48,8 @@ pub struct Setup {
     /// What the agent may do with its tools: the layers of the installation, of the kind and of the agent; in the setup of a run,
     /// also those of the tenant, the user and the agentable.
     pub guards: Arc<[Arc<Layer>]>,
+    /// The skills that come with the installation, if the agent has the tools for skills.
+    pub skills: Arc<[BundledSkill]>,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
 }
@@ -139,6 +142,7 @@ pub(crate) fn build_setup(
         limits: config.limits.with(agent_type.limits),
     };
     let prices = Prices::of(&*model);
+    let skills = if has_skill_tools(&offer) { Arc::clone(tools.skills()) } else { Arc::default() };
     let budget = config.context.budget_tokens.with(agent_type.budget_tokens);
     let guards = layers(guards, &agent_type)?;
     Ok(Setup {
@@ -151,8 +155,14 @@ pub(crate) fn build_setup(
         model,
         prices,
         guards,
+        skills,
         driver: None,
     })
+}
+
+/// Whether an agent with these tools can read skills. Others are not offered any.
+pub(crate) fn has_skill_tools(offer: &Offer) -> bool {
+    offer.get(USE_SKILL).is_some()
 }
 
 /// The guards of the installation and of the kind.

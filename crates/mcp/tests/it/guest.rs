@@ -121,6 +121,7 @@ fn context() -> CallContext {
         now: DateTime::<Utc>::UNIX_EPOCH,
         zone: chrono_tz::UTC,
         tasks: Arc::new([]),
+        skills: None,
         stop: CancellationToken::new(),
     }
 }

@@ -14,6 +14,7 @@ use houston_domain::step::Step;
 
 mod files;
 mod rows;
+mod skills;
 
 pub use self::rows::{RecordIds, RecordLimits, RecordTx};
 

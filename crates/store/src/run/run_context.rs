@@ -8,6 +8,7 @@ use houston_domain::knowledge::PromptLimits;
 use houston_domain::mode::Mode;
 use houston_domain::profile::ProfileList;
 use houston_domain::session::SessionArchive;
+use houston_domain::skill::{SkillSource, SkillSummary};
 use serde::Deserialize;
 
 use crate::error::Result;
@@ -62,6 +63,8 @@ pub struct RunContext {
     pub sessions: Vec<PromptSession>,
     /// Whether there is any closed session.
     pub has_sessions: bool,
+    /// Stored skills of the tenant and of the user, enabled or not.
+    pub skills: Vec<SkillSummary>,
     /// Pending check-ins, the earliest first: time and reason.
     pub check_ins: Vec<(DateTime<Utc>, String)>,
 }
@@ -167,6 +170,10 @@ impl RunContext {
                 self.check_ins.push((wanted_at, text));
             }
             "setting" => self.setting = serde_json::from_str(&text)?,
+            "skill" => {
+                let source = if place == 0 { SkillSource::Tenant } else { SkillSource::User };
+                self.skills.push(SkillSummary { source, ..serde_json::from_str(&text)? });
+            }
             "guards" => self.guards.push(StoredGuards::at(place, text)),
             "note" => self.notes.push((NoteId(id), text)),
             "learning" => self.learnings.push((LearningId(id), cut(text, limits.learning_chars))),

@@ -16,6 +16,7 @@ mod list_feed_items;
 mod list_files;
 mod list_learnings;
 mod list_notes;
+mod list_skills;
 mod manage_check_ins;
 mod manage_learning;
 mod manage_memory;
@@ -25,6 +26,7 @@ mod read_file;
 mod read_note;
 mod read_profile;
 mod read_result;
+mod read_skill_file;
 mod run_code;
 mod schedule_check_in;
 mod search_agent_history;
@@ -34,6 +36,7 @@ mod search_web;
 mod send_message;
 mod update_note;
 mod update_profile;
+mod use_skill;
 mod use_tool;
 mod write_file;
 
@@ -87,6 +90,9 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(search_web::SearchWeb::new(outside)),
         Arc::new(http_request::HttpRequest::new(outside)),
         Arc::new(run_code::RunCode::new(outside)),
+        Arc::new(list_skills::ListSkills::default()),
+        Arc::new(use_skill::UseSkill::default()),
+        Arc::new(read_skill_file::ReadSkillFile::default()),
         Arc::new(read_file::ReadFile::default()),
         Arc::new(list_files::ListFiles::default()),
         Arc::new(find_files::FindFiles::default()),

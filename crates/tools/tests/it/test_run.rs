@@ -169,6 +169,7 @@ impl TestRun {
             zone: chrono_tz::UTC,
             tasks: Arc::new([]),
             guards: Arc::clone(&self.guards),
+            skills: None,
             stop: tokio_util::sync::CancellationToken::new(),
         }
     }
@@ -178,6 +179,7 @@ impl TestRun {
             write: self.ids.next(),
             run: self.claimed.run,
             entries: vec![],
+            frames: vec![],
             events: vec![],
             messages: vec![],
             intents: vec![],

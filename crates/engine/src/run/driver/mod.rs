@@ -15,6 +15,7 @@ mod oversight;
 #[cfg(test)]
 mod oversight_tests;
 mod routing;
+mod skills;
 #[cfg(test)]
 mod searched_tests;
 #[cfg(test)]
