@@ -23,8 +23,6 @@ use serde::{Deserialize, Serialize};
 pub use self::disclosure::{SkillSource, SkillSummary};
 pub use self::document::{SkillDocument, SkillError};
 
-/// The tool that lists skills.
-pub const LIST_SKILLS: &str = "list_skills";
 /// The tool that reads a skill.
 pub const USE_SKILL: &str = "use_skill";
 

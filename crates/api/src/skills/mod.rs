@@ -42,10 +42,16 @@ impl<S: Send + Sync> FromRequestParts<S> for SkillName {
     }
 }
 
-async fn list(app: &App, caller: Caller, owner: SkillOwner) -> Result<Json<Page<SkillEntryResponse>>, ApiError> {
+/// Checks that the user exists: one that is being erased has its skills for a while.
+async fn confirm(app: &App, caller: Caller, owner: SkillOwner) -> Result<(), ApiError> {
     if let SkillOwner::User(user) = owner {
         app.store(caller).user(user).await?;
     }
+    Ok(())
+}
+
+async fn list(app: &App, caller: Caller, owner: SkillOwner) -> Result<Json<Page<SkillEntryResponse>>, ApiError> {
+    confirm(app, caller, owner).await?;
     let skills = app.store(caller).skills(owner).await?;
     // There are so few that one page has all of them.
     Ok(Json(Page { data: skills.into_iter().map(entry).collect(), has_more: false, next_cursor: None }))
@@ -57,6 +63,7 @@ async fn get(
     owner: SkillOwner,
     name: SkillName,
 ) -> Result<Json<SkillResponse>, ApiError> {
+    confirm(app, caller, owner).await?;
     let stored = app.store(caller).skill(owner, &name.0).await?;
     let (text, name) = (stored.text.clone(), name.0);
     let document = app.offload.compute(move || SkillDocument::read(&text, Some(&name))).await?;
@@ -139,16 +146,17 @@ fn response(document: SkillDocument, stored: StoredSkill) -> SkillResponse {
 /// Generates `list`, `get`, `put` and `delete` for the skills of one owner. `owner` looks up what the path names.
 macro_rules! skills {
     (
-        paths: $all:literal, $one:literal, operations: $list:literal, $get:literal, $put:literal, $delete:literal,
-        of: $of:literal, params: ($($params:tt)*),
-        owner: |$($pattern:pat_param => $extracted:ty)?| $owner:expr,
+        paths: $all:literal, $one:literal,
+        $list:literal: $listed:literal, $get:literal: $got:literal, $put:literal: $created:literal,
+        $delete:literal: $deleted:literal, params: ($($params:tt)*),
+        owner: ($($pattern:pat_param => $extracted:ty)?) $owner:expr,
     ) => {
         #[utoipa::path(
             get,
             path = $all,
             tag = "skills",
             operation_id = $list,
-            summary = concat!("List the skills of ", $of, ", by name."),
+            summary = $listed,
             params($($params)*),
             responses((
                 status = 200,
@@ -169,7 +177,7 @@ macro_rules! skills {
             path = $one,
             tag = "skills",
             operation_id = $get,
-            summary = concat!("Get a skill of ", $of, " with its files."),
+            summary = $got,
             params($($params)* ("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
             responses((status = 200, description = "The skill.", body = houston_protocol::skill::SkillResponse)),
         )]
@@ -187,7 +195,7 @@ macro_rules! skills {
             path = $one,
             tag = "skills",
             operation_id = $put,
-            summary = concat!("Create a skill of ", $of, ", or replace it with its files; agents have it from the next run on."),
+            summary = $created,
             params($($params)* ("name" = String, Path, description = "Name of the skill: 1 to 64 lower-case letters, digits and single hyphens.", example = "weekly-review")),
             request_body = houston_protocol::skill::SkillRequest,
             responses(
@@ -211,7 +219,7 @@ macro_rules! skills {
             path = $one,
             tag = "skills",
             operation_id = $delete,
-            summary = concat!("Delete a skill of ", $of, "."),
+            summary = $deleted,
             params($($params)* ("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
             responses((status = 204, description = "The skill is deleted.")),
         )]

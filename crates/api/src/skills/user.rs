@@ -8,7 +8,10 @@ use crate::agentable_path::Id;
 
 skills! {
     paths: "/v1/users/{id}/skills", "/v1/users/{id}/skills/{name}",
-    operations: "list_skills_of_user", "get_skill_of_user", "put_skill_of_user", "delete_skill_of_user",
-    of: "a user", params: (("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),),
-    owner: |Id(id) => Id<UserId>| SkillOwner::User(id),
+    "list_skills_of_user": "List the skills of a user, by name.",
+    "get_skill_of_user": "Get a skill of a user with its files.",
+    "put_skill_of_user": "Create a skill of a user, or replace it with its files; agents have it from the next run on.",
+    "delete_skill_of_user": "Delete a skill of a user.",
+    params: (("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),),
+    owner: (Id(id) => Id<UserId>) SkillOwner::User(id),
 }

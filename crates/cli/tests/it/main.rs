@@ -62,6 +62,7 @@ mod sigterm;
 #[cfg(test)]
 mod site;
 #[cfg(test)]
+mod skills;
 mod task_cancel;
 #[cfg(test)]
 mod task_limits;

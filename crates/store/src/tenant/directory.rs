@@ -67,8 +67,8 @@ impl OperatorStore<'_> {
     /// statement.
     pub async fn tenant_of_user(self, user: UserId) -> Result<TenantId> {
         let found = sqlx::query_scalar!(
-            "-- store::directory::tenant_of_user
-            select tenant_id from houston.users where id = $1",
+            r#"-- store::directory::tenant_of_user
+            select tenant_id as "tenant_id!" from houston.users where id = $1 and tenant_id is not null"#,
             user.0
         );
         let found = found.fetch_optional(&self.pool).await?;

@@ -1,7 +1,7 @@
 //! `list_skills`: the names and purposes of the skills that a run has.
 
 use houston_domain::capability::Capability;
-use houston_domain::skill::{LIST_SKILLS as NAME, entry};
+use houston_domain::skill::entry;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use crate::input;
 use crate::skills::none;
 use crate::tool::{CallContext, InvalidInput, Plan, Situation, Tool};
+
+pub const NAME: &str = "list_skills";
 
 pub(super) struct ListSkills(ToolDefinition);
 

@@ -8,6 +8,7 @@ use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::run_code;
 use crate::input;
 use crate::record::{Record, RecordFuture};
 use crate::skills::{none, not_found};
@@ -35,9 +36,11 @@ impl Default for ReadSkillFile {
     fn default() -> Self {
         Self(ToolDefinition {
             name: NAME.to_owned(),
-            description: "Read a file of a skill. A script in JavaScript or TypeScript can be run with run_code, if you have that \
-                          tool; others cannot be run."
-                .to_owned(),
+            description: format!(
+                "Read a file of a skill. A script in JavaScript or TypeScript can be run with {}, if you have that tool; \
+                 others cannot be run.",
+                run_code::NAME
+            ),
             input_schema: json!({
                 "type": "object",
                 "properties": {

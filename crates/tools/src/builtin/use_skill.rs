@@ -2,12 +2,13 @@
 
 use houston_domain::capability::Capability;
 use houston_domain::skill::entry::shown;
-use houston_domain::skill::{LIST_SKILLS, SkillSummary, USE_SKILL as NAME};
+use houston_domain::skill::{SkillSummary, USE_SKILL as NAME};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::list_skills;
 use crate::input;
 use crate::record::{Record, RecordFuture};
 use crate::skills::{none, not_found};
@@ -32,7 +33,7 @@ impl Default for UseSkill {
             description: "Read a skill: instructions to follow for a kind of task.".to_owned(),
             input_schema: json!({
                 "type": "object",
-                "properties": {"name": {"type": "string", "description": format!("A name from <skills> or {LIST_SKILLS}.")}},
+                "properties": {"name": {"type": "string", "description": format!("A name from <skills> or {}.", list_skills::NAME)}},
                 "required": ["name"],
                 "additionalProperties": false,
             })

@@ -2,7 +2,8 @@
 //! [`disclosure`](houston_domain::skill::disclosure).
 
 use houston_domain::skill::disclosure::{Standing, standing};
-use houston_domain::skill::{LIST_SKILLS, SkillSummary, USE_SKILL, entry};
+use houston_domain::skill::{SkillSummary, USE_SKILL, entry};
+use houston_tools::builtin::LIST_SKILLS;
 
 use crate::prompt::section::{List, Section, Stability};
 

@@ -15,9 +15,11 @@ mod oversight;
 #[cfg(test)]
 mod oversight_tests;
 mod routing;
-mod skills;
 #[cfg(test)]
 mod searched_tests;
+mod skills;
+#[cfg(test)]
+mod skills_tests;
 #[cfg(test)]
 mod tests;
 mod turn;
