@@ -220,9 +220,11 @@ mod tests {
 
     use super::*;
 
+    type Entries<'e> = &'e [(&'e str, &'e [u8])];
+
     const TEA: &str = "---\nname: tea\ndescription: Makes tea.\n---\nBoil.";
 
-    fn zipped(entries: &[(&str, &[u8])]) -> anyhow::Result<Vec<SkillSource>> {
+    fn zipped(entries: Entries<'_>) -> anyhow::Result<Vec<SkillSource>> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("drinks.zip");
         let mut zip = ZipWriter::new(File::create(&path).unwrap());
@@ -271,7 +273,7 @@ mod tests {
         let large = vec![b'x'; MAX_FILE_BYTES];
         let names: Vec<String> = (0..200).map(|n| format!("tea/assets/{n}.txt")).collect();
         let larger: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), large.as_slice())).collect();
-        let cases: [(&[(&str, &[u8])], &str); 5] = [
+        let cases: [(Entries<'_>, &str); 5] = [
             (&[("../SKILL.md", TEA.as_bytes())], "leads out"),
             (&[("SKILL.md", &bomb)], "more than 262144 bytes"),
             (&many, "more than 100 skills"),

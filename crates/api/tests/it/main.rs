@@ -64,6 +64,7 @@ mod runs;
 mod schedules;
 #[cfg(test)]
 mod skills;
+#[cfg(test)]
 mod test_api;
 #[cfg(test)]
 mod worker;
