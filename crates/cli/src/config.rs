@@ -53,8 +53,8 @@ pub(crate) use self::orchestrator::Orchestrator;
 pub(crate) use self::outside::endpoints;
 use self::outside::{SandboxSettings, WebSettings};
 use self::packs::Packs;
-use self::skills::SkillSettings;
 pub(crate) use self::providers::ProviderSettings;
+use self::skills::SkillSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
 
 /// Files of `jobs/`: the top-level key of their settings, and their text.

@@ -67,7 +67,8 @@ struct Budget {
 
 impl Budget {
     fn count(&mut self) -> anyhow::Result<()> {
-        self.entries = self.entries.checked_sub(1).ok_or_else(|| anyhow!("it has more than {MAX_ENTRIES} files"))?;
+        self.entries =
+            self.entries.checked_sub(1).ok_or_else(|| anyhow!("it has more than {MAX_ENTRIES} files"))?;
         Ok(())
     }
 
@@ -78,7 +79,8 @@ impl Budget {
         source.take(most.min(self.bytes) + 1).read_to_end(&mut bytes)?;
         let read = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         ensure!(read <= most, "a file has more than {most} bytes");
-        self.bytes = self.bytes.checked_sub(read).ok_or_else(|| anyhow!("it has more than {MAX_BYTES} bytes"))?;
+        self.bytes =
+            self.bytes.checked_sub(read).ok_or_else(|| anyhow!("it has more than {MAX_BYTES} bytes"))?;
         Ok(bytes)
     }
 }
@@ -123,7 +125,10 @@ fn files_of(folder: &Path, budget: &mut Budget) -> anyhow::Result<Files> {
             let Some(file_name) = file.file_name().and_then(|name| name.to_str()) else { continue };
             let path = format!("{name}/{file_name}");
             if std::fs::symlink_metadata(&file)?.is_file() {
-                files.insert(path.clone(), budget.read(File::open(&file)?, most_bytes(&path)).with_context(|| path.clone())?);
+                files.insert(
+                    path.clone(),
+                    budget.read(File::open(&file)?, most_bytes(&path)).with_context(|| path.clone())?,
+                );
             }
         }
     }
@@ -150,12 +155,14 @@ fn of_zip(path: &Path, budget: &mut Budget) -> anyhow::Result<Found> {
     ensure!(archive.len() <= MAX_ENTRIES, "it has more than {MAX_ENTRIES} entries");
     for nth in 0..archive.len() {
         let entry = archive.by_index(nth)?;
-        let inside = entry.enclosed_name().ok_or_else(|| anyhow!("an entry has a path that leads out of the zip"))?;
+        let inside =
+            entry.enclosed_name().ok_or_else(|| anyhow!("an entry has a path that leads out of the zip"))?;
         if entry.is_dir() {
             continue;
         }
         ensure!(!entry.is_symlink(), "{} is a symbolic link, which is not allowed", inside.display());
-        let inside = inside.to_str().ok_or_else(|| anyhow!("an entry has a name that is not UTF-8"))?.to_owned();
+        let inside =
+            inside.to_str().ok_or_else(|| anyhow!("an entry has a name that is not UTF-8"))?.to_owned();
         let (folder, file) = split(&inside);
         // What else lies in it is not read.
         if inside.starts_with("__MACOSX/") || file != TEXT_FILE && !is_path(file) {
@@ -241,7 +248,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tea = folder.path().join("tea");
         std::fs::create_dir_all(tea.join("scripts/deep")).unwrap();
-        for (path, text) in [("SKILL.md", TEA), ("scripts/boil.js", "return 100"), ("scripts/deep/x.js", ""), (".git", "")] {
+        for (path, text) in
+            [("SKILL.md", TEA), ("scripts/boil.js", "return 100"), ("scripts/deep/x.js", ""), (".git", "")]
+        {
             std::fs::write(tea.join(path), text).unwrap();
         }
         std::fs::write(tea.join("scripts/b.bin"), [0xff]).unwrap();

@@ -148,12 +148,7 @@ impl Offer {
     pub fn in_situation(&self, situation: Situation) -> Self {
         let made = self.lists.made.get(situation.index());
         let list = made.map_or(&self.list, |made| made.get_or_init(|| self.list_in(situation)));
-        Self {
-            list: Arc::clone(list),
-            lists: Arc::clone(&self.lists),
-            search: self.search.clone(),
-            ..*self
-        }
+        Self { list: Arc::clone(list), lists: Arc::clone(&self.lists), search: self.search.clone(), ..*self }
     }
 
     fn list_in(&self, situation: Situation) -> Arc<List> {
@@ -164,7 +159,9 @@ impl Offer {
                 let members = members.iter().copied().filter(|nth| offered(&search.all.tools[*nth]));
                 List::searched(search, members.collect())
             }
-            None => List::direct(tools.iter().filter(|tool| offered(tool)).cloned().collect(), self.code_mode),
+            None => {
+                List::direct(tools.iter().filter(|tool| offered(tool)).cloned().collect(), self.code_mode)
+            }
         }
     }
 

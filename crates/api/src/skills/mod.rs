@@ -50,7 +50,11 @@ async fn confirm(app: &App, caller: Caller, owner: SkillOwner) -> Result<(), Api
     Ok(())
 }
 
-async fn list(app: &App, caller: Caller, owner: SkillOwner) -> Result<Json<Page<SkillEntryResponse>>, ApiError> {
+async fn list(
+    app: &App,
+    caller: Caller,
+    owner: SkillOwner,
+) -> Result<Json<Page<SkillEntryResponse>>, ApiError> {
     confirm(app, caller, owner).await?;
     let skills = app.store(caller).skills(owner).await?;
     // There are so few that one page has all of them.

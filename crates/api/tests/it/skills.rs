@@ -22,7 +22,11 @@ async fn skills_of_tenants_and_users_are_kept_apart() {
         assert_eq!((&put["enabled"], &put["warnings"]), (&json!(true), &json!([])), "{put}");
         assert_eq!(api.get(&one).await.ok(), put, "{path}");
         let listed = api.get(&path).await.ok();
-        assert_eq!((&listed["data"][0]["name"], &listed["data"][0]["files"]), (&json!("tea"), &json!(1)), "{listed}");
+        assert_eq!(
+            (&listed["data"][0]["name"], &listed["data"][0]["files"]),
+            (&json!("tea"), &json!(1)),
+            "{listed}"
+        );
         // What replaces it has its files only.
         let put = api.send("PUT", &one, json!({"text": TEA, "enabled": false})).await.ok();
         assert_eq!((&put["enabled"], &put["files"]), (&json!(false), &json!({})), "{put}");

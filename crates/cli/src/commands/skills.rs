@@ -135,7 +135,11 @@ impl OwnerArg {
     }
 }
 
-async fn find<'s>(stores: &'s Cells<Store>, user: Option<UserId>, tenant: &str) -> Result<Found<'s>, Failure> {
+async fn find<'s>(
+    stores: &'s Cells<Store>,
+    user: Option<UserId>,
+    tenant: &str,
+) -> Result<Found<'s>, Failure> {
     let copies = Copies::new(&stores.map(Store::api));
     if let Some(user) = user {
         let store = stores.of(user);
@@ -163,7 +167,8 @@ async fn find<'s>(stores: &'s Cells<Store>, user: Option<UserId>, tenant: &str) 
 fn checked(source: SkillSource) -> Result<(SkillSource, SkillDocument), Failure> {
     let of = source.folder.clone().unwrap_or_else(|| "SKILL.md".to_owned());
     let wrong = |error: &dyn std::fmt::Display| Failure::Usage(anyhow!("{of}: {error}"));
-    let document = SkillDocument::read(&source.text, source.folder.as_deref()).map_err(|error| wrong(&error))?;
+    let document =
+        SkillDocument::read(&source.text, source.folder.as_deref()).map_err(|error| wrong(&error))?;
     file::check(&source.files).map_err(|error| wrong(&error))?;
     Ok((source, document))
 }
@@ -218,7 +223,9 @@ fn list(skills: &[SkillEntry], bundled: &[SkillSummary], json: bool) {
             one_line(&skill.brief, 80),
         ]
     };
-    let stored = skills.iter().map(|skill| row(&skill.summary, skill.updated_at.to_rfc3339_opts(SecondsFormat::Secs, true)));
+    let stored = skills
+        .iter()
+        .map(|skill| row(&skill.summary, skill.updated_at.to_rfc3339_opts(SecondsFormat::Secs, true)));
     let rows: Vec<[String; 5]> =
         stored.chain(bundled.iter().map(|skill| row(skill, String::new()))).collect();
     table(&["NAME", "OF", "ENABLED", "CHANGED", "WHAT FOR"], &rows).iter().for_each(|line| print(line));

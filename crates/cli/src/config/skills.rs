@@ -35,7 +35,11 @@ impl SkillSettings {
     /// # Errors
     /// [`ConfigError::Skill`] when a folder has a skill that cannot be read, [`ConfigError::Setting`] when `bundled` names one
     /// that does not exist.
-    pub(super) fn load(&self, folders: &[PathBuf], figment: &Figment) -> Result<Vec<BundledSkill>, ConfigError> {
+    pub(super) fn load(
+        &self,
+        folders: &[PathBuf],
+        figment: &Figment,
+    ) -> Result<Vec<BundledSkill>, ConfigError> {
         let mut skills: BTreeMap<String, BundledSkill> = BTreeMap::new();
         for (name, text) in BUILT_IN {
             let source = SkillSource {
@@ -47,7 +51,10 @@ impl SkillSettings {
             self.add(&mut skills, source, &PathBuf::from(format!("jobs/{FOLDER}/{name}")))?;
         }
         for folder in folders.iter().map(|folder| folder.join(FOLDER)).filter(|folder| folder.is_dir()) {
-            let wrong = |error: anyhow::Error| ConfigError::Skill { path: folder.clone(), reason: format!("{error:#}") };
+            let wrong = |error: anyhow::Error| ConfigError::Skill {
+                path: folder.clone(),
+                reason: format!("{error:#}"),
+            };
             for source in skill_source::read(&folder).map_err(wrong)? {
                 self.add(&mut skills, source, &folder)?;
             }
@@ -55,7 +62,8 @@ impl SkillSettings {
         let names: Vec<&str> = skills.keys().map(String::as_str).collect();
         if let Some(unknown) = self.bundled.iter().find(|name| !names.contains(&name.as_str())) {
             let key = "skills.bundled";
-            let like = nearest(unknown, &names).map(|like| format!("; did you mean `{like}`?")).unwrap_or_default();
+            let like =
+                nearest(unknown, &names).map(|like| format!("; did you mean `{like}`?")).unwrap_or_default();
             return Err(ConfigError::Setting {
                 key: key.to_owned(),
                 origin: origin_of(&figment.find_metadata(key).cloned(), key),
@@ -74,9 +82,8 @@ impl SkillSettings {
         let SkillSource { folder, text, files, .. } = source;
         let folder = folder.unwrap_or_default();
         let is_named = self.bundled.contains(&folder);
-        let skill = BundledSkill::read(&folder, text, files, is_named).map_err(|error| ConfigError::Skill {
-            path: path.to_owned(),
-            reason: format!("{folder}: {error}"),
+        let skill = BundledSkill::read(&folder, text, files, is_named).map_err(|error| {
+            ConfigError::Skill { path: path.to_owned(), reason: format!("{folder}: {error}") }
         })?;
         skills.insert(skill.summary.name.clone(), skill);
         Ok(())
@@ -94,18 +101,26 @@ mod tests {
         let enabled = || {
             let skills = load(Some(folder.path()), &tools()).map_err(|error| error.to_string())?.skills;
             Ok::<_, String>(
-                skills.into_iter().filter(|skill| skill.summary.enabled).map(|skill| skill.summary.name).collect::<Vec<_>>(),
+                skills
+                    .into_iter()
+                    .filter(|skill| skill.summary.enabled)
+                    .map(|skill| skill.summary.name)
+                    .collect::<Vec<_>>(),
             )
         };
         assert_eq!(enabled().unwrap(), [""; 0], "none costs a run something unless somebody wants it");
         std::fs::write(folder.path().join("skills.toml"), "bundled = ['weekly-review']").unwrap();
         assert_eq!(enabled().unwrap(), ["weekly-review"]);
         std::fs::create_dir_all(folder.path().join("skills/tea")).unwrap();
-        std::fs::write(folder.path().join("skills/tea/SKILL.md"), "---\ndescription: Tea.\n---\nBoil.").unwrap();
+        std::fs::write(folder.path().join("skills/tea/SKILL.md"), "---\ndescription: Tea.\n---\nBoil.")
+            .unwrap();
         assert_eq!(enabled().unwrap(), ["tea", "weekly-review"]);
         std::fs::write(folder.path().join("skills.toml"), "bundled = ['weekly-revue']").unwrap();
         let error = enabled().unwrap_err();
-        assert!(error.contains("skills.bundled") && error.contains("did you mean `weekly-review`?"), "{error}");
+        assert!(
+            error.contains("skills.bundled") && error.contains("did you mean `weekly-review`?"),
+            "{error}"
+        );
         std::fs::write(folder.path().join("skills.toml"), "").unwrap();
         std::fs::write(folder.path().join("skills/tea/SKILL.md"), "Boil.").unwrap();
         let error = enabled().unwrap_err();

@@ -9,7 +9,8 @@ use crate::scripted::{Asked, Scripted};
 use crate::tasks::says;
 use crate::test_houston::{environment, houston_command};
 
-const TEA: &str = "---\nname: tea\ndescription: Makes tea.\ntriggers: {keywords: [green tea]}\n---\nBoil <water>.";
+const TEA: &str =
+    "---\nname: tea\ndescription: Makes tea.\ntriggers: {keywords: [green tea]}\n---\nBoil <water>.";
 const MILK: &str = "---\nname: milk\ndescription: Warms milk. Slowly.\n---\nStir.";
 
 /// Reads a skill and then a file of it, when the message says so.
@@ -68,7 +69,8 @@ async fn imported_skills_are_disclosed_read_and_removed() {
     let asked = scripted.asked().pop().unwrap();
     assert!(asked.system.contains("- milk: Warms milk."), "{}", asked.system);
     assert!(asked.system.contains("[1 more skill available: list_skills]"), "{}", asked.system);
-    let disclosed = |asked: &Asked| asked.texts.iter().filter(|text| text.contains("Boil &lt;water&gt;.")).count();
+    let disclosed =
+        |asked: &Asked| asked.texts.iter().filter(|text| text.contains("Boil &lt;water&gt;.")).count();
     assert_eq!(disclosed(&asked), 1, "{:?}", asked.texts);
     scripted.ask(&goal, "more green tea").await;
     assert_eq!(disclosed(&scripted.asked().pop().unwrap()), 1, "once per session");
@@ -87,7 +89,8 @@ async fn imported_skills_are_disclosed_read_and_removed() {
     assert!(asked.system.contains("[1 skill available: list_skills]"), "{}", asked.system);
     assert!(!asked.system.contains("milk"), "{}", asked.system);
 
-    let listed: Value = serde_json::from_str(&skills(&scripted, &["list", "--user", user, "--json"])).unwrap();
+    let listed: Value =
+        serde_json::from_str(&skills(&scripted, &["list", "--user", user, "--json"])).unwrap();
     assert_eq!(listed["skills"][0]["name"], "milk", "{listed}");
     assert_eq!(skills(&scripted, &["show", "milk", "--user", user]).trim(), MILK);
     skills(&scripted, &["remove", "milk", "--user", user]);

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use super::disclosure::{SkillSource, SkillSummary};
 use super::file::FileError;
 use super::front_matter::{self, Node};
-use super::trigger::Triggers;
 use super::is_name;
+use super::trigger::Triggers;
 
 /// Bytes of a SKILL.md.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024;
@@ -55,7 +55,9 @@ pub struct SkillDocument {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkillError {
     /// It is too long.
-    #[error("SKILL.md has {bytes} bytes; at most {MAX_TEXT_BYTES} are allowed: put details into files of references/")]
+    #[error(
+        "SKILL.md has {bytes} bytes; at most {MAX_TEXT_BYTES} are allowed: put details into files of references/"
+    )]
     TooLarge {
         /// Its length in bytes.
         bytes: usize,
@@ -105,7 +107,9 @@ impl SkillDocument {
         let (root, was_quoted) = front_matter::read(front_matter)?;
         let mut warnings = Vec::new();
         if was_quoted {
-            warnings.push("values with a colon were read as if they were quoted: put them between quotes".to_owned());
+            warnings.push(
+                "values with a colon were read as if they were quoted: put them between quotes".to_owned(),
+            );
         }
         let fields = Fields { metadata: root.get(&["metadata"]), root: &root };
         let description = root.get(&["description"]).and_then(Node::text).ok_or(SkillError::NoDescription)?;
@@ -121,7 +125,10 @@ impl SkillDocument {
         let mut allowed_tools = tools.map(|tools| tools.texts(&[' ', ',', '\n'])).unwrap_or_default();
         allowed_tools.truncate(MAX_VALUES);
         if fields.get("toolsets").is_some() {
-            warnings.push("`toolsets` is ignored: Houston loads no program code; tools come from MCP servers".to_owned());
+            warnings.push(
+                "`toolsets` is ignored: Houston loads no program code; tools come from MCP servers"
+                    .to_owned(),
+            );
         }
         let enabled = fields.text("default_enabled");
         Ok(Self {
@@ -134,7 +141,8 @@ impl SkillDocument {
             allowed_tools,
             triggers: triggers_of(&fields, &mut warnings),
             version: fields.text("version").map(|version| one_line(&version, MAX_NAME_BYTES)),
-            default_enabled: !enabled.is_some_and(|enabled| matches!(enabled.as_str(), "false" | "no" | "off")),
+            default_enabled: !enabled
+                .is_some_and(|enabled| matches!(enabled.as_str(), "false" | "no" | "off")),
             warnings,
         })
     }
@@ -203,7 +211,8 @@ fn name_of(
     match written {
         None => warnings.push(format!("`name` is missing: it is called {name}")),
         Some(written) if written != name => {
-            warnings.push(format!("`name` is {}, but it is called {name}", one_line(written, MAX_NAME_BYTES)));
+            warnings
+                .push(format!("`name` is {}, but it is called {name}", one_line(written, MAX_NAME_BYTES)));
         }
         Some(_) => {}
     }

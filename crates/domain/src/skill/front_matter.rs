@@ -108,12 +108,13 @@ fn parse(text: &str) -> Result<Node, SkillError> {
     let mut nodes = 0;
     for event in Parser::new_from_str(text) {
         // Lines are counted in the file, which begins with `---`.
-        let (event, _) = event.map_err(|error| {
-            wrong(format!("line {}: {}", error.marker().line() + 1, error.info()))
-        })?;
+        let (event, _) =
+            event.map_err(|error| wrong(format!("line {}: {}", error.marker().line() + 1, error.info())))?;
         let closed = match event {
             Event::Alias(_) => return Err(anchors()),
-            Event::Scalar(_, _, anchor, _) | Event::SequenceStart(anchor, _) | Event::MappingStart(anchor, _)
+            Event::Scalar(_, _, anchor, _)
+            | Event::SequenceStart(anchor, _)
+            | Event::MappingStart(anchor, _)
                 if anchor != 0 =>
             {
                 return Err(anchors());
@@ -139,9 +140,7 @@ fn parse(text: &str) -> Result<Node, SkillError> {
         };
         nodes += 1;
         if nodes > MAX_NODES || open.len() > MAX_DEPTH {
-            return Err(wrong(format!(
-                "it may have {MAX_NODES} values, in {MAX_DEPTH} levels at most"
-            )));
+            return Err(wrong(format!("it may have {MAX_NODES} values, in {MAX_DEPTH} levels at most")));
         }
         let Some(node) = closed else { continue };
         match open.last_mut() {

@@ -58,12 +58,7 @@ pub(crate) trait RunStorage: Sync {
     fn acquit_others(&self, agentable: AgentableId) -> impl Query<()>;
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost>;
     fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent>;
-    fn skill_text(
-        &self,
-        owner: &Owner,
-        source: SkillSource,
-        name: &str,
-    ) -> impl Query<Option<SkillText>>;
+    fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>>;
     fn request_title(
         &self,
         agentable: AgentableId,
@@ -167,12 +162,7 @@ impl RunStorage for RunStore {
         RunStore::spent(self, agentable, run)
     }
 
-    fn skill_text(
-        &self,
-        owner: &Owner,
-        source: SkillSource,
-        name: &str,
-    ) -> impl Query<Option<SkillText>> {
+    fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>> {
         RunStore::skill_text(self, owner.tenant, owner.user, source, name)
     }
 

@@ -69,7 +69,10 @@ impl Tool for UseSkill {
             Err(unknown) => return Ok(Plan::Answer(unknown)),
         };
         if skills.is_read(&skill.name) {
-            let text = format!("You have read {} in this conversation already: follow what it says above.", skill.name);
+            let text = format!(
+                "You have read {} in this conversation already: follow what it says above.",
+                skill.name
+            );
             return Ok(Plan::Answer(ToolResponse::success(text)));
         }
         Ok(match skills.bundled(skill) {

@@ -65,7 +65,8 @@ fn best_three_are_disclosed_in_order() {
 #[test]
 fn later_source_counts_and_may_hide() {
     let off = SkillSummary { enabled: false, ..skill("tea", SkillSource::User, &[], &[]) };
-    let (bundled, tenant) = (skill("tea", SkillSource::Bundled, &[], &[]), skill("tea", SkillSource::Tenant, &[], &[]));
+    let (bundled, tenant) =
+        (skill("tea", SkillSource::Bundled, &[], &[]), skill("tea", SkillSource::Tenant, &[], &[]));
     let sources = |skills: &[&SkillSummary]| {
         available(skills.iter().copied()).iter().map(|skill| skill.source).collect::<Vec<_>>()
     };

@@ -42,7 +42,8 @@ fn triggers_are_read_wherever_they_are_written() {
 
 #[test]
 fn what_can_be_mended_is_mended_with_a_warning() {
-    let skill = read("\u{feff}---\r\nname: My Skill!\r\ndescription: Use it for: tea\r\n---\r\nBoil.").unwrap();
+    let skill =
+        read("\u{feff}---\r\nname: My Skill!\r\ndescription: Use it for: tea\r\n---\r\nBoil.").unwrap();
     assert_eq!((skill.name.as_str(), skill.description.as_str()), ("my-skill", "Use it for: tea"));
     assert_eq!(skill.warnings.len(), 2, "{:?}", skill.warnings);
     let skill = SkillDocument::read("---\nname: other\ndescription: x\n---\n", Some("tea")).unwrap();
@@ -54,7 +55,10 @@ fn what_can_be_mended_is_mended_with_a_warning() {
         "y".repeat(201)
     ));
     let skill = skill.unwrap();
-    assert_eq!((skill.description.len(), skill.triggers.patterns.as_slice()), (1_024, ["tea".to_owned()].as_slice()));
+    assert_eq!(
+        (skill.description.len(), skill.triggers.patterns.as_slice()),
+        (1_024, ["tea".to_owned()].as_slice())
+    );
     assert_eq!(skill.warnings.len(), 4, "{:?}", skill.warnings);
     assert!(skill.brief.chars().count() <= 120);
 }

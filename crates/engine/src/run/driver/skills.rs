@@ -57,7 +57,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let lost = entry::read_in(replaced, mark);
         let mut frames = Vec::new();
         let mut room = MAX_REPEATED_BYTES;
-        for skill in skills.available().iter().filter(|skill| lost.contains(&skill.name) && !kept.contains(&skill.name)) {
+        for skill in skills
+            .available()
+            .iter()
+            .filter(|skill| lost.contains(&skill.name) && !kept.contains(&skill.name))
+        {
             let Some(frame) = self.skill_frame(skill).await? else { continue };
             if let Some(left) = room.checked_sub(frame.text.len()) {
                 room = left;
@@ -83,7 +87,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(Some(framed(entry::frame(&skill.name, &bundled.text, &files))));
         }
         let owner = self.journal.owner;
-        let read = self.journal.retrying(|storage| storage.skill_text(&owner, skill.source, &skill.name)).await?;
+        let read =
+            self.journal.retrying(|storage| storage.skill_text(&owner, skill.source, &skill.name)).await?;
         Ok(read.map(|SkillText { text, files }| framed(entry::frame(&skill.name, &text, &files))))
     }
 }

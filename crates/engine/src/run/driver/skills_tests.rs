@@ -10,7 +10,8 @@ use crate::run::tests::fixture::{Process, Script, ScriptedModel, TestTool, calls
 use crate::run::tests::memory_storage::Fault;
 
 const ENDED: DriveOutcome = DriveOutcome::Ended(RunStatus::Completed);
-const GREETING: &str = "---\nname: greeting\ndescription: Greets.\ntriggers: {keywords: [hello]}\n---\nSay <moin>.";
+const GREETING: &str =
+    "---\nname: greeting\ndescription: Greets.\ntriggers: {keywords: [hello]}\n---\nSay <moin>.";
 const TEA: &str = "---\nname: tea\ndescription: Makes tea.\n---\nBoil.";
 
 fn process(scripts: Vec<Script>, skills: &[&str]) -> Process {
@@ -66,7 +67,13 @@ async fn skill_is_disclosed_once_despite_crashes() {
 #[tokio::test(start_paused = true)]
 async fn model_reads_a_skill_once() {
     let asks = |id: &'static str, name: &str| calls_with([(id, USE_SKILL, json!({"name": name}))]);
-    let scripts = vec![asks("c1", "greeting"), asks("c2", "tea"), asks("c3", "tea"), asks("c4", "coffee"), says("Done.")];
+    let scripts = vec![
+        asks("c1", "greeting"),
+        asks("c2", "tea"),
+        asks("c3", "tea"),
+        asks("c4", "coffee"),
+        says("Done."),
+    ];
     let process = process(scripts, &[GREETING, TEA]);
     assert_eq!(process.drive(1).await.unwrap(), ENDED);
     assert_eq!(process.storage.records().len(), 1, "only the text of tea is read");
