@@ -108,7 +108,7 @@ mod tests {
                     .collect::<Vec<_>>(),
             )
         };
-        assert_eq!(enabled().unwrap(), [""; 0], "none costs a run something unless somebody wants it");
+        assert_eq!(enabled().unwrap(), [""; 0], "none costs a run something unless the operator names it");
         std::fs::write(folder.path().join("skills.toml"), "bundled = ['weekly-review']").unwrap();
         assert_eq!(enabled().unwrap(), ["weekly-review"]);
         std::fs::create_dir_all(folder.path().join("skills/tea")).unwrap();

@@ -45,7 +45,7 @@ pub struct SkillDocument {
     pub triggers: Triggers,
     /// Its version.
     pub version: Option<String>,
-    /// Whether it is enabled unless somebody says otherwise.
+    /// Whether it is enabled unless its owner decides otherwise.
     pub default_enabled: bool,
     /// What is wrong with it but was mended or left out, one sentence each.
     pub warnings: Vec<String>,

@@ -20,7 +20,7 @@ const SKILLS: &str = "skills";
 /// A frame with the text of a skill, as it is stored: without a mark.
 #[must_use]
 pub fn frame(name: &str, text: &str, files: &[String]) -> String {
-    format!("<{SKILL} name=\"{}\">\n{}\n</{SKILL}>", attribute(name), escape(&shown(text, files)))
+    format!("<{SKILL} name=\"{}\">\n{}\n</{SKILL}>", attribute(name), escape(&instructions(text, files)))
 }
 
 /// A frame with the names and purposes of skills, as it is stored.
@@ -38,20 +38,20 @@ pub fn line(skill: &SkillSummary) -> String {
 
 /// What an agent reads of a SKILL.md: its instructions, without front matter, and the names of its files.
 #[must_use]
-pub fn shown(text: &str, files: &[String]) -> String {
+pub fn instructions(text: &str, files: &[String]) -> String {
     let body = body(text);
     let mut end = body.len().min(SHOWN_BYTES);
     while !body.is_char_boundary(end) {
         end -= 1;
     }
-    let mut shown = body[..end].to_owned();
+    let mut read = body[..end].to_owned();
     if end < body.len() {
-        shown.push_str(&format!("\n\n[This is not all: read_skill_file reads {TEXT_FILE} in full.]"));
+        read.push_str(&format!("\n\n[This is not all: read_skill_file reads {TEXT_FILE} in full.]"));
     }
     if !files.is_empty() {
-        shown.push_str(&format!("\n\n[Files, for read_skill_file: {}]", files.join(", ")));
+        read.push_str(&format!("\n\n[Files, for read_skill_file: {}]", files.join(", ")));
     }
-    shown
+    read
 }
 
 /// The names of the skills whose texts are in the history.
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn long_text_is_cut_at_a_character() {
         let text = format!("---\ndescription: x\n---\n{}", "ä".repeat(SHOWN_BYTES));
-        let shown = shown(&text, &[]);
-        assert!(shown.contains("read_skill_file") && shown.len() < SHOWN_BYTES + 200, "{}", shown.len());
+        let read = instructions(&text, &[]);
+        assert!(read.contains("read_skill_file") && read.len() < SHOWN_BYTES + 200, "{}", read.len());
     }
 }

@@ -1,7 +1,7 @@
 //! `use_skill`: reads the instructions of a skill, once per session.
 
 use houston_domain::capability::Capability;
-use houston_domain::skill::entry::shown;
+use houston_domain::skill::entry::instructions;
 use houston_domain::skill::{SkillSummary, USE_SKILL as NAME};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_store::record::RecordTx;
@@ -78,7 +78,7 @@ impl Tool for UseSkill {
         Ok(match skills.bundled(skill) {
             Some(bundled) => {
                 let files: Vec<String> = bundled.files.keys().cloned().collect();
-                Plan::Answer(ToolResponse::success(shown(&bundled.text, &files)))
+                Plan::Answer(ToolResponse::success(instructions(&bundled.text, &files)))
             }
             None => Plan::record(ReadText(skill.clone())),
         })
@@ -90,7 +90,7 @@ impl Record for ReadText {
         Box::pin(async move {
             let SkillSummary { name, source, .. } = &self.0;
             Ok(match tx.skill_text(*source, name).await? {
-                Some(skill) => ToolResponse::success(shown(&skill.text, &skill.files)),
+                Some(skill) => ToolResponse::success(instructions(&skill.text, &skill.files)),
                 None => not_found(format!("the skill {name} was deleted")),
             })
         })
