@@ -10,7 +10,7 @@ use crate::history::{Block, Entry, Role};
 use crate::inner_call::inner_call;
 
 /// Bytes of a skill's text that are disclosed at once; `read_skill_file` reads the rest.
-pub const SHOWN_BYTES: usize = 32 * 1024;
+pub const DISCLOSED_BYTES: usize = 32 * 1024;
 /// The file with the text of a skill.
 pub const TEXT_FILE: &str = "SKILL.md";
 
@@ -40,7 +40,7 @@ pub fn line(skill: &SkillSummary) -> String {
 #[must_use]
 pub fn instructions(text: &str, files: &[String]) -> String {
     let body = body(text);
-    let mut end = body.len().min(SHOWN_BYTES);
+    let mut end = body.len().min(DISCLOSED_BYTES);
     while !body.is_char_boundary(end) {
         end -= 1;
     }
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn long_text_is_cut_at_a_character() {
-        let text = format!("---\ndescription: x\n---\n{}", "ä".repeat(SHOWN_BYTES));
+        let text = format!("---\ndescription: x\n---\n{}", "ä".repeat(DISCLOSED_BYTES));
         let read = instructions(&text, &[]);
-        assert!(read.contains("read_skill_file") && read.len() < SHOWN_BYTES + 200, "{}", read.len());
+        assert!(read.contains("read_skill_file") && read.len() < DISCLOSED_BYTES + 200, "{}", read.len());
     }
 }
