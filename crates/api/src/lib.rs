@@ -42,6 +42,8 @@
 //! | agents, rules of a team; a pattern | `teams.limits.agents_per_team`, 20; `rules_per_team`, 50; 500 characters, `teams.rules.regex_bytes` (128 KiB) as a compiled regular expression | 422 `invalid_request` |
 //! | tool sources of a tenant; a document, its secrets | 50; 256 KiB, 20 of 8 KiB each | 409 `full`; 422 `invalid_request` |
 //! | links of a question | 20 | 409 `full` |
+//! | skills of a tenant; of a user | `knowledge.skills.max_of_tenant`, 100; `max_of_user`, 50 | 409 `full` |
+//! | a skill; its files | 256 KiB; 50 of 128 KiB, together 512 KiB | 422 `invalid_request` |
 //! | external id | 255 characters | 422 `invalid_request` |
 //! | `Idempotency-Key` | 255 printable ASCII characters | 422 `invalid_idempotency_key` |
 //! | exported, imported or forked conversation | `server.conversation.max_bytes`, 32 MiB | 413 `too_large`, `body_too_large` |
@@ -125,6 +127,7 @@ mod runs;
 mod serve;
 mod sessions;
 mod snippets;
+mod skills;
 mod state;
 mod teams;
 mod tool_sources;

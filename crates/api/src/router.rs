@@ -17,6 +17,8 @@ use crate::{
     agentables, agents, approve, check_ins, compressions, conversation, erasures, events, feed, files,
     grants, guards, health, history, insight, messages, profile, questions, runs, sessions, snippets, teams,
     tool_sources, users,
+    grants, guards, health, history, insight, messages, profile, questions, runs, sessions, skills, teams,
+    users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -65,6 +67,8 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(routes!(guards::tenant::get, guards::tenant::set))
         .routes(routes!(tool_sources::list::list))
         .routes(routes!(tool_sources::get::get, tool_sources::put::put, tool_sources::delete::delete))
+        .routes(routes!(skills::tenant::list))
+        .routes(routes!(skills::tenant::get, skills::tenant::put, skills::tenant::delete))
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())
@@ -77,6 +81,8 @@ fn user_routes() -> Endpoints {
         .routes(routes!(users::get::get, users::change::change, users::delete::delete))
         .routes(routes!(users::costs::costs))
         .routes(routes!(guards::user::get, guards::user::set))
+        .routes(routes!(skills::user::list))
+        .routes(routes!(skills::user::get, skills::user::put, skills::user::delete))
         .routes(routes!(grants::list::list))
         .routes(routes!(grants::revoke::revoke))
         .routes(routes!(snippets::list::list))

@@ -136,6 +136,7 @@ impl App {
             registry.add(tool).map_err(usage)?;
         }
         loaded.mcp.pool = Some(pool);
+        registry.set_skills(loaded.skills.clone());
         arguments.command.run(crate::commands::Context { loaded, registry, folder: arguments.folder })
     }
 }

@@ -20,6 +20,7 @@ mod packs;
 mod providers;
 mod rules;
 pub(crate) mod secrets;
+mod skills;
 mod use_case;
 
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ use houston_domain::overseer;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::sealed::SecretKeys;
 use houston_domain::session::SessionArchive;
+use houston_domain::skill::BundledSkill;
 use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
 use houston_mcp::McpSettings;
@@ -55,6 +57,7 @@ pub(crate) use self::outside::endpoints;
 pub(crate) use self::outside::{SandboxSettings, ShellProgram};
 use self::packs::Packs;
 pub(crate) use self::providers::ProviderSettings;
+use self::skills::SkillSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
 use crate::callbacks::Callbacks;
 
@@ -77,6 +80,7 @@ const FILES: &[(&str, &str)] = &[
     ("mcp", include_str!("../../../jobs/mcp.toml")),
     ("overseer", include_str!("../../../jobs/overseer.toml")),
     ("packs", include_str!("../../../jobs/packs.toml")),
+    ("skills", include_str!("../../../jobs/skills.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -154,6 +158,8 @@ pub(crate) struct Settings {
     pub(crate) overseer: overseer::Settings,
     /// `jobs/packs.toml`.
     pub(crate) packs: Packs,
+    /// `jobs/skills.toml`.
+    pub(crate) skills: SkillSettings,
 }
 
 /// The format of log lines.
@@ -179,6 +185,8 @@ pub(crate) struct Loaded {
     tools: Vec<String>,
     /// The MCP servers.
     pub(crate) mcp: mcp::Mcp,
+    /// The skills of the installation, enabled or not.
+    pub(crate) skills: Vec<BundledSkill>,
     /// The drivers that agent types may name.
     pub(crate) drivers: Drivers,
     /// `HOUSTON_SECRETS_KEY`: the keys of tenants' secrets.
@@ -240,6 +248,9 @@ pub(crate) fn load<'f>(
         guards,
         figment,
     })
+    let skills = settings.skills.load(&folders, &figment)?;
+    let drivers = Drivers::default();
+    Ok(Loaded { settings, kinds, folders, tools, mcp, skills, drivers, guards, figment })
 }
 
 /// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.

@@ -37,6 +37,7 @@ mod models;
 mod output;
 pub mod process;
 mod server_supervisor;
+mod skill_source;
 mod system;
 mod telemetry;
 mod toolbox;

@@ -32,6 +32,8 @@ pub enum Capability {
     Snippets,
     /// Calculating with numbers and units.
     Calculation,
+    /// Reading skills.
+    Skills,
     /// Reading the current time.
     Time,
 }
@@ -54,6 +56,7 @@ impl Capability {
             Self::Code => "code",
             Self::Snippets => "snippets",
             Self::Calculation => "calculation",
+            Self::Skills => "skills",
             Self::Time => "time",
         }
     }
@@ -75,6 +78,7 @@ impl Capability {
             Self::Code => "run code",
             Self::Snippets => "keep code for later and run it",
             Self::Calculation => "do arithmetic with units",
+            Self::Skills => "follow skills, instructions for kinds of tasks",
             Self::Time => "tell the time",
         }
     }

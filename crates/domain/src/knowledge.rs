@@ -12,6 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::skill::SkillLimits;
 use crate::workspace::FileLimits;
 
 /// Maximum length of the title of a note or feed item, in characters: one line.
@@ -147,6 +148,10 @@ impl KnowledgeKind {
 /// [files]
 /// max_files = 1_000
 /// max_bytes = 16_777_216
+///
+/// [skills]
+/// max_of_tenant = 100
+/// max_of_user = 50
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -169,6 +174,8 @@ pub struct KnowledgeLimits {
     pub excerpt_chars: i32,
     /// Files of one workspace.
     pub files: FileLimits,
+    /// Skills of tenants and users.
+    pub skills: SkillLimits,
 }
 
 impl Default for KnowledgeLimits {
@@ -183,6 +190,7 @@ impl Default for KnowledgeLimits {
             max_profile_entries: 50,
             excerpt_chars: 200,
             files: FileLimits::default(),
+            skills: SkillLimits::default(),
         }
     }
 }

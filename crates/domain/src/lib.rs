@@ -53,6 +53,7 @@ pub mod runtime_state;
 pub mod schedule;
 pub mod sealed;
 pub mod session;
+pub mod skill;
 pub mod slot;
 pub mod snippet;
 pub mod statistics;

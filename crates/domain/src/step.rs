@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::event::Event;
+use crate::frame::MessageBlock;
 use crate::history::Entry;
 use crate::id::{MessageId, QuestionId, ResultId, RunId, WriteId};
 use crate::message::{MessageType, Source};
@@ -165,6 +166,8 @@ pub struct Step {
     pub run: RunId,
     /// History entries, in order.
     pub entries: Vec<Entry>,
+    /// Frames of Houston's that enter the history after these entries, as one entry: without their marks.
+    pub frames: Vec<MessageBlock>,
     /// Events, in order, without those in `transition`.
     pub events: Vec<Event>,
     /// Thread messages. The error message of a run replaces its earlier version.

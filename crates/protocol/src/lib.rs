@@ -56,6 +56,7 @@ pub mod run;
 pub mod schema;
 pub mod session;
 pub mod snippet;
+pub mod skill;
 pub mod sse;
 pub mod team;
 pub mod time;

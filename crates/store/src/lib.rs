@@ -136,4 +136,5 @@ pub(crate) use tenant::bound;
 pub use tenant::{
     agent, agentable, answer, api_key, approval_links, copies, creation, directory, erasure, grants, guards,
     idempotency, serving, stats, team, tool_source, user,
+    idempotency, serving, skill, stats, team, user,
 };

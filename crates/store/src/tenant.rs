@@ -14,6 +14,7 @@ pub mod grants;
 pub mod guards;
 pub mod idempotency;
 pub mod serving;
+pub mod skill;
 pub(crate) mod state;
 pub mod stats;
 pub mod team;

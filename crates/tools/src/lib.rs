@@ -49,6 +49,7 @@ pub mod record;
 pub mod registry;
 mod scripts;
 mod snippets;
+pub mod skills;
 pub mod tool;
 pub mod untrusted;
 
@@ -59,6 +60,7 @@ pub use pausing::{Acted, CallQuestion, Pause, Paused, Until};
 pub use progress::{Progress, Report, Reports};
 pub use record::{NewTaskInfo, Record, RecordFuture};
 pub use registry::Registry;
+pub use skills::Skills;
 pub use tool::{CallContext, CheckOutcome, InvalidInput, Plan, SharedTool, Situation, TaskKind, Tool};
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::code::Code;
 use crate::pausing::{Acted, Paused};
 use crate::progress::Progress;
 use crate::record::Record;
+use crate::skills::Skills;
 
 /// The circumstances of a tool call.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub struct CallContext {
     /// What judged the call. A tool that reads more than the call names leaves out what is not open
     /// ([`is_open`](houston_domain::guard::is_open)).
     pub guards: Arc<[Arc<Layer>]>,
+    /// The skills that the run has; `None`: none.
+    pub skills: Option<Arc<Skills>>,
     /// Cancelled together with the run: a tool that stops gracefully must begin to do so, see
     /// [`Tool::stop_within`].
     pub stop: CancellationToken,
@@ -127,6 +130,18 @@ pub enum CheckOutcome {
 pub struct Situation {
     /// Whether the agentable has closed sessions.
     pub has_sessions: bool,
+    /// Whether there are skills for it.
+    pub has_skills: bool,
+}
+
+impl Situation {
+    /// How many different situations there are.
+    pub(crate) const COUNT: usize = 4;
+
+    /// The number of this one, below [`Self::COUNT`].
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.has_sessions) + 2 * usize::from(self.has_skills)
+    }
 }
 
 /// One tool.

@@ -66,6 +66,7 @@ mod runs;
 mod schedules;
 #[cfg(test)]
 mod snippets;
+mod skills;
 #[cfg(test)]
 mod test_api;
 #[cfg(test)]

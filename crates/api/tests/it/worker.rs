@@ -94,6 +94,7 @@ impl TestRun<'_> {
             write: self.api.state.ids.next(),
             run: self.run(),
             entries: vec![],
+            frames: vec![],
             events: vec![],
             messages: vec![],
             intents: vec![],

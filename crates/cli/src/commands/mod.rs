@@ -25,6 +25,7 @@ mod prompt;
 mod reset;
 mod serve;
 mod snippets;
+mod skills;
 mod state;
 mod stats;
 mod tools;
@@ -107,6 +108,8 @@ pub(crate) enum Command {
     Guard(guard::Guard),
     /// List the code that agents keep for a user, or delete it
     Snippets(snippets::Snippets),
+    /// Import, list and remove skills
+    Skills(skills::Skills),
     /// Add MCP servers, and check and approve the tools they offer
     Mcp(mcp::Mcp),
     /// List the tool calls that wait for a person, or decide one
@@ -153,6 +156,7 @@ impl Command {
             Self::Grants(command) => command.run(context),
             Self::Guard(command) => command.run(context),
             Self::Snippets(command) => command.run(context),
+            Self::Skills(command) => command.run(context),
             Self::Mcp(command) => command.run(&context),
             Self::Approvals(command) => command.run(context),
             Self::Cancel(command) => command.run(context),

@@ -63,6 +63,7 @@ mod sigterm;
 mod site;
 #[cfg(test)]
 mod snippets;
+mod skills;
 #[cfg(test)]
 mod task_cancel;
 #[cfg(test)]

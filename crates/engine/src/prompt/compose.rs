@@ -7,9 +7,10 @@ use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::frame::FrameMark;
 use houston_domain::guard::Layer;
 use houston_domain::local_time::parse_zone;
+use houston_domain::skill::{SkillSummary, entry};
 use houston_llm::SystemPart;
 use houston_store::run_context::{PromptUser, RunContext};
-use houston_tools::{Offer, Situation};
+use houston_tools::{Offer, Situation, Skills};
 
 use super::section::{Destination, SYSTEM_CONTEXT, Section, Stability};
 use super::sections::added::added;
@@ -20,11 +21,13 @@ use super::sections::capabilities::capabilities;
 use super::sections::conversation::{earlier, knowledge};
 use super::sections::custom_instructions::custom_instructions;
 use super::sections::profile::profile;
+use super::sections::skills::skills as of_skills;
 use super::sections::time::time;
 use super::sections::tools::tools;
 use super::sections::workspace::workspace;
 use crate::hook::PromptSection;
 use crate::setup::Setup;
+use crate::setup::{Setup, has_skill_tools};
 
 /// Everything a prompt is composed from.
 #[derive(Clone, Copy)]
@@ -39,6 +42,8 @@ pub struct PromptInput<'a> {
     pub guards: &'a [Arc<Layer>],
     /// Sections that hooks added.
     pub added: &'a [PromptSection],
+    /// The skills of the run.
+    pub skills: &'a [SkillSummary],
     /// The agentable's title.
     pub title: &'a str,
     /// The agentable's description.
@@ -96,12 +101,14 @@ pub fn compose(
     now: DateTime<Utc>,
     most_chars: usize,
 ) -> Prompt {
+    let skills = skills(setup, context);
     let input = PromptInput {
         agent_type: &setup.agent_type,
         reply: setup.policy.reply,
         offer,
         guards: &setup.guards,
         added: &setup.sections,
+        skills: skills.as_ref().map_or(&[][..], Skills::available),
         title,
         description,
         context,
@@ -115,8 +122,18 @@ pub fn compose(
 /// large results. The prompt lists the former, because it must not change during a run.
 #[must_use]
 pub fn offers(setup: &Setup, context: &RunContext) -> [Offer; 2] {
-    let situation = Situation { has_sessions: context.has_sessions };
+    // Tools that the history has calls of stay offered.
+    let has_skills = has_skill_tools(&setup.offer)
+        && (skills(setup, context).is_some() || entry::has_calls(&context.history));
+    let situation = Situation { has_sessions: context.has_sessions, has_skills };
     [&setup.offer, &setup.offer_with_results].map(|offer| offer.in_situation(situation))
+}
+
+/// The skills of a run with this context; `None`: there are none, or its agent has no tools for them.
+#[must_use]
+pub fn skills(setup: &Setup, context: &RunContext) -> Option<Skills> {
+    let skills = Skills::of(&setup.skills, &context.skills)?;
+    has_skill_tools(&setup.offer).then_some(skills)
 }
 
 impl PromptInput<'_> {
@@ -138,6 +155,7 @@ impl PromptInput<'_> {
             Some(automation(&self.context.check_ins, zone)),
             Some(workspace(self.agent_type)),
             Some(capabilities(self.offer)),
+            Some(of_skills(self.skills)),
             Some(autonomy(self.agent_type.autonomy)),
             parent.map(|parent| aim(&parent.kind, &parent.title, &parent.description)),
             Some(aim(&self.agent_type.kind, self.title, self.description)),

@@ -8,7 +8,7 @@
 //! | 4 | tools | which tools there are, and how to use them | kind |
 //! | 5 | automation | when the agentable wakes up by itself | agentable |
 //! | 6 | workspace | where it works | kind |
-//! | 7 | capabilities | what its tools enable it to do | kind |
+//! | 7 | capabilities | what its tools enable it to do; which skills there are | kind; agentable |
 //! | 8 | autonomy | how far it goes without asking | kind |
 //! | 9 | time | today | a day |
 //! | 10 | conversation | summaries of sessions, learnings; memories, titles of notes | session; a run |

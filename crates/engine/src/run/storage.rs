@@ -10,6 +10,7 @@ use houston_domain::id::{AgentableId, MessageId, RunId, TenantId, UserId, WriteI
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::question::Question;
+use houston_domain::skill::SkillSource;
 use houston_domain::step::Step;
 use houston_domain::tool_call::ToolResponse;
 use houston_domain::tool_source::SourceType;
@@ -20,6 +21,7 @@ use houston_store::history::CommittedIntent;
 use houston_store::question::UnreadMessages;
 use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits};
 use houston_store::run_context::RunContext;
+use houston_store::skill::SkillText;
 use houston_store::step::Commit;
 use houston_store::tool_source::StoredSource;
 use houston_store::{Result, RunStore};
@@ -67,6 +69,7 @@ pub(crate) trait RunStorage: Sync {
     fn acquit_others(&self, agentable: AgentableId) -> impl Query<()>;
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost>;
     fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent>;
+    fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>>;
     fn request_title(
         &self,
         agentable: AgentableId,
@@ -177,6 +180,10 @@ impl RunStorage for RunStore {
 
     fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent> {
         RunStore::spent(self, agentable, run)
+    }
+
+    fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>> {
+        RunStore::skill_text(self, owner.tenant, owner.user, source, name)
     }
 
     fn request_title(

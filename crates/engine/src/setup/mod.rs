@@ -19,6 +19,8 @@ use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_off};
 use houston_domain::snippet::SnippetTool;
+use houston_domain::guard::{GuardError, Layer, LayerKind};
+use houston_domain::skill::{BundledSkill, USE_SKILL};
 use houston_domain::tool_call::ToolDefinition;
 use houston_llm::{Capabilities, Description, Model, tokens};
 use houston_store::run_context::Setting;
@@ -56,6 +58,8 @@ pub struct Setup {
     pub unknown_tools: Arc<[String]>,
     /// The tools that the guards switch off: they are not offered. Guards judge calls of them by these facts.
     pub off: Arc<BTreeMap<String, ToolFacts>>,
+    /// The skills that come with the installation, if the agent has the tools for skills.
+    pub skills: Arc<[BundledSkill]>,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
     /// Sections of the prompt that hooks added; only in the setup of a run.
@@ -148,6 +152,7 @@ pub(crate) fn build_setup(
         limits: config.limits.with(agent_type.limits),
     };
     let prices = Prices::of(&*model);
+    let skills = if has_skill_tools(&offer) { Arc::clone(tools.skills()) } else { Arc::default() };
     let budget = config.context.budget_tokens.with(agent_type.budget_tokens);
     let guards = layers(guards, &agent_type)?;
     Ok(switches::applied(Setup {
@@ -162,6 +167,7 @@ pub(crate) fn build_setup(
         guards,
         unknown_tools: Arc::default(),
         off: Arc::default(),
+        skills,
         driver: None,
     }))
 }
@@ -173,6 +179,11 @@ fn searched(offer: Offer, agent_type: &AgentType, config: &Config) -> Offer {
     offer.searched_above(most, &agent_type.direct, size)
         sections: Arc::default(),
     })
+}
+
+/// Whether an agent with these tools can read skills. Others are not offered any.
+pub(crate) fn has_skill_tools(offer: &Offer) -> bool {
+    offer.get(USE_SKILL).is_some()
 }
 
 /// The guards of the installation and of the kind.

@@ -17,6 +17,7 @@
 //! | "read a.txt" | `read_file {path}` | `send_message` with its text |
 //! | the time or date | `get_current_time {time_zone?}` | `send_message` |
 //! | "use a tool to add 2 and 3", where tools must be searched | `search_tools {query}`, `get_tool_help` and `use_tool` of the first | `send_message` with the result |
+//! | anything else, and a skill was disclosed | `send_message` with its first line | – |
 //! | anything else | `send_message`, saying that the model is simulated | – |
 //!
 //! Tools that are not offered are not called; without `send_message` it answers in plain text. After a message was

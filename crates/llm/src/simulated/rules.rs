@@ -26,10 +26,19 @@ struct Step<'a> {
     failed: bool,
 }
 
+/// Name and first line of the skill that Houston has written into this text.
+fn skill_in(text: &str) -> Option<(String, String)> {
+    let (head, body) = text.strip_prefix("<skill ")?.split_once(">\n")?;
+    let name = head.split("name=\"").nth(1)?.trim_end_matches('"');
+    Some((name.to_owned(), body.lines().next().unwrap_or_default().to_owned()))
+}
+
 /// The last user entry with text, and the tool calls since.
 pub(super) struct Situation<'a> {
     pub(super) directives: Directives,
     user_text: String,
+    /// Name and first line of a skill that follows the text.
+    skill: Option<(String, String)>,
     steps: Vec<Step<'a>>,
     offered: Vec<&'a str>,
 }
@@ -38,7 +47,11 @@ impl<'a> Situation<'a> {
     /// Extracts the situation from a request.
     pub(super) fn of(request: &Request<'a>) -> Self {
         let entries = request.entries;
-        let is_text = |entry: &Entry| entry.content.iter().any(|block| matches!(block, Block::Text { .. }));
+        // What Houston discloses of skills follows the text that calls for it.
+        let is_users = |text: &str| skill_in(text).is_none() && !text.starts_with("<skills ");
+        let is_text = |entry: &Entry| {
+            entry.content.iter().any(|block| matches!(block, Block::Text { text, .. } if is_users(text)))
+        };
         let last = entries.iter().rposition(|entry| entry.role == Role::User && is_text(entry)).unwrap_or(0);
         // Earlier entries are ignored, even unanswered ones: their directives were executed or cancelled.
         let text = entries.get(last).map(Entry::text).unwrap_or_default();
@@ -46,6 +59,7 @@ impl<'a> Situation<'a> {
         Self {
             directives,
             user_text,
+            skill: entries.iter().skip(last + 1).find_map(|entry| skill_in(&entry.text())),
             steps: steps(entries.get(last + 1..).unwrap_or_default()),
             offered: request.tools.iter().map(|tool| tool.name.as_str()).collect(),
         }
@@ -134,6 +148,10 @@ impl<'a> Situation<'a> {
             None
         };
         let chosen = chosen.or_else(|| call(finding::SEARCH, finding::wanted(&self.user_text)?));
+        let chosen = chosen.or_else(|| {
+            let (name, line) = self.skill.as_ref()?;
+            Some(self.reply(format!("I follow the skill {name}: {line}")))
+        });
         chosen.unwrap_or_else(|| {
             let asked = if self.user_text.is_empty() { "nothing" } else { self.user_text.as_str() };
             let asked = shortened(asked, LONGEST_ECHO);

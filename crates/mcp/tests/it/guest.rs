@@ -154,6 +154,7 @@ fn context() -> CallContext {
         now: DateTime::<Utc>::UNIX_EPOCH,
         zone: chrono_tz::UTC,
         tasks: Arc::new([]),
+        skills: None,
         stop: CancellationToken::new(),
         progress: houston_tools::Progress::default(),
     }

@@ -15,6 +15,7 @@ use houston_domain::step::Step;
 mod files;
 mod rows;
 mod snippets;
+mod skills;
 
 pub use self::rows::{RecordIds, RecordLimits, RecordTx};
 

@@ -12,6 +12,7 @@ use houston_domain::profile::ProfileList;
 use houston_domain::session::SessionArchive;
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_source::SourceSummary;
+use houston_domain::skill::{SkillSource, SkillSummary};
 use serde::Deserialize;
 
 use crate::error::Result;
@@ -70,6 +71,8 @@ pub struct RunContext {
     pub sessions: Vec<PromptSession>,
     /// Whether there is any closed session.
     pub has_sessions: bool,
+    /// Stored skills of the tenant and of the user, enabled or not.
+    pub skills: Vec<SkillSummary>,
     /// Pending check-ins, the earliest first: time and reason.
     pub check_ins: Vec<(DateTime<Utc>, String)>,
 }
@@ -177,6 +180,10 @@ impl RunContext {
             "snippet_tool" => self.snippet_tools.push(serde_json::from_str(&text)?),
             "setting" => self.setting = serde_json::from_str(&text)?,
             "sources" => self.sources = Some((TenantId(id), serde_json::from_str(&text)?)),
+            "skill" => {
+                let source = if place == 0 { SkillSource::Tenant } else { SkillSource::User };
+                self.skills.push(SkillSummary { source, ..serde_json::from_str(&text)? });
+            }
             "guards" => self.guards.push(StoredGuards::at(place, text)),
             "note" => self.notes.push((NoteId(id), text)),
             "learning" => self.learnings.push((LearningId(id), cut(text, limits.learning_chars))),

@@ -1,4 +1,5 @@
 //! Copies of what belongs to no user: tenants, API keys, agents, teams and tool sources. They are changed in one cell, the home, and
+//! Copies of what belongs to no user: tenants, API keys, agents, teams and skills of tenants. They are changed in one cell, the home, and
 //! copied to the others, so that everything else reads them beside the rows of users.
 //!
 //! Copying is repeated until it succeeds: after each change, and at the start of a process. The lock of the tenant's row
@@ -29,7 +30,7 @@ impl Copies {
         }
     }
 
-    /// Makes the tenant, its keys, agents and teams those of the home in all cells.
+    /// Makes the tenant, its keys, agents, teams and skills those of the home in all cells.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when a cell cannot be reached, or refuses to delete an agent or a team
@@ -50,6 +51,9 @@ impl Copies {
                                      join houston.teams m on m.id = x.team_id where m.tenant_id = t.id),
                        'sources', (select coalesce(jsonb_agg(s), '[]') from houston.tool_sources s
                                     where s.tenant_id = t.id)) as "rows!"
+                       'skills', (select coalesce(jsonb_agg(s), '[]') from houston.skills s where s.owner_id = t.id),
+                       'skill_files', (select coalesce(jsonb_agg(f), '[]') from houston.skill_files f
+                                        where f.owner_id = t.id)) as "rows!"
               from (select l.* from houston.tenants l where l.id = $1 for no key update) t"#,
             tenant.0
         )
@@ -106,6 +110,7 @@ async fn replace(other: &PgPool, tenant: TenantId, rows: &Value) -> Result<()> {
     .await?;
     make_room(&mut tx, tenant, rows).await?;
     fill(&mut tx, rows).await?;
+    skills(&mut tx, tenant, rows).await?;
     Ok(tx.commit().await?)
 }
 
@@ -193,6 +198,30 @@ async fn fill(connection: &mut PgConnection, rows: &Value) -> Result<()> {
         "-- store::copies::sources
         insert into houston.tool_sources
         select r.* from jsonb_populate_recordset(null::houston.tool_sources, $1::jsonb->'sources') r",
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    Ok(())
+}
+
+/// Replaces the skills of the tenant.
+async fn skills(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
+    sqlx::query!("-- store::copies::skills_gone\ndelete from houston.skills where owner_id = $1", tenant.0)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query!(
+        "-- store::copies::skills
+        insert into houston.skills
+        select r.* from jsonb_populate_recordset(null::houston.skills, $1::jsonb->'skills') r",
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "-- store::copies::skill_files
+        insert into houston.skill_files
+        select r.* from jsonb_populate_recordset(null::houston.skill_files, $1::jsonb->'skill_files') r",
         rows
     )
     .execute(&mut *connection)

@@ -63,6 +63,8 @@ begin
     values (gen_random_uuid(), t, task, g, r, 'call', 'x', w);
     insert into houston.workspace_files (agentable_id, path, tenant_id, content, sha256, bytes, created_at, updated_at)
     select x.id, w || '/' || w, t, w, '', 0, now(), now() from (values (g), (task)) as x (id);
+    insert into houston.skills (owner_id, tenant_id, user_id, name, text, summary) values (u, t, u, w, w, jsonb_build_object('name', w));
+    insert into houston.skill_files (owner_id, skill, path, tenant_id, content) values (u, w, w, t, w);
     insert into houston.title_requests (agentable_id, tenant_id, due_at) values (g, t, now() + interval '1 day');
     insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
     values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');

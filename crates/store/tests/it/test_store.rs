@@ -147,6 +147,7 @@ impl TestStore {
             write: self.ids.next(),
             run: claimed.run,
             entries: vec![],
+            frames: vec![],
             events: vec![],
             messages: vec![],
             intents: vec![],

@@ -19,6 +19,7 @@ mod list_files;
 mod list_learnings;
 mod list_notes;
 mod list_snippets;
+mod list_skills;
 mod manage_check_ins;
 mod manage_learning;
 mod manage_memory;
@@ -29,6 +30,7 @@ mod read_note;
 mod read_profile;
 mod read_result;
 mod read_snippet;
+mod read_skill_file;
 mod run_code;
 mod run_shell;
 mod run_snippet;
@@ -41,6 +43,7 @@ mod search_web;
 mod send_message;
 mod update_note;
 mod update_profile;
+mod use_skill;
 mod use_tool;
 mod write_file;
 
@@ -50,6 +53,7 @@ pub use create_task::NAME as CREATE_TASK;
 pub(crate) use list_files::NAME as LIST_FILES;
 pub use list_learnings::NAME as LIST_LEARNINGS;
 pub use list_notes::NAME as LIST_NOTES;
+pub use list_skills::NAME as LIST_SKILLS;
 pub use manage_memory::NAME as MANAGE_MEMORY;
 pub use read_custom_instructions::NAME as READ_CUSTOM_INSTRUCTIONS;
 pub use read_profile::NAME as READ_PROFILE;
@@ -102,6 +106,9 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(delete_snippet::DeleteSnippet::default()),
         Arc::new(create_tool::CreateTool::new(outside)),
         Arc::new(run_shell::RunShell::new(outside)),
+        Arc::new(list_skills::ListSkills::default()),
+        Arc::new(use_skill::UseSkill::default()),
+        Arc::new(read_skill_file::ReadSkillFile::default()),
         Arc::new(read_file::ReadFile::default()),
         Arc::new(list_files::ListFiles::default()),
         Arc::new(find_files::FindFiles::default()),

@@ -14,7 +14,7 @@ use crate::outside::Outside;
 use crate::scripts::{self, Scripts};
 use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Situation, Tool};
 
-const NAME: &str = "run_code";
+pub(super) const NAME: &str = "run_code";
 
 /// Runs code that reaches nothing but the tools of its agent, so a call may be repeated after a crash: those are answered as
 /// before. Its random numbers follow from the call.

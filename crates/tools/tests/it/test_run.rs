@@ -170,6 +170,7 @@ impl TestRun {
             zone: chrono_tz::UTC,
             tasks: Arc::new([]),
             guards: Arc::clone(&self.guards),
+            skills: None,
             stop: tokio_util::sync::CancellationToken::new(),
             progress: houston_tools::Progress::default(),
         }
@@ -180,6 +181,7 @@ impl TestRun {
             write: self.ids.next(),
             run: self.claimed.run,
             entries: vec![],
+            frames: vec![],
             events: vec![],
             messages: vec![],
             intents: vec![],

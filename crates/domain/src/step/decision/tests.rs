@@ -60,6 +60,7 @@ fn step(transition: RunTransition) -> Step {
         write: WriteId(Uuid::nil()),
         run: RUN,
         entries: Vec::new(),
+        frames: Vec::new(),
         events: Vec::new(),
         messages: Vec::new(),
         intents: Vec::new(),

@@ -8,6 +8,7 @@ pub mod capabilities;
 pub mod conversation;
 pub mod custom_instructions;
 pub mod profile;
+pub mod skills;
 pub mod time;
 pub mod tools;
 pub mod workspace;

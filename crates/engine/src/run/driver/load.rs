@@ -20,7 +20,7 @@ use crate::config::{ContextConfig, TitleConfig};
 use crate::error::Interrupted;
 use crate::hook::RunInfo;
 use crate::live::{LiveRun, Registration};
-use crate::prompt::compose::{compose, offers};
+use crate::prompt::compose::{compose, offers, skills};
 use crate::run::journal::Journal;
 use crate::run::model_turn::ModelTurn;
 use crate::run::storage::RunStorage;
@@ -178,7 +178,8 @@ fn loaded<S: RunStorage>(
     let model = ModelTurn::new(Arc::clone(&setup), live, cache_key(agentable), system, system_context);
     let zone = parse_zone(&context.user.time_zone);
     let taint = Taint::at_start(&context, &setup);
-    let tools = ToolRunner::new(Arc::clone(&setup), offers, context.has_results, taint, zone);
+    let skills = skills(&setup, &context);
+    let tools = ToolRunner::new(Arc::clone(&setup), offers, skills, context.has_results, taint, zone);
     let tools = Box::new(tools);
     journal.mark = context.mark;
     let mut run = AgentRun::resume(setup.policy, context.history, context.run_entries, now)

@@ -21,6 +21,9 @@ mod pausing_tests;
 mod routing;
 #[cfg(test)]
 mod searched_tests;
+mod skills;
+#[cfg(test)]
+mod skills_tests;
 #[cfg(test)]
 mod tests;
 mod turn;

@@ -47,6 +47,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
         {
             return Ok(flow);
         }
+        if self.tools.skills().is_some() {
+            Box::pin(self.disclose_skills()).await?;
+        }
         // What the model has read now, it may repeat in the report of its task.
         self.journal.owner.untrusted = self.tools.has_read_untrusted();
         let tokens = self.model.estimate(self.run.history(), self.tools.offer());

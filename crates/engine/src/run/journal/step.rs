@@ -21,6 +21,7 @@ impl<S: RunStorage> Journal<'_, S> {
             write: self.new_id(),
             run: self.run(),
             entries: Vec::new(),
+            frames: Vec::new(),
             events: std::mem::take(&mut self.switches).into_iter().map(fallback).collect(),
             messages: Vec::new(),
             intents: Vec::new(),

@@ -1,6 +1,6 @@
 //! A [`RunStorage`] in memory, with the faults that a database shows rarely.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::Source;
 use houston_domain::question::{Question, QuestionState, budget};
 use houston_domain::run::RunStatus;
+use houston_domain::skill::{SkillSource, SkillSummary};
 use houston_domain::step::decision::{Found, decide};
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::unread::{ReadLimits, Unread};
@@ -23,12 +24,14 @@ use houston_store::claim::Fence;
 use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
 use houston_store::question::UnreadMessages;
+use houston_store::record::Owner;
 use houston_store::run_context::RunContext;
+use houston_store::skill::SkillText;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Result};
 use serde_json::Value;
 
-use super::memory_transaction::MemoryTransaction;
+use super::memory_transaction::{MemoryTransaction, framed};
 use crate::run::journal::ending_status;
 use crate::run::storage::RunStorage;
 
@@ -66,12 +69,15 @@ pub(super) struct Rows {
     sent: Vec<WriteId>,
     /// Whether the next records are refused. If none is left, they succeed.
     pub(super) refusals: VecDeque<bool>,
-    spent: Spent,
+    pub(super) spent: Spent,
     pub(super) questions: Vec<Question>,
     /// What the run's driver remembers.
     state: Option<Value>,
     /// Texts that the run has not read.
     unread: Vec<String>,
+    /// Skills of the tenant: summaries, and texts by name.
+    pub(super) summaries: Vec<SkillSummary>,
+    pub(super) skills: BTreeMap<String, String>,
     /// Whether something has arrived that the run has not seen.
     pub(super) is_awake: bool,
     /// The answer that the next question gets at once.
@@ -80,12 +86,12 @@ pub(super) struct Rows {
     pub(super) late_answer: Option<Value>,
     /// How many commits come before that.
     pub(super) until_answer: usize,
-    /// How many commits succeed before the later fault.
     /// How often the questions of the run, and the budget questions, were read.
     pub(super) question_reads: usize,
     pub(super) budget_reads: usize,
     /// The run.
     pub(super) run: Option<RunId>,
+    /// How many commits succeed before the later fault.
     until_fault: usize,
     later_fault: Option<Fault>,
 }
@@ -109,10 +115,6 @@ impl MemoryStorage {
     /// For the next records, whether they are refused.
     pub(crate) fn refuse_records(&self, refused: impl IntoIterator<Item = bool>) {
         self.rows().refusals.extend(refused);
-    }
-
-    pub(crate) fn set_spent(&self, spent: Spent) {
-        self.rows().spent = spent;
     }
 
     /// An intent that an earlier attempt committed.
@@ -222,13 +224,6 @@ impl Rows {
         }
     }
 
-    fn supersedes_a_decision(&self, step: &Step) -> bool {
-        let mut superseded = step.questions.iter().flat_map(|of| &of.superseded);
-        superseded.any(|id| {
-            self.questions.iter().any(|of| of.asked.id == *id && of.state == QuestionState::Answered)
-        })
-    }
-
     fn take_later_fault(&mut self) -> Option<Fault> {
         match self.until_fault.checked_sub(1) {
             Some(left) => self.until_fault = left,
@@ -264,6 +259,7 @@ impl Rows {
             (question.state, question.answer, self.is_awake) = (QuestionState::Answered, Some(answer), true);
         }
         self.history.extend(step.entries.iter().cloned());
+        self.history.extend(framed(step));
         for intent in &step.intents {
             let started = CommittedIntent { cell: intent.cell, response: None, paused: None };
             self.intents.insert(intent.call.clone(), started);
@@ -342,7 +338,8 @@ impl RunStorage for MemoryStorage {
     async fn context(&self, _: AgentableId, _: RunId, _: i64, _: &PromptLimits) -> Result<RunContext> {
         let history = self.history();
         let run_entries = history.len() - self.rows().earlier;
-        Ok(RunContext { mark: FrameMark::new("1234"), history, run_entries, ..RunContext::default() })
+        let (mark, skills) = (FrameMark::new("1234"), self.rows().summaries.clone());
+        Ok(RunContext { mark, history, run_entries, skills, ..RunContext::default() })
     }
 
     async fn open_message(&self, _: AgentableId) -> Result<Option<MessageId>> {
@@ -391,6 +388,10 @@ impl RunStorage for MemoryStorage {
 
     async fn spent(&self, _: AgentableId, _: RunId) -> Result<Spent> {
         Ok(self.rows().spent)
+    }
+
+    async fn skill_text(&self, _: &Owner, _: SkillSource, name: &str) -> Result<Option<SkillText>> {
+        Ok(self.rows().skills.get(name).map(|text| SkillText { text: text.clone(), files: Vec::new() }))
     }
 
     async fn request_title(&self, _: AgentableId, _: i64, _: Duration) -> Result<bool> {

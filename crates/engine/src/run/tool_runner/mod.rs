@@ -27,10 +27,12 @@ use houston_domain::guard::{CompiledGrant, Intent as StatedIntent};
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
+use houston_domain::skill::USE_SKILL;
+use houston_domain::skill::entry::read_in;
 use houston_domain::step::{Intent, NewMessage, Step};
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
-use houston_tools::{CallContext, Offer, Plan, TaskKind};
+use houston_tools::{CallContext, Offer, Plan, Skills, TaskKind};
 use serde_json::json;
 
 use self::call::ExternalCall;
@@ -67,6 +69,8 @@ pub(crate) struct ToolRunner {
     has_results: bool,
     /// What the session has read.
     taint: Taint,
+    /// The skills of the run; `None`: none.
+    skills: Option<Arc<Skills>>,
     /// The user's time zone.
     zone: Tz,
     /// What an earlier attempt has committed about the calls of the run: code that is run again reads it.
@@ -97,13 +101,20 @@ impl ToolRunner {
     pub(crate) fn new(
         setup: Arc<Setup>,
         [offer, offer_with_results]: [Offer; 2],
+        skills: Option<Skills>,
         has_results: bool,
         taint: Taint,
         zone: Tz,
     ) -> Self {
+        let skills = skills.map(Arc::new);
         let recorded = Committed::default();
         let task_kinds = OnceLock::new();
-        Self { setup, offer, offer_with_results, has_results, taint, zone, recorded, task_kinds }
+        Self { setup, offer, offer_with_results, has_results, skills, taint, zone, recorded, task_kinds }
+    }
+
+    /// The skills of the run.
+    pub(crate) fn skills(&self) -> Option<&Arc<Skills>> {
+        self.skills.as_ref()
     }
 
     /// The tools the model is offered now.
@@ -150,7 +161,10 @@ impl ToolRunner {
         if let Judgement::Refuse(response) = judgement {
             return plans.answered.push((limited.id, response));
         }
-        let context = self.call_context(journal, &limited);
+        let mut context = self.call_context(journal, &limited);
+        if let Some(skills) = context.skills.as_mut().filter(|_| limited.name == USE_SKILL) {
+            *skills = Arc::new(skills.having_read(read_in(history, &journal.mark)));
+        }
         let plan = self.offer().plan(&limited, &context);
         match judgement {
             // A call that fails already, because its arguments are wrong, needs no approval.
@@ -174,6 +188,7 @@ impl ToolRunner {
             zone: self.zone,
             tasks: self.task_kinds(journal),
             guards: Arc::clone(&self.setup.guards),
+            skills: self.skills.clone(),
             // A child token: a tool that cancels it does not cancel the run.
             stop: journal.signals.cancel().child_token(),
             progress: progress::of_call(journal),

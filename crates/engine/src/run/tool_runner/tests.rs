@@ -31,7 +31,7 @@ impl Turn {
         let process = Process::new(ScriptedModel::new([]), tools);
         let setup = process.setup();
         let offers = [setup.offer.clone(), setup.offer_with_results.clone()];
-        let tools = ToolRunner::new(setup, offers, false, Taint::default(), Tz::UTC);
+        let tools = ToolRunner::new(setup, offers, None, false, Taint::default(), Tz::UTC);
         Self { process, tools, calls, executed }
     }
 

@@ -121,6 +121,9 @@ macro_rules! query_with_context {
             (select 'check_in', extract(epoch from o.wanted_at)::bigint, o.reason, o.id, null
                from houston.check_ins o where o.agentable_id = i.agentable_id)
             union all
+            (select 'skill', case when o.user_id is null then 0 else 1 end, o.summary::text, o.owner_id, null
+               from houston.skills o where o.owner_id in (i.tenant_id, i.user_id))
+            union all
             (select 'setting', 0,
                     jsonb_build_object('mode', r.mode, 'tools', to_jsonb(i.tools),
                         'untrusted', coalesce(c.untrusted, false)

@@ -176,7 +176,7 @@ impl StepRows {
         let pauses = step.pauses.iter().filter(|(call, _)| is_open(call));
         let cells = step.cells.iter().filter(|(id, _)| step.messages.iter().all(|of| of.id != *id));
         let (error_code, error_message) = changes.error();
-        Ok(Self {
+        let mut rows = Self {
             n: 0,
             agentable_id: fence.agentable.0,
             epoch: fence.epoch,
@@ -214,7 +214,11 @@ impl StepRows {
             total: end.filter(|_| changes.end_follows(step)).map(tokens),
             last_cost: end.and_then(|usage| usage.cost),
             call: step.call.as_ref().map(CallRow::of),
-        })
+        };
+        if !step.frames.is_empty() {
+            rows.add_entry(&step.frames, None)?;
+        }
+        Ok(rows)
     }
 
     /// Adds a user entry after those of the step. `last`: the position of the message that is its last block, if the

@@ -78,6 +78,7 @@ fn context(guards: &[&str]) -> CallContext {
         zone: chrono_tz::UTC,
         tasks: Arc::new([]),
         guards: guards.iter().map(layer).collect(),
+        skills: None,
         stop: tokio_util::sync::CancellationToken::new(),
         progress: crate::Progress::default(),
     }
