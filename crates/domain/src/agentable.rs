@@ -138,6 +138,9 @@ pub struct AgentType {
     /// The kinds of task it may create with `create_task`; the first is the usual one.
     #[serde(default)]
     pub creates: Vec<String>,
+    /// The kinds whose conversations with the same user it may list, read and post to; its prompt lists them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reaches: Vec<String>,
     /// What may start its runs besides messages.
     #[serde(default)]
     pub modes: Vec<Mode>,

@@ -213,6 +213,8 @@ pub struct PromptLimits {
     pub memory_chars: i32,
     /// Characters of each learning.
     pub learning_chars: i32,
+    /// Conversations of the user that kinds with `reaches` are shown, starting with the newest.
+    pub conversations: i32,
 }
 
 impl Default for PromptLimits {
@@ -225,6 +227,7 @@ impl Default for PromptLimits {
             memories: 10,
             memory_chars: 200,
             learning_chars: 500,
+            conversations: 20,
         }
     }
 }

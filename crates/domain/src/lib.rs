@@ -46,6 +46,7 @@ pub mod model;
 pub mod overseer;
 pub mod profile;
 pub mod question;
+pub mod reach;
 pub mod retry;
 pub mod run;
 pub mod runtime_state;

@@ -38,6 +38,7 @@ mod listing;
 mod many;
 pub mod offer;
 pub mod outside;
+mod reach;
 pub mod record;
 pub mod registry;
 pub mod tool;

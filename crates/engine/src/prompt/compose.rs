@@ -35,6 +35,8 @@ pub struct PromptInput<'a> {
     pub offer: &'a Offer,
     /// What the agent may do with its tools.
     pub guards: &'a [Arc<Layer>],
+    /// The kinds whose conversations the prompt lists.
+    pub reached: &'a [AgentType],
     /// The agentable's title.
     pub title: &'a str,
     /// The agentable's description.
@@ -97,6 +99,7 @@ pub fn compose(
         reply: setup.policy.reply,
         offer,
         guards: &setup.guards,
+        reached: &setup.reached,
         title,
         description,
         context,
@@ -139,7 +142,7 @@ impl PromptInput<'_> {
             Some(frame_mark(&self.context.mark)),
             Some(time(self.now, zone)),
             Some(earlier(self.context, self.agent_type.archives)),
-            Some(knowledge(self.context, about_user)),
+            Some(knowledge(self.context, about_user, self.reached)),
         ];
         sections.into_iter().flatten().collect()
     }

@@ -106,7 +106,11 @@ impl Agents {
         } else {
             // Cannot fail: tools that do not exist were removed above, and the kind's guards were compiled before.
             match build_setup(agent_type, model, config, &self.tools, &self.guards) {
-                Ok(setup) => Arc::new(Setup { driver: kind.driver.clone(), ..setup }),
+                Ok(setup) => Arc::new(Setup {
+                    driver: kind.driver.clone(),
+                    reached: Arc::clone(&kind.reached),
+                    ..setup
+                }),
                 Err(_) => Arc::clone(kind),
             }
         };

@@ -47,6 +47,8 @@ pub struct Setup {
     /// What the agent may do with its tools: the layers of the installation, of the kind and of the agent; in the setup of a run,
     /// also those of the tenant, the user and the agentable.
     pub guards: Arc<[Arc<Layer>]>,
+    /// The kinds whose conversations it reaches.
+    pub reached: Arc<[AgentType]>,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
 }
@@ -151,6 +153,7 @@ pub(crate) fn build_setup(
         model,
         prices,
         guards,
+        reached: Arc::new([]),
         driver: None,
     })
 }

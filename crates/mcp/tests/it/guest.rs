@@ -121,6 +121,7 @@ fn context() -> CallContext {
         now: DateTime::<Utc>::UNIX_EPOCH,
         zone: chrono_tz::UTC,
         tasks: Arc::new([]),
+        reached: Arc::new([]),
         stop: CancellationToken::new(),
     }
 }

@@ -1,5 +1,7 @@
 //! What a run starts from: the history of the open session, and what the prompt says about the agentable and its user.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use houston_domain::frame::FrameMark;
 use houston_domain::history::Entry;
@@ -14,6 +16,7 @@ use crate::error::Result;
 use crate::excerpt::{Shortened, cut};
 use crate::guards::StoredGuards;
 use crate::handle::RunStore;
+use crate::reach::PromptConversations;
 use crate::run_context::batch::{ContextRequest, Contexts};
 use crate::serving::Serving;
 
@@ -62,6 +65,8 @@ pub struct RunContext {
     pub sessions: Vec<PromptSession>,
     /// Whether there is any closed session.
     pub has_sessions: bool,
+    /// The other conversations of the user, if the kind reaches any.
+    pub conversations: PromptConversations,
     /// Pending check-ins, the earliest first: time and reason.
     pub check_ins: Vec<(DateTime<Utc>, String)>,
 }
@@ -166,6 +171,7 @@ impl RunContext {
                 let wanted_at = DateTime::from_timestamp(place, 0).unwrap_or_default();
                 self.check_ins.push((wanted_at, text));
             }
+            "conversations" => self.conversations = serde_json::from_str(&text)?,
             "setting" => self.setting = serde_json::from_str(&text)?,
             "guards" => self.guards.push(StoredGuards::at(place, text)),
             "note" => self.notes.push((NoteId(id), text)),
@@ -212,7 +218,7 @@ impl RunStore {
         if let Some(context) = self.batchers.contexts.submit(request).await {
             return context;
         }
-        let contexts = Contexts { archive: self.archiving.settings };
+        let contexts = Contexts { archive: self.archiving.settings, reach: Arc::clone(&self.reach) };
         let mut connection = self.pool.acquire().await?;
         let context = contexts.read(&mut connection, &[request]).await?.pop().flatten();
         context.unwrap_or_else(|| Ok(RunContext::default()))

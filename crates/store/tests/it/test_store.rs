@@ -139,7 +139,7 @@ impl TestStore {
             earliest: "00:00".parse().unwrap(),
             latest: "23:59".parse().unwrap(),
         };
-        tx.rows(owner, ids, RecordLimits { tasks: TaskLimits::default(), check_ins, page_bytes: 600 })
+        tx.rows(owner, ids, RecordLimits { tasks: TaskLimits::default(), reach: houston_domain::reach::ReachLimits::default(), check_ins, page_bytes: 600 })
     }
 
     pub(crate) fn step(&self, claimed: &ClaimedRun, transition: RunTransition) -> Step {

@@ -169,6 +169,7 @@ impl ToolRunner {
             now: journal.now(),
             zone: self.zone,
             tasks: self.task_kinds(journal),
+            reached: Arc::clone(&self.setup.reached),
             guards: Arc::clone(&self.setup.guards),
             // A child token: a tool that cancels it does not cancel the run.
             stop: journal.signals.cancel().child_token(),
