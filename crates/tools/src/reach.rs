@@ -27,7 +27,8 @@ pub(crate) fn id(tool: &str, given: &str, reached: &[AgentType]) -> Result<Agent
     let found = reached.iter().find_map(|kind| parse_prefixed(&kind.kind, given).ok());
     found.map(AgentableId).ok_or_else(|| {
         let given: String = given.chars().take(80).collect();
-        let forms: Vec<String> = reached.iter().map(|kind| format!("{}_<32 hex digits>", kind.kind)).collect();
+        let forms: Vec<String> =
+            reached.iter().map(|kind| format!("{}_<32 hex digits>", kind.kind)).collect();
         InvalidInput(format!("{tool}: `{given}` is no id of a conversation; ids are: {}", forms.join(", ")))
     })
 }

@@ -204,8 +204,9 @@ impl File<'_> {
             let given = kind.get_ref().as_str();
             if !allowed.contains(&given) {
                 let (known, like) = (allowed.join(", "), like(given, allowed));
-                let reason =
-                    format!("`{given}` is no kind with conversations; kinds that have them are: {known}{like}");
+                let reason = format!(
+                    "`{given}` is no kind with conversations; kinds that have them are: {known}{like}"
+                );
                 return Err(self.refuse(kind.span().start, reason));
             }
         }
@@ -215,7 +216,8 @@ impl File<'_> {
             Some(tool) => {
                 let in_tools = named.tools.iter().find(|name| name.get_ref() == tool);
                 let at = in_tools.or(named.packs.first()).map_or(0, |name| name.span().start);
-                let reason = format!("{tool} needs `reaches = [\"…\"]`; allowed kinds are: {}", allowed.join(", "));
+                let reason =
+                    format!("{tool} needs `reaches = [\"…\"]`; allowed kinds are: {}", allowed.join(", "));
                 Err(self.refuse(at, reason))
             }
         }

@@ -263,8 +263,7 @@ pub(crate) async fn counts(
     .fetch_optional(connection)
     .await?
     .ok_or(Error::NotFound { what: "agentable" })?;
-    let counts =
-        PostCounts { of_this_run: row.of_this_run, of_this_hour: row.of_this_hour, hops: row.hops };
+    let counts = PostCounts { of_this_run: row.of_this_run, of_this_hour: row.of_this_hour, hops: row.hops };
     Ok((row.kind, counts))
 }
 

@@ -91,8 +91,8 @@ pub struct Setting {
     pub mode: Option<Mode>,
     /// The tools the agentable may call, out of those of its kind; `None`: all of them.
     pub tools: Option<Vec<String>>,
-    /// Whether what the prompt has (the summary, notes, learnings, memories), or the instructions of the task, was written
-    /// after reading what strangers wrote.
+    /// Whether what the prompt has (the title, the summary, notes, learnings, memories), or the instructions of the task, was
+    /// written after reading what strangers wrote.
     #[serde(default)]
     pub untrusted: bool,
     /// The agentable that created it, for a task.

@@ -119,7 +119,9 @@ impl Record for List {
             let most = usize::try_from(*limit).unwrap_or(usize::MAX);
             if lines.len() > most {
                 lines.truncate(most);
-                lines.push("There are older ones: ask again with `before` set to the last id here.".to_owned());
+                lines.push(
+                    "There are older ones: ask again with `before` set to the last id here.".to_owned(),
+                );
             }
             Ok(ToolResponse::success(lines.join("\n")))
         })

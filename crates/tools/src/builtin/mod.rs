@@ -62,7 +62,8 @@ use crate::outside::Outside;
 use crate::tool::SharedTool;
 
 /// The tools for other conversations of the user: they need a kind that reaches some.
-pub const REACHING: [&str; 3] = [list_conversations::NAME, read_conversation::NAME, post_to_conversation::NAME];
+pub const REACHING: [&str; 3] =
+    [list_conversations::NAME, read_conversation::NAME, post_to_conversation::NAME];
 
 /// All built-in tools. Those that act outside Houston use `outside`.
 #[must_use]

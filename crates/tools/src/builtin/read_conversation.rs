@@ -114,7 +114,9 @@ fn page(
     messages.truncate(most);
     let mut parts = vec![line.to_owned()];
     if messages.is_empty() {
-        parts.push(if before.is_some() { "There is nothing older." } else { "Nothing was said yet." }.to_owned());
+        parts.push(
+            if before.is_some() { "There is nothing older." } else { "Nothing was said yet." }.to_owned(),
+        );
     }
     let last = messages.last().map(|message| message.seq);
     for ReadMessage { seq, source, text, chars, untrusted, at } in messages {

@@ -8,4 +8,6 @@ mod files;
 #[cfg(test)]
 mod knowledge;
 #[cfg(test)]
+mod reach;
+#[cfg(test)]
 mod test_run;

@@ -169,7 +169,7 @@ impl TestRun {
             now: self.ids.clock().now(),
             zone: chrono_tz::UTC,
             tasks: Arc::new([]),
-            reached: Arc::new([]),
+            reached: Arc::new([toml::from_str(include_str!("../../../../jobs/agents/goal.toml")).unwrap()]),
             guards: Arc::clone(&self.guards),
             stop: tokio_util::sync::CancellationToken::new(),
         }

@@ -212,7 +212,7 @@ fn agent_without_send_message_gets_other_guidelines() {
             reply,
             offer: &offer,
             guards: &[],
-        reached: &[],
+            reached: &[],
             title: "Tokyo",
             description: "",
             context: &context,

@@ -62,7 +62,8 @@ fn conversations(conversations: &PromptConversations, reached: &[AgentType]) -> 
     let items = shown.iter().map(|PromptConversation { id, kind, title, status, run, untrusted }| {
         let id = AgentableId(*id).public_id(kind);
         let run = run.as_deref().and_then(RunStatus::from_name);
-        let status = reached.iter().find(|of| of.kind == *kind).and_then(|of| of.status(status.as_deref(), run));
+        let status =
+            reached.iter().find(|of| of.kind == *kind).and_then(|of| of.status(status.as_deref(), run));
         let status = status.map(|status| format!(" status=\"{}\"", attribute(&status))).unwrap_or_default();
         let title = match (title.as_str(), untrusted) {
             ("", _) => "(no title yet)".to_owned(),

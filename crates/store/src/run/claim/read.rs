@@ -188,7 +188,7 @@ impl Claims {
                                                      'content', p.content)
                                    order by p.what, p.place, p.text) as context
                      from (select k.agentable_id, r.id as run_id, k.session_position, k.last_position, k.user_id, a.tenant_id,
-                                  a.kind, a.parent_id, a.depth, a.agent_id, a.team_id, a.tools, a.guards
+                                  a.kind, a.parent_id, a.depth, a.agent_id, a.team_id, a.tools, a.guards, a.untrusted
                             -- If the claim may succeed.
                             where i.wants_context and i.worker_is_alive and not k.holder_is_alive
                               and case when i.posts then not k.run_open and not k.wake else k.run_open end) i"#,

@@ -69,7 +69,7 @@ impl Contexts {
             r#"-- store::run_context::batch::read
             with i as materialized (
                 select i.n, i.run_id, k.agentable_id, k.session_position, k.last_position, k.user_id, a.tenant_id, a.kind,
-                       a.parent_id, a.depth, a.agent_id, a.team_id, a.tools, a.guards
+                       a.parent_id, a.depth, a.agent_id, a.team_id, a.tools, a.guards, a.untrusted
                   from unnest($1::uuid[], $2::uuid[]) with ordinality as i (agentable_id, run_id, n)
                  cross join lateral (select * from houston.run_locks k where k.agentable_id = i.agentable_id) k
                  cross join lateral (select * from houston.agentables a where a.id = k.agentable_id) a)

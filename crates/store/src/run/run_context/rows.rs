@@ -15,7 +15,7 @@ use crate::stored_block::StoredBlock;
 
 /// A query with the rows of contexts between two parts of its text. The first part ends with a `from` list in which `i` is a
 /// run: `agentable_id`, `run_id`, `session_position`, `last_position`, `user_id`, `tenant_id`, `kind`, `parent_id`, `agent_id`,
-/// `team_id` and `tools`. The rows are `p (what, place, text, id, content)`; sorted by the first three, [`Reading`] reads them.
+/// `team_id`, `tools`, `guards` and `untrusted`. The rows are `p (what, place, text, id, content)`; sorted by the first three, [`Reading`] reads them.
 /// Parameters 3 to 15 are those of the context.
 macro_rules! query_with_context {
     ($before:literal, $after:literal, $($parameter:expr),* $(,)?) => {
@@ -142,7 +142,7 @@ macro_rules! query_with_context {
             (select 'setting', 0,
                     jsonb_build_object('mode', r.mode, 'tools', to_jsonb(i.tools),
                         'untrusted', coalesce(c.untrusted, false)
-                            or i.parent_id is not null and (select t.untrusted from houston.agentables t where t.id = i.agentable_id)
+                            or i.untrusted
                             or exists (
                             select from houston.knowledge_items k where k.owner_id in (i.agentable_id, i.user_id)
                                and k.kind in ('note', 'learning', 'memory') and k.untrusted),
