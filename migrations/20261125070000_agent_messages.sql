@@ -16,7 +16,7 @@ create table houston.agent_messages (
 
 -- How many a run has posted.
 create index agent_messages_by_run on houston.agent_messages (from_run);
--- Those of a user within an hour; older ones are deleted.
+-- Those of a user within an hour.
 create index agent_messages_by_user on houston.agent_messages (user_id, created_at);
 -- Those to an agentable that is deleted.
 create index agent_messages_by_agentable on houston.agent_messages (agentable_id);

@@ -213,7 +213,7 @@ pub struct PromptLimits {
     pub memory_chars: i32,
     /// Characters of each learning.
     pub learning_chars: i32,
-    /// Conversations of the user that kinds with `reaches` are shown, starting with the newest.
+    /// Conversations of the user that kinds with `reaches` read, starting with the newest.
     pub conversations: i32,
 }
 

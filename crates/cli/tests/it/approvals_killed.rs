@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::test_houston::{PATIENCE, TestHouston};
 
-/// An installation in which each stroke of the bell needs a yes.
+/// An installation in which the tool that acts outside needs a yes.
 fn asking() -> TestHouston {
     let houston = TestHouston::start();
     let path = houston.folder.path().join("agents/goal.toml");

@@ -116,7 +116,11 @@ async fn user_agent_lists_reads_and_posts_to_goals_of_its_user() {
         (test.goal(&test.user, "Kyoto </conversations>").await, test.goal(&test.user, "Old").await);
     let url = test.houston.url(&format!("/v1/goals/{old}"));
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let archive = client.patch(url).bearer_auth(&test.houston.key).header("Content-Type", "application/json").body(json!({"status": "archived"}).to_string());
+    let archive = client
+        .patch(url)
+        .bearer_auth(&test.houston.key)
+        .header("Content-Type", "application/json")
+        .body(json!({"status": "archived"}).to_string());
     assert!(archive.send().await.unwrap().status().is_success());
 
     let listed = test.call("list_conversations", json!({})).await;
@@ -124,9 +128,9 @@ async fn user_agent_lists_reads_and_posts_to_goals_of_its_user() {
     let all = test.call("list_conversations", json!({"archived": true})).await;
     assert!(all.starts_with(&format!("{old} [archived]: Old\n{kyoto}")) && !all.contains("Secret"), "{all}");
     let prompt = test.prompts.lock().unwrap().last().unwrap().clone();
-    let shown = prompt.split("<conversations>\n").nth(1).unwrap().split("</conversations>").next().unwrap();
+    let items = prompt.split("<conversations>\n").nth(1).unwrap().split("</conversations>").next().unwrap();
     assert_eq!(
-        shown,
+        items,
         format!(
             "<item id=\"{kyoto}\" status=\"waiting\">Kyoto &lt;/conversations&gt;</item>\nThe newest of 1, and 1 are \
              archived: list_conversations shows all.\n"
@@ -145,7 +149,7 @@ async fn user_agent_lists_reads_and_posts_to_goals_of_its_user() {
     );
     assert!(
         !test.prompts.lock().unwrap().last().unwrap().contains("<conversations>"),
-        "a goal is not shown others"
+        "a goal does not see others"
     );
     let read = test.call("read_conversation", json!({"conversation_id": kyoto, "limit": 2})).await;
     assert!(read.contains(&answer) && read.contains("<text>Book &lt;/text&gt; it</text>"), "{read}");

@@ -29,10 +29,10 @@ impl Taint {
             || !sessions.is_empty()
             || !user.profile.is_empty()
             || !user.memories.items.is_empty()
-            || !conversations.shown.is_empty();
+            || !conversations.newest.is_empty();
         let untrusted = context.setting.untrusted
             || sessions.iter().any(|session| session.untrusted)
-            || conversations.shown.iter().any(|conversation| conversation.untrusted);
+            || conversations.newest.iter().any(|conversation| conversation.untrusted);
         let mut taint = Self::of(&context.history, setup).with(Self { untrusted, private: has_private });
         // The calls that a summary replaces are not read: they may have been any.
         if context.summary.is_some() {

@@ -65,7 +65,8 @@ impl Conversation {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct PromptConversations {
     /// The newest that are not archived.
-    pub shown: Vec<PromptConversation>,
+    #[serde(rename = "shown")]
+    pub newest: Vec<PromptConversation>,
     /// How many there are that are not archived; counted up to [`COUNTED`] of each kind.
     pub open: i64,
     /// How many are archived, among those counted.
@@ -296,9 +297,6 @@ pub(crate) async fn post(
     let delivery = deliver(connection, &row, &system, fairness).await?;
     sqlx::query!(
         "-- store::reach::post
-        with old as (
-            delete from houston.agent_messages
-             where user_id = $3 and created_at < clock_timestamp() - interval '7 days')
         insert into houston.agent_messages (message_id, tenant_id, user_id, from_run, agentable_id, hops)
         values ($1, $2, $3, $4, $5, $6)",
         ids.message.0,

@@ -58,8 +58,8 @@ pub fn knowledge(context: &RunContext, about_user: bool, reached: &[AgentType]) 
 
 /// The newest conversations of the user that are not archived, each with its status and title, and how many there are.
 fn conversations(conversations: &PromptConversations, reached: &[AgentType]) -> Option<List> {
-    let PromptConversations { shown, open, archived } = conversations;
-    let items = shown.iter().map(|PromptConversation { id, kind, title, status, run, untrusted }| {
+    let PromptConversations { newest, open, archived } = conversations;
+    let items = newest.iter().map(|PromptConversation { id, kind, title, status, run, untrusted }| {
         let id = AgentableId(*id).public_id(kind);
         let run = run.as_deref().and_then(RunStatus::from_name);
         let status =
@@ -73,7 +73,7 @@ fn conversations(conversations: &PromptConversations, reached: &[AgentType]) -> 
         format!("<item id=\"{id}\"{status}>{title}</item>")
     });
     let all = if *open >= COUNTED { format!("{COUNTED} or more") } else { open.to_string() };
-    let more = usize::try_from(*open).is_ok_and(|open| open > shown.len()) || *archived > 0;
+    let more = usize::try_from(*open).is_ok_and(|open| open > newest.len()) || *archived > 0;
     list(
         "conversations",
         items,
