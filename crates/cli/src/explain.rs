@@ -34,6 +34,7 @@ pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
         budget: orchestrator.budget,
         context: orchestrator.context,
         tasks: orchestrator.tasks,
+        reach: orchestrator.reach,
         check_ins: settings.agent_check_in.limits,
         delayed: orchestrator.retry.delayed,
         max_crashes: orchestrator.lease.max_crashes,

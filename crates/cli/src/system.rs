@@ -81,7 +81,11 @@ impl System {
             let redis = Redis::open(&addresses.redis_url, DEFAULT_PREFIX, Arc::clone(&clock))
                 .map_err(|error| Failure::Usage(error.into()))?;
             Ok::<_, Failure>(Cell {
-                store: store.clone().with_archiving(loaded.archiving()).with_other_cells(others),
+                store: store
+                    .clone()
+                    .with_archiving(loaded.archiving())
+                    .with_reach(loaded.reach())
+                    .with_other_cells(others),
                 database_url: addresses.database_url.clone(),
                 bus: DeltaBus::start(Some(redis.clone()), ids.next(), &tracker, gone.clone()),
                 hints: HintSender::start(Some(redis.clone()), &tracker, gone.clone()),

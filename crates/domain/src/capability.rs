@@ -18,6 +18,8 @@ pub enum Capability {
     Feed,
     /// Searching earlier sessions.
     History,
+    /// Reading the other conversations of its user, and posting to them.
+    Conversations,
     /// Creating tasks for other agents.
     SubAgents,
     /// Waking up at a time it chose.
@@ -49,6 +51,7 @@ impl Capability {
             Self::Memory => "memory",
             Self::Feed => "feed",
             Self::History => "history",
+            Self::Conversations => "conversations",
             Self::SubAgents => "sub_agents",
             Self::Scheduling => "scheduling",
             Self::Files => "files",
@@ -71,6 +74,7 @@ impl Capability {
             Self::Memory => "know and remember your user",
             Self::Feed => "put items into your user's feed",
             Self::History => "look into earlier sessions",
+            Self::Conversations => "look into your user's other conversations and post to their agents",
             Self::SubAgents => "give tasks to agents of your own",
             Self::Scheduling => "wake up at times you choose",
             Self::Files => "read and write files of your workspace",

@@ -225,6 +225,8 @@ pub struct PromptLimits {
     pub memory_chars: i32,
     /// Characters of each learning.
     pub learning_chars: i32,
+    /// Conversations of the user that kinds with `reaches` read, starting with the newest.
+    pub conversations: i32,
 }
 
 impl Default for PromptLimits {
@@ -237,6 +239,7 @@ impl Default for PromptLimits {
             memories: 10,
             memory_chars: 200,
             learning_chars: 500,
+            conversations: 20,
         }
     }
 }

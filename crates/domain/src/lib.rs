@@ -47,6 +47,7 @@ pub mod overseer;
 pub mod paused_call;
 pub mod profile;
 pub mod question;
+pub mod reach;
 pub mod retry;
 pub mod run;
 pub mod runtime_state;

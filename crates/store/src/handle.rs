@@ -13,6 +13,7 @@ use crate::api_key::Principal;
 use crate::direct_start::DirectWorker;
 use crate::fairness::Fairness;
 use crate::pool::{Batchers, Store};
+use crate::reach::Reach;
 use crate::session::Archiving;
 
 /// What all handles share. Its fields are visible in this crate only.
@@ -24,6 +25,8 @@ pub struct Shared {
     pub(crate) other_cells: Arc<[PgPool]>,
     pub(crate) fairness: Fairness,
     pub(crate) archiving: Arc<Archiving>,
+    /// Which kinds reach which.
+    pub(crate) reach: Arc<Reach>,
     pub(crate) knowledge_limits: KnowledgeLimits,
     pub(crate) team_limits: TeamLimits,
     pub(crate) batchers: Arc<Batchers>,

@@ -126,8 +126,8 @@ pub(crate) use knowledge::profile;
 pub use knowledge::{excerpt, knowledge_item, snippet, workspace_file};
 pub use run::tool_result;
 pub use run::{
-    cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, question, record,
-    run_context, step, sweep, task, task_result,
+    cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, question, reach,
+    record, run_context, step, sweep, task, task_result,
 };
 pub(crate) use run::{system_message, task_report};
 pub use schedule::{check_in, feed};

@@ -45,6 +45,7 @@ pub mod offer;
 pub mod outside;
 pub mod pausing;
 pub mod progress;
+mod reach;
 pub mod record;
 pub mod registry;
 mod scripts;

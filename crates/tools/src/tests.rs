@@ -33,6 +33,7 @@ fn context() -> CallContext {
         now: DateTime::UNIX_EPOCH,
         zone: chrono_tz::Europe::Berlin,
         tasks: std::sync::Arc::new([]),
+        reached: std::sync::Arc::new([]),
         guards: std::sync::Arc::new([]),
         skills: None,
         stop: tokio_util::sync::CancellationToken::new(),

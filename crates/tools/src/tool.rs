@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use futures_util::future::BoxFuture;
+use houston_domain::agentable::AgentType;
 use houston_domain::capability::Capability;
 use houston_domain::guard::{Layer, ToolFacts};
 use houston_domain::id::{AgentableId, RunId, UserId};
@@ -37,6 +38,8 @@ pub struct CallContext {
     pub zone: Tz,
     /// The kinds of task that the agent may create.
     pub tasks: Arc<[TaskKind]>,
+    /// The kinds whose conversations with the user the agent may list, read and post to.
+    pub reached: Arc<[AgentType]>,
     /// What judged the call. A tool that reads more than the call names leaves out what is not open
     /// ([`is_open`](houston_domain::guard::is_open)).
     pub guards: Arc<[Arc<Layer>]>,

@@ -6,6 +6,8 @@ houston_testkit::shared_postgres!();
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod approvals_killed;
+#[cfg(test)]
 mod ask;
 #[cfg(test)]
 mod cancel;
@@ -49,6 +51,8 @@ mod outside;
 mod papers;
 #[cfg(test)]
 mod people;
+#[cfg(test)]
+mod reach;
 #[cfg(test)]
 mod schedules;
 #[cfg(test)]

@@ -44,6 +44,8 @@ pub struct PromptInput<'a> {
     pub added: &'a [PromptSection],
     /// The skills of the run.
     pub skills: &'a [SkillSummary],
+    /// The kinds whose conversations the prompt lists.
+    pub reached: &'a [AgentType],
     /// The agentable's title.
     pub title: &'a str,
     /// The agentable's description.
@@ -109,6 +111,7 @@ pub fn compose(
         guards: &setup.guards,
         added: &setup.sections,
         skills: skills.as_ref().map_or(&[][..], Skills::available),
+        reached: &setup.reached,
         title,
         description,
         context,
@@ -161,6 +164,8 @@ impl PromptInput<'_> {
             Some(aim(&self.agent_type.kind, self.title, self.description)),
             Some(frame_mark(&self.context.mark)),
             Some(time(self.now, zone)),
+            Some(earlier(self.context, self.agent_type.archives)),
+            Some(knowledge(self.context, about_user, self.reached)),
         ];
         let conversation =
             [earlier(self.context, self.agent_type.archives), knowledge(self.context, about_user)];

@@ -11,7 +11,7 @@
 //! | 7 | capabilities | what its tools enable it to do; which skills there are | kind; agentable |
 //! | 8 | autonomy | how far it goes without asking | kind |
 //! | 9 | time | today | a day |
-//! | 10 | conversation | summaries of sessions, learnings; memories, titles of notes | session; a run |
+//! | 10 | conversation | summaries of sessions, learnings; memories, titles of notes, other conversations | session; a run |
 //!
 //! # Order and caches
 //! Providers cache a prefix of the request, and the history follows the system prompt: if one byte before it changes, the

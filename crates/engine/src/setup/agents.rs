@@ -108,6 +108,11 @@ impl Agents {
                     let unknown_tools = unknown_tools.into();
                     Arc::new(Setup { driver: kind.driver.clone(), unknown_tools, ..setup })
                 }
+                Ok(setup) => Arc::new(Setup {
+                    driver: kind.driver.clone(),
+                    reached: Arc::clone(&kind.reached),
+                    ..setup
+                }),
                 Err(_) => Arc::clone(kind),
             }
         };

@@ -57,6 +57,8 @@ impl Setups {
         Self { own_tools: OwnTools::new(parts), ..self }
         let agents = Agents::new(tools, models, make_model, guards);
         Ok(Self { kinds, agents, config, hooks: Vec::new() })
+        add_reached(&mut kinds);
+        Ok(Self { kinds, agents: Agents::new(tools, models, make_model, guards), config })
     }
 
     /// The same with the drivers that agent types name, for a process that drives runs.
@@ -138,6 +140,16 @@ impl Setups {
     pub(crate) async fn for_run(&self, setup: &Arc<Setup>, context: &RunContext) -> Arc<Setup> {
         let setup = for_run(setup, &context.setting);
         self.agents.lower_guards.add(setup, &context.guards).await
+    }
+}
+
+/// Gives each setup the kinds that it reaches.
+fn add_reached(kinds: &mut BTreeMap<String, Arc<Setup>>) {
+    let types: BTreeMap<String, AgentType> =
+        kinds.iter().map(|(kind, setup)| (kind.clone(), setup.agent_type.clone())).collect();
+    for setup in kinds.values_mut().filter(|setup| !setup.agent_type.reaches.is_empty()) {
+        let reached = setup.agent_type.reaches.iter().filter_map(|kind| types.get(kind).cloned()).collect();
+        *setup = Arc::new(Setup { reached, ..Setup::clone(setup) });
     }
 }
 

@@ -60,6 +60,8 @@ pub struct Setup {
     pub off: Arc<BTreeMap<String, ToolFacts>>,
     /// The skills that come with the installation, if the agent has the tools for skills.
     pub skills: Arc<[BundledSkill]>,
+    /// The kinds whose conversations it reaches.
+    pub reached: Arc<[AgentType]>,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
     /// Sections of the prompt that hooks added; only in the setup of a run.
@@ -168,6 +170,7 @@ pub(crate) fn build_setup(
         unknown_tools: Arc::default(),
         off: Arc::default(),
         skills,
+        reached: Arc::new([]),
         driver: None,
     }))
 }

@@ -24,7 +24,7 @@ pub(crate) struct Taint {
 impl Taint {
     /// That of a run that starts from `context`.
     pub(crate) fn at_start(context: &RunContext, setup: &Setup) -> Self {
-        let RunContext { notes, learnings, sessions, user, .. } = context;
+        let RunContext { notes, learnings, sessions, user, conversations, .. } = context;
         let has_private = !notes.is_empty()
             || !learnings.is_empty()
             || !sessions.is_empty()
@@ -34,6 +34,11 @@ impl Taint {
             // The model reads their descriptions with its tools.
             || context.snippet_tools.iter().any(|tool| tool.untrusted && is_offered(setup, tool))
             || sessions.iter().any(|session| session.untrusted);
+            || !user.memories.items.is_empty()
+            || !conversations.newest.is_empty();
+        let untrusted = context.setting.untrusted
+            || sessions.iter().any(|session| session.untrusted)
+            || conversations.newest.iter().any(|conversation| conversation.untrusted);
         let mut taint = Self::of(&context.history, setup).with(Self { untrusted, private: has_private });
         // The calls that a summary replaces are not read: they may have been any.
         if context.summary.is_some() {

@@ -88,7 +88,7 @@ impl<'a> Situation<'a> {
         {
             return note;
         }
-        if let Some(next) = self.next_of_finding(step) {
+        if let Some(next) = self.next_of_finding(step).or_else(|| self.post_to_found(step)) {
             return next;
         }
         self.reply(match (step.name, step.failed) {
@@ -99,6 +99,7 @@ impl<'a> Situation<'a> {
                 None => format!("I wrote it down: {}", step.answer),
             },
             ("list_notes", _) => format!("Your notes: {}", step.answer),
+            ("list_conversations", _) => format!("Your goals: {}", step.answer),
             ("write_file", _) => format!("I wrote the file. {}", step.answer),
             ("read_file", _) => format!("The file: {}", step.answer),
             ("manage_learning", _) => "I will remember that.".to_owned(),
@@ -128,6 +129,10 @@ impl<'a> Situation<'a> {
         let of_file = self.file_request().and_then(|(name, input)| call(name, input));
         let chosen = if of_file.is_some() {
             of_file
+        } else if goal_message(&self.user_text).is_some()
+            || has(&["goals"]) && has(&["list", "show", "my goals"])
+        {
+            call("list_conversations", json!({}))
         } else if asks_for_notes || self.wants_notes_deleted() {
             call("list_notes", json!({}))
         } else if has(&["note", "write down", "write this down", "jot down"]) {
@@ -159,6 +164,14 @@ impl<'a> Situation<'a> {
                 "This is Houston's simulated model: it follows rules and needs no key. You asked: {asked}"
             ))
         })
+    }
+
+    /// After the goals were listed: the message of the user to the first whose line has the words that name it.
+    fn post_to_found(&self, step: &Step<'_>) -> Option<Reply> {
+        let (name, text) = goal_message(&self.user_text).filter(|_| step.name == "list_conversations")?;
+        let line = step.answer.lines().find(|line| line.to_lowercase().contains(&name.to_lowercase()))?;
+        let id = line.split([' ', ':']).next()?;
+        self.call("post_to_conversation", &json!({"conversation_id": id, "text": text}))
     }
 
     /// What follows a search for tools, or the help of one.
@@ -342,6 +355,13 @@ fn without_mark(text: &str) -> String {
         !line.starts_with("<untrusted ") && !line.starts_with("</untrusted>") && !line.starts_with('[')
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The goal and the message in "tell my goal Kyoto: book the hotel".
+fn goal_message(text: &str) -> Option<(&str, &str)> {
+    let at = text.to_ascii_lowercase().find("tell my goal ")? + "tell my goal ".len();
+    let (name, message) = text.get(at..)?.split_once(':')?;
+    Some((name.trim(), message.trim())).filter(|(name, message)| !name.is_empty() && !message.is_empty())
 }
 
 /// A note's title (its first eight words) and content.

@@ -12,6 +12,7 @@ use crate::handle::RunStore;
 use crate::step::{Commit, alone};
 use houston_domain::step::Step;
 
+mod conversations;
 mod files;
 mod rows;
 mod snippets;

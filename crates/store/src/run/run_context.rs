@@ -1,5 +1,7 @@
 //! What a run starts from: the history of the open session, and what the prompt says about the agentable and its user.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use houston_domain::frame::FrameMark;
 use houston_domain::history::Entry;
@@ -19,6 +21,7 @@ use crate::error::Result;
 use crate::excerpt::{Shortened, cut};
 use crate::guards::StoredGuards;
 use crate::handle::RunStore;
+use crate::reach::PromptConversations;
 use crate::run_context::batch::{ContextRequest, Contexts};
 use crate::serving::Serving;
 
@@ -73,6 +76,8 @@ pub struct RunContext {
     pub has_sessions: bool,
     /// Stored skills of the tenant and of the user, enabled or not.
     pub skills: Vec<SkillSummary>,
+    /// The other conversations of the user, if the kind reaches any.
+    pub conversations: PromptConversations,
     /// Pending check-ins, the earliest first: time and reason.
     pub check_ins: Vec<(DateTime<Utc>, String)>,
 }
@@ -97,8 +102,8 @@ pub struct Setting {
     pub mode: Option<Mode>,
     /// The tools the agentable may call, out of those of its kind; `None`: all of them.
     pub tools: Option<Vec<String>>,
-    /// Whether what the prompt has (the summary, notes, learnings, memories), or the instructions of the task, was written
-    /// after reading what strangers wrote.
+    /// Whether what the prompt has (the title, the summary, notes, learnings, memories), or the instructions of the task, was
+    /// written after reading what strangers wrote.
     #[serde(default)]
     pub untrusted: bool,
     /// The agentable that created it, for a task.
@@ -178,6 +183,7 @@ impl RunContext {
                 self.check_ins.push((wanted_at, text));
             }
             "snippet_tool" => self.snippet_tools.push(serde_json::from_str(&text)?),
+            "conversations" => self.conversations = serde_json::from_str(&text)?,
             "setting" => self.setting = serde_json::from_str(&text)?,
             "sources" => self.sources = Some((TenantId(id), serde_json::from_str(&text)?)),
             "skill" => {
@@ -229,7 +235,7 @@ impl RunStore {
         if let Some(context) = self.batchers.contexts.submit(request).await {
             return context;
         }
-        let contexts = Contexts { archive: self.archiving.settings };
+        let contexts = Contexts { archive: self.archiving.settings, reach: Arc::clone(&self.reach) };
         let mut connection = self.pool.acquire().await?;
         let context = contexts.read(&mut connection, &[request]).await?.pop().flatten();
         context.unwrap_or_else(|| Ok(RunContext::default()))

@@ -14,6 +14,7 @@ mod find_files;
 mod get_current_time;
 mod get_tool_help;
 mod http_request;
+mod list_conversations;
 mod list_feed_items;
 mod list_files;
 mod list_learnings;
@@ -23,6 +24,8 @@ mod list_skills;
 mod manage_check_ins;
 mod manage_learning;
 mod manage_memory;
+mod post_to_conversation;
+mod read_conversation;
 mod read_custom_instructions;
 mod read_feed_item;
 mod read_file;
@@ -50,6 +53,7 @@ mod write_file;
 use std::sync::Arc;
 
 pub use create_task::NAME as CREATE_TASK;
+pub use list_conversations::NAME as LIST_CONVERSATIONS;
 pub(crate) use list_files::NAME as LIST_FILES;
 pub use list_learnings::NAME as LIST_LEARNINGS;
 pub use list_notes::NAME as LIST_NOTES;
@@ -68,6 +72,10 @@ use crate::many::Catalogue;
 use crate::offer::FINDING_TOOLS;
 use crate::outside::Outside;
 use crate::tool::SharedTool;
+
+/// The tools for other conversations of the user: they need a kind that reaches some.
+pub const REACHING: [&str; 3] =
+    [list_conversations::NAME, read_conversation::NAME, post_to_conversation::NAME];
 
 /// All built-in tools. Those that act outside Houston use `outside`.
 #[must_use]
@@ -91,6 +99,9 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(read_result::ReadResult::default()),
         Arc::new(search_agent_history::SearchAgentHistory::default()),
         Arc::new(create_task::CreateTask::default()),
+        Arc::new(list_conversations::ListConversations::default()),
+        Arc::new(read_conversation::ReadConversation::default()),
+        Arc::new(post_to_conversation::PostToConversation::default()),
         Arc::new(schedule_check_in::ScheduleCheckIn::default()),
         Arc::new(manage_check_ins::ManageCheckIns::default()),
         Arc::new(get_current_time::GetCurrentTime::default()),

@@ -9,5 +9,6 @@ mod files;
 mod knowledge;
 #[cfg(test)]
 mod snippets;
+mod reach;
 #[cfg(test)]
 mod test_run;

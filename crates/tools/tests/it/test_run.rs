@@ -10,6 +10,7 @@ use houston_domain::guard::{GuardSettings, Layer, LayerKind};
 use houston_domain::id::{AgentableId, Ids, TenantId};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::model::Usage;
+use houston_domain::reach::ReachLimits;
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::task::TaskLimits;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
@@ -169,6 +170,7 @@ impl TestRun {
             now: self.ids.clock().now(),
             zone: chrono_tz::UTC,
             tasks: Arc::new([]),
+            reached: Arc::new([toml::from_str(include_str!("../../../../jobs/agents/goal.toml")).unwrap()]),
             guards: Arc::clone(&self.guards),
             skills: None,
             stop: tokio_util::sync::CancellationToken::new(),
@@ -219,7 +221,7 @@ fn limits() -> RecordLimits {
         earliest: "00:00".parse().unwrap(),
         latest: "23:59".parse().unwrap(),
     };
-    RecordLimits { tasks: TaskLimits::default(), check_ins, page_bytes: 600 }
+    RecordLimits { tasks: TaskLimits::default(), reach: ReachLimits::default(), check_ins, page_bytes: 600 }
 }
 
 fn open(url: &str) -> Store {

@@ -223,6 +223,7 @@ pub(crate) fn config() -> Config {
             approvals: houston_engine::config::ApprovalConfig::default(),
         },
         tasks: TaskLimits::default(),
+        reach: houston_domain::reach::ReachLimits::default(),
         check_ins: schedules().check_in.limits,
         delayed: DelayedRetry {
             rate_limited: 5,

@@ -186,6 +186,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let simulated = self.model.answering().simulated;
         let mut label = if simulated { json!({"simulated": true}) } else { json!({}) };
         self.answered_by.label(&mut label);
+        // Agents of other conversations may read it.
+        if self.tools.has_read_untrusted() {
+            label["untrusted"] = json!(true);
+        }
         label
     }
 

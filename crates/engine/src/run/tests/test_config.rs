@@ -43,6 +43,7 @@ pub(super) fn config() -> Config {
             approvals: ApprovalConfig::default(),
         },
         tasks: TaskLimits::default(),
+        reach: houston_domain::reach::ReachLimits::default(),
         check_ins: check_ins.limits,
         delayed: DelayedRetry {
             rate_limited: 5,

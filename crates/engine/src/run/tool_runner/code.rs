@@ -234,7 +234,8 @@ impl ToolRunner {
         let (more, decided) = self.plan_decided(journal, decided, |_| intent.as_ref());
         plans.extend(more);
         for content in std::mem::take(&mut plans.messages) {
-            add_message(&mut step, journal.new_id(), content, json!({}));
+            let label = if self.has_read_untrusted() { json!({"untrusted": true}) } else { json!({}) };
+            add_message(&mut step, journal.new_id(), content, label);
         }
         let calls: Vec<ToolCall> = new.into_iter().chain(decided).collect();
         let others = Others { held, are_open: true, keep_whole: true };

@@ -187,6 +187,7 @@ impl ToolRunner {
             now: journal.now(),
             zone: self.zone,
             tasks: self.task_kinds(journal),
+            reached: Arc::clone(&self.setup.reached),
             guards: Arc::clone(&self.setup.guards),
             skills: self.skills.clone(),
             // A child token: a tool that cancels it does not cancel the run.

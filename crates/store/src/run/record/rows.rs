@@ -5,6 +5,7 @@ use houston_domain::check_in::{CheckInLimits, CheckInRequest};
 use houston_domain::id::{CheckInId, MessageId, ResultId, RunId, SessionId};
 use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner, ListQuery};
 use houston_domain::profile::Profile;
+use houston_domain::reach::ReachLimits;
 use houston_domain::session::{SessionArchive, SessionSearch};
 use houston_domain::task::TaskLimits;
 use uuid::Uuid;
@@ -45,6 +46,8 @@ pub struct RecordIds {
 pub struct RecordLimits {
     /// Of tasks.
     pub tasks: TaskLimits,
+    /// Of what it posts to other conversations.
+    pub reach: ReachLimits,
     /// Of check-ins.
     pub check_ins: CheckInLimits,
     /// Approximate length of a page of a large result, in bytes.

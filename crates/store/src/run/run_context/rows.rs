@@ -15,8 +15,8 @@ use crate::stored_block::StoredBlock;
 
 /// A query with the rows of contexts between two parts of its text. The first part ends with a `from` list in which `i` is a
 /// run: `agentable_id`, `run_id`, `session_position`, `last_position`, `user_id`, `tenant_id`, `kind`, `parent_id`, `agent_id`,
-/// `team_id` and `tools`. The rows are `p (what, place, text, id, content)`; sorted by the first three, [`Reading`] reads them.
-/// Parameters 3 to 12 are those of the context.
+/// `team_id`, `tools`, `guards` and `untrusted`. The rows are `p (what, place, text, id, content)`; sorted by the first three, [`Reading`] reads them.
+/// Parameters 3 to 15 are those of the context.
 macro_rules! query_with_context {
     ($before:literal, $after:literal, $($parameter:expr),* $(,)?) => {
         sqlx::query!($before + r#"
@@ -118,6 +118,31 @@ macro_rules! query_with_context {
                         || left(o.summary, $12 + 1), o.id, null
                from houston.sessions o where o.agentable_id = i.agentable_id order by o.number desc limit greatest($11, 1))
             union all
+            -- The other conversations of its user, for kinds that reach some. Of each kind the newest 100 are read.
+            (select 'conversations', 0, o.found, i.agentable_id, null
+               from (select where i.kind = any ($13::text[])) w
+              cross join lateral (
+                    select json_build_object(
+                               'shown', coalesce(json_agg(json_build_object('id', a.id, 'kind', a.kind, 'title', a.title,
+                                                                            'status', a.status, 'untrusted', a.untrusted,
+                                                                            'run', r.status) order by a.nth)
+                                                     filter (where a.open and a.nth <= $15), '[]'),
+                               'open', count(*) filter (where a.open),
+                               'archived', count(*) filter (where not a.open))::text as found
+                      from (select a.*, row_number() over (partition by a.open order by a.id desc) as nth
+                              from (select v.reached from unnest($13::text[], $14::text[]) as v (kind, reached)
+                                     where v.kind = i.kind) v
+                             cross join lateral (
+                                   select a.id, a.kind, a.title, a.status, a.untrusted,
+                                          a.status is distinct from 'archived' as open
+                                     from houston.agentables a
+                                    where a.user_id = i.user_id and a.kind = v.reached and a.tenant_id = i.tenant_id
+                                      and a.id <> i.agentable_id
+                                    order by a.id desc limit 100) a) a
+                      left join lateral (
+                            select r.status from houston.run_locks k join houston.runs r on r.id = k.run_id
+                             where k.agentable_id = a.id and a.open and a.nth <= $15) r on true) o)
+            union all
             (select 'check_in', extract(epoch from o.wanted_at)::bigint, o.reason, o.id, null
                from houston.check_ins o where o.agentable_id = i.agentable_id)
             union all
@@ -127,7 +152,7 @@ macro_rules! query_with_context {
             (select 'setting', 0,
                     jsonb_build_object('mode', r.mode, 'tools', to_jsonb(i.tools),
                         'untrusted', coalesce(c.untrusted, false)
-                            or i.parent_id is not null and (select t.untrusted from houston.agentables t where t.id = i.agentable_id)
+                            or i.untrusted
                             or exists (
                             select from houston.knowledge_items k where k.owner_id in (i.agentable_id, i.user_id)
                                and k.kind in ('note', 'learning', 'memory') and k.untrusted),
