@@ -32,6 +32,10 @@ pub enum Capability {
     Calculation,
     /// Reading the current time.
     Time,
+    /// Keeping the todos of its user.
+    Todos,
+    /// Keeping records in tables of its user.
+    Tables,
 }
 
 impl Capability {
@@ -52,6 +56,8 @@ impl Capability {
             Self::Code => "code",
             Self::Calculation => "calculation",
             Self::Time => "time",
+            Self::Todos => "todos",
+            Self::Tables => "tables",
         }
     }
 
@@ -72,6 +78,8 @@ impl Capability {
             Self::Code => "run code",
             Self::Calculation => "do arithmetic with units",
             Self::Time => "tell the time",
+            Self::Todos => "keep your user's todos",
+            Self::Tables => "keep records in tables, search and add them up",
         }
     }
 }

@@ -12,6 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::custom_table::TableLimits;
 use crate::workspace::FileLimits;
 
 /// Maximum length of the title of a note or feed item, in characters: one line.
@@ -140,12 +141,20 @@ impl KnowledgeKind {
 /// max_memories = 1_000
 /// max_custom_instructions = 50
 /// max_feed_items = 10_000
+/// max_todos = 1_000
 /// max_profile_entries = 50
 /// excerpt_chars = 200
 ///
 /// [files]
 /// max_files = 1_000
 /// max_bytes = 16_777_216
+///
+/// [tables]
+/// max_tables = 50
+/// max_fields = 40
+/// max_records = 10_000
+/// max_record_bytes = 16_384
+/// max_bytes = 4_194_304
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -160,12 +169,16 @@ pub struct KnowledgeLimits {
     pub max_custom_instructions: u32,
     /// Feed items of one user.
     pub max_feed_items: u32,
+    /// Todos of one user, those that are done among them.
+    pub max_todos: u32,
     /// Entries of each of the five lists of a profile.
     pub max_profile_entries: u32,
     /// Characters of each text in a list that a tool returns; other tools read the whole text.
     pub excerpt_chars: i32,
     /// Files of one workspace.
     pub files: FileLimits,
+    /// Custom tables of one user.
+    pub tables: TableLimits,
 }
 
 impl Default for KnowledgeLimits {
@@ -176,9 +189,11 @@ impl Default for KnowledgeLimits {
             max_memories: 1_000,
             max_custom_instructions: 50,
             max_feed_items: 10_000,
+            max_todos: 1_000,
             max_profile_entries: 50,
             excerpt_chars: 200,
             files: FileLimits::default(),
+            tables: TableLimits::default(),
         }
     }
 }
