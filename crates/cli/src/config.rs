@@ -19,6 +19,7 @@ mod outside;
 mod packs;
 mod providers;
 mod rules;
+mod tables;
 mod use_case;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use houston_domain::agentable::AgentType;
+use houston_domain::custom_table::TablePresets;
 use houston_domain::guard::{GuardSettings, Layer};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
@@ -72,6 +74,7 @@ const FILES: &[(&str, &str)] = &[
     ("sandbox", include_str!("../../../jobs/sandbox.toml")),
     ("mcp", include_str!("../../../jobs/mcp.toml")),
     ("overseer", include_str!("../../../jobs/overseer.toml")),
+    ("tables", include_str!("../../../jobs/tables.toml")),
     ("packs", include_str!("../../../jobs/packs.toml")),
 ];
 
@@ -146,6 +149,8 @@ pub(crate) struct Settings {
     pub(crate) overseer: overseer::Settings,
     /// `jobs/packs.toml`.
     pub(crate) packs: Packs,
+    /// `jobs/tables.toml`.
+    pub(crate) tables: TablePresets,
 }
 
 /// The format of log lines.
@@ -213,6 +218,7 @@ pub(crate) fn load<'f>(
     let mcp = mcp::Mcp::load(&settings.mcp, &folders);
     let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
     settings.packs.check(&tools, &mcp.servers, &figment)?;
+    tables::check(&settings.tables, &settings.knowledge.tables, &figment)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
     Ok(Loaded { settings, kinds, folders, tools, mcp, drivers: Drivers::default(), guards, figment })

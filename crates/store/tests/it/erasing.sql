@@ -61,6 +61,13 @@ begin
     values (gen_random_uuid(), t, task, g, r, 'call', 'x', w);
     insert into houston.workspace_files (agentable_id, path, tenant_id, content, sha256, bytes, created_at, updated_at)
     select x.id, w || '/' || w, t, w, '', 0, now(), now() from (values (g), (task)) as x (id);
+    insert into houston.todos (id, tenant_id, user_id, agentable_id, title, position, created_at, updated_at)
+    values (gen_random_uuid(), t, u, g, ':memory', 0, now(), now());
+    insert into houston.custom_tables (id, tenant_id, user_id, name, description, fields, created_at)
+    values (gen_random_uuid(), t, u, 'expenses', ':memory', '[]', now());
+    insert into houston.custom_records (id, tenant_id, user_id, table_id, data, bytes, created_at, updated_at)
+    select gen_random_uuid(), t, u, c.id, jsonb_build_object('note', ':memory'), 0, now(), now()
+      from houston.custom_tables c where c.user_id = u;
     insert into houston.title_requests (agentable_id, tenant_id, due_at) values (g, t, now() + interval '1 day');
     insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
     values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');
