@@ -40,6 +40,7 @@ pub mod offer;
 pub mod outside;
 pub mod record;
 pub mod registry;
+mod tables;
 pub mod tool;
 pub mod untrusted;
 

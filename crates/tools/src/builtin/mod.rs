@@ -1,11 +1,17 @@
 //! The tools that come with Houston, one file each.
 
+mod add_records;
+mod aggregate_records;
 mod calculate;
 mod create_feed_item;
 mod create_note;
+mod create_table;
 mod create_task;
+mod date_math;
 mod delete_file;
 mod delete_note;
+mod delete_record;
+mod drop_table;
 mod edit_file;
 mod fetch_page;
 mod find_files;
@@ -16,9 +22,12 @@ mod list_feed_items;
 mod list_files;
 mod list_learnings;
 mod list_notes;
+mod list_tables;
+mod list_todos;
 mod manage_check_ins;
 mod manage_learning;
 mod manage_memory;
+mod manage_todos;
 mod read_custom_instructions;
 mod read_feed_item;
 mod read_file;
@@ -29,11 +38,14 @@ mod run_code;
 mod schedule_check_in;
 mod search_agent_history;
 mod search_files;
+mod search_records;
 mod search_tools;
 mod search_web;
 mod send_message;
+mod transform_text;
 mod update_note;
 mod update_profile;
+mod update_record;
 mod use_tool;
 mod write_file;
 
@@ -43,6 +55,7 @@ pub use create_task::NAME as CREATE_TASK;
 pub(crate) use list_files::NAME as LIST_FILES;
 pub use list_learnings::NAME as LIST_LEARNINGS;
 pub use list_notes::NAME as LIST_NOTES;
+pub(crate) use list_tables::NAME as LIST_TABLES;
 pub use manage_memory::NAME as MANAGE_MEMORY;
 pub use read_custom_instructions::NAME as READ_CUSTOM_INSTRUCTIONS;
 pub use read_profile::NAME as READ_PROFILE;
@@ -94,6 +107,18 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(write_file::WriteFile::default()),
         Arc::new(edit_file::EditFile::default()),
         Arc::new(delete_file::DeleteFile::default()),
+        Arc::new(manage_todos::ManageTodos::default()),
+        Arc::new(list_todos::ListTodos::default()),
+        Arc::new(create_table::CreateTable::default()),
+        Arc::new(list_tables::ListTables::default()),
+        Arc::new(add_records::AddRecords::default()),
+        Arc::new(search_records::SearchRecords::default()),
+        Arc::new(aggregate_records::AggregateRecords::default()),
+        Arc::new(update_record::UpdateRecord::default()),
+        Arc::new(delete_record::DeleteRecord::default()),
+        Arc::new(drop_table::DropTable::default()),
+        Arc::new(date_math::DateMath::default()),
+        Arc::new(transform_text::TransformText::default()),
     ]
 }
 
