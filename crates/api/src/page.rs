@@ -44,6 +44,9 @@ pub(crate) enum List {
     Questions,
     Files,
     Grants,
+    Todos,
+    Tables,
+    Records,
 }
 
 impl List {
@@ -69,6 +72,9 @@ impl List {
             Self::Questions => 'o',
             Self::Files => 'p',
             Self::Grants => 'v',
+            Self::Todos => 'd',
+            Self::Tables => 'b',
+            Self::Records => 'x',
         }
     }
 }

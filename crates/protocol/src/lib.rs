@@ -56,6 +56,8 @@ pub mod run;
 pub mod schema;
 pub mod session;
 pub mod sse;
+pub mod table;
 pub mod team;
 pub mod time;
+pub mod todo;
 pub mod user;
