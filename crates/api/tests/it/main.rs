@@ -63,6 +63,8 @@ mod runs;
 #[cfg(test)]
 mod schedules;
 #[cfg(test)]
+mod tables;
+#[cfg(test)]
 mod test_api;
 #[cfg(test)]
 mod worker;

@@ -8,4 +8,8 @@ mod files;
 #[cfg(test)]
 mod knowledge;
 #[cfg(test)]
+mod tables;
+#[cfg(test)]
 mod test_run;
+#[cfg(test)]
+mod todos;
