@@ -82,7 +82,11 @@ mod tests {
             let row = row.unwrap_or_else(|| panic!("jobs/README.md has no row for `{category}`"));
             for (name, entry) in &catalogue.servers {
                 let is_listed = row.split('`').skip(1).step_by(2).any(|word| word == name);
-                assert_eq!(is_listed, entry.categories.iter().any(|one| one == category), "{category}: {name}");
+                assert_eq!(
+                    is_listed,
+                    entry.categories.iter().any(|one| one == category),
+                    "{category}: {name}"
+                );
             }
             assert!(row.split('|').skip(2).take(2).any(|cell| cell.contains('`')), "{row}");
         }

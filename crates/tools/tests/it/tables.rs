@@ -167,7 +167,7 @@ async fn tables_are_bounded_and_counted() {
         json!({"table": "ideas", "records": records})
     };
     assert!(failed(&tools.call("add_records", add(&["x".repeat(300)])).await).contains("200 bytes"));
-    let long = "x".repeat(120);
+    let long = "x".repeat(140);
     assert!(
         failed(&tools.call("add_records", add(&[long.clone(), long.clone()])).await).contains("300 bytes")
     );
