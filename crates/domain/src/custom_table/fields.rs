@@ -115,7 +115,7 @@ impl Fields {
         })
     }
 
-    /// The values as they are stored, checked for tools and for requests alike. With [`Part::Changes`], null stands for a
+    /// The values as they are stored, checked for tools and for requests alike. With [`Part::Changes`], null means a
     /// value that is removed. A time without an offset is one of `zone`.
     ///
     /// # Errors

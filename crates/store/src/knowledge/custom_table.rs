@@ -38,7 +38,7 @@ pub struct CustomTable {
 /// A table to be created.
 #[derive(Debug, Clone, Copy)]
 pub struct NewCustomTable<'a> {
-    /// Its id.
+    /// The id of the table.
     pub id: TableId,
     /// The user it belongs to.
     pub user: UserId,

@@ -48,7 +48,7 @@ pub struct Todo {
 /// A todo to be created. It comes last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTodo {
-    /// Its id.
+    /// The id of the todo.
     pub id: TodoId,
     /// The name of its list; empty: no list.
     pub list: String,

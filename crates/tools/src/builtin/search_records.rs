@@ -126,10 +126,10 @@ impl Record for Call {
                     if self.page > 1 { "There is no such page." } else { "There are no such records." };
                 return Ok(ToolResponse::success(none));
             }
-            let shown = i64::try_from(records.len()).unwrap_or(i64::MAX);
-            let mut lines = vec![format!("{shown} of {all} records:")];
+            let listed = i64::try_from(records.len()).unwrap_or(i64::MAX);
+            let mut lines = vec![format!("{listed} of {all} records:")];
             lines.extend(records.iter().map(tables::line));
-            if search.offset + shown < all {
+            if search.offset + listed < all {
                 lines.push(format!("There are more: ask again with `page` {}.", self.page + 1));
             }
             Ok(ToolResponse::success(lines.join("\n")))

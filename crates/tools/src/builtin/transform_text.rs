@@ -93,7 +93,7 @@ impl Tool for TransformText {
     }
 }
 
-/// A version 4 UUID: the same each time this call is repeated, and one that nobody else has.
+/// A version 4 UUID: the same each time this call is repeated, and one that no other call gets.
 fn uuid_of(context: &CallContext) -> String {
     let digest = Sha256::new().chain_update(UUID).chain_update(&context.idempotency_key).finalize();
     let mut bytes = [0; 16];
