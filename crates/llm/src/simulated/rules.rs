@@ -150,7 +150,7 @@ impl<'a> Situation<'a> {
     /// A call that adds a todo or lists them, if the user speaks of one and the tool is offered.
     fn todo_request(&self, lower: &str) -> Option<Reply> {
         let words = lower.split(|c: char| !c.is_alphanumeric());
-        match words.filter(|word| word.starts_with("todo")).last()? {
+        match words.filter(|word| word.starts_with("todo")).next_back()? {
             "todos" => self.call("list_todos", &json!({})),
             _ => {
                 let title = shortened(after_phrase(&self.user_text, &["todo to", "todo that", "todo"]), 200);
