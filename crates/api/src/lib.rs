@@ -33,6 +33,10 @@
 //! | list of a profile, entry of it | `knowledge.max_profile_entries`, 50; 500 bytes | 422 `invalid_request` |
 //! | notes, learnings of an agentable | `knowledge.max_notes`, 1,000; `max_learnings`, 500 | 409 `full` |
 //! | files of an agentable, written by its agent | `knowledge.files.max_files`, 1,000; `max_bytes`, 16 MiB; 1 MiB each | the tool refuses; an import 422 `invalid_request` |
+//! | todo: its details, the name of its list | 4,000 bytes; 60 characters | 422 `invalid_request` |
+//! | todos of a user | `knowledge.max_todos`, 1,000 | 409 `full` |
+//! | custom tables of a user; their fields | `knowledge.tables.max_tables`, 50; `max_fields`, 40 | 409 `full`; 422 `invalid_request` |
+//! | records of a custom table | `knowledge.tables.max_records`, 10,000; 16 KiB each, 4 MiB together; 100 in one request | 409 `full`, 413 `too_large`, 422 `invalid_request` |
 //! | memories, custom instructions, feed items of a user | `knowledge.max_memories`, 1,000; `max_custom_instructions`, 50; `max_feed_items`, 10,000 | 409 `full` |
 //! | snippets of a user, written by its agents | `knowledge.max_snippets`, 200; 40,000 characters each | the tool refuses |
 //! | name of an agent or team; its description | 100 characters; 2,000 bytes | 422 `invalid_request` |
@@ -129,8 +133,11 @@ mod sessions;
 mod snippets;
 mod skills;
 mod state;
+mod table_records;
+mod tables;
 mod teams;
 mod tool_sources;
+mod todos;
 mod users;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};

@@ -45,6 +45,9 @@ pub(crate) enum List {
     Files,
     Grants,
     Snippets,
+    Todos,
+    Tables,
+    Records,
 }
 
 impl List {
@@ -71,6 +74,9 @@ impl List {
             Self::Files => 'p',
             Self::Grants => 'v',
             Self::Snippets => 'j',
+            Self::Todos => 'd',
+            Self::Tables => 'b',
+            Self::Records => 'x',
         }
     }
 }

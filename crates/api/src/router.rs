@@ -19,6 +19,8 @@ use crate::{
     tool_sources, users,
     grants, guards, health, history, insight, messages, profile, questions, runs, sessions, skills, teams,
     users,
+    grants, guards, health, history, insight, messages, profile, questions, runs, sessions, table_records,
+    tables, teams, todos, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -95,6 +97,17 @@ fn user_routes() -> Endpoints {
         .routes(collection::<FeedItems>())
         .routes(item::<FeedItems>())
         .routes(routes!(feed::generate::generate))
+        .routes(routes!(todos::list::list, todos::create::create))
+        .routes(routes!(todos::get::get, todos::change::change, todos::delete::delete))
+        .routes(routes!(tables::list::list, tables::create::create))
+        .routes(routes!(tables::get::get, tables::delete::delete))
+        .routes(routes!(tables::aggregate::aggregate))
+        .routes(routes!(table_records::list::list, table_records::add::add))
+        .routes(routes!(
+            table_records::get::get,
+            table_records::change::change,
+            table_records::delete::delete
+        ))
 }
 
 /// Agents and teams.

@@ -21,6 +21,7 @@ mod providers;
 mod rules;
 pub(crate) mod secrets;
 mod skills;
+mod tables;
 mod use_case;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use houston_domain::agentable::AgentType;
+use houston_domain::custom_table::TablePresets;
 use houston_domain::guard::{GuardSettings, Layer};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
@@ -79,6 +81,7 @@ const FILES: &[(&str, &str)] = &[
     ("sandbox", include_str!("../../../jobs/sandbox.toml")),
     ("mcp", include_str!("../../../jobs/mcp.toml")),
     ("overseer", include_str!("../../../jobs/overseer.toml")),
+    ("tables", include_str!("../../../jobs/tables.toml")),
     ("packs", include_str!("../../../jobs/packs.toml")),
     ("skills", include_str!("../../../jobs/skills.toml")),
 ];
@@ -160,6 +163,8 @@ pub(crate) struct Settings {
     pub(crate) packs: Packs,
     /// `jobs/skills.toml`.
     pub(crate) skills: SkillSettings,
+    /// `jobs/tables.toml`.
+    pub(crate) tables: TablePresets,
 }
 
 /// The format of log lines.
@@ -233,6 +238,7 @@ pub(crate) fn load<'f>(
     let mcp = mcp::Mcp::load(&settings.mcp, &folders);
     let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
     settings.packs.check(&tools, &mcp.servers, &figment)?;
+    tables::check(&settings.tables, &settings.knowledge.tables, &figment)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
     let (drivers, secret_keys) = (Drivers::default(), secrets::from_environment()?);

@@ -217,6 +217,7 @@ pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Fai
         })?
         .with_fairness(settings.orchestrator.fairness)
         .with_knowledge_limits(settings.knowledge)
+        .with_table_presets(settings.tables.clone())
         .with_team_limits(settings.teams.limits))
 }
 

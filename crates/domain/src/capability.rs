@@ -38,6 +38,10 @@ pub enum Capability {
     Skills,
     /// Reading the current time.
     Time,
+    /// Keeping the todos of its user.
+    Todos,
+    /// Keeping records in tables of its user.
+    Tables,
 }
 
 impl Capability {
@@ -61,6 +65,8 @@ impl Capability {
             Self::Calculation => "calculation",
             Self::Skills => "skills",
             Self::Time => "time",
+            Self::Todos => "todos",
+            Self::Tables => "tables",
         }
     }
 
@@ -84,6 +90,8 @@ impl Capability {
             Self::Calculation => "do arithmetic with units",
             Self::Skills => "follow skills, instructions for kinds of tasks",
             Self::Time => "tell the time",
+            Self::Todos => "keep your user's todos",
+            Self::Tables => "keep records in tables, search and add them up",
         }
     }
 }

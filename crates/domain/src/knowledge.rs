@@ -13,6 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::skill::SkillLimits;
+use crate::custom_table::TableLimits;
 use crate::workspace::FileLimits;
 
 /// Maximum length of the title of a note or feed item, in characters: one line.
@@ -142,6 +143,7 @@ impl KnowledgeKind {
 /// max_custom_instructions = 50
 /// max_feed_items = 10_000
 /// max_snippets = 200
+/// max_todos = 1_000
 /// max_profile_entries = 50
 /// excerpt_chars = 200
 ///
@@ -152,6 +154,12 @@ impl KnowledgeKind {
 /// [skills]
 /// max_of_tenant = 100
 /// max_of_user = 50
+/// [tables]
+/// max_tables = 50
+/// max_fields = 40
+/// max_records = 10_000
+/// max_record_bytes = 16_384
+/// max_bytes = 4_194_304
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -168,6 +176,8 @@ pub struct KnowledgeLimits {
     pub max_feed_items: u32,
     /// Snippets of one user.
     pub max_snippets: u32,
+    /// Todos of one user, those that are done among them.
+    pub max_todos: u32,
     /// Entries of each of the five lists of a profile.
     pub max_profile_entries: u32,
     /// Characters of each text in a list that a tool returns; other tools read the whole text.
@@ -176,6 +186,8 @@ pub struct KnowledgeLimits {
     pub files: FileLimits,
     /// Skills of tenants and users.
     pub skills: SkillLimits,
+    /// Custom tables of one user.
+    pub tables: TableLimits,
 }
 
 impl Default for KnowledgeLimits {
@@ -191,6 +203,11 @@ impl Default for KnowledgeLimits {
             excerpt_chars: 200,
             files: FileLimits::default(),
             skills: SkillLimits::default(),
+            max_todos: 1_000,
+            max_profile_entries: 50,
+            excerpt_chars: 200,
+            files: FileLimits::default(),
+            tables: TableLimits::default(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 
+use houston_domain::custom_table::TablePresets;
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::team::TeamLimits;
 
@@ -172,6 +173,12 @@ impl Store {
         self.changed(|shared| shared.team_limits = team_limits)
     }
 
+    /// The same store with these tables that are created by name; without them there is none.
+    #[must_use]
+    pub fn with_table_presets(self, presets: TablePresets) -> Self {
+        self.changed(|shared| shared.table_presets = Arc::new(presets))
+    }
+
     /// The limits per user.
     #[must_use]
     pub fn fairness(&self) -> Fairness {
@@ -197,6 +204,7 @@ impl Store {
             archiving,
             reach,
             knowledge_limits: KnowledgeLimits::default(),
+            table_presets: Arc::default(),
             team_limits: TeamLimits::default(),
             is_unbatched: false,
             direct_worker: Arc::default(),

@@ -51,6 +51,7 @@ pub mod registry;
 mod scripts;
 mod snippets;
 pub mod skills;
+mod tables;
 pub mod tool;
 pub mod untrusted;
 

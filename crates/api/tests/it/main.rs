@@ -67,6 +67,7 @@ mod schedules;
 #[cfg(test)]
 mod snippets;
 mod skills;
+mod tables;
 #[cfg(test)]
 mod test_api;
 #[cfg(test)]

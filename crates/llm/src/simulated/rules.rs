@@ -100,6 +100,8 @@ impl<'a> Situation<'a> {
             },
             ("list_notes", _) => format!("Your notes: {}", step.answer),
             ("list_conversations", _) => format!("Your goals: {}", step.answer),
+            ("list_todos", _) => format!("Your todos: {}", step.answer),
+            ("manage_todos", _) => format!("I put it on your list. {}", step.answer),
             ("write_file", _) => format!("I wrote the file. {}", step.answer),
             ("read_file", _) => format!("The file: {}", step.answer),
             ("manage_learning", _) => "I will remember that.".to_owned(),
@@ -123,6 +125,9 @@ impl<'a> Situation<'a> {
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         let call = |name: &str, input: Value| self.call(name, &input);
         if let Some(call) = self.call_outside(&lower) {
+            return call;
+        }
+        if let Some(call) = self.todo_request(&lower) {
             return call;
         }
         let asks_for_notes = has(&["notes"]) && has(&["list", "show", "my notes", "what", "which", "read"]);
@@ -172,6 +177,16 @@ impl<'a> Situation<'a> {
         let line = step.answer.lines().find(|line| line.to_lowercase().contains(&name.to_lowercase()))?;
         let id = line.split([' ', ':']).next()?;
         self.call("post_to_conversation", &json!({"conversation_id": id, "text": text}))
+    /// A call that adds a todo or lists them, if the user speaks of one and the tool is offered.
+    fn todo_request(&self, lower: &str) -> Option<Reply> {
+        let words = lower.split(|c: char| !c.is_alphanumeric());
+        match words.filter(|word| word.starts_with("todo")).next_back()? {
+            "todos" => self.call("list_todos", &json!({})),
+            _ => {
+                let title = shortened(after_phrase(&self.user_text, &["todo to", "todo that", "todo"]), 200);
+                self.call("manage_todos", &json!({"action": "add", "titles": [title]}))
+            }
+        }
     }
 
     /// What follows a search for tools, or the help of one.

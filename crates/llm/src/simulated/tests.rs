@@ -21,6 +21,8 @@ fn all_tools() -> Vec<ToolDefinition> {
         "fetch_page",
         "run_code",
         "run_snippet",
+        "list_todos",
+        "manage_todos",
     ]
     .map(tool)
     .into()
@@ -161,6 +163,8 @@ async fn requests_map_to_tools() {
     for (text, name, input) in [
         ("show my notes", "list_notes", json!({})),
         ("remember that I like tea", "manage_learning", json!({"action": "add", "content": "I like tea"})),
+        ("Add a todo: buy milk", "manage_todos", json!({"action": "add", "titles": ["buy milk"]})),
+        ("What are my todos?", "list_todos", json!({})),
         ("what time is it in Europe/Berlin?", "get_current_time", json!({"time_zone": "Europe/Berlin"})),
         ("<message from=\"ann\">what is the date</message>", "get_current_time", json!({})),
     ] {

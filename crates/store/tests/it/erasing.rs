@@ -158,6 +158,9 @@ async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
     test.sql("update houston.snippets set description = '', code = ''");
     test.sql("update houston.profiles set facts = '{}'");
     test.sql("delete from houston.skills");
+    test.sql("update houston.todos set title = 'Ann buys milk'");
+    test.sql("update houston.custom_tables set description = 'of Ann'");
+    test.sql("update houston.custom_records set data = '{}'");
     test.sql("update houston.knowledge_items set content = '' where kind = 'custom_instruction'");
     test.sql("update houston.knowledge_items set content = 'Ann likes trains' where kind = 'memory'");
     test.sql("update houston.idempotency_keys set response = response - 'name' where key like 'user %'");

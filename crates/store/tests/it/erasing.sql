@@ -65,6 +65,13 @@ begin
     select x.id, w || '/' || w, t, w, '', 0, now(), now() from (values (g), (task)) as x (id);
     insert into houston.skills (owner_id, tenant_id, user_id, name, text, summary) values (u, t, u, w, w, jsonb_build_object('name', w));
     insert into houston.skill_files (owner_id, skill, path, tenant_id, content) values (u, w, w, t, w);
+    insert into houston.todos (id, tenant_id, user_id, agentable_id, title, position, created_at, updated_at)
+    values (gen_random_uuid(), t, u, g, ':memory', 0, now(), now());
+    insert into houston.custom_tables (id, tenant_id, user_id, name, description, fields, created_at)
+    values (gen_random_uuid(), t, u, 'expenses', ':memory', '[]', now());
+    insert into houston.custom_records (id, tenant_id, user_id, table_id, data, bytes, created_at, updated_at)
+    select gen_random_uuid(), t, u, c.id, jsonb_build_object('note', ':memory'), 0, now(), now()
+      from houston.custom_tables c where c.user_id = u;
     insert into houston.title_requests (agentable_id, tenant_id, due_at) values (g, t, now() + interval '1 day');
     insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
     values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');

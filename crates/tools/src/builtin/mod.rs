@@ -1,13 +1,21 @@
 //! The tools that come with Houston, one file each.
 
+mod add_records;
+mod aggregate_records;
 mod calculate;
 mod create_feed_item;
 mod create_note;
+mod create_table;
 mod create_task;
 mod create_tool;
 mod delete_file;
 mod delete_note;
 mod delete_snippet;
+mod date_math;
+mod delete_file;
+mod delete_note;
+mod delete_record;
+mod drop_table;
 mod edit_file;
 mod fetch_page;
 mod find_files;
@@ -26,6 +34,12 @@ mod manage_learning;
 mod manage_memory;
 mod post_to_conversation;
 mod read_conversation;
+mod list_tables;
+mod list_todos;
+mod manage_check_ins;
+mod manage_learning;
+mod manage_memory;
+mod manage_todos;
 mod read_custom_instructions;
 mod read_feed_item;
 mod read_file;
@@ -41,12 +55,15 @@ mod save_snippet;
 mod schedule_check_in;
 mod search_agent_history;
 mod search_files;
+mod search_records;
 mod search_tools;
 mod search_web;
 mod send_message;
+mod transform_text;
 mod update_note;
 mod update_profile;
 mod use_skill;
+mod update_record;
 mod use_tool;
 mod write_file;
 
@@ -58,6 +75,7 @@ pub(crate) use list_files::NAME as LIST_FILES;
 pub use list_learnings::NAME as LIST_LEARNINGS;
 pub use list_notes::NAME as LIST_NOTES;
 pub use list_skills::NAME as LIST_SKILLS;
+pub(crate) use list_tables::NAME as LIST_TABLES;
 pub use manage_memory::NAME as MANAGE_MEMORY;
 pub use read_custom_instructions::NAME as READ_CUSTOM_INSTRUCTIONS;
 pub use read_profile::NAME as READ_PROFILE;
@@ -127,6 +145,18 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(write_file::WriteFile::default()),
         Arc::new(edit_file::EditFile::default()),
         Arc::new(delete_file::DeleteFile::default()),
+        Arc::new(manage_todos::ManageTodos::default()),
+        Arc::new(list_todos::ListTodos::default()),
+        Arc::new(create_table::CreateTable::default()),
+        Arc::new(list_tables::ListTables::default()),
+        Arc::new(add_records::AddRecords::default()),
+        Arc::new(search_records::SearchRecords::default()),
+        Arc::new(aggregate_records::AggregateRecords::default()),
+        Arc::new(update_record::UpdateRecord::default()),
+        Arc::new(delete_record::DeleteRecord::default()),
+        Arc::new(drop_table::DropTable::default()),
+        Arc::new(date_math::DateMath::default()),
+        Arc::new(transform_text::TransformText::default()),
     ]
 }
 

@@ -10,5 +10,8 @@ mod knowledge;
 #[cfg(test)]
 mod snippets;
 mod reach;
+mod tables;
 #[cfg(test)]
 mod test_run;
+#[cfg(test)]
+mod todos;

@@ -58,6 +58,7 @@ fn built_in_tools_pass_unless_they_destroy_send_or_execute() {
         let asks = name.starts_with("delete_")
             || ["http_request", "run_code", "run_snippet", "create_tool", "run_shell"]
                 .contains(&name.as_str());
+            || ["drop_table", "http_request", "run_code"].contains(&name.as_str());
         let expected = if asks { Ruling::Ask } else { Ruling::Allow };
         assert_eq!(ruling(&verdict), expected, "{name}: {verdict:?}");
     }
@@ -88,7 +89,12 @@ fn tools_for_files_ask_about_sensitive_paths() {
 #[test]
 fn deleting_notes_and_forgetting_ask_each_time() {
     for autonomy in Autonomy::ALL {
-        for (name, input) in [("delete_note", json!({})), ("manage_memory", json!({"action": "forget"}))] {
+        for (name, input) in [
+            ("delete_note", json!({})),
+            ("manage_memory", json!({"action": "forget"})),
+            ("manage_todos", json!({"action": "delete"})),
+            ("drop_table", json!({"table": "expenses"})),
+        ] {
             let verdict = verdict(name, EffectClass::Idempotent, &input, &Situation::new(autonomy));
             assert!(matches!(verdict.decision, Decision::Ask { lasting: false, .. }), "{name}: {verdict:?}");
         }

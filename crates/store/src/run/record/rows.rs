@@ -41,6 +41,16 @@ pub struct RecordIds {
     pub message: MessageId,
 }
 
+impl RecordIds {
+    /// The ids of `count` rows, rising, the first of which is [`Self::row`]. They have its shard.
+    pub fn rows(self, count: usize) -> impl Iterator<Item = Uuid> {
+        /// Bits of the shard, at the end.
+        const SHARD_BITS: u32 = 16;
+        let first = self.row.as_u128();
+        (0..count as u128).map(move |nth| Uuid::from_u128(first.wrapping_add(nth << SHARD_BITS)))
+    }
+}
+
 /// Limits from the settings.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordLimits {
