@@ -130,14 +130,14 @@ mod router;
 mod runs;
 mod serve;
 mod sessions;
-mod snippets;
 mod skills;
+mod snippets;
 mod state;
 mod table_records;
 mod tables;
 mod teams;
-mod tool_sources;
 mod todos;
+mod tool_sources;
 mod users;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};

@@ -241,22 +241,22 @@ pub(crate) fn load<'f>(
     tables::check(&settings.tables, &settings.knowledge.tables, &figment)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
-    let (drivers, secret_keys) = (Drivers::default(), secrets::from_environment()?);
-    Ok(Loaded { settings, kinds, folders, tools, mcp, drivers, secret_keys, guards, figment })
+    let skills = settings.skills.load(&folders, &figment)?;
+    let (drivers, callbacks) = (Drivers::default(), Callbacks::default());
+    let secret_keys = secrets::from_environment()?;
     Ok(Loaded {
         settings,
         kinds,
         folders,
         tools,
         mcp,
-        drivers: Drivers::default(),
-        callbacks: Callbacks::default(),
+        skills,
+        drivers,
+        callbacks,
+        secret_keys,
         guards,
         figment,
     })
-    let skills = settings.skills.load(&folders, &figment)?;
-    let drivers = Drivers::default();
-    Ok(Loaded { settings, kinds, folders, tools, mcp, skills, drivers, guards, figment })
 }
 
 /// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.

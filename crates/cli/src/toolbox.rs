@@ -106,6 +106,8 @@ fn shell(settings: SandboxSettings, drives_runs: bool) -> Option<Shell> {
         tracing::warn!(reason, "commands of the system cannot be run: see `houston doctor`");
     }
     works.ok()
+}
+
 /// The same without the sandbox, for a program that embeds Houston: the sandbox is a child process of `houston` itself.
 pub(crate) fn outside_without_sandbox(settings: &Settings) -> Outside {
     Outside {
@@ -113,6 +115,9 @@ pub(crate) fn outside_without_sandbox(settings: &Settings) -> Outside {
         sandbox: None,
         code_time: settings.sandbox.time(),
         code_calls: settings.sandbox.calls,
+        snippet_tools: 0,
+        shell: None,
+        shell_time: settings.sandbox.shell_time(),
     }
 }
 

@@ -12,8 +12,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::skill::SkillLimits;
 use crate::custom_table::TableLimits;
+use crate::skill::SkillLimits;
 use crate::workspace::FileLimits;
 
 /// Maximum length of the title of a note or feed item, in characters: one line.
@@ -154,6 +154,7 @@ impl KnowledgeKind {
 /// [skills]
 /// max_of_tenant = 100
 /// max_of_user = 50
+///
 /// [tables]
 /// max_tables = 50
 /// max_fields = 40
@@ -199,14 +200,11 @@ impl Default for KnowledgeLimits {
             max_custom_instructions: 50,
             max_feed_items: 10_000,
             max_snippets: 200,
-            max_profile_entries: 50,
-            excerpt_chars: 200,
-            files: FileLimits::default(),
-            skills: SkillLimits::default(),
             max_todos: 1_000,
             max_profile_entries: 50,
             excerpt_chars: 200,
             files: FileLimits::default(),
+            skills: SkillLimits::default(),
             tables: TableLimits::default(),
         }
     }

@@ -1,7 +1,5 @@
-//! What agents know: notes, learnings and files of an agentable; memories, custom instructions, feed items, snippets and
-//! the profile of a user.
-//! What agents know: notes, learnings and files of an agentable; memories, custom instructions, feed items and the profile
-//! of a user, their todos and their custom tables.
+//! What agents know: notes, learnings and files of an agentable; memories, custom instructions, feed items, snippets, todos,
+//! custom tables and the profile of a user.
 //! Requests of a tenant write them, and so do runs, in the fenced transaction of a step.
 
 pub mod custom_record;

@@ -23,6 +23,8 @@ pub struct Offer {
     list: Arc<List>,
     /// The lists of all situations.
     lists: Arc<Lists>,
+    /// Snippets that are tools of one user: in the list of every situation.
+    snippets: Arc<[SharedTool]>,
     search: Option<Arc<Search>>,
     /// Whether code may call the tools.
     code_mode: bool,
@@ -121,7 +123,7 @@ impl Offer {
         let tools: Vec<SharedTool> = tools.into_iter().filter(|tool| tool.offered(ever)).collect();
         let list = List::direct(tools.clone(), code_mode);
         let lists = Arc::new(Lists { tools, members: Vec::new(), made: Default::default() });
-        Self { list, lists, search: None, code_mode }
+        Self { list, lists, snippets: Arc::default(), search: None, code_mode }
     }
 
     /// The same tools in code mode: code that one of them runs may call the others. Before [`Self::searched_above`].
@@ -157,7 +159,7 @@ impl Offer {
     fn searched(search: Arc<Search>, members: Vec<usize>, code_mode: bool) -> Self {
         let list = List::searched(&search, members.clone());
         let lists = Arc::new(Lists { tools: list.tools.clone(), members, made: Default::default() });
-        Self { list, lists, search: Some(search), code_mode }
+        Self { list, lists, snippets: Arc::default(), search: Some(search), code_mode }
     }
 
     /// The same tools and these, as a direct offer. `read_result` stays the last one.
@@ -175,7 +177,11 @@ impl Offer {
     pub fn in_situation(&self, situation: Situation) -> Self {
         let made = self.lists.made.get(situation.index());
         let list = made.map_or(&self.list, |made| made.get_or_init(|| self.list_in(situation)));
-        Self { list: Arc::clone(list), lists: Arc::clone(&self.lists), search: self.search.clone(), ..*self }
+        let list = match &*self.snippets {
+            [] => Arc::clone(list),
+            snippets => list.with(snippets, self.code_mode),
+        };
+        Self { list, ..self.clone() }
     }
 
     fn list_in(&self, situation: Situation) -> Arc<List> {
@@ -200,11 +206,7 @@ impl Offer {
         if tools.is_empty() {
             return self.clone();
         }
-        Self {
-            list: self.list.with(&tools, self.code_mode),
-            at_first: self.at_first.with(&tools, self.code_mode),
-            ..self.clone()
-        }
+        Self { list: self.list.with(&tools, self.code_mode), snippets: tools.into(), ..self.clone() }
     }
 
     /// The definitions that are sent to the model. The last [`FINDING_TOOLS`] of a searched offer are not needed by a model that searches

@@ -52,6 +52,8 @@ impl Registry {
     #[must_use]
     pub fn is_taken(&self, name: &str) -> bool {
         self.tools.contains_key(name) || is_reserved(name) || name.starts_with(TOOL_PREFIX)
+    }
+
     /// Sets the skills that come with the installation and are enabled.
     pub fn set_skills(&mut self, skills: Vec<BundledSkill>) {
         self.skills = skills.into_iter().filter(|skill| skill.summary.enabled).collect();

@@ -65,8 +65,10 @@ mod runs;
 #[cfg(test)]
 mod schedules;
 #[cfg(test)]
-mod snippets;
 mod skills;
+#[cfg(test)]
+mod snippets;
+#[cfg(test)]
 mod tables;
 #[cfg(test)]
 mod test_api;

@@ -66,8 +66,9 @@ mod sigterm;
 #[cfg(test)]
 mod site;
 #[cfg(test)]
-mod snippets;
 mod skills;
+#[cfg(test)]
+mod snippets;
 #[cfg(test)]
 mod task_cancel;
 #[cfg(test)]

@@ -26,7 +26,6 @@ use super::sections::time::time;
 use super::sections::tools::tools;
 use super::sections::workspace::workspace;
 use crate::hook::PromptSection;
-use crate::setup::Setup;
 use crate::setup::{Setup, has_skill_tools};
 
 /// Everything a prompt is composed from.
@@ -164,11 +163,11 @@ impl PromptInput<'_> {
             Some(aim(&self.agent_type.kind, self.title, self.description)),
             Some(frame_mark(&self.context.mark)),
             Some(time(self.now, zone)),
-            Some(earlier(self.context, self.agent_type.archives)),
-            Some(knowledge(self.context, about_user, self.reached)),
         ];
-        let conversation =
-            [earlier(self.context, self.agent_type.archives), knowledge(self.context, about_user)];
+        let conversation = [
+            earlier(self.context, self.agent_type.archives),
+            knowledge(self.context, about_user, self.reached),
+        ];
         // What a hook adds matters more than what is left out first.
         first.into_iter().flatten().chain(self.added.iter().map(added)).chain(conversation).collect()
     }

@@ -26,7 +26,6 @@ pub const ROUTING: &str = "routing";
 /// Builds and caches the setups of agents.
 pub(crate) struct Agents {
     pub(crate) tools: Registry,
-    pub(super) tools: Registry,
     /// The models of use cases.
     models: BTreeMap<String, Arc<dyn Model>>,
     make_model: MakeModel,
@@ -104,12 +103,9 @@ impl Agents {
         } else {
             // Cannot fail: tools that do not exist were removed above, and the kind's guards were compiled before.
             match build_setup(agent_type, model, config, &self.tools, &self.guards) {
-                Ok(setup) => {
-                    let unknown_tools = unknown_tools.into();
-                    Arc::new(Setup { driver: kind.driver.clone(), unknown_tools, ..setup })
-                }
                 Ok(setup) => Arc::new(Setup {
                     driver: kind.driver.clone(),
+                    unknown_tools: unknown_tools.into(),
                     reached: Arc::clone(&kind.reached),
                     ..setup
                 }),

@@ -50,6 +50,8 @@ impl Agents {
                 agent_type: AgentType { guards, ..rebuilt.agent_type },
                 guards: Arc::clone(&setup.guards),
                 driver: setup.driver.clone(),
+                unknown_tools: Arc::clone(&setup.unknown_tools),
+                reached: Arc::clone(&setup.reached),
                 sections,
                 ..rebuilt
             }),

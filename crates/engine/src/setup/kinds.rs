@@ -47,18 +47,16 @@ impl Setups {
             let setup = set_up(agent_type, &config, &tools, &models, &guards)?;
             kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
         }
+        add_reached(&mut kinds);
+        let agents = Agents::new(tools, models, make_model, guards);
         let own_tools = OwnTools::new(OwnToolsParts::default());
-        Ok(Self { kinds, agents: Agents::new(tools, models, make_model, guards), own_tools, config })
+        Ok(Self { kinds, agents, own_tools, config, hooks: Vec::new() })
     }
 
     /// The same with what the tools of tenants' own need.
     #[must_use]
     pub fn with_own_tools(self, parts: OwnToolsParts) -> Self {
         Self { own_tools: OwnTools::new(parts), ..self }
-        let agents = Agents::new(tools, models, make_model, guards);
-        Ok(Self { kinds, agents, config, hooks: Vec::new() })
-        add_reached(&mut kinds);
-        Ok(Self { kinds, agents: Agents::new(tools, models, make_model, guards), config })
     }
 
     /// The same with the drivers that agent types name, for a process that drives runs.
@@ -116,7 +114,8 @@ impl Setups {
         }
     }
 
-    /// The setup for a run that starts from `context`, with tools of these sources.
+    /// The setup for a run that starts from `context`, with tools of these sources. After [`Self::hooked`], so that hooks cannot
+    /// add what the agentable's own tools and guards leave out.
     pub(crate) async fn for_run(
         &self,
         setup: &Arc<Setup>,
@@ -127,19 +126,14 @@ impl Setups {
         let setup = for_run(&setup, &context.setting);
         let setup = self.agents.lower_guards.add(setup, &context.guards).await;
         with_snippets(setup, &context.snippet_tools)
+    }
+
     /// The setup as the hooks change it for a run. `run` is called if there are hooks.
     pub(crate) fn hooked(&self, setup: Arc<Setup>, run: impl FnOnce() -> RunInfo) -> Arc<Setup> {
         match self.hooks.as_slice() {
             [] => setup,
             hooks => self.agents.hooked(setup, hooks, run(), &self.config),
         }
-    }
-
-    /// The setup for a run that starts from `context`. After [`Self::hooked`], so that hooks cannot add what the agentable's own
-    /// tools and guards leave out.
-    pub(crate) async fn for_run(&self, setup: &Arc<Setup>, context: &RunContext) -> Arc<Setup> {
-        let setup = for_run(setup, &context.setting);
-        self.agents.lower_guards.add(setup, &context.guards).await
     }
 }
 

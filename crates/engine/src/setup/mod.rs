@@ -18,9 +18,8 @@ use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_off};
-use houston_domain::snippet::SnippetTool;
-use houston_domain::guard::{GuardError, Layer, LayerKind};
 use houston_domain::skill::{BundledSkill, USE_SKILL};
+use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::ToolDefinition;
 use houston_llm::{Capabilities, Description, Model, tokens};
 use houston_store::run_context::Setting;
@@ -172,6 +171,7 @@ pub(crate) fn build_setup(
         skills,
         reached: Arc::new([]),
         driver: None,
+        sections: Arc::default(),
     }))
 }
 
@@ -180,8 +180,6 @@ fn searched(offer: Offer, agent_type: &AgentType, config: &Config) -> Offer {
     let most = agent_type.direct_tokens.unwrap_or(config.context.direct_tokens);
     let size = |tool: &ToolDefinition| tokens::of_tools(std::slice::from_ref(tool));
     offer.searched_above(most, &agent_type.direct, size)
-        sections: Arc::default(),
-    })
 }
 
 /// Whether an agent with these tools can read skills. Others are not offered any.

@@ -29,14 +29,11 @@ impl Taint {
             || !learnings.is_empty()
             || !sessions.is_empty()
             || !user.profile.is_empty()
-            || !user.memories.items.is_empty();
-        let untrusted = context.setting.untrusted
-            // The model reads their descriptions with its tools.
-            || context.snippet_tools.iter().any(|tool| tool.untrusted && is_offered(setup, tool))
-            || sessions.iter().any(|session| session.untrusted);
             || !user.memories.items.is_empty()
             || !conversations.newest.is_empty();
         let untrusted = context.setting.untrusted
+            // The model reads their descriptions with its tools.
+            || context.snippet_tools.iter().any(|tool| tool.untrusted && is_offered(setup, tool))
             || sessions.iter().any(|session| session.untrusted)
             || conversations.newest.iter().any(|conversation| conversation.untrusted);
         let mut taint = Self::of(&context.history, setup).with(Self { untrusted, private: has_private });

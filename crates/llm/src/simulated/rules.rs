@@ -177,10 +177,12 @@ impl<'a> Situation<'a> {
         let line = step.answer.lines().find(|line| line.to_lowercase().contains(&name.to_lowercase()))?;
         let id = line.split([' ', ':']).next()?;
         self.call("post_to_conversation", &json!({"conversation_id": id, "text": text}))
+    }
+
     /// A call that adds a todo or lists them, if the user speaks of one and the tool is offered.
     fn todo_request(&self, lower: &str) -> Option<Reply> {
-        let words = lower.split(|c: char| !c.is_alphanumeric());
-        match words.filter(|word| word.starts_with("todo")).next_back()? {
+        let mut words = lower.split(|c: char| !c.is_alphanumeric());
+        match words.rfind(|word| word.starts_with("todo"))? {
             "todos" => self.call("list_todos", &json!({})),
             _ => {
                 let title = shortened(after_phrase(&self.user_text, &["todo to", "todo that", "todo"]), 200);

@@ -18,8 +18,8 @@ use houston_domain::step::Step;
 mod conversations;
 mod files;
 mod rows;
-mod snippets;
 mod skills;
+mod snippets;
 mod tables;
 mod todos;
 

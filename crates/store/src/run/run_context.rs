@@ -12,9 +12,9 @@ use houston_domain::knowledge::PromptLimits;
 use houston_domain::mode::Mode;
 use houston_domain::profile::ProfileList;
 use houston_domain::session::SessionArchive;
+use houston_domain::skill::{SkillSource, SkillSummary};
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_source::SourceSummary;
-use houston_domain::skill::{SkillSource, SkillSummary};
 use serde::Deserialize;
 
 use crate::error::Result;

@@ -50,7 +50,7 @@ impl Copies {
                        'members', (select coalesce(jsonb_agg(x), '[]') from houston.team_agents x
                                      join houston.teams m on m.id = x.team_id where m.tenant_id = t.id),
                        'sources', (select coalesce(jsonb_agg(s), '[]') from houston.tool_sources s
-                                    where s.tenant_id = t.id)) as "rows!"
+                                    where s.tenant_id = t.id),
                        'skills', (select coalesce(jsonb_agg(s), '[]') from houston.skills s where s.owner_id = t.id),
                        'skill_files', (select coalesce(jsonb_agg(f), '[]') from houston.skill_files f
                                         where f.owner_id = t.id)) as "rows!"

@@ -33,6 +33,7 @@ mod files;
 mod lease;
 #[cfg(test)]
 mod paused_calls;
+#[cfg(test)]
 mod post;
 #[cfg(test)]
 mod reading;

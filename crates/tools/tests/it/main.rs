@@ -8,8 +8,10 @@ mod files;
 #[cfg(test)]
 mod knowledge;
 #[cfg(test)]
-mod snippets;
 mod reach;
+#[cfg(test)]
+mod snippets;
+#[cfg(test)]
 mod tables;
 #[cfg(test)]
 mod test_run;

@@ -56,9 +56,8 @@ fn built_in_tools_pass_unless_they_destroy_send_or_execute() {
     for (name, effect) in built_in() {
         let verdict = verdict(&name, effect, &json!({}), &Situation::new(Autonomy::Medium));
         let asks = name.starts_with("delete_")
-            || ["http_request", "run_code", "run_snippet", "create_tool", "run_shell"]
+            || ["http_request", "run_code", "run_snippet", "create_tool", "run_shell", "drop_table"]
                 .contains(&name.as_str());
-            || ["drop_table", "http_request", "run_code"].contains(&name.as_str());
         let expected = if asks { Ruling::Ask } else { Ruling::Allow };
         assert_eq!(ruling(&verdict), expected, "{name}: {verdict:?}");
     }

@@ -224,6 +224,7 @@ impl ToolRunner {
 }
 
 /// What calls that are executed are waited for.
+#[expect(clippy::large_enum_variant, reason = "one lives at a time, and is taken apart at once")]
 enum Happened {
     /// A call has returned; `None`: none is running.
     Returned(Option<(ToolCall, Acted)>),

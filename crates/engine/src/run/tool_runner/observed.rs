@@ -1,7 +1,7 @@
 //! Calls of tools, as observers see them.
 
 use houston_domain::tool_call::{ToolCall, ToolResponse};
-use houston_tools::CodeCalls;
+use houston_tools::{Acted, CodeCalls};
 use tokio::sync::mpsc;
 use tracing::{Instrument as _, Span};
 
@@ -28,9 +28,12 @@ impl ToolRunner {
         let running = external.run(self.offer(), code_calls).instrument(span.clone());
         Box::pin(async move {
             observers.notify(&owner, &span, Observed::ToolCallStarted { call: &asked });
-            let (call, response) = running.await;
-            observers.notify(&owner, &span, Observed::ToolCallEnded { call: &call, response: &response });
-            (call, response)
+            let (call, acted) = running.await;
+            // One that has paused is observed again when it goes on.
+            if let Acted::Done(response) = &acted {
+                observers.notify(&owner, &span, Observed::ToolCallEnded { call: &call, response });
+            }
+            (call, acted)
         })
     }
 }

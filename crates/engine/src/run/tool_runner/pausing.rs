@@ -36,6 +36,7 @@ pub(super) enum Pausing {
 }
 
 /// How a paused call goes on in another attempt.
+#[expect(clippy::large_enum_variant, reason = "one lives at a time, and is taken apart at once")]
 pub(super) enum Resuming {
     /// It waits for this question.
     Waits(QuestionId),
