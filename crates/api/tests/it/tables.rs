@@ -120,20 +120,24 @@ async fn records_of_a_table_are_checked_found_and_summed() {
     assert_eq!(api.get(&record).await.ok(), changed);
     api.send("PATCH", &record, json!({"values": {"what": null}})).await.refused(422, "invalid_request");
 
-    make_tenant(&api.store, &api.state.ids, "other", STRANGER).await;
-    for (method, path, body) in [
-        ("GET", &tables, json!({})),
-        ("GET", &path, json!({})),
-        ("GET", &records, json!({})),
-        ("POST", &records, json!({"records": [{"what": "x"}]})),
-        ("PATCH", &record, json!({"values": {"what": "x"}})),
-        ("DELETE", &record, json!({})),
-        ("DELETE", &path, json!({})),
-    ] {
-        assert_eq!(api.send_as(STRANGER, method, path, body).await.status, 404, "{method} {path}");
-    }
+    strangers_find_nothing(&api, [&tables, &path, &records, &record]).await;
     assert_eq!(api.send("DELETE", &record, json!({})).await.status, 204);
     assert_eq!(api.get(&path).await.ok()["records"], 2);
     assert_eq!(api.send("DELETE", &path, json!({})).await.status, 204);
     api.get(&records).await.refused(404, "not_found");
+}
+
+async fn strangers_find_nothing(api: &TestApi, [tables, path, records, record]: [&str; 4]) {
+    make_tenant(&api.store, &api.state.ids, "other", STRANGER).await;
+    for (method, path, body) in [
+        ("GET", tables, json!({})),
+        ("GET", path, json!({})),
+        ("GET", records, json!({})),
+        ("POST", records, json!({"records": [{"what": "x"}]})),
+        ("PATCH", record, json!({"values": {"what": "x"}})),
+        ("DELETE", record, json!({})),
+        ("DELETE", path, json!({})),
+    ] {
+        assert_eq!(api.send_as(STRANGER, method, path, body).await.status, 404, "{method} {path}");
+    }
 }
