@@ -81,11 +81,12 @@ async fn develop(
     own: &str,
 ) -> Result<ExitCode, Failure> {
     let folder = context.folder.clone();
+    let stores = connect::stores(&context.loaded.settings, addresses).await?;
+    connect::prepare_schema(&stores, &context.loaded.settings, true).await?;
+    // After the servers were reached: a command that fails leaves no folder.
     if context.loaded.secret_keys.is_none() {
         context.loaded.secret_keys = Some(secrets::of_folder(&folder, &Ids::new(Arc::new(SystemClock)))?);
     }
-    let stores = connect::stores(&context.loaded.settings, addresses).await?;
-    connect::prepare_schema(&stores, &context.loaded.settings, true).await?;
     let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
     let listener = connect::listen(&context.loaded.settings.server.address).await?;
     let explainer = Explainer::new(context.loaded.clone(), context.registry.clone()).with_models(&models)?;

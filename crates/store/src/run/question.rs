@@ -102,7 +102,7 @@ impl RunStore {
         let is_due = sqlx::query_scalar!(
             r#"-- store::question::is_due
             select exists (select from houston.questions
-                            where state = 'open' and expires_at <= clock_timestamp()) as "due!""#
+                            where state = 'open' and expires_at <= statement_timestamp()) as "due!""#
         )
         .fetch_one(&self.pool)
         .await?;
@@ -114,7 +114,7 @@ impl RunStore {
             "-- store::question::due
             select q.id
               from (select id, agentable_id from houston.questions
-                     where state = 'open' and expires_at <= clock_timestamp() order by expires_at limit $1) q
+                     where state = 'open' and expires_at <= statement_timestamp() order by expires_at limit $1) q
               join houston.run_locks l on l.agentable_id = q.agentable_id
                for no key update of l skip locked",
             limit

@@ -170,7 +170,7 @@ fn watching() -> Vec<Case> {
 /// The context of a run, with the agent that answers.
 fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]) -> Case {
     let (driven, run) = (id("goal", goal), id("run", OPEN_RUNS + goal));
-    let limits = ["20", "500", "10", "200", "20", "1000", "10", "200", "5", "1000"];
+    let limits = ["20", "500", "10", "200", "20", "1000", "10", "200", "5", "1000", "'{}'", "'{}'", "20"];
     let (of, runs) = (format!("array[{driven}]::uuid[]"), format!("array[{run}]::uuid[]"));
     let arguments: Vec<&str> = [of.as_str(), &runs].into_iter().chain(limits).collect();
     let indexes = [
