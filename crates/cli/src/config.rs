@@ -19,6 +19,7 @@ mod outside;
 mod packs;
 mod providers;
 mod rules;
+mod tools;
 mod use_case;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use houston_domain::agentable::AgentType;
+use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::{GuardSettings, Layer};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
@@ -73,6 +75,7 @@ const FILES: &[(&str, &str)] = &[
     ("mcp", include_str!("../../../jobs/mcp.toml")),
     ("overseer", include_str!("../../../jobs/overseer.toml")),
     ("packs", include_str!("../../../jobs/packs.toml")),
+    ("tools", include_str!("../../../jobs/tools.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -146,6 +149,9 @@ pub(crate) struct Settings {
     pub(crate) overseer: overseer::Settings,
     /// `jobs/packs.toml`.
     pub(crate) packs: Packs,
+    /// `jobs/tools.toml`.
+    #[serde(default)]
+    pub(crate) tools: Fallbacks,
 }
 
 /// The format of log lines.
@@ -213,6 +219,7 @@ pub(crate) fn load<'f>(
     let mcp = mcp::Mcp::load(&settings.mcp, &folders);
     let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
     settings.packs.check(&tools, &mcp.servers, &figment)?;
+    tools::check(&settings.tools, &tools, &figment)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
     Ok(Loaded { settings, kinds, folders, tools, mcp, drivers: Drivers::default(), guards, figment })

@@ -136,6 +136,7 @@ impl System {
             make_model: Arc::clone(&models.make),
             drivers: self.loaded.drivers.clone(),
             guards: Arc::clone(&self.loaded.guards),
+            fallbacks: self.loaded.settings.tools.clone(),
         })
         .map_err(|error| Failure::Usage(error.into()))?;
         let worker = Worker {

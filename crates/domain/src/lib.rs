@@ -31,6 +31,7 @@ pub mod conversation;
 pub mod death;
 pub mod error_message;
 pub mod event;
+pub mod fallback;
 pub mod frame;
 pub mod guard;
 pub mod health;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::agentable::{AgentType, Urgency};
+use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::Layer;
 use houston_domain::id::Ids;
 use houston_llm::Model;
@@ -55,6 +56,8 @@ pub struct Parts {
     pub drivers: Drivers,
     /// The guards of the installation, from `jobs/guards.toml`.
     pub guards: Arc<Layer>,
+    /// What is called in the place of tools that failed, from `jobs/tools.toml`.
+    pub fallbacks: Fallbacks,
 }
 
 impl Engine {
@@ -65,15 +68,15 @@ impl Engine {
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
         let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
         let (summaries, title_model) = (side("summaries"), side("titles"));
-        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, drivers, guards } =
-            parts;
+        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, drivers, .. } = parts;
+        let (guards, fallbacks) = (parts.guards, parts.fallbacks);
         let setups =
             Setups::new(agent_types, config, tools, models, make_model, guards)?.with_drivers(&drivers)?;
         let titles = Titles::new(store.clone(), bus.clone(), Arc::clone(&ids), &config, title_model);
         let sessions = Sessions::new(store.clone(), Arc::clone(&ids), config.budget, summaries.clone());
         let live = LiveRuns::default();
         let rates = Rates::default();
-        let services = Services { bus, hints, ids, config, setups, live, summaries, rates };
+        let services = Services { bus, hints, ids, config, setups, live, summaries, rates, fallbacks };
         Ok(Self { store, services, titles, sessions })
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use houston_domain::fallback::Fallbacks;
 use houston_domain::id::Ids;
 use houston_queue::{DeltaBus, HintSender, Lane};
 
@@ -24,6 +25,8 @@ pub(crate) struct Services {
     pub(crate) summaries: Option<SideModel>,
     /// Calls of tools whose number is limited.
     pub(crate) rates: Rates,
+    /// What is called in the place of tools that failed.
+    pub(crate) fallbacks: Fallbacks,
 }
 
 impl Services {

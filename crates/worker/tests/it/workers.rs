@@ -137,6 +137,7 @@ impl TestCluster {
                 models: BTreeMap::from([("agent".to_owned(), model)]),
                 drivers,
                 guards: guards(),
+                fallbacks: houston_domain::fallback::Fallbacks::default(),
             })
             .unwrap(),
         );

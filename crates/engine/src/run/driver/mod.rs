@@ -10,6 +10,8 @@ mod compression;
 mod driven;
 mod ending;
 mod failure;
+#[cfg(test)]
+mod fallback_tests;
 mod load;
 mod oversight;
 #[cfg(test)]

@@ -19,7 +19,7 @@ use houston_domain::id::{AgentableId, Ids, MessageId};
 use houston_domain::model::Usage;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
-use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolResponse};
+use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::claim::{ClaimedRun, Fence};
@@ -50,6 +50,7 @@ use crate::setup::kinds::Setups;
 #[derive(Clone, Copy)]
 pub(in crate::run) enum Behaviour {
     Answers,
+    Fails(ToolErrorCode),
     Hangs,
     Panics,
     /// Answers once it is asked to stop.
@@ -116,6 +117,7 @@ impl Tool for TestTool {
             executed.fetch_add(1, Ordering::Relaxed);
             inputs.lock().unwrap().push(input);
             match behaviour {
+                Behaviour::Fails(code) => return ToolResponse::failure(code, "It is down."),
                 Behaviour::Answers => {}
                 Behaviour::Hangs => std::future::pending().await,
                 Behaviour::Panics => panic!("a tool of a test"),
@@ -215,6 +217,7 @@ impl Process {
             live,
             summaries: None,
             rates: crate::rates::Rates::default(),
+            fallbacks: houston_domain::fallback::Fallbacks::default(),
         };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);
         storage.set_run(claimed.run);

@@ -10,6 +10,7 @@ use houston_tools::{CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer,
 use tokio::sync::mpsc;
 
 use super::code::time_of;
+use super::fallback::FallbackCall;
 
 /// A running call; completes with its response.
 pub(super) type Running = BoxFuture<'static, (ToolCall, ToolResponse)>;
@@ -22,8 +23,10 @@ pub(super) struct ExternalCall {
     pub(super) work: Work,
     /// What the model reads before the result.
     pub(super) note: Option<String>,
-    /// What the model said a call that runs code is for.
+    /// What the model said the call is for, and so what the calls are for that follow from it.
     pub(super) intent: Option<Intent>,
+    /// What is called if this call fails.
+    pub(super) fallback: Option<FallbackCall>,
 }
 
 /// How a call is executed.
@@ -77,12 +80,12 @@ impl ExternalCall {
     }
 
     /// Runs the call, up to its time-out. A panic becomes a failed response. Code sends its calls to `code_calls`; its own time
-    /// is limited where it runs, and each of its calls has a time-out.
+    /// is limited where it runs, and each of its calls has a time-out. So has a fallback, which is asked for there as well.
     pub(super) fn run(self, offer: &Offer, code_calls: Option<mpsc::UnboundedSender<CodeCalls>>) -> Running {
-        let Self { call, context, cell, work, note, .. } = self;
-        let work = match (work, code_calls) {
+        let Self { call, context, cell, work, note, fallback, .. } = self;
+        let now = time_of(cell).unwrap_or(context.now);
+        let (work, code_calls) = match (work, code_calls) {
             (Work::Code(code), Some(calls)) => {
-                let now = time_of(cell).unwrap_or(context.now);
                 let code = code.run(CodeHost { of: call.id.clone(), now, calls });
                 return Box::pin(async move {
                     let response = AssertUnwindSafe(code).catch_unwind().await;
@@ -90,7 +93,7 @@ impl ExternalCall {
                     (call, noted(response, note.as_deref()))
                 });
             }
-            (work, _) => work,
+            (work, calls) => (work, calls),
         };
         let Some(tool) = offer.get(&call.name).cloned() else {
             return Box::pin(std::future::ready((call, ToolResponse::outcome_unknown())));
@@ -110,6 +113,11 @@ impl ExternalCall {
                     ),
                 ),
             };
+            if let (Some(fallback), Some(calls)) = (fallback, code_calls)
+                && fallback.follows(tool.definition().effect, &response)
+            {
+                fallback.call(CodeHost { of: call.id.clone(), now, calls }, &response).await;
+            }
             (call, noted(response, note.as_deref()))
         })
     }

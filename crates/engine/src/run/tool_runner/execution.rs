@@ -53,15 +53,20 @@ impl ToolRunner {
         if journal.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
+        let external: Vec<ExternalCall> =
+            external.into_iter().map(|external| self.with_fallback(journal, external)).collect();
         let mut open: Vec<OpenCall> = external.iter().map(|external| self.open_call(external)).collect();
         let mut cells: Cells = external
             .iter()
             .filter_map(|external| external.cell.map(|cell| (external.call.id.clone(), cell)))
             .collect();
         // Boxed: most turns run no code.
-        let mut codes = Box::new(Codes::of(&external, history));
-        let mut running: FuturesUnordered<Running> =
-            external.into_iter().map(|external| external.run(self.offer(), codes.sender())).collect();
+        let mut codes = Box::new(Codes::of(history));
+        let mut running = FuturesUnordered::<Running>::new();
+        for call in external {
+            let sender = codes.begin(self, &call);
+            running.push(call.run(self.offer(), sender));
+        }
         let mut drained = pin!(journal.signals.drained().fuse());
         loop {
             let returned = match next(journal, &mut running, &open, &mut codes, drained.as_mut()).await? {
@@ -86,6 +91,7 @@ impl ToolRunner {
             open.retain(|open| open.call != returned.0.id);
             let calls = (&mut *codes, &mut responses, &mut cells);
             if !self.add_returned(journal, &mut step, returned, calls) {
+                codes.settle();
                 continue;
             }
             if running.is_empty() {
@@ -108,12 +114,15 @@ impl ToolRunner {
         (call, response): (ToolCall, ToolResponse),
         (codes, responses, cells): (&mut Codes<'_>, &mut Responses, &mut Cells),
     ) -> bool {
+        let is_short = |count| self.made_more(&call.id, count);
+        let Some(response) = codes.finished(&call.id, response, is_short) else {
+            codes.waits(&call.id);
+            return false;
+        };
         if codes.made(&call.id) {
             self.add_of_code(journal, step, &call, response, codes, cells);
             return true;
         }
-        let is_short = |count| self.made_more(&call.id, count);
-        let Some(response) = codes.finished(&call.id, response, is_short) else { return false };
         let response = self.take(journal, step, &call, response, cells);
         responses.push((call.id, response));
         true

@@ -4,6 +4,7 @@ mod call;
 mod code;
 mod codes;
 mod execution;
+mod fallback;
 mod guard;
 mod held;
 mod large_result;
@@ -154,7 +155,10 @@ impl ToolRunner {
             {
                 plans.held.push(HeldCall::new(journal, call.clone(), (why, lasting), plan));
             }
-            _ => plans.add(journal, limited, context, plan, (note, intent)),
+            _ => {
+                let plan = self.failing_later(journal, &limited.name, plan);
+                plans.add(journal, limited, context, plan, (note, intent));
+            }
         }
     }
 

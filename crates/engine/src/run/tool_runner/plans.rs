@@ -53,7 +53,8 @@ impl Plans {
                 cell: None,
                 work: Work::Execute(work),
                 note,
-                intent: None,
+                intent: intent.cloned(),
+                fallback: None,
             }),
             Plan::Code(code) => self.external.push(ExternalCall {
                 call,
@@ -62,6 +63,7 @@ impl Plans {
                 work: Work::Code(code),
                 note,
                 intent: intent.cloned(),
+                fallback: None,
             }),
         }
     }
