@@ -11,6 +11,7 @@ use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::RunStore;
 use houston_tools::Registry;
+use houston_tools::ask::{TOOLS, VISION};
 
 use crate::background::sessions::Sessions;
 use crate::background::side_model::SideModel;
@@ -68,6 +69,8 @@ impl Engine {
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
         let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
         let (summaries, title_model) = (side("summaries"), side("titles"));
+        let asked = [TOOLS, VISION].into_iter();
+        let side_models = asked.filter_map(|use_case| Some((use_case, side(use_case)?))).collect();
         let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, drivers, .. } = parts;
         let (guards, fallbacks) = (parts.guards, parts.fallbacks);
         let setups =
@@ -76,7 +79,7 @@ impl Engine {
         let sessions = Sessions::new(store.clone(), Arc::clone(&ids), config.budget, summaries.clone());
         let live = LiveRuns::default();
         let rates = Rates::default();
-        let services = Services { bus, hints, ids, config, setups, live, summaries, rates, fallbacks };
+        let services = Services { bus, hints, ids, config, setups, live, summaries, side_models, rates, fallbacks };
         Ok(Self { store, services, titles, sessions })
     }
 

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! Registry::offer(names) → Offer::definitions() → sent to the model: all, or a few and three that find the others
-//! the model's ToolCall   → Offer::plan(call)    → Plan::{Answer, Message, Record, Execute} → carried out by the engine
+//! the model's ToolCall   → Offer::plan(call)    → Plan::{Answer, Message, Record, Execute, …} → carried out by the engine
 //! Plan::Record(record)   → Record::apply(tx)    → what the model reads, committed with the rows
+//! Plan::Ask(ask)         → asked by the engine  → what another model answered, within the budget
 //! ```
 //!
 //! # Invariants
@@ -29,6 +30,7 @@
 //!    (`crates/cli/examples/custom_tool.rs`).
 //! 3. Its name under `tools` in the agent types that may call it (`jobs/agents/*.toml`).
 
+pub mod ask;
 pub mod builtin;
 pub mod code;
 pub mod endpoint;
@@ -40,9 +42,11 @@ pub mod offer;
 pub mod outside;
 pub mod record;
 pub mod registry;
+mod source;
 pub mod tool;
 pub mod untrusted;
 
+pub use ask::Ask;
 pub use code::{Code, CodeAnswer, CodeCall, CodeCalls, CodeHost};
 pub use offer::{FINDING_TOOLS, Offer};
 pub use outside::Outside;

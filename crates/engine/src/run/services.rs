@@ -1,5 +1,6 @@
 //! [`Services`]: what driving runs needs of the process, besides their storage.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::fallback::Fallbacks;
@@ -23,6 +24,8 @@ pub(crate) struct Services {
     pub(crate) live: LiveRuns,
     /// The model that summarises the beginning of a long history.
     pub(crate) summaries: Option<SideModel>,
+    /// The models that tools ask, by use case.
+    pub(crate) side_models: BTreeMap<&'static str, SideModel>,
     /// Calls of tools whose number is limited.
     pub(crate) rates: Rates,
     /// What is called in the place of tools that failed.

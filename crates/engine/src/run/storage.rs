@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use houston_domain::agent::budget::Spent;
 use houston_domain::guard::Grant;
-use houston_domain::id::{AgentableId, MessageId, RunId, UserId, WriteId};
+use houston_domain::id::{AgentableId, MessageId, RunId, TenantId, UserId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::question::Question;
@@ -22,7 +22,10 @@ use houston_store::run_context::RunContext;
 use houston_store::step::Commit;
 use houston_store::{Result, RunStore};
 use houston_tools::Record;
+use houston_tools::ask::{Source, SourceText};
 use serde_json::Value;
+
+use crate::run::tool_runner::read_source;
 
 /// A question to the storage; resolves to its answer.
 pub(crate) trait Query<T>: Future<Output = Result<T>> + Send {}
@@ -56,6 +59,13 @@ pub(crate) trait RunStorage: Sync {
     fn acquit_others(&self, agentable: AgentableId) -> impl Query<()>;
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost>;
     fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent>;
+    /// The text that a call names; `None`: there is none that the agentable may read.
+    fn source_text(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        source: &Source,
+    ) -> impl Query<Option<SourceText>>;
     fn request_title(
         &self,
         agentable: AgentableId,
@@ -157,6 +167,15 @@ impl RunStorage for RunStore {
 
     fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent> {
         RunStore::spent(self, agentable, run)
+    }
+
+    fn source_text(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        source: &Source,
+    ) -> impl Query<Option<SourceText>> {
+        read_source(self, tenant, agentable, source)
     }
 
     fn request_title(

@@ -1,5 +1,6 @@
 //! The tools that come with Houston, one file each.
 
+mod analyze_image;
 mod calculate;
 mod create_feed_item;
 mod create_note;
@@ -7,6 +8,7 @@ mod create_task;
 mod delete_file;
 mod delete_note;
 mod edit_file;
+mod extract_data;
 mod fetch_page;
 mod find_files;
 mod get_current_time;
@@ -32,6 +34,7 @@ mod search_files;
 mod search_tools;
 mod search_web;
 mod send_message;
+mod translate;
 mod update_note;
 mod update_profile;
 mod use_tool;
@@ -94,6 +97,9 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(write_file::WriteFile::default()),
         Arc::new(edit_file::EditFile::default()),
         Arc::new(delete_file::DeleteFile::default()),
+        Arc::new(extract_data::ExtractData::default()),
+        Arc::new(translate::Translate::default()),
+        Arc::new(analyze_image::AnalyzeImage::new(outside)),
     ]
 }
 

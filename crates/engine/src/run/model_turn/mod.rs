@@ -103,6 +103,7 @@ impl ModelTurn {
             deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
             answer_schema: None,
+            image: None,
             cache_key: Some(&self.cache_key),
             input_tokens,
         }

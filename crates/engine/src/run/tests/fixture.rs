@@ -216,6 +216,7 @@ impl Process {
             setups,
             live,
             summaries: None,
+            side_models: BTreeMap::new(),
             rates: crate::rates::Rates::default(),
             fallbacks: houston_domain::fallback::Fallbacks::default(),
         };

@@ -9,7 +9,7 @@ use houston_domain::agent::budget::Spent;
 use houston_domain::frame::{FrameMark, MessageBlock};
 use houston_domain::guard::Grant;
 use houston_domain::history::{Block, Entry};
-use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, UserId, WriteId};
+use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, TenantId, UserId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::Source;
@@ -26,6 +26,7 @@ use houston_store::question::UnreadMessages;
 use houston_store::run_context::RunContext;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Result};
+use houston_tools::ask::{Source, SourceText};
 use serde_json::Value;
 
 use super::memory_transaction::MemoryTransaction;
@@ -388,6 +389,13 @@ impl RunStorage for MemoryStorage {
 
     async fn spent(&self, _: AgentableId, _: RunId) -> Result<Spent> {
         Ok(self.rows().spent)
+    }
+
+    async fn source_text(&self, _: TenantId, _: AgentableId, source: &Source) -> Result<Option<SourceText>> {
+        Ok(match source {
+            Source::Given(text) => Some(SourceText::new(text.clone(), false)),
+            Source::File(_) | Source::Result(_) => None,
+        })
     }
 
     async fn request_title(&self, _: AgentableId, _: i64, _: Duration) -> Result<bool> {

@@ -5,15 +5,31 @@ use std::panic::AssertUnwindSafe;
 use futures_util::future::{BoxFuture, FutureExt};
 use houston_domain::guard::Intent;
 use houston_domain::id::MessageId;
+use houston_domain::step::ModelCall;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
-use houston_tools::{CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Plan, SharedTool};
+use houston_tools::{Ask, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Plan, SharedTool};
 use tokio::sync::mpsc;
 
+use super::asking::Paid;
 use super::code::time_of;
 use super::fallback::FallbackCall;
 
 /// A running call; completes with its response.
-pub(super) type Running = BoxFuture<'static, (ToolCall, ToolResponse)>;
+pub(super) type Running = BoxFuture<'static, Returned>;
+
+/// A call that has returned.
+pub(super) struct Returned {
+    pub(super) call: ToolCall,
+    pub(super) response: ToolResponse,
+    /// What the model cost that was asked, if one was.
+    pub(super) cost: Option<Box<ModelCall>>,
+}
+
+impl Returned {
+    fn new(call: ToolCall, response: ToolResponse) -> Self {
+        Self { call, response, cost: None }
+    }
+}
 
 /// A call that acts outside of Houston.
 pub(super) struct ExternalCall {
@@ -35,6 +51,10 @@ pub(super) enum Work {
     Execute(BoxFuture<'static, ToolResponse>),
     /// Run this code, which calls tools.
     Code(Code),
+    /// Ask a model; what it works on is not read yet.
+    Ask(Box<Ask>),
+    /// Run this future, which asks a model.
+    Paid(BoxFuture<'static, Paid>),
     /// The call was interrupted by a crash: ask the tool whether it happened, and execute it if not.
     Check,
 }
@@ -54,11 +74,12 @@ impl Work {
         matches!(self, Self::Code(_))
     }
 
-    async fn run(self, tool: &SharedTool, call: &ToolCall, context: &CallContext) -> ToolResponse {
-        match self {
+    async fn run(self, tool: &SharedTool, call: &ToolCall, context: &CallContext) -> Paid {
+        let response = match self {
+            Self::Paid(work) => return work.await,
             Self::Execute(work) => work.await,
-            // Code is run by `ExternalCall::run`.
-            Self::Code(_) => ToolResponse::outcome_unknown(),
+            // Code is run by `ExternalCall::run`, and a question has become `Paid` before.
+            Self::Code(_) | Self::Ask(_) => ToolResponse::outcome_unknown(),
             Self::Check => match tool.check(&call.input, context).await {
                 CheckOutcome::Executed(response) => response,
                 CheckOutcome::Unknown => ToolResponse::outcome_unknown(),
@@ -68,7 +89,8 @@ impl Work {
                     Err(invalid) => invalid.into(),
                 },
             },
-        }
+        };
+        (response, None)
     }
 }
 
@@ -90,35 +112,36 @@ impl ExternalCall {
                 return Box::pin(async move {
                     let response = AssertUnwindSafe(code).catch_unwind().await;
                     let response = response.unwrap_or_else(|_panic| panicked(&call));
-                    (call, noted(response, note.as_deref()))
+                    Returned::new(call, noted(response, note.as_deref()))
                 });
             }
             (work, calls) => (work, calls),
         };
         let Some(tool) = offer.get(&call.name).cloned() else {
-            return Box::pin(std::future::ready((call, ToolResponse::outcome_unknown())));
+            return Box::pin(std::future::ready(Returned::new(call, ToolResponse::outcome_unknown())));
         };
         Box::pin(async move {
             let timeout = tool.definition().timeout;
             let guarded = AssertUnwindSafe(work.run(&tool, &call, &context)).catch_unwind();
-            let response = match tokio::time::timeout(timeout, guarded).await {
-                Ok(Ok(response)) => response,
-                Ok(Err(_panic)) => panicked(&call),
-                Err(_elapsed) => ToolResponse::failure(
+            let (response, cost) = match tokio::time::timeout(timeout, guarded).await {
+                Ok(Ok(paid)) => paid,
+                Ok(Err(_panic)) => (panicked(&call), None),
+                Err(_elapsed) => (ToolResponse::failure(
                     ToolErrorCode::Timeout,
                     format!(
                         "{} did not answer within {} s. It may have happened: verify before you try again.",
                         call.name,
                         timeout.as_secs()
                     ),
-                ),
+                ), None),
             };
             if let (Some(fallback), Some(calls)) = (fallback, code_calls)
                 && fallback.follows(tool.definition().effect, &response)
             {
                 fallback.call(CodeHost { of: call.id.clone(), now, calls }, &response).await;
             }
-            (call, noted(response, note.as_deref()))
+            let response = noted(response, note.as_deref());
+            Returned { call, response, cost }
         })
     }
 }

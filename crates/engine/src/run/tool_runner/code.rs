@@ -109,6 +109,7 @@ impl ToolRunner {
         let may_fall = codes.script(&of).is_none_or(|script| script.falling.is_none());
         for call in external {
             let call = if may_fall { self.with_fallback(journal, call) } else { call };
+            let call = self.with_material(journal, call).await?;
             open.push(self.open_call(&call));
             cells.extend(call.cell.map(|cell| (call.call.id.clone(), cell)));
             let sender = codes.begin(self, &call);

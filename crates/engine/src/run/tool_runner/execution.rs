@@ -9,8 +9,9 @@ use houston_domain::history::Entry;
 use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 use houston_tools::CodeCalls;
+use rust_decimal::Decimal;
 
-use super::call::{ExternalCall, Running};
+use super::call::{ExternalCall, Returned, Running};
 use super::codes::Codes;
 use super::{Cells, ExternalCalls, Held, Responses, ToolRunner, add_response};
 use crate::error::Interrupted;
@@ -53,8 +54,12 @@ impl ToolRunner {
         if journal.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
-        let external: Vec<ExternalCall> =
-            external.into_iter().map(|external| self.with_fallback(journal, external)).collect();
+        self.reserved = Decimal::ZERO;
+        let mut ready = Vec::with_capacity(external.len());
+        for call in external {
+            ready.push(self.with_material(journal, self.with_fallback(journal, call)).await?);
+        }
+        let external = ready;
         let mut open: Vec<OpenCall> = external.iter().map(|external| self.open_call(external)).collect();
         let mut cells: Cells = external
             .iter()
@@ -85,12 +90,13 @@ impl ToolRunner {
             };
             let mut step = Box::new(journal.next_step());
             houston_faults::fault!("C10")?;
-            let Some(returned) = returned else {
+            let Some(mut returned) = returned else {
                 return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             };
-            open.retain(|open| open.call != returned.0.id);
+            open.retain(|open| open.call != returned.call.id);
+            journal.pay(&mut step, returned.cost.take());
             let calls = (&mut *codes, &mut responses, &mut cells);
-            if !self.add_returned(journal, &mut step, returned, calls) {
+            if !self.add_returned(journal, &mut step, returned, calls) && step.call.is_none() {
                 codes.settle();
                 continue;
             }
@@ -111,7 +117,7 @@ impl ToolRunner {
         &mut self,
         journal: &Journal<'_, S>,
         step: &mut Step,
-        (call, response): (ToolCall, ToolResponse),
+        Returned { call, response, .. }: Returned,
         (codes, responses, cells): (&mut Codes<'_>, &mut Responses, &mut Cells),
     ) -> bool {
         let is_short = |count| self.made_more(&call.id, count);
@@ -173,8 +179,9 @@ impl ToolRunner {
                 () = journal.signals.lost() => return Err(Interrupted::Lost),
                 returned = tokio::time::timeout_at(until, running.next()) => returned,
             };
-            let Ok(Some((call, response))) = returned else { return Ok(()) };
+            let Ok(Some(Returned { call, response, cost })) = returned else { return Ok(()) };
             let mut step = journal.next_step();
+            journal.pay(&mut step, cost);
             let response = self.take(journal, &mut step, &call, response, cells);
             responses.push((call.id, response));
             journal.commit(step).await?;
@@ -185,7 +192,7 @@ impl ToolRunner {
 /// What calls that are executed are waited for.
 enum Happened {
     /// A call has returned; `None`: none is running.
-    Returned(Option<(ToolCall, ToolResponse)>),
+    Returned(Option<Returned>),
     /// Code has made calls.
     Asked(CodeCalls),
     Stopped(Stop),

@@ -1,5 +1,6 @@
 //! [`ToolRunner`]: the tool calls of one turn, from their plans to their results.
 
+mod asking;
 mod call;
 mod code;
 mod codes;
@@ -25,10 +26,12 @@ use houston_domain::guard::{CompiledGrant, Intent as StatedIntent};
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
+use houston_domain::question::budget::Raises;
 use houston_domain::step::{Intent, NewMessage, Step};
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
 use houston_tools::{CallContext, Offer, Plan, TaskKind};
+use rust_decimal::Decimal;
 use serde_json::json;
 
 use self::call::ExternalCall;
@@ -42,6 +45,7 @@ use crate::run::storage::RunStorage;
 use crate::setup::Setup;
 use crate::setup::taint::Taint;
 
+pub(crate) use self::asking::read_source;
 pub(crate) use self::execution::ToolsOutcome;
 pub(crate) use self::held::Held;
 pub(crate) use self::record::WrittenRecords;
@@ -68,6 +72,10 @@ pub(crate) struct ToolRunner {
     zone: Tz,
     /// What an earlier attempt has committed about the calls of the run: code that is run again reads it.
     recorded: Committed,
+    /// What people have added to the budgets.
+    pub(crate) raises: Raises,
+    /// What calls that ask models may cost which have begun in this turn, in US dollars.
+    reserved: Decimal,
     /// The kinds of task the agent may create, once a call has asked.
     task_kinds: OnceLock<Arc<[TaskKind]>>,
 }
@@ -99,8 +107,19 @@ impl ToolRunner {
         zone: Tz,
     ) -> Self {
         let recorded = Committed::default();
-        let task_kinds = OnceLock::new();
-        Self { setup, offer, offer_with_results, has_results, taint, zone, recorded, task_kinds }
+        let (raises, reserved, task_kinds) = (Raises::default(), Decimal::ZERO, OnceLock::new());
+        Self {
+            setup,
+            offer,
+            offer_with_results,
+            has_results,
+            taint,
+            zone,
+            recorded,
+            raises,
+            reserved,
+            task_kinds,
+        }
     }
 
     /// The tools the model is offered now.

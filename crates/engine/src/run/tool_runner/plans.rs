@@ -56,6 +56,15 @@ impl Plans {
                 intent: intent.cloned(),
                 fallback: None,
             }),
+            Plan::Ask(ask) => self.external.push(ExternalCall {
+                call,
+                context,
+                cell: None,
+                work: Work::Ask(ask),
+                note,
+                intent: intent.cloned(),
+                fallback: None,
+            }),
             Plan::Code(code) => self.external.push(ExternalCall {
                 call,
                 context,

@@ -278,6 +278,7 @@ impl ToolRunner {
             EffectClass::Read | EffectClass::Idempotent => match self.offer().plan(&call, &context) {
                 Plan::Execute(work) => Work::Execute(work),
                 Plan::Code(code) => Work::Code(code),
+                Plan::Ask(ask) => Work::Ask(ask),
                 Plan::Answer(response) => Work::answered(response),
                 Plan::Record(_) | Plan::Message { .. } => Work::unknown(),
             },
@@ -293,7 +294,11 @@ impl ToolRunner {
                 let work = Work::Execute(work);
                 Some(ExternalCall { call, context, cell: None, work, note: None, intent: None, fallback: None })
             }
-            Plan::Answer(_) | Plan::Record(_) | Plan::Message { .. } | Plan::Code(_) => None,
+            Plan::Answer(_)
+            | Plan::Record(_)
+            | Plan::Message { .. }
+            | Plan::Code(_)
+            | Plan::Ask(_) => None,
         }
     }
 }
