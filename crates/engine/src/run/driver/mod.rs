@@ -5,6 +5,8 @@ mod answering_agent;
 #[cfg(test)]
 mod approval_tests;
 #[cfg(test)]
+mod asking_tests;
+#[cfg(test)]
 mod code_tests;
 mod compression;
 mod driven;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use houston_domain::history::Block;
+use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
 use houston_llm::{Description, Event, EventStream, Model, Request};
 use serde_json::{Value, json};
@@ -28,6 +28,7 @@ pub(in crate::run) struct ScriptedModel {
     /// Whether an answer was dropped before its end, which closes its connection.
     pub(in crate::run) was_dropped: Arc<AtomicBool>,
     pub(in crate::run) calls: AtomicUsize,
+    requests: Mutex<Vec<Vec<Entry>>>,
 }
 
 impl ScriptedModel {
@@ -39,7 +40,12 @@ impl ScriptedModel {
             supports_tools: true,
         };
         let scripts = Mutex::new(scripts.into_iter().collect());
-        Arc::new(Self { description, scripts, was_dropped: Arc::default(), calls: AtomicUsize::new(0) })
+        Arc::new(Self { description, scripts, was_dropped: Arc::default(), calls: AtomicUsize::new(0), requests: Mutex::default() })
+    }
+
+    /// The histories that it was sent.
+    pub(in crate::run) fn requests(&self) -> Vec<Vec<Entry>> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
@@ -56,8 +62,9 @@ impl Model for ScriptedModel {
         &self.description
     }
 
-    fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
+        self.requests.lock().unwrap().push(request.entries.to_vec());
         let script = self.scripts.lock().unwrap().pop_front().expect("a call that the test does not expect");
         let stream: EventStream = match script {
             Script::Events(events) => Box::pin(stream::iter(events)),
