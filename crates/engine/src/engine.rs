@@ -71,7 +71,8 @@ impl Engine {
         let (summaries, title_model) = (side("summaries"), side("titles"));
         let asked = [TOOLS, VISION].into_iter();
         let side_models = asked.filter_map(|use_case| Some((use_case, side(use_case)?))).collect();
-        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, drivers, .. } = parts;
+        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, drivers, .. } =
+            parts;
         let (guards, fallbacks) = (parts.guards, parts.fallbacks);
         let setups =
             Setups::new(agent_types, config, tools, models, make_model, guards)?.with_drivers(&drivers)?;
@@ -79,7 +80,8 @@ impl Engine {
         let sessions = Sessions::new(store.clone(), Arc::clone(&ids), config.budget, summaries.clone());
         let live = LiveRuns::default();
         let rates = Rates::default();
-        let services = Services { bus, hints, ids, config, setups, live, summaries, side_models, rates, fallbacks };
+        let services =
+            Services { bus, hints, ids, config, setups, live, summaries, side_models, rates, fallbacks };
         Ok(Self { store, services, titles, sessions })
     }
 

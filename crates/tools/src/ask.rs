@@ -39,7 +39,7 @@ pub struct Ask {
 /// What a model works on.
 pub enum Material {
     /// A text.
-    Text(Source),
+    Text(TextSource),
     /// An image, and what says where it comes from.
     Image(String, BoxFuture<'static, Result<Image, ToolResponse>>),
 }
@@ -48,13 +48,13 @@ impl Material {
     /// Nothing, in the place of what was taken out.
     #[must_use]
     pub fn given() -> Self {
-        Self::Text(Source::Given(String::new()))
+        Self::Text(TextSource::Given(String::new()))
     }
 }
 
 /// Where a text is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum TextSource {
     /// In the arguments.
     Given(String),
     /// In the workspace.
@@ -104,7 +104,7 @@ impl Image {
     }
 }
 
-impl Source {
+impl TextSource {
     /// The source, for people and models.
     #[must_use]
     pub fn name(&self) -> String {
@@ -153,9 +153,12 @@ impl Ask {
 
     /// The response if the text does not exist.
     #[must_use]
-    pub fn missing(&self, source: &Source) -> ToolResponse {
+    pub fn missing(&self, source: &TextSource) -> ToolResponse {
         let (tool, name) = (self.tool, source.name());
-        ToolResponse::failure(ToolErrorCode::NotFound, format!("{tool}: there is no `{name}` that you may read"))
+        ToolResponse::failure(
+            ToolErrorCode::NotFound,
+            format!("{tool}: there is no `{name}` that you may read"),
+        )
     }
 }
 

@@ -4,7 +4,7 @@ use houston_domain::guard::is_listed;
 use houston_domain::id::ResultId;
 use serde_json::{Value, json};
 
-use crate::ask::Source;
+use crate::ask::TextSource;
 use crate::files;
 use crate::tool::{CallContext, InvalidInput};
 
@@ -28,17 +28,19 @@ pub(crate) fn properties() -> Value {
 ///
 /// # Errors
 /// [`InvalidInput`] when there is not exactly one, the path is none, or the guards do not let the agent read it.
-pub(crate) fn of(tool: &str, place: Place, context: &CallContext) -> Result<Source, InvalidInput> {
+pub(crate) fn of(tool: &str, place: Place, context: &CallContext) -> Result<TextSource, InvalidInput> {
     match place {
-        Place { text: Some(text), path: None, result_id: None } => Ok(Source::Given(text)),
+        Place { text: Some(text), path: None, result_id: None } => Ok(TextSource::Given(text)),
         Place { text: None, path: Some(path), result_id: None } => {
             let path = files::file(tool, &path)?;
             if !is_listed(&context.guards, path.as_str()) {
-                return Err(InvalidInput(format!("{tool}: `{path}` is not among the paths that you may read")));
+                return Err(InvalidInput(format!(
+                    "{tool}: `{path}` is not among the paths that you may read"
+                )));
             }
-            Ok(Source::File(path))
+            Ok(TextSource::File(path))
         }
-        Place { text: None, path: None, result_id: Some(id) } => Ok(Source::Result(id)),
+        Place { text: None, path: None, result_id: Some(id) } => Ok(TextSource::Result(id)),
         _ => Err(InvalidInput(format!("{tool}: give exactly one of `text`, `path` and `result_id`"))),
     }
 }

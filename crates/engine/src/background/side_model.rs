@@ -143,7 +143,8 @@ impl SideModel {
         let entries = [Entry::user(vec![Block::text(question.text.clone())])];
         let system = [SystemPart { text: question.instructions.to_owned(), cached: true }];
         let schema = question.schema.map(|schema| AnswerSchema { name: "answer", schema });
-        let request = Request { system: &system, entries: &entries, answer_schema: schema, ..Request::default() };
+        let request =
+            Request { system: &system, entries: &entries, answer_schema: schema, ..Request::default() };
         let sent = tokens::of_request(&request, &self.model.description().provider).saturating_add(more);
         self.prices.max_cost(sent, question.max_output_tokens, now, all)
     }

@@ -22,7 +22,7 @@ use houston_store::run_context::RunContext;
 use houston_store::step::Commit;
 use houston_store::{Result, RunStore};
 use houston_tools::Record;
-use houston_tools::ask::{Source, SourceText};
+use houston_tools::ask::{SourceText, TextSource};
 use serde_json::Value;
 
 use crate::run::tool_runner::read_source;
@@ -64,7 +64,7 @@ pub(crate) trait RunStorage: Sync {
         &self,
         tenant: TenantId,
         agentable: AgentableId,
-        source: &Source,
+        source: &TextSource,
     ) -> impl Query<Option<SourceText>>;
     fn request_title(
         &self,
@@ -173,7 +173,7 @@ impl RunStorage for RunStore {
         &self,
         tenant: TenantId,
         agentable: AgentableId,
-        source: &Source,
+        source: &TextSource,
     ) -> impl Query<Option<SourceText>> {
         read_source(self, tenant, agentable, source)
     }

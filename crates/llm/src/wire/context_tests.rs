@@ -141,12 +141,8 @@ fn blank_system_context_is_not_sent() {
 
 #[test]
 fn image_is_sent_with_the_last_message_or_a_line_says_so() {
-    let model = Description {
-        provider: "p".into(),
-        model: "m".into(),
-        simulated: false,
-        supports_tools: true,
-    };
+    let model =
+        Description { provider: "p".into(), model: "m".into(), simulated: false, supports_tools: true };
     let entries = [Entry::user(vec![Block::text("What is this?")])];
     let image = Some(crate::model::Image { media_type: "image/png", base64: "AAAA" });
     let request = Request { entries: &entries, max_output_tokens: 9, image, ..Request::default() };

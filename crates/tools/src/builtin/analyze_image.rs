@@ -102,7 +102,8 @@ async fn load(web: Arc<Web>, request: Request) -> Result<Image, ToolResponse> {
         return Err(ToolResponse::failure(code_of(response.status), text));
     }
     if response.is_cut {
-        let text = format!("{NAME}: the image is too large: the operator of this installation sets the limit");
+        let text =
+            format!("{NAME}: the image is too large: the operator of this installation sets the limit");
         return Err(ToolResponse::failure(ToolErrorCode::ValidationError, text));
     }
     Image::of(&response.body)

@@ -41,12 +41,15 @@ struct Input {
 impl Default for Translate {
     fn default() -> Self {
         let mut properties = source::properties();
-        properties["to"] = json!({"type": "string", "description": "The language, as `Japanese` or `pt-BR`."});
-        properties["from"] = json!({"type": "string", "description": "The language of the text, if it is unclear."});
+        properties["to"] =
+            json!({"type": "string", "description": "The language, as `Japanese` or `pt-BR`."});
+        properties["from"] =
+            json!({"type": "string", "description": "The language of the text, if it is unclear."});
         properties["tone"] = json!({"type": "string", "description": "As `formal` or `friendly`."});
         Self(ToolDefinition {
             name: NAME.to_owned(),
-            description: "Translate a text of up to 20,000 bytes. Give the text itself, or where it is.".to_owned(),
+            description: "Translate a text of up to 20,000 bytes. Give the text itself, or where it is."
+                .to_owned(),
             input_schema: json!({
                 "type": "object",
                 "properties": properties,

@@ -28,8 +28,7 @@ impl Asking {
         let calls = [calls_with([("c1", tool, input)])];
         let model = ScriptedModel::new(calls.into_iter().chain((0..9).map(|_| says("Done."))));
         let added = tool.to_owned();
-        let mut process =
-            Process::changed(model, Vec::new(), |agent_type| agent_type.tools.push(added));
+        let mut process = Process::changed(model, Vec::new(), |agent_type| agent_type.tools.push(added));
         let side = ScriptedModel::new(answers);
         process.services.side_models.insert(TOOLS, SideModel::new(side.clone()));
         Self { process, side }
@@ -70,7 +69,10 @@ async fn translation_is_returned_and_paid_for() {
     let used: u64 = steps.iter().map(|step| step.usage.input_tokens).sum();
     assert_eq!(used, 3 * USAGE.input_tokens);
     let asked = run.side.requests().remove(0).remove(0).text();
-    assert!(asked.starts_with("<untrusted source=\"text\">\nGood < /untrusted> morning\n</untrusted>\n"), "{asked}");
+    assert!(
+        asked.starts_with("<untrusted source=\"text\">\nGood < /untrusted> morning\n</untrusted>\n"),
+        "{asked}"
+    );
     assert!(asked.ends_with("into German."), "{asked}");
 }
 
@@ -123,8 +125,7 @@ async fn calls_that_cannot_be_asked_say_why() {
 #[tokio::test(start_paused = true)]
 async fn budget_that_is_spent_forbids_the_question() {
     let mut run = Asking::translating("Hello", [says("Hallo")]);
-    run.process.services.config.budget =
-        Budget { per_run: Some(Decimal::new(8, 2)), ..Budget::default() };
+    run.process.services.config.budget = Budget { per_run: Some(Decimal::new(8, 2)), ..Budget::default() };
     run.process.storage.set_spent(Spent::default());
     // The agent's own call fits, 12,000 tokens of a translation do not.
     let outcome = run.process.drive(1).await.unwrap();

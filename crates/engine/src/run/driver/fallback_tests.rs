@@ -30,7 +30,8 @@ struct Falling {
 
 impl Falling {
     fn new(first: TestTool, second: TestTool, fallbacks: &str, guards: &str) -> Self {
-        let code = TestTool::new("code", EffectClass::Idempotent, Behaviour::Calls(&[&["first"], &["first"]]));
+        let code =
+            TestTool::new("code", EffectClass::Idempotent, Behaviour::Calls(&[&["first"], &["first"]]));
         Self::calling("first", vec![first, second, code], fallbacks, guards)
     }
 

@@ -174,11 +174,10 @@ async fn paused_answer_is_sent_back_and_goes_on() {
     assert_eq!(usage.input_tokens, 3 * USAGE.input_tokens, "each part is paid for");
     assert_eq!(text, "I look. I look on. Found.");
     let last = model.requests().pop().unwrap();
-    assert_eq!(last.iter().map(|entry| entry.text()).collect::<Vec<_>>(), [
-        "Hello",
-        "It is noon.",
-        "I look. \n\nI look on. "
-    ]);
+    assert_eq!(
+        last.iter().map(|entry| entry.text()).collect::<Vec<_>>(),
+        ["Hello", "It is noon.", "I look. \n\nI look on. "]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -90,7 +90,6 @@ impl TestTool {
         Self { facts: Some(facts), ..self }
     }
 
-    /// What [`Tool::check`] finds out.
     pub(in crate::run) fn checked(self, check: CheckOutcome) -> Self {
         Self { check, ..self }
     }
@@ -218,7 +217,7 @@ impl Process {
             summaries: None,
             side_models: BTreeMap::new(),
             rates: crate::rates::Rates::default(),
-            fallbacks: houston_domain::fallback::Fallbacks::default(),
+            fallbacks: Default::default(),
         };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);
         storage.set_run(claimed.run);

@@ -26,7 +26,7 @@ use houston_store::question::UnreadMessages;
 use houston_store::run_context::RunContext;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Result};
-use houston_tools::ask::{Source, SourceText};
+use houston_tools::ask::{SourceText, TextSource};
 use serde_json::Value;
 
 use super::memory_transaction::MemoryTransaction;
@@ -81,7 +81,6 @@ pub(super) struct Rows {
     pub(super) late_answer: Option<Value>,
     /// How many commits come before that.
     pub(super) until_answer: usize,
-    /// How many commits succeed before the later fault.
     /// How often the questions of the run, and the budget questions, were read.
     pub(super) question_reads: usize,
     pub(super) budget_reads: usize,
@@ -105,11 +104,6 @@ impl MemoryStorage {
     /// Lets the next commits fail in this way.
     pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         self.rows().faults.extend(faults);
-    }
-
-    /// For the next records, whether they are refused.
-    pub(crate) fn refuse_records(&self, refused: impl IntoIterator<Item = bool>) {
-        self.rows().refusals.extend(refused);
     }
 
     pub(crate) fn set_spent(&self, spent: Spent) {
@@ -391,11 +385,9 @@ impl RunStorage for MemoryStorage {
         Ok(self.rows().spent)
     }
 
-    async fn source_text(&self, _: TenantId, _: AgentableId, source: &Source) -> Result<Option<SourceText>> {
-        Ok(match source {
-            Source::Given(text) => Some(SourceText::new(text.clone(), false)),
-            Source::File(_) | Source::Result(_) => None,
-        })
+    async fn source_text(&self, _: TenantId, _: AgentableId, of: &TextSource) -> Result<Option<SourceText>> {
+        let TextSource::Given(text) = of else { return Ok(None) };
+        Ok(Some(SourceText::new(text.clone(), false)))
     }
 
     async fn request_title(&self, _: AgentableId, _: i64, _: Duration) -> Result<bool> {

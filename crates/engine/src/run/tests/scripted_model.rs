@@ -40,7 +40,13 @@ impl ScriptedModel {
             supports_tools: true,
         };
         let scripts = Mutex::new(scripts.into_iter().collect());
-        Arc::new(Self { description, scripts, was_dropped: Arc::default(), calls: AtomicUsize::new(0), requests: Mutex::default() })
+        Arc::new(Self {
+            description,
+            scripts,
+            was_dropped: Arc::default(),
+            calls: AtomicUsize::new(0),
+            requests: Mutex::default(),
+        })
     }
 
     /// The histories that it was sent.

@@ -67,7 +67,8 @@ impl ToolRunner {
             }
             Material::Text(source) => {
                 let (tenant, agentable) = (journal.owner.tenant, journal.agentable());
-                let read = journal.retrying(|storage| storage.source_text(tenant, agentable, &source)).await?;
+                let read =
+                    journal.retrying(|storage| storage.source_text(tenant, agentable, &source)).await?;
                 let Some(SourceText { text, untrusted }) = read else { return Ok(Err(ask.missing(&source))) };
                 match ask.question(&source.name(), &text) {
                     Ok(text) => (Ready { ask, text, source: source.name(), untrusted }, None),
@@ -98,7 +99,8 @@ impl ToolRunner {
                     Err(response) => return (response, None),
                 },
             };
-            let sent = image.as_ref().map(|image| SentImage { media_type: image.media_type, base64: &image.base64 });
+            let sent =
+                image.as_ref().map(|image| SentImage { media_type: image.media_type, base64: &image.base64 });
             let answered = model.ask(ready.question(sent), (&budget, &spent), now).await;
             ready.response(&model, answered)
         };
@@ -149,7 +151,9 @@ impl Ready {
 
 fn not_set(ask: &Ask) -> ToolResponse {
     let (tool, use_case) = (ask.tool, ask.use_case);
-    let why = format!("{tool}: no model is set for it: the operator of this installation sets `{use_case}` in models.toml");
+    let why = format!(
+        "{tool}: no model is set for it: the operator of this installation sets `{use_case}` in models.toml"
+    );
     ToolResponse::failure(ToolErrorCode::ConfigError, why)
 }
 
@@ -172,16 +176,16 @@ pub(crate) async fn read_source(
     store: &houston_store::RunStore,
     tenant: TenantId,
     agentable: AgentableId,
-    source: &houston_tools::ask::Source,
+    source: &houston_tools::ask::TextSource,
 ) -> houston_store::Result<Option<SourceText>> {
-    use houston_tools::ask::Source;
+    use houston_tools::ask::TextSource;
     let read = match source {
-        Source::Given(text) => Ok(SourceText::new(text.clone(), false)),
-        Source::File(path) => {
+        TextSource::Given(text) => Ok(SourceText::new(text.clone(), false)),
+        TextSource::File(path) => {
             let file = store.tenant(tenant).file(agentable, path).await;
             file.map(|file| SourceText::new(file.content, file.untrusted))
         }
-        Source::Result(id) => {
+        TextSource::Result(id) => {
             let result = store.tenant(tenant).tool_result(agentable, *id).await;
             result.map(|result| SourceText::new(result.content, false))
         }

@@ -126,14 +126,17 @@ impl ExternalCall {
             let (response, cost) = match tokio::time::timeout(timeout, guarded).await {
                 Ok(Ok(paid)) => paid,
                 Ok(Err(_panic)) => (panicked(&call), None),
-                Err(_elapsed) => (ToolResponse::failure(
-                    ToolErrorCode::Timeout,
-                    format!(
-                        "{} did not answer within {} s. It may have happened: verify before you try again.",
-                        call.name,
-                        timeout.as_secs()
+                Err(_elapsed) => (
+                    ToolResponse::failure(
+                        ToolErrorCode::Timeout,
+                        format!(
+                            "{} did not answer within {} s. It may have happened: verify before you try again.",
+                            call.name,
+                            timeout.as_secs()
+                        ),
                     ),
-                ), None),
+                    None,
+                ),
             };
             if let (Some(fallback), Some(calls)) = (fallback, code_calls)
                 && fallback.follows(tool.definition().effect, &response)

@@ -84,7 +84,11 @@ impl Falling {
         let reason = reason_of(&failed);
         let Some((tool, answer)) = &self.answered else { return Some(interrupted(name)) };
         let outcome = if answer.is_success() { "answered in its place" } else { "its fallback, failed, too" };
-        Some(answer.clone().map_text(|text| format!("{line}\n[{name} failed{reason}; {tool}, {outcome}]\n{text}")))
+        Some(
+            answer
+                .clone()
+                .map_text(|text| format!("{line}\n[{name} failed{reason}; {tool}, {outcome}]\n{text}")),
+        )
     }
 }
 
@@ -131,8 +135,11 @@ impl ToolRunner {
                 if let Some(failed) = failed {
                     call.work = Work::answered(failed.clone());
                 }
-                call.fallback =
-                    Some(FallbackCall { settings: settings.clone(), call: fallback, begun: failed.is_some() });
+                call.fallback = Some(FallbackCall {
+                    settings: settings.clone(),
+                    call: fallback,
+                    begun: failed.is_some(),
+                });
             }
         }
         call

@@ -292,13 +292,17 @@ impl ToolRunner {
         match self.offer().plan(&call, &context) {
             Plan::Execute(work) => {
                 let work = Work::Execute(work);
-                Some(ExternalCall { call, context, cell: None, work, note: None, intent: None, fallback: None })
+                Some(ExternalCall {
+                    call,
+                    context,
+                    cell: None,
+                    work,
+                    note: None,
+                    intent: None,
+                    fallback: None,
+                })
             }
-            Plan::Answer(_)
-            | Plan::Record(_)
-            | Plan::Message { .. }
-            | Plan::Code(_)
-            | Plan::Ask(_) => None,
+            Plan::Answer(_) | Plan::Record(_) | Plan::Message { .. } | Plan::Code(_) | Plan::Ask(_) => None,
         }
     }
 }

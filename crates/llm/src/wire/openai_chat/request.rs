@@ -48,12 +48,21 @@ enum ResponseFormat<'a> {
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 enum Message<'a> {
-    System { content: String },
-    User { content: Cow<'a, str> },
+    System {
+        content: String,
+    },
+    User {
+        content: Cow<'a, str>,
+    },
     #[serde(rename = "user")]
-    Seeing { content: [ContentPart<'a>; 2] },
+    Seeing {
+        content: [ContentPart<'a>; 2],
+    },
     Assistant(Assistant<'a>),
-    Tool { tool_call_id: Cow<'a, str>, content: Cow<'a, str> },
+    Tool {
+        tool_call_id: Cow<'a, str>,
+        content: Cow<'a, str>,
+    },
 }
 
 #[derive(Serialize)]
@@ -154,7 +163,8 @@ fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) ->
         && let Message::User { content } = last
     {
         let image_url = ImageUrl { url: image.data_url() };
-        let content = [ContentPart::Text { text: std::mem::take(content) }, ContentPart::ImageUrl { image_url }];
+        let content =
+            [ContentPart::Text { text: std::mem::take(content) }, ContentPart::ImageUrl { image_url }];
         *last = Message::Seeing { content };
     }
     messages

@@ -99,7 +99,9 @@ enum Content<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum InputPart<'a> {
-    InputText { text: &'a str },
+    InputText {
+        text: &'a str,
+    },
     InputImage {
         /// A `data:` URL.
         image_url: String,
