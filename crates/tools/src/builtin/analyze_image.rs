@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::capability::Capability;
 use houston_domain::guard::{Category, Level, Risk, ToolFacts, limits_addresses};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_web::{ContentTypes, Request};
@@ -72,6 +73,10 @@ impl Tool for AnalyzeImage {
             sends_out: true,
             ..ToolFacts::default()
         }
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Web)
     }
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {

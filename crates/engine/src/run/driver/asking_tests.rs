@@ -155,7 +155,7 @@ async fn cancelled_run_ends_the_question() {
     let run = Asking::translating("Hello", [Script::Hangs(vec!["Ha"])]);
     let (outcome, ()) = tokio::join!(run.process.drive(1), async {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        run.process.registration.live.cancel.cancel();
+        run.process.services.live.cancel(run.process.agentable(), run.process.claimed.run);
     });
     assert_eq!(outcome.unwrap(), DriveOutcome::Ended(RunStatus::Cancelled));
     assert!(run.side.was_dropped.load(Ordering::Relaxed), "its connection is closed");

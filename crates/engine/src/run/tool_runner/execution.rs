@@ -54,12 +54,7 @@ impl ToolRunner {
         if journal.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
-        self.reserved = Decimal::ZERO;
-        let mut ready = Vec::with_capacity(external.len());
-        for call in external {
-            ready.push(self.with_material(journal, self.with_fallback(journal, call)).await?);
-        }
-        let external = ready;
+        let external = self.ready(journal, external).await?;
         let mut open: Vec<OpenCall> = external.iter().map(|external| self.open_call(external)).collect();
         let mut cells: Cells = external
             .iter()
@@ -109,6 +104,20 @@ impl ToolRunner {
             // Only now: code goes on with what is committed.
             codes.settle();
         }
+    }
+
+    /// The calls with their fallbacks, and with what a model is asked about.
+    async fn ready<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        external: Vec<ExternalCall>,
+    ) -> Result<Vec<ExternalCall>, Interrupted> {
+        self.reserved = Decimal::ZERO;
+        let mut ready = Vec::with_capacity(external.len());
+        for call in external {
+            ready.push(self.with_material(journal, self.with_fallback(journal, call)).await?);
+        }
+        Ok(ready)
     }
 
     /// Adds the response of a call to a step. Returns whether there is something to commit: code that waits for a person has no
