@@ -22,7 +22,7 @@ pub struct Ask {
     pub tool: &'static str,
     /// The use case that names the model: [`TOOLS`] or [`VISION`].
     pub use_case: &'static str,
-    /// What it always is told.
+    /// What it reads in any case.
     pub instructions: &'static str,
     /// What it is to do with the material.
     pub task: String,
@@ -164,7 +164,7 @@ impl Ask {
 
 impl std::fmt::Debug for Ask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ask").field("tool", &self.tool).field("task", &self.task).finish_non_exhaustive()
+        f.debug_struct("Ask").field("tool", &self.tool).finish_non_exhaustive()
     }
 }
 
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_are_told_by_their_first_bytes() {
+    fn images_are_known_by_their_first_bytes() {
         let of = |bytes: &[u8]| Image::of(bytes).map(|image| image.media_type);
         assert_eq!(of(b"\x89PNG\r\n\x1a\n..."), Ok("image/png"));
         assert_eq!(of(b"\xff\xd8\xff\xe0"), Ok("image/jpeg"));

@@ -20,12 +20,10 @@ use houston_store::question::UnreadMessages;
 use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits};
 use houston_store::run_context::RunContext;
 use houston_store::step::Commit;
-use houston_store::{Result, RunStore};
+use houston_store::{Error, Result, RunStore};
 use houston_tools::Record;
 use houston_tools::ask::{SourceText, TextSource};
 use serde_json::Value;
-
-use crate::run::tool_runner::read_source;
 
 /// A question to the storage; resolves to its answer.
 pub(crate) trait Query<T>: Future<Output = Result<T>> + Send {}
@@ -215,5 +213,33 @@ impl RunTransaction for FencedTx {
 
     fn commit(self, step: &Step) -> impl Query<Commit> {
         FencedTx::commit(self, step)
+    }
+}
+
+/// The text of a file or a large result that an agentable may read; `None`: there is none.
+///
+/// # Errors
+/// As the methods of the store.
+async fn read_source(
+    store: &RunStore,
+    tenant: TenantId,
+    agentable: AgentableId,
+    source: &TextSource,
+) -> Result<Option<SourceText>> {
+    let read = match source {
+        TextSource::Given(text) => Ok(SourceText::new(text.clone(), false)),
+        TextSource::File(path) => {
+            let file = store.tenant(tenant).file(agentable, path).await;
+            file.map(|file| SourceText::new(file.content, file.untrusted))
+        }
+        TextSource::Result(id) => {
+            let result = store.tenant(tenant).tool_result(agentable, *id).await;
+            result.map(|result| SourceText::new(result.content, false))
+        }
+    };
+    match read {
+        Ok(text) => Ok(Some(text)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -13,7 +13,8 @@ use crate::input;
 use crate::source::{self, Place};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
-const NAME: &str = "extract_data";
+/// The name of the tool.
+pub const NAME: &str = "extract_data";
 /// Bytes of a text: some 30,000 tokens, a fifth of the smallest usual context window.
 const MAX_TEXT: usize = 120_000;
 /// Bytes of a schema.

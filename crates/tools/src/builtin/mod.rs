@@ -43,6 +43,7 @@ mod write_file;
 use std::sync::Arc;
 
 pub use create_task::NAME as CREATE_TASK;
+pub use extract_data::NAME as EXTRACT_DATA;
 pub(crate) use list_files::NAME as LIST_FILES;
 pub use list_learnings::NAME as LIST_LEARNINGS;
 pub use list_notes::NAME as LIST_NOTES;
@@ -52,6 +53,7 @@ pub use read_profile::NAME as READ_PROFILE;
 pub use read_result::{NAME as READ_RESULT, preview};
 pub use search_agent_history::NAME as SEARCH_AGENT_HISTORY;
 pub use search_tools::NAME as SEARCH_TOOLS;
+pub use translate::NAME as TRANSLATE;
 
 use houston_domain::inner_call::USE_TOOL;
 

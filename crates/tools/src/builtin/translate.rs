@@ -13,7 +13,8 @@ use crate::input;
 use crate::source::{self, Place};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
-const NAME: &str = "translate";
+/// The name of the tool.
+pub const NAME: &str = "translate";
 /// Bytes of a text. A translation may have twice the tokens of the original, and models write far less than they read.
 const MAX_TEXT: usize = 20_000;
 const MAX_OUTPUT_TOKENS: u32 = 12_000;

@@ -7,6 +7,7 @@ use houston_domain::agent::budget::{Budget, Spent};
 use houston_domain::history::Block;
 use houston_domain::run::RunStatus;
 use houston_tools::ask::TOOLS;
+use houston_tools::builtin::{EXTRACT_DATA, TRANSLATE};
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
 
@@ -35,7 +36,7 @@ impl Asking {
     }
 
     fn translating(text: &str, answers: impl IntoIterator<Item = Script>) -> Self {
-        Self::new("translate", json!({"text": text, "to": "German"}), answers)
+        Self::new(TRANSLATE, json!({"text": text, "to": "German"}), answers)
     }
 
     fn asked(&self) -> usize {
@@ -89,11 +90,11 @@ async fn what_strangers_wrote_stays_marked() {
 async fn extracted_values_match_the_schema_or_are_asked_for_again() {
     let schema = json!({"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]});
     let input = json!({"text": "Ann is 30.", "schema": schema});
-    let run = Asking::new("extract_data", input.clone(), [says("thirty"), says("{\"age\": 30}")]);
+    let run = Asking::new(EXTRACT_DATA, input.clone(), [says("thirty"), says("{\"age\": 30}")]);
     assert_eq!(run.process.drive(1).await.unwrap(), ENDED);
     assert_eq!((run.result().as_str(), run.asked()), ("{\"age\":30}", 2));
     assert_eq!(run.paid(), [1000, 2000, 1000], "both answers are paid for");
-    let run = Asking::new("extract_data", input, [says("thirty"), says("{\"age\": \"30\"}")]);
+    let run = Asking::new(EXTRACT_DATA, input, [says("thirty"), says("{\"age\": \"30\"}")]);
     assert_eq!(run.process.drive(1).await.unwrap(), ENDED);
     assert!(run.result().contains("did not answer as the schema demands"), "{}", run.result());
     assert_eq!(run.paid(), [1000, 2000, 1000], "those that are of no use as well");
@@ -104,12 +105,12 @@ async fn calls_that_cannot_be_asked_say_why() {
     let schema = json!({"type": "object", "properties": {}});
     let long = "x".repeat(20_001);
     for (tool, input, why) in [
-        ("translate", json!({"text": long, "to": "German"}), "at most 20000 are allowed"),
-        ("translate", json!({"text": " ", "to": "German"}), "the text is empty"),
-        ("translate", json!({"to": "German"}), "exactly one of `text`, `path` and `result_id`"),
-        ("translate", json!({"path": "a.md", "to": "German"}), "there is no `a.md`"),
-        ("extract_data", json!({"text": "x", "schema": {"type": "string"}}), "must be a JSON Schema"),
-        ("extract_data", json!({"text": "x", "path": "y", "schema": schema}), "exactly one of"),
+        (TRANSLATE, json!({"text": long, "to": "German"}), "at most 20000 are allowed"),
+        (TRANSLATE, json!({"text": " ", "to": "German"}), "the text is empty"),
+        (TRANSLATE, json!({"to": "German"}), "exactly one of `text`, `path` and `result_id`"),
+        (TRANSLATE, json!({"path": "a.md", "to": "German"}), "there is no `a.md`"),
+        (EXTRACT_DATA, json!({"text": "x", "schema": {"type": "string"}}), "must be a JSON Schema"),
+        (EXTRACT_DATA, json!({"text": "x", "path": "y", "schema": schema}), "exactly one of"),
     ] {
         let run = Asking::new(tool, input, []);
         assert_eq!(run.process.drive(1).await.unwrap(), ENDED);

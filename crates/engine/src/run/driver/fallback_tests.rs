@@ -161,7 +161,7 @@ async fn killed_at_any_commit_neither_call_is_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fallback_that_needs_a_yes_waits_and_the_first_call_is_not_repeated() {
+async fn fallback_that_needs_a_yes_waits_and_repeats_nothing() {
     let destructive = ToolFacts { risk: Risk::Destructive, ..ToolFacts::of_effect(EffectClass::Effect) };
     let waiting = |called: &str, fallbacks: &str| {
         let code = Behaviour::Calls(&[&["first"]]);

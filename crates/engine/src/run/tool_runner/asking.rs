@@ -4,11 +4,9 @@
 use std::time::Duration;
 
 use houston_domain::agent::budget::Spent;
-use houston_domain::id::{AgentableId, TenantId};
 use houston_domain::step::{ModelCall, Step};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_llm::Image as SentImage;
-use houston_store::Error;
 use houston_tools::ask::{Ask, Material, SourceText};
 use rust_decimal::Decimal;
 
@@ -165,34 +163,5 @@ impl<S: RunStorage> Journal<'_, S> {
         self.add_usage(call.usage);
         step.usage += call.usage;
         step.call = Some(call);
-    }
-}
-
-/// The text of a file or a large result that an agentable may read; `None`: there is none.
-///
-/// # Errors
-/// As the methods of the store.
-pub(crate) async fn read_source(
-    store: &houston_store::RunStore,
-    tenant: TenantId,
-    agentable: AgentableId,
-    source: &houston_tools::ask::TextSource,
-) -> houston_store::Result<Option<SourceText>> {
-    use houston_tools::ask::TextSource;
-    let read = match source {
-        TextSource::Given(text) => Ok(SourceText::new(text.clone(), false)),
-        TextSource::File(path) => {
-            let file = store.tenant(tenant).file(agentable, path).await;
-            file.map(|file| SourceText::new(file.content, file.untrusted))
-        }
-        TextSource::Result(id) => {
-            let result = store.tenant(tenant).tool_result(agentable, *id).await;
-            result.map(|result| SourceText::new(result.content, false))
-        }
-    };
-    match read {
-        Ok(text) => Ok(Some(text)),
-        Err(Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
     }
 }

@@ -45,7 +45,6 @@ use crate::run::storage::RunStorage;
 use crate::setup::Setup;
 use crate::setup::taint::Taint;
 
-pub(crate) use self::asking::read_source;
 pub(crate) use self::execution::ToolsOutcome;
 pub(crate) use self::held::Held;
 pub(crate) use self::record::WrittenRecords;
