@@ -114,9 +114,7 @@ impl TestCluster {
             registry.add(tool).unwrap();
         }
         let mut types = agent_types();
-        for agent_type in &mut types {
-            agent_type.tools.extend(extra.iter().cloned());
-        }
+        types.iter_mut().for_each(|agent_type| agent_type.tools.extend(extra.iter().cloned()));
         let drivers = self.drivers(&mut types[0]);
         let (store, redis) = (open(self.servers.database_url()), redis(&self.servers));
         let bus = DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone());
