@@ -19,6 +19,7 @@ mod commands;
 mod documents;
 #[cfg(test)]
 mod failure;
+#[cfg(test)]
 mod fallbacks;
 #[cfg(test)]
 mod faults;
