@@ -5,7 +5,8 @@
 //!   cell of the user ([`App::with_shard`]).
 //! - Lists without an id ask each cell for a page and merge them: they are ordered by id, so the cursor of one cell is
 //!   that of all.
-//! - Agents, teams and the guards of tenants are changed at the home, and copied to the other cells before the request
+//! - Agents, teams, tool sources and the guards of tenants are changed at the home, and copied to the other cells before the request
+//! - Agents, teams, and the skills and guards of tenants are changed at the home, and copied to the other cells before the request
 //!   is answered.
 
 use std::sync::Arc;
@@ -83,7 +84,7 @@ impl Target {
         match segments.as_slice() {
             ["readyz"] => Self::Ready,
             ["v1", "health"] if reads => Self::Health,
-            ["v1", "agents" | "teams", ..] | ["v1", "guards"] => Self::Copied,
+            ["v1", "agents" | "teams" | "endpoints" | "skills", ..] | ["v1", "guards"] => Self::Copied,
             ["v1", "users"] if reads => Self::Page(List::Users),
             ["v1", "erasures"] if reads => Self::Page(List::Erasures),
             ["v1", resource] if reads => {

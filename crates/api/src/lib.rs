@@ -33,13 +33,21 @@
 //! | list of a profile, entry of it | `knowledge.max_profile_entries`, 50; 500 bytes | 422 `invalid_request` |
 //! | notes, learnings of an agentable | `knowledge.max_notes`, 1,000; `max_learnings`, 500 | 409 `full` |
 //! | files of an agentable, written by its agent | `knowledge.files.max_files`, 1,000; `max_bytes`, 16 MiB; 1 MiB each | the tool refuses; an import 422 `invalid_request` |
+//! | todo: its details, the name of its list | 4,000 bytes; 60 characters | 422 `invalid_request` |
+//! | todos of a user | `knowledge.max_todos`, 1,000 | 409 `full` |
+//! | custom tables of a user; their fields | `knowledge.tables.max_tables`, 50; `max_fields`, 40 | 409 `full`; 422 `invalid_request` |
+//! | records of a custom table | `knowledge.tables.max_records`, 10,000; 16 KiB each, 4 MiB together; 100 in one request | 409 `full`, 413 `too_large`, 422 `invalid_request` |
 //! | memories, custom instructions, feed items of a user | `knowledge.max_memories`, 1,000; `max_custom_instructions`, 50; `max_feed_items`, 10,000 | 409 `full` |
+//! | snippets of a user, written by its agents | `knowledge.max_snippets`, 200; 40,000 characters each | the tool refuses |
 //! | name of an agent or team; its description | 100 characters; 2,000 bytes | 422 `invalid_request` |
 //! | role, guidelines of an agent | 6,000 characters each | 422 `invalid_request` |
 //! | limits of an agent | those of its kind | 422 `invalid_request` |
 //! | agents, teams of a tenant | `teams.limits.agents_per_tenant`, 1,000; `teams_per_tenant`, 200 | 409 `full` |
 //! | agents, rules of a team; a pattern | `teams.limits.agents_per_team`, 20; `rules_per_team`, 50; 500 characters, `teams.rules.regex_bytes` (128 KiB) as a compiled regular expression | 422 `invalid_request` |
+//! | tool sources of a tenant; a document, its secrets | 50; 256 KiB, 20 of 8 KiB each | 409 `full`; 422 `invalid_request` |
 //! | links of a question | 20 | 409 `full` |
+//! | skills of a tenant; of a user | `knowledge.skills.max_of_tenant`, 100; `max_of_user`, 50 | 409 `full` |
+//! | a skill; its files | 256 KiB; 50 of 128 KiB, together 512 KiB | 422 `invalid_request` |
 //! | external id | 255 characters | 422 `invalid_request` |
 //! | `Idempotency-Key` | 255 printable ASCII characters | 422 `invalid_idempotency_key` |
 //! | exported, imported or forked conversation | `server.conversation.max_bytes`, 32 MiB | 413 `too_large`, `body_too_large` |
@@ -122,8 +130,14 @@ mod router;
 mod runs;
 mod serve;
 mod sessions;
+mod skills;
+mod snippets;
 mod state;
+mod table_records;
+mod tables;
 mod teams;
+mod todos;
+mod tool_sources;
 mod users;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};

@@ -44,6 +44,10 @@ pub(crate) enum List {
     Questions,
     Files,
     Grants,
+    Snippets,
+    Todos,
+    Tables,
+    Records,
 }
 
 impl List {
@@ -69,6 +73,10 @@ impl List {
             Self::Questions => 'o',
             Self::Files => 'p',
             Self::Grants => 'v',
+            Self::Snippets => 'j',
+            Self::Todos => 'd',
+            Self::Tables => 'b',
+            Self::Records => 'x',
         }
     }
 }

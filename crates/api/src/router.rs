@@ -15,7 +15,8 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, compressions, conversation, erasures, events, feed, files,
-    grants, guards, health, history, insight, messages, profile, questions, runs, sessions, teams, users,
+    grants, guards, health, history, insight, messages, profile, questions, runs, sessions, skills, snippets,
+    table_records, tables, teams, todos, tool_sources, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -62,6 +63,10 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(routes!(questions::answer::answer))
         .routes(routes!(questions::link::create))
         .routes(routes!(guards::tenant::get, guards::tenant::set))
+        .routes(routes!(tool_sources::list::list))
+        .routes(routes!(tool_sources::get::get, tool_sources::put::put, tool_sources::delete::delete))
+        .routes(routes!(skills::tenant::list))
+        .routes(routes!(skills::tenant::get, skills::tenant::put, skills::tenant::delete))
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())
@@ -74,8 +79,12 @@ fn user_routes() -> Endpoints {
         .routes(routes!(users::get::get, users::change::change, users::delete::delete))
         .routes(routes!(users::costs::costs))
         .routes(routes!(guards::user::get, guards::user::set))
+        .routes(routes!(skills::user::list))
+        .routes(routes!(skills::user::get, skills::user::put, skills::user::delete))
         .routes(routes!(grants::list::list))
         .routes(routes!(grants::revoke::revoke))
+        .routes(routes!(snippets::list::list))
+        .routes(routes!(snippets::get::get, snippets::delete::delete))
         .routes(routes!(profile::get::get, profile::change::change, profile::delete::delete))
         .routes(collection::<CustomInstructions>())
         .routes(item::<CustomInstructions>())
@@ -84,6 +93,17 @@ fn user_routes() -> Endpoints {
         .routes(collection::<FeedItems>())
         .routes(item::<FeedItems>())
         .routes(routes!(feed::generate::generate))
+        .routes(routes!(todos::list::list, todos::create::create))
+        .routes(routes!(todos::get::get, todos::change::change, todos::delete::delete))
+        .routes(routes!(tables::list::list, tables::create::create))
+        .routes(routes!(tables::get::get, tables::delete::delete))
+        .routes(routes!(tables::aggregate::aggregate))
+        .routes(routes!(table_records::list::list, table_records::add::add))
+        .routes(routes!(
+            table_records::get::get,
+            table_records::change::change,
+            table_records::delete::delete
+        ))
 }
 
 /// Agents and teams.

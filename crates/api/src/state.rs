@@ -10,6 +10,7 @@ use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::{AgentableId, Ids, RunId, Shard};
 use houston_domain::schedule::FeedConfig;
+use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::{ApiStore, TenantStore};
@@ -47,6 +48,8 @@ pub struct State {
     pub agent_types: Arc<BTreeMap<String, AgentType>>,
     /// What the settings of agents may refer to: tools, models, files.
     pub agents: Arc<AgentSources>,
+    /// The keys of tenants' secrets; without, none can be stored.
+    pub secret_keys: Option<SecretKeys>,
     /// Computes the prompt and the tools of an agentable, for debugging.
     pub explain: Explain,
     /// `jobs/feed_generation.toml`.

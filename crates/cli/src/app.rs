@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
-use houston_engine::{Driver, Drivers};
+use houston_engine::{Driver, Drivers, Observer, RunHook};
 use houston_tools::SharedTool;
 
+use crate::callbacks::Callbacks;
 use crate::commands::{Command, Failure};
 use crate::models::environment;
 use crate::toolbox::Toolbox;
@@ -21,6 +22,7 @@ use crate::toolbox::Toolbox;
 pub struct App {
     tools: Vec<SharedTool>,
     drivers: Drivers,
+    callbacks: Callbacks,
 }
 
 /// Run AI agents as durable background jobs.
@@ -74,6 +76,20 @@ impl App {
         self
     }
 
+    /// Adds a hook that changes what runs start with. Hooks are called in the order in which they were added.
+    #[must_use]
+    pub fn with_hook(mut self, hook: impl RunHook + 'static) -> Self {
+        self.callbacks.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Adds an observer of the runs of this process.
+    #[must_use]
+    pub fn with_observer(mut self, observer: impl Observer + 'static) -> Self {
+        self.callbacks.observers.push(Arc::new(observer));
+        self
+    }
+
     /// Parses the command line, runs the command, and returns the exit code. Call it first in `main`: the same program is
     /// started as `<program> sandbox …` to run code and to convert documents.
     #[must_use]
@@ -109,7 +125,7 @@ impl App {
         if !arguments.command.writes_approvals() {
             loaded.mcp.check_pins().map_err(usage)?;
         }
-        loaded.drivers = self.drivers;
+        (loaded.drivers, loaded.callbacks) = (self.drivers, self.callbacks);
         let verbosity = arguments.command.verbosity(arguments.verbose);
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format, verbosity);
         apply_mutation()?;
@@ -120,6 +136,7 @@ impl App {
             registry.add(tool).map_err(usage)?;
         }
         loaded.mcp.pool = Some(pool);
+        registry.set_skills(loaded.skills.clone());
         arguments.command.run(crate::commands::Context { loaded, registry, folder: arguments.folder })
     }
 }

@@ -19,6 +19,9 @@ mod outside;
 mod packs;
 mod providers;
 mod rules;
+pub(crate) mod secrets;
+mod skills;
+mod tables;
 mod tools;
 mod use_case;
 
@@ -29,12 +32,15 @@ use std::sync::Arc;
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use houston_domain::agentable::AgentType;
+use houston_domain::custom_table::TablePresets;
 use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::{GuardSettings, Layer};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
+use houston_domain::sealed::SecretKeys;
 use houston_domain::session::SessionArchive;
+use houston_domain::skill::BundledSkill;
 use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
 use houston_mcp::McpSettings;
@@ -50,11 +56,14 @@ pub(crate) use self::folder::{of_user, user_path};
 pub(crate) use self::kinds::Kind;
 use self::named_source::NamedSource;
 pub(crate) use self::orchestrator::Orchestrator;
+use self::outside::WebSettings;
 pub(crate) use self::outside::endpoints;
-use self::outside::{SandboxSettings, WebSettings};
+pub(crate) use self::outside::{SandboxSettings, ShellProgram};
 use self::packs::Packs;
 pub(crate) use self::providers::ProviderSettings;
+use self::skills::SkillSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
+use crate::callbacks::Callbacks;
 
 /// Files of `jobs/`: the top-level key of their settings, and their text.
 const FILES: &[(&str, &str)] = &[
@@ -74,7 +83,9 @@ const FILES: &[(&str, &str)] = &[
     ("sandbox", include_str!("../../../jobs/sandbox.toml")),
     ("mcp", include_str!("../../../jobs/mcp.toml")),
     ("overseer", include_str!("../../../jobs/overseer.toml")),
+    ("tables", include_str!("../../../jobs/tables.toml")),
     ("packs", include_str!("../../../jobs/packs.toml")),
+    ("skills", include_str!("../../../jobs/skills.toml")),
     ("tools", include_str!("../../../jobs/tools.toml")),
 ];
 
@@ -92,12 +103,16 @@ const NOT_SETTINGS: &[&str] = &[
     "test_redis_url",
     "jobs",
     "folder",
+    "secrets_key",
 ];
 
 /// All settings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
+    /// The address of Postgres that a program gives; `None`: `DATABASE_URL`.
+    #[serde(skip)]
+    pub(crate) database_url: Option<String>,
     /// `HOUSTON_REDIS_URL`.
     #[serde(default, skip_serializing)]
     pub(crate) redis_url: Option<String>,
@@ -152,6 +167,10 @@ pub(crate) struct Settings {
     /// `jobs/tools.toml`.
     #[serde(default)]
     pub(crate) tools: Fallbacks,
+    /// `jobs/skills.toml`.
+    pub(crate) skills: SkillSettings,
+    /// `jobs/tables.toml`.
+    pub(crate) tables: TablePresets,
 }
 
 /// The format of log lines.
@@ -177,8 +196,14 @@ pub(crate) struct Loaded {
     tools: Vec<String>,
     /// The MCP servers.
     pub(crate) mcp: mcp::Mcp,
+    /// The skills of the installation, enabled or not.
+    pub(crate) skills: Vec<BundledSkill>,
     /// The drivers that agent types may name.
     pub(crate) drivers: Drivers,
+    /// `HOUSTON_SECRETS_KEY`: the keys of tenants' secrets.
+    pub(crate) secret_keys: Option<SecretKeys>,
+    /// The hooks and observers of the program.
+    pub(crate) callbacks: Callbacks,
     /// The compiled `settings.guards`.
     pub(crate) guards: Arc<Layer>,
     figment: Figment,
@@ -219,10 +244,26 @@ pub(crate) fn load<'f>(
     let mcp = mcp::Mcp::load(&settings.mcp, &folders);
     let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
     settings.packs.check(&tools, &mcp.servers, &figment)?;
+    tables::check(&settings.tables, &settings.knowledge.tables, &figment)?;
     tools::check(&settings.tools, &tools, &figment)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
-    Ok(Loaded { settings, kinds, folders, tools, mcp, drivers: Drivers::default(), guards, figment })
+    let skills = settings.skills.load(&folders, &figment)?;
+    let (drivers, callbacks) = (Drivers::default(), Callbacks::default());
+    let secret_keys = secrets::from_environment()?;
+    Ok(Loaded {
+        settings,
+        kinds,
+        folders,
+        tools,
+        mcp,
+        skills,
+        drivers,
+        callbacks,
+        secret_keys,
+        guards,
+        figment,
+    })
 }
 
 /// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.

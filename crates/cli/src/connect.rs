@@ -47,6 +47,19 @@ pub(crate) struct Addresses {
 /// [`Failure::Usage`] when an address is missing and `embed` is false, [`Failure::Other`] when a server cannot be
 /// started.
 pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Addresses, Failure> {
+    find_with(settings, folder, embed, &mut |line| print_stderr(line))
+}
+
+/// As [`find`]; `progress` gets a line for each server that is installed or started.
+///
+/// # Errors
+/// As for [`find`].
+pub(crate) fn find_with(
+    settings: &Settings,
+    folder: &Path,
+    embed: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Addresses, Failure> {
     of_each_cell(settings, |cell| {
         let CellConfig { shards, database_url, redis_url } = cell;
         let folder = folder_of(folder, *shards);
@@ -65,7 +78,7 @@ pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Ad
             installers: Installer::ALL.to_vec(),
             ..EmbeddedConfig::new(&folder)
         };
-        let servers = start(&config, &mut |line| print_stderr(line))?;
+        let servers = start(&config, progress)?;
         let url = |set: &Option<String>, own: Option<&str>| {
             set.clone().or_else(|| own.map(str::to_owned)).unwrap_or_default()
         };
@@ -204,6 +217,7 @@ pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Fai
         })?
         .with_fairness(settings.orchestrator.fairness)
         .with_knowledge_limits(settings.knowledge)
+        .with_table_presets(settings.tables.clone())
         .with_team_limits(settings.teams.limits))
 }
 

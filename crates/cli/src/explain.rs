@@ -7,7 +7,7 @@ use houston_api::{Explain, ExplainError, ExplainTopic};
 use houston_domain::clock::{Clock, SystemClock};
 use houston_engine::prompt::preview::guard::{GuardPreview, guard};
 use houston_engine::prompt::preview::{Preview, ToolStatus, preview, tools};
-use houston_engine::{Config as EngineConfig, SetupError, Setups};
+use houston_engine::{Config as EngineConfig, OwnToolsParts, SetupError, Setups};
 use houston_store::RunStore;
 use houston_store::agentable::Agentable;
 use houston_tools::Registry;
@@ -34,6 +34,7 @@ pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
         budget: orchestrator.budget,
         context: orchestrator.context,
         tasks: orchestrator.tasks,
+        reach: orchestrator.reach,
         check_ins: settings.agent_check_in.limits,
         delayed: orchestrator.retry.delayed,
         max_crashes: orchestrator.lease.max_crashes,
@@ -44,6 +45,11 @@ pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
         overseer: settings.overseer,
         teams: settings.teams,
     }
+}
+
+/// What the tools of tenants' own need: a client for the public internet only, and the keys of their secrets.
+pub(crate) fn own_tools(loaded: &Loaded) -> OwnToolsParts {
+    OwnToolsParts { web: Arc::new(loaded.settings.web.public()), keys: loaded.secret_keys.clone() }
 }
 
 impl Explainer {
@@ -68,6 +74,7 @@ impl Explainer {
             Arc::clone(&models.make),
             Arc::clone(&self.loaded.guards),
         )
+        .map(|setups| setups.with_own_tools(own_tools(&self.loaded)))
     }
 
     async fn setups(&self) -> Result<&Setups, ExplainError> {

@@ -17,11 +17,13 @@
 //!    `commands::agentable::AgentArg`, which finds the agent by its id.
 //! 2. Add a variant to `commands::Command`.
 //!
-//! # Add a tool
-//! Build a binary of your own, as in `examples/custom_tool.rs`.
+//! # Add a tool, a driver, a hook
+//! Build a binary of your own, as in `examples/custom_tool.rs`. A program that is no `houston` embeds the engine with the crate
+//! `houston`, which starts it through [`process`].
 
 mod app;
 mod azure;
+mod callbacks;
 mod chat;
 mod commands;
 mod config;
@@ -33,6 +35,9 @@ mod invocation;
 mod lifecycle;
 mod models;
 mod output;
+pub mod process;
+mod server_supervisor;
+mod skill_source;
 mod system;
 mod telemetry;
 mod toolbox;
@@ -44,6 +49,12 @@ pub mod driver {
     pub use houston_domain::agent::step::Next;
     pub use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};
     pub use houston_engine::driver::{Decision, DrivenRun, Driver, Then};
+}
+
+/// What hooks and observers need.
+pub mod hook {
+    pub use houston_engine::hook::{PromptSection, RunHook, RunInfo, RunSetup};
+    pub use houston_engine::observer::{Observation, Observed, Observer};
 }
 
 /// What an implementation of a tool needs.

@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::commands::Failure;
 use crate::config::Loaded;
 use crate::connect::CellAddresses;
-use crate::explain::{Explainer, engine_config};
+use crate::explain::{Explainer, engine_config, own_tools};
 use crate::models::Models;
 
 /// What all roles of one process share.
@@ -45,8 +45,8 @@ pub(crate) struct Cell {
     pub(crate) store: Store,
     database_url: String,
     redis: Redis,
-    bus: DeltaBus,
-    hints: HintSender,
+    pub(crate) bus: DeltaBus,
+    pub(crate) hints: HintSender,
 }
 
 /// The workers of a process, one for each cell.
@@ -81,7 +81,11 @@ impl System {
             let redis = Redis::open(&addresses.redis_url, DEFAULT_PREFIX, Arc::clone(&clock))
                 .map_err(|error| Failure::Usage(error.into()))?;
             Ok::<_, Failure>(Cell {
-                store: store.clone().with_archiving(loaded.archiving()).with_other_cells(others),
+                store: store
+                    .clone()
+                    .with_archiving(loaded.archiving())
+                    .with_reach(loaded.reach())
+                    .with_other_cells(others),
                 database_url: addresses.database_url.clone(),
                 bus: DeltaBus::start(Some(redis.clone()), ids.next(), &tracker, gone.clone()),
                 hints: HintSender::start(Some(redis.clone()), &tracker, gone.clone()),
@@ -137,8 +141,11 @@ impl System {
             drivers: self.loaded.drivers.clone(),
             guards: Arc::clone(&self.loaded.guards),
             fallbacks: self.loaded.settings.tools.clone(),
+            own_tools: own_tools(&self.loaded),
         })
-        .map_err(|error| Failure::Usage(error.into()))?;
+        .map_err(|error| Failure::Usage(error.into()))?
+        .with_hooks(self.loaded.callbacks.hooks.clone())
+        .with_observers(self.loaded.callbacks.observers.clone());
         let worker = Worker {
             engine: Arc::new(engine),
             store: cell.store.runs().clone(),
@@ -176,6 +183,7 @@ impl System {
             ids: Arc::clone(&self.ids),
             agent_types: Arc::new(self.loaded.agent_types()),
             agents: Arc::new(self.loaded.agent_sources()),
+            secret_keys: self.loaded.secret_keys.clone(),
             explain,
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             check_ins: self.loaded.settings.agent_check_in.limits,

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use houston_sandbox::{Program, Sandbox};
+use houston_sandbox::{Program, Sandbox, Shell};
 use houston_tools::endpoint::{EndpointTool, Secrets};
 use houston_tools::registry::NameTaken;
 use houston_tools::{Outside, Registry, SharedTool, builtin};
 use houston_web::json_api::Endpoint;
 use secrecy::SecretString;
 
-use crate::config::{ConfigError, Settings, endpoints};
+use crate::config::{ConfigError, SandboxSettings, Settings, ShellProgram, endpoints};
 use crate::models::environment;
 
 /// The tools before the settings are loaded, which name them.
@@ -86,14 +86,49 @@ pub(crate) fn outside(settings: &Settings, drives_runs: bool) -> Outside {
         sandbox: lacks.is_none().then_some(sandbox),
         code_time: settings.sandbox.time(),
         code_calls: settings.sandbox.calls,
+        snippet_tools: settings.sandbox.snippet_tools,
+        shell: shell(settings.sandbox, drives_runs),
+        shell_time: settings.sandbox.shell_time(),
+    }
+}
+
+/// What runs commands of the system, if the settings want it. A process that drives runs tries whether it works.
+fn shell(settings: SandboxSettings, drives_runs: bool) -> Option<Shell> {
+    if settings.shell == ShellProgram::None {
+        return None;
+    }
+    let found = Shell::find(settings.children).map_err(|error| error.to_string());
+    let works = found.and_then(|shell| match drives_runs {
+        true => blocking(shell.check()).map(|()| shell),
+        false => Ok(shell),
+    });
+    if let Err(reason) = &works {
+        tracing::warn!(reason, "commands of the system cannot be run: see `houston doctor`");
+    }
+    works.ok()
+}
+
+/// The same without the sandbox, for a program that embeds Houston: the sandbox is a child process of `houston` itself.
+pub(crate) fn outside_without_sandbox(settings: &Settings) -> Outside {
+    Outside {
+        web: Arc::new(settings.web.web()),
+        sandbox: None,
+        code_time: settings.sandbox.time(),
+        code_calls: settings.sandbox.calls,
+        snippet_tools: 0,
+        shell: None,
+        shell_time: settings.sandbox.shell_time(),
     }
 }
 
 /// Why the sandbox cannot be used here. Starts one child, which takes some three milliseconds.
 fn lacks(sandbox: &Sandbox) -> Option<String> {
+    blocking(sandbox.check()).err()
+}
+
+/// Waits for a check.
+fn blocking<E: std::fmt::Display>(check: impl Future<Output = Result<(), E>>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime {
-        Ok(runtime) => runtime.block_on(sandbox.check()).err().map(|error| error.to_string()),
-        Err(error) => Some(error.to_string()),
-    }
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    runtime.block_on(check).map_err(|error| error.to_string())
 }

@@ -138,6 +138,9 @@ pub struct AgentType {
     /// The kinds of task it may create with `create_task`; the first is the usual one.
     #[serde(default)]
     pub creates: Vec<String>,
+    /// The kinds whose conversations with the same user it may list, read and post to; its prompt lists them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reaches: Vec<String>,
     /// What may start its runs besides messages.
     #[serde(default)]
     pub modes: Vec<Mode>,
@@ -375,17 +378,14 @@ mod tests {
             let error = check_kind(bad).unwrap_err().to_string();
             assert!(error.contains(&format!("`{bad}` cannot be a kind")), "{error}");
         }
-        assert!(
-            check_kind("note").unwrap_err().to_string().contains("learning"),
-            "the error lists all reserved names"
-        );
+        let error = check_kind("note").unwrap_err().to_string();
+        assert!(error.contains("learning"), "it lists all reserved names: {error}");
     }
 
     #[test]
     fn unknown_keys_are_named_with_the_allowed_ones() {
-        let error = toml::from_str::<AgentType>("kind = 'x'\nconversationl = true").unwrap_err();
-        assert!(error.to_string().contains("conversationl"), "{error}");
-        assert!(error.to_string().contains("conversational"), "{error}");
+        let error = toml::from_str::<AgentType>("kind = 'x'\nconversationl = true").unwrap_err().to_string();
+        assert!(error.contains("conversationl`") && error.contains("conversational`"), "{error}");
     }
 
     #[test]

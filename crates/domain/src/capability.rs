@@ -18,6 +18,8 @@ pub enum Capability {
     Feed,
     /// Searching earlier sessions.
     History,
+    /// Reading the other conversations of its user, and posting to them.
+    Conversations,
     /// Creating tasks for other agents.
     SubAgents,
     /// Waking up at a time it chose.
@@ -28,10 +30,18 @@ pub enum Capability {
     Web,
     /// Running code.
     Code,
+    /// Keeping code for later.
+    Snippets,
     /// Calculating with numbers and units.
     Calculation,
+    /// Reading skills.
+    Skills,
     /// Reading the current time.
     Time,
+    /// Keeping the todos of its user.
+    Todos,
+    /// Keeping records in tables of its user.
+    Tables,
 }
 
 impl Capability {
@@ -45,13 +55,18 @@ impl Capability {
             Self::Memory => "memory",
             Self::Feed => "feed",
             Self::History => "history",
+            Self::Conversations => "conversations",
             Self::SubAgents => "sub_agents",
             Self::Scheduling => "scheduling",
             Self::Files => "files",
             Self::Web => "web",
             Self::Code => "code",
+            Self::Snippets => "snippets",
             Self::Calculation => "calculation",
+            Self::Skills => "skills",
             Self::Time => "time",
+            Self::Todos => "todos",
+            Self::Tables => "tables",
         }
     }
 
@@ -65,13 +80,18 @@ impl Capability {
             Self::Memory => "know and remember your user",
             Self::Feed => "put items into your user's feed",
             Self::History => "look into earlier sessions",
+            Self::Conversations => "look into your user's other conversations and post to their agents",
             Self::SubAgents => "give tasks to agents of your own",
             Self::Scheduling => "wake up at times you choose",
             Self::Files => "read and write files of your workspace",
             Self::Web => "fetch from the web",
             Self::Code => "run code",
+            Self::Snippets => "keep code for later and run it",
             Self::Calculation => "do arithmetic with units",
+            Self::Skills => "follow skills, instructions for kinds of tasks",
             Self::Time => "tell the time",
+            Self::Todos => "keep your user's todos",
+            Self::Tables => "keep records in tables, search and add them up",
         }
     }
 }

@@ -19,6 +19,9 @@ use crate::session::CompletionReason;
 use crate::team::RoutedBy;
 
 pub mod derived;
+mod progress;
+
+pub use progress::CallProgress;
 
 /// What happened. As JSON, tagged by `type`; stored so unless it is [`derived`]:
 ///
@@ -354,6 +357,8 @@ pub struct Delta {
 pub enum Live {
     /// Text while the model writes it.
     Delta(Delta),
+    /// How far a tool call is.
+    Progress(CallProgress),
     /// Events that were just committed, in order and without gaps among them.
     Committed(Vec<Committed>),
     /// Events were committed: read them from Postgres.

@@ -135,6 +135,12 @@ ids! {
     QuestionId = "question";
     /// A lasting yes for a tool.
     GrantId = "grant";
+    /// A todo of a user.
+    TodoId = "todo";
+    /// A custom table of a user.
+    TableId = "table";
+    /// A record of a custom table.
+    RecordId = "record";
     /// A check-in: a time at which an agent asks to be woken.
     CheckInId = "check_in";
     /// A request to erase a user or an agentable.

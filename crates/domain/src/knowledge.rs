@@ -12,6 +12,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::custom_table::TableLimits;
+use crate::skill::SkillLimits;
 use crate::workspace::FileLimits;
 
 /// Maximum length of the title of a note or feed item, in characters: one line.
@@ -140,12 +142,25 @@ impl KnowledgeKind {
 /// max_memories = 1_000
 /// max_custom_instructions = 50
 /// max_feed_items = 10_000
+/// max_snippets = 200
+/// max_todos = 1_000
 /// max_profile_entries = 50
 /// excerpt_chars = 200
 ///
 /// [files]
 /// max_files = 1_000
 /// max_bytes = 16_777_216
+///
+/// [skills]
+/// max_of_tenant = 100
+/// max_of_user = 50
+///
+/// [tables]
+/// max_tables = 50
+/// max_fields = 40
+/// max_records = 10_000
+/// max_record_bytes = 16_384
+/// max_bytes = 4_194_304
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -160,12 +175,20 @@ pub struct KnowledgeLimits {
     pub max_custom_instructions: u32,
     /// Feed items of one user.
     pub max_feed_items: u32,
+    /// Snippets of one user.
+    pub max_snippets: u32,
+    /// Todos of one user, those that are done among them.
+    pub max_todos: u32,
     /// Entries of each of the five lists of a profile.
     pub max_profile_entries: u32,
     /// Characters of each text in a list that a tool returns; other tools read the whole text.
     pub excerpt_chars: i32,
     /// Files of one workspace.
     pub files: FileLimits,
+    /// Skills of tenants and users.
+    pub skills: SkillLimits,
+    /// Custom tables of one user.
+    pub tables: TableLimits,
 }
 
 impl Default for KnowledgeLimits {
@@ -176,9 +199,13 @@ impl Default for KnowledgeLimits {
             max_memories: 1_000,
             max_custom_instructions: 50,
             max_feed_items: 10_000,
+            max_snippets: 200,
+            max_todos: 1_000,
             max_profile_entries: 50,
             excerpt_chars: 200,
             files: FileLimits::default(),
+            skills: SkillLimits::default(),
+            tables: TableLimits::default(),
         }
     }
 }
@@ -213,6 +240,8 @@ pub struct PromptLimits {
     pub memory_chars: i32,
     /// Characters of each learning.
     pub learning_chars: i32,
+    /// Conversations of the user that kinds with `reaches` read, starting with the newest.
+    pub conversations: i32,
 }
 
 impl Default for PromptLimits {
@@ -225,6 +254,7 @@ impl Default for PromptLimits {
             memories: 10,
             memory_chars: 200,
             learning_chars: 500,
+            conversations: 20,
         }
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod approval;
 pub mod budget;
+pub mod input;
 pub mod link;
 pub mod own;
 pub mod pause;

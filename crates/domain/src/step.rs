@@ -5,10 +5,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::event::Event;
+use crate::frame::MessageBlock;
 use crate::history::Entry;
 use crate::id::{MessageId, QuestionId, ResultId, RunId, WriteId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
+use crate::paused_call::PausedCall;
 use crate::question::QuestionChanges;
 use crate::run::RunStatus;
 use crate::tool_call::{EffectClass, ToolResponse};
@@ -164,6 +166,8 @@ pub struct Step {
     pub run: RunId,
     /// History entries, in order.
     pub entries: Vec<Entry>,
+    /// Frames of Houston's that enter the history after these entries, as one entry: without their marks.
+    pub frames: Vec<MessageBlock>,
     /// Events, in order, without those in `transition`.
     pub events: Vec<Event>,
     /// Thread messages. The error message of a run replaces its earlier version.
@@ -172,6 +176,8 @@ pub struct Step {
     pub intents: Vec<Intent>,
     /// Call id and response of calls whose intent was committed earlier.
     pub responses: Vec<(String, ToolResponse)>,
+    /// Calls that go on later, by their id; `None`: a paused call goes on now. A response removes the pause as well.
+    pub pauses: Vec<(String, Option<PausedCall>)>,
     /// Tool outputs too large for the history; entries and events hold a preview and the id.
     pub large_results: Vec<LargeResult>,
     /// New metadata of tool cells, by message id.

@@ -6,6 +6,7 @@ use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::overseer;
+use houston_domain::reach::ReachLimits;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
 use houston_domain::team::{RuleLimits, TeamLimits};
@@ -23,6 +24,8 @@ pub struct Config {
     pub context: ContextConfig,
     /// Limits of tasks.
     pub tasks: TaskLimits,
+    /// Limits of what agents post to other conversations.
+    pub reach: ReachLimits,
     /// Limits of check-ins.
     pub check_ins: CheckInLimits,
     /// Retries of runs after failures.

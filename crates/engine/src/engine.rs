@@ -18,11 +18,14 @@ use crate::background::side_model::SideModel;
 use crate::background::titles::Titles;
 use crate::config::{Config, WatchdogConfig};
 use crate::driver::Drivers;
+use crate::hook::RunHook;
 use crate::live::LiveRuns;
+use crate::observer::{Observer, Observers};
 use crate::rates::Rates;
 use crate::run::services::Services;
 use crate::setup::agents::MakeModel;
 use crate::setup::kinds::Setups;
+use crate::setup::own_tools::OwnToolsParts;
 use crate::setup::{Setup, SetupError};
 
 /// Drives runs: see [`Engine::drive`]. One per process; the state of a single run is in `RunDriver`.
@@ -59,6 +62,8 @@ pub struct Parts {
     pub guards: Arc<Layer>,
     /// What is called in the place of tools that failed, from `jobs/tools.toml`.
     pub fallbacks: Fallbacks,
+    /// What the tools of tenants' own need.
+    pub own_tools: OwnToolsParts,
 }
 
 impl Engine {
@@ -71,18 +76,43 @@ impl Engine {
         let (summaries, title_model) = (side("summaries"), side("titles"));
         let asked = [TOOLS, VISION].into_iter();
         let side_models = asked.filter_map(|use_case| Some((use_case, side(use_case)?))).collect();
-        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, drivers, .. } =
-            parts;
-        let (guards, fallbacks) = (parts.guards, parts.fallbacks);
-        let setups =
-            Setups::new(agent_types, config, tools, models, make_model, guards)?.with_drivers(&drivers)?;
+        let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, .. } = parts;
+        let setups = Setups::new(agent_types, config, tools, models, make_model, parts.guards)?
+            .with_drivers(&parts.drivers)?
+            .with_own_tools(parts.own_tools);
         let titles = Titles::new(store.clone(), bus.clone(), Arc::clone(&ids), &config, title_model);
         let sessions = Sessions::new(store.clone(), Arc::clone(&ids), config.budget, summaries.clone());
         let live = LiveRuns::default();
         let rates = Rates::default();
-        let services =
-            Services { bus, hints, ids, config, setups, live, summaries, side_models, rates, fallbacks };
+        let (observers, fallbacks) = (Observers::default(), parts.fallbacks);
+        let services = Services {
+            bus,
+            hints,
+            ids,
+            config,
+            setups,
+            live,
+            summaries,
+            side_models,
+            rates,
+            fallbacks,
+            observers,
+        };
         Ok(Self { store, services, titles, sessions })
+    }
+
+    /// The same with hooks that change what runs start with, in this order.
+    #[must_use]
+    pub fn with_hooks(mut self, hooks: Vec<Arc<dyn RunHook>>) -> Self {
+        self.services.setups = self.services.setups.with_hooks(hooks);
+        self
+    }
+
+    /// The same with observers of its runs.
+    #[must_use]
+    pub fn with_observers(mut self, observers: Vec<Arc<dyn Observer>>) -> Self {
+        self.services.observers = Observers::new(observers);
+        self
     }
 
     /// The runs this process drives now.

@@ -52,6 +52,10 @@
 //! Implement [`driver::Driver`] and name it in the agent type (`driver = "…"`). The loop of the model is what runs of all
 //! other kinds do; a driver may let it go on ([`driver::Then::Agent`]).
 //!
+//! # Change what runs start with, or observe them
+//! Implement [`hook::RunHook`] or [`observer::Observer`], and add it with [`Engine::with_hooks`] or
+//! [`Engine::with_observers`].
+//!
 //! # Add a step kind
 //! Add a variant to `AgentRun`'s `Next`, handle it in `run::driver`, and commit it through the `Journal`.
 
@@ -62,7 +66,9 @@ pub mod driver;
 pub mod engine;
 pub mod error;
 pub mod holder;
+pub mod hook;
 pub mod live;
+pub mod observer;
 pub mod prompt;
 mod rates;
 mod run;
@@ -72,8 +78,11 @@ pub use config::Config;
 pub use driver::{Driver, Drivers};
 pub use engine::{Engine, Parts};
 pub use holder::Holder;
+pub use hook::RunHook;
 pub use live::LiveRuns;
+pub use observer::Observer;
 pub use run::driver::DriveOutcome;
 pub use setup::agents::{MakeModel, ROUTING};
 pub use setup::kinds::Setups;
+pub use setup::own_tools::OwnToolsParts;
 pub use setup::{Setup, SetupError};

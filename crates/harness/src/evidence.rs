@@ -28,7 +28,7 @@ enum Program {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: [Part; 14] = [
+pub(crate) const PARTS: [Part; 15] = [
     Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",
@@ -127,6 +127,27 @@ pub(crate) const PARTS: [Part; 14] = [
         whole: &["bench", "--history"],
         quick: &["bench", "--history", "--quick"],
     },
+    Part {
+        name: "catalogue",
+        what: "25 servers of jobs/catalogue.toml, installed, started and asked for their tools",
+        program: Program::Cargo,
+        whole: &CATALOGUE,
+        quick: &CATALOGUE,
+    },
+];
+
+/// With `--nocapture`, for the table of the servers.
+const CATALOGUE: [&str; 10] = [
+    "test",
+    "--quiet",
+    "-p",
+    "houston-mcp",
+    "--test",
+    "it",
+    "--",
+    "--ignored",
+    "--nocapture",
+    "servers_of_the_catalogue_list_their_tools",
 ];
 
 /// The number of sequences is in `HOUSTON_SEQUENCES`. Compiled with optimisations: a third of the time is the test's own.

@@ -44,13 +44,15 @@ fn code(error: &CallError) -> ToolErrorCode {
             ToolErrorCode::ConfigError
         }
         CallError::Changed => ToolErrorCode::PermissionDenied,
+        CallError::Asked { .. } | CallError::TaskCancelled => ToolErrorCode::Unknown,
+        CallError::TaskTooOld => ToolErrorCode::Timeout,
         CallError::Gone => ToolErrorCode::NotFound,
         CallError::List { .. } | CallError::Closed | CallError::TooLarge { .. } => ToolErrorCode::IoError,
         CallError::Http { status: Some(401 | 403), .. } => ToolErrorCode::PermissionDenied,
         CallError::Http { status: Some(429), .. } => ToolErrorCode::RateLimited,
         CallError::Http { .. } => ToolErrorCode::IoError,
         CallError::Timeout { .. } | CallError::Starting { .. } => ToolErrorCode::Timeout,
-        CallError::NotSent(error) => self::code(error),
+        CallError::NotSent(error) | CallError::TaskLost(error) => self::code(error),
         CallError::Rpc { code, message } => match ErrorCode(*code) {
             ErrorCode::INVALID_PARAMS if is_unknown_tool(message) => ToolErrorCode::NotFound,
             ErrorCode::INVALID_PARAMS => ToolErrorCode::ValidationError,
@@ -74,6 +76,10 @@ fn may_have_happened(error: &CallError) -> bool {
             | CallError::TooLarge { .. }
             | CallError::Timeout { .. }
             | CallError::Unsupported { .. }
+            | CallError::Asked { .. }
+            | CallError::TaskCancelled
+            | CallError::TaskLost(_)
+            | CallError::TaskTooOld
     )
 }
 

@@ -46,6 +46,54 @@ impl Catalogue {
 mod tests {
     use super::*;
 
+    /// The categories of the table in `jobs/README.md`.
+    const CATEGORIES: [&str; 23] = [
+        "tasks",
+        "bookmarks",
+        "notes",
+        "calendar",
+        "contacts",
+        "custom_data",
+        "file_system",
+        "pdf",
+        "code",
+        "git",
+        "web",
+        "email",
+        "image",
+        "audio",
+        "translation",
+        "data_extraction",
+        "vector_search",
+        "finance",
+        "weather",
+        "memory",
+        "goals",
+        "dynamic_tools",
+        "utilities",
+    ];
+
+    #[test]
+    fn each_category_has_a_tool_a_server_or_a_reason() {
+        let readme = include_str!("../../../jobs/README.md");
+        let catalogue = Catalogue::built_in().unwrap();
+        for category in CATEGORIES {
+            let row = readme.lines().find(|line| line.starts_with(&format!("| `{category}` |")));
+            let row = row.unwrap_or_else(|| panic!("jobs/README.md has no row for `{category}`"));
+            for (name, entry) in &catalogue.servers {
+                let is_listed = row.split('`').skip(1).step_by(2).any(|word| word == name);
+                assert_eq!(
+                    is_listed,
+                    entry.categories.iter().any(|one| one == category),
+                    "{category}: {name}"
+                );
+            }
+            assert!(row.split('|').skip(2).take(2).any(|cell| cell.contains('`')), "{row}");
+        }
+        let known = |one: &String| CATEGORIES.contains(&one.as_str());
+        assert!(catalogue.servers.values().all(|entry| entry.categories.iter().all(known)));
+    }
+
     #[test]
     fn entries_have_settings_that_are_accepted() {
         let catalogue = Catalogue::built_in().unwrap();

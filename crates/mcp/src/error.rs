@@ -147,7 +147,22 @@ pub enum CallError {
         /// Its text, cleaned.
         message: String,
     },
-    /// The server wants what Houston cannot give: input of a person in the middle of a call, or to be polled.
+    /// The server asked for something in the middle of the call that no person is asked.
+    #[error("the server {why}; the call has begun, but is not finished")]
+    Asked {
+        /// Why not, as a clause about the server.
+        why: String,
+    },
+    /// The task that the call began cannot be asked for any more.
+    #[error("the task that this call began cannot be followed any more: {0}")]
+    TaskLost(Box<CallError>),
+    /// The server has cancelled the task that the call began.
+    #[error("the server has cancelled the task that this call began")]
+    TaskCancelled,
+    /// The task that the call began has not ended in time.
+    #[error("the task that this call began had not ended after a day, and was cancelled")]
+    TaskTooOld,
+    /// The server answered with something that is no result.
     #[error("the server did not answer with a result, but {wants}, which Houston does not support")]
     Unsupported {
         /// What it wants.

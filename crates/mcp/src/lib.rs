@@ -33,12 +33,17 @@
 //! - A call ends: with an answer, at its time-out, which covers a start, too, when its process ends, or when the answer is
 //!   too large. An error says that it may have happened unless it was not sent.
 //! - A server that answers nothing after a call timed out is started again. A start is ended by no caller.
+//! - A question of a server (2026-07-28) is a question of the run, and nothing is held open for it: the call is sent again
+//!   with the answer, once. A task that a call has begun is committed with the call before it is asked for, and is cancelled
+//!   with its run.
 //! - All that a server answers was written by others, and its tools are marked accordingly.
-//! - `rmcp` is used in `connection` and `http`, and its types in `answer`, `listed` and `server`; nowhere else in Houston.
+//! - `rmcp` is used in `connection` and `http`, and its types in `answer`, `asked`, `call`, `task`, `listed` and `server`;
+//!   nowhere else in Houston.
 //!
 //! # Deliberately absent
-//! - `Discover` at the start: programs built on rmcp before version 3 exit when they are probed. Sampling and roots: a
-//!   server must not spend our tokens. Elicitation is declined.
+//! - `Discover` without the operator's word (`protocol` in mcp.toml): programs built on rmcp before version 3 exit when they
+//!   are probed. Sampling and roots: a server must not spend our tokens. A question in the middle of a call, from a server
+//!   with a handshake, is declined: its connection cannot be stored until a person answers.
 //! - `reqwest` below rmcp: a request would go around the guarded client.
 //! - A stream for what a server says by itself over HTTP: it would hold a connection per worker. Its tools are listed again
 //!   from time to time, and at the start of each session. A stream that breaks is not resumed: the call has failed.
@@ -51,8 +56,10 @@
 //! A server for everybody is an entry in `jobs/catalogue.toml`.
 
 mod answer;
+mod asked;
 mod backoff;
 mod bounded;
+mod call;
 pub mod catalogue;
 mod connection;
 mod error;
@@ -66,6 +73,7 @@ mod schema;
 pub mod server;
 pub mod settings;
 mod stderr;
+mod task;
 mod text;
 mod tool;
 pub mod trust;
@@ -76,4 +84,4 @@ pub use listed::Listed;
 pub use pins::{Pin, Pins};
 pub use pool::{Pool, Surroundings};
 pub use server::Server;
-pub use settings::{McpSettings, ServerSettings, SettingsError, ToolOverride, Trust};
+pub use settings::{McpSettings, Protocol, ServerSettings, SettingsError, ToolOverride, Trust};

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared as Several};
-use rmcp::model::{CallToolResult, JsonObject};
+use rmcp::model::{CallToolResponse, DetailedTask, InputResponses};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::backoff::pause;
 use crate::bounded::Bounded;
-use crate::connection::{Connection, Ended, InUse, Limits, Way};
+use crate::connection::{Connection, Ended, InUse, Limits, Request, Way};
 use crate::error::{CallError, StartError};
 use crate::http::Http;
 use crate::listed::Listed;
@@ -98,26 +98,27 @@ impl Server {
         self.settings.call_limit(&self.limits) + Duration::from_secs(self.limits.start_s)
     }
 
-    /// Calls a tool by the name that the server gives it, once: within its limit, and that of the start if there is no
-    /// process.
+    /// The longest time of an answer.
+    pub(crate) fn call_limit(&self) -> Duration {
+        self.settings.call_limit(&self.limits)
+    }
+
+    /// Calls a tool, once: within its limit, and that of the start if there is no process. Also returns whether the server
+    /// asked a person in the middle of the call, which was declined.
     ///
     /// # Errors
     /// [`CallError`]. A result that the server calls an error is an `Ok`.
     pub(crate) async fn call(
         self: &Arc<Self>,
-        tool: &str,
-        arguments: JsonObject,
-        key: &str,
-    ) -> Result<CallToolResult, CallError> {
+        request: Request,
+    ) -> Result<(CallToolResponse, bool), CallError> {
         let limit = self.settings.call_limit(&self.limits);
         let last = Instant::now() + self.longest_call();
         // A server may leave between calls. Then nothing was sent, and it is started again, once.
         for may_restart in [true, false] {
-            let connected = timeout_at(last - limit, self.connect()).await;
-            let seconds = self.limits.start_s;
-            let connection = connected.unwrap_or(Err(CallError::Starting { seconds }))?;
+            let connection = self.connected(last - limit).await?;
             let deadline = last.min(Instant::now() + limit);
-            let result = self.call_approved(&connection, tool, arguments.clone(), key, deadline).await;
+            let result = self.call_approved(&connection, request.clone(), deadline).await;
             match result {
                 Err(CallError::NotSent(error)) if may_restart && *error == CallError::Closed => {
                     // Without this call its end is one between calls.
@@ -129,22 +130,61 @@ impl Server {
         Err(CallError::NotSent(Box::new(CallError::Closed)))
     }
 
+    async fn connected(self: &Arc<Self>, until: Instant) -> Result<InUse, CallError> {
+        let seconds = self.limits.start_s;
+        timeout_at(until, self.connect()).await.unwrap_or(Err(CallError::Starting { seconds }))
+    }
+
+    /// How far a task is that a call has begun.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub(crate) async fn task(self: &Arc<Self>, id: &str) -> Result<DetailedTask, CallError> {
+        let connection = self.connected(Instant::now() + Duration::from_secs(self.limits.start_s)).await?;
+        connection.task(id, Instant::now() + self.call_limit()).await
+    }
+
+    /// Gives a task the input that it needs.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub(crate) async fn update_task(
+        self: &Arc<Self>,
+        id: &str,
+        responses: InputResponses,
+    ) -> Result<(), CallError> {
+        let connection = self.connected(Instant::now() + Duration::from_secs(self.limits.start_s)).await?;
+        connection.update_task(id, responses, Instant::now() + self.call_limit()).await
+    }
+
+    /// Asks the server to end a task.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub(crate) async fn cancel_task(self: &Arc<Self>, id: &str) -> Result<(), CallError> {
+        let connection = self.connected(Instant::now() + Duration::from_secs(self.limits.start_s)).await?;
+        connection.cancel_task(id, Instant::now() + self.call_limit()).await
+    }
+
+    /// Runs `work` beside the calls: it ends with Houston.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.shared.tracker.spawn(work);
+    }
+
     /// Calls a tool whose definition is the approved one.
     async fn call_approved(
         &self,
         connection: &InUse,
-        tool: &str,
-        arguments: JsonObject,
-        key: &str,
+        request: Request,
         deadline: Instant,
-    ) -> Result<CallToolResult, CallError> {
+    ) -> Result<(CallToolResponse, bool), CallError> {
         let tools = connection.tools(deadline).await.map_err(|error| match error {
             // They say so themselves.
             CallError::List { .. } | CallError::NotSent(_) => error,
             error => CallError::NotSent(Box::new(error)),
         })?;
-        self.check(&tools, tool)?;
-        let result = connection.call(tool, arguments, key, deadline).await;
+        self.check(&tools, &request.tool)?;
+        let result = connection.call(request, deadline).await;
         if matches!(result, Ok(_) | Err(CallError::Rpc { .. })) {
             self.failures.store(0, Ordering::Relaxed);
         }
@@ -276,14 +316,20 @@ impl Server {
             let tls = self.shared.tls().await?;
             let http = Http::new(url, &self.settings, &self.limits, surroundings, tls)?;
             let (transport, too_large) = http.transport(url);
-            return Connection::open(Way { transport, process: None, too_large }, limits, &self.shared).await;
+            return Connection::open(
+                Way { transport, is_modern: self.settings.is_modern(), process: None, too_large },
+                limits,
+                &self.shared,
+            )
+            .await;
         }
         let (process, pipes) = Process::start(&self.name, &self.settings, surroundings)?;
         let Pipes { stdin, stdout, stderr: printed } = pipes;
         self.shared.tracker.spawn(stderr.clone().drain(printed));
         let too_large = Arc::new(AtomicBool::new(false));
         let stdout = Bounded::new(stdout, limits.message_bytes, Arc::clone(&too_large));
-        let way = Way { transport: (stdout, stdin), process: Some(process), too_large };
+        let is_modern = self.settings.is_modern();
+        let way = Way { transport: (stdout, stdin), is_modern, process: Some(process), too_large };
         Connection::open(way, limits, &self.shared).await
     }
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use houston_domain::guard::ToolFacts;
 use houston_domain::tool_call::ToolDefinition;
-use houston_tools::untrusted::marked;
-use houston_tools::{CallContext, InvalidInput, Plan, Tool};
+use houston_tools::{Acted, CallContext, InvalidInput, Paused, Plan, Tool};
+use rmcp::model::JsonObject;
 use serde_json::Value;
 
-use crate::answer::response;
+use crate::call::Call;
 use crate::pins::Pin;
 use crate::server::Server;
 use crate::trust::judged;
@@ -19,9 +20,7 @@ use crate::trust::judged;
 const SPARE: Duration = Duration::from_secs(10);
 
 pub(crate) struct McpTool {
-    server: Arc<Server>,
-    /// The name that the server gives it.
-    remote: String,
+    call: Call,
     definition: ToolDefinition,
     facts: ToolFacts,
     pin: String,
@@ -40,7 +39,9 @@ impl McpTool {
             effect,
             timeout: server.longest_call() + SPARE,
         };
-        Self { server, remote: remote.to_owned(), definition, facts, pin: pin.sha256.clone() }
+        let is_untrusted = facts.untrusted_output;
+        let call = Call { server, remote: remote.to_owned(), effect, is_untrusted };
+        Self { call, definition, facts, pin: pin.sha256.clone() }
     }
 }
 
@@ -64,13 +65,15 @@ impl Tool for McpTool {
                 self.definition.name
             )));
         };
-        let (server, tool, key) =
-            (Arc::clone(&self.server), self.remote.clone(), context.idempotency_key.clone());
-        let (effect, is_untrusted) = (self.definition.effect, self.facts.untrusted_output);
-        let call = async move {
-            let response = response(effect, server.call(&tool, arguments, &key).await);
-            if is_untrusted { response.map_text(|text| marked(server.name(), text)) } else { response }
-        };
-        Ok(Plan::Execute(call.boxed()))
+        Ok(Plan::Begin(self.call.clone().begin(arguments, context.clone()).boxed()))
+    }
+
+    fn go_on(&self, paused: Paused, input: &Value, context: &CallContext) -> BoxFuture<'static, Acted> {
+        let arguments: JsonObject = input.as_object().cloned().unwrap_or_default();
+        self.call.clone().go_on(paused, arguments, context.clone()).boxed()
+    }
+
+    fn give_up(&self, state: Value) -> BoxFuture<'static, ()> {
+        self.call.clone().give_up(state).boxed()
     }
 }

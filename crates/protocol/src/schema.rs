@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{
-    AdditionalProperties, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
+    AdditionalProperties, ArrayBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
 };
 use utoipa::{PartialSchema, ToSchema};
 
@@ -83,6 +83,24 @@ described! {
     ApiKeyId => id("key", "key");
     /// A check-in.
     CheckInId => id("check_in", "check_in");
+    /// A todo.
+    TodoId => id("todo", "todo");
+    /// A custom table.
+    TableId => id("table", "table");
+    /// A record of a custom table.
+    RecordId => id("record", "record");
+    /// How much a todo matters.
+    Priority => one_of(&["low", "normal", "high"]);
+    /// A field of a custom table.
+    TableField => ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("name", text().description(Some("1 to 40 small letters, digits and `_`.")))
+        .property("type", one_of(&["text", "number", "integer", "boolean", "date", "datetime", "enum", "list"]))
+        .property("required", ObjectBuilder::new().schema_type(Type::Boolean))
+        .property("enum", ArrayBuilder::new().items(text()))
+        .property("description", text())
+        .required("name")
+        .required("type");
     /// A lasting yes for a tool.
     GrantId => id("grant", "grant");
     /// A question that a run asks a person.

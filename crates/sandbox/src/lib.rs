@@ -38,10 +38,16 @@
 //! | seccomp: 25 system calls; `read` of descriptor 0 and `write` of 1 and 2 only; no executable memory | all others |
 //! | QuickJS: 64 MiB, a time limit, no modules, no clock, no network | what a script can name |
 //!
+//! # Commands of the system
+//!
+//! [`Shell`] is another thing: it runs programs that are installed, under `bwrap` and not behind these walls, because those
+//! programs need system calls and files of their own. They see `/usr` and an empty folder, read-only and without a network;
+//! their processes die with `bwrap`, and that with the thread that waits for it.
+//!
 //! # Deliberately absent
 //!
 //! - The tool `run_code`, its guards and its rows: in `tools` and `engine`. This crate knows no other crate of Houston.
-//! - Python, a shell, packages, files.
+//! - Python, packages, files that stay.
 //! - Anything but Linux: elsewhere [`Sandbox::check`] says so and nothing runs.
 //! - Type checking of TypeScript: types are removed.
 //!
@@ -64,6 +70,7 @@ mod process;
 mod protocol;
 mod sandbox;
 mod script;
+mod shell;
 pub mod walls;
 
 pub use error::Error;
@@ -72,3 +79,4 @@ pub use outcome::{Console, Fault, Level, Line, Outcome, Run};
 pub use process::{GRACE, Program};
 pub use sandbox::{Conversion, Converted, Sandbox};
 pub use script::{Language, Limits, MAX_CODE, MAX_TIME, Script};
+pub use shell::{MAX_SHELL_OUTPUT, Shell, ShellEnd, ShellError, ShellRun};

@@ -4,6 +4,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
+use houston_domain::custom_table::TablePresets;
 use houston_domain::id::TenantId;
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::team::TeamLimits;
@@ -13,6 +14,7 @@ use crate::api_key::Principal;
 use crate::direct_start::DirectWorker;
 use crate::fairness::Fairness;
 use crate::pool::{Batchers, Store};
+use crate::reach::Reach;
 use crate::session::Archiving;
 
 /// What all handles share. Its fields are visible in this crate only.
@@ -24,7 +26,10 @@ pub struct Shared {
     pub(crate) other_cells: Arc<[PgPool]>,
     pub(crate) fairness: Fairness,
     pub(crate) archiving: Arc<Archiving>,
+    /// Which kinds reach which.
+    pub(crate) reach: Arc<Reach>,
     pub(crate) knowledge_limits: KnowledgeLimits,
+    pub(crate) table_presets: Arc<TablePresets>,
     pub(crate) team_limits: TeamLimits,
     pub(crate) batchers: Arc<Batchers>,
     /// Whether each write is a statement of its own.
@@ -89,6 +94,12 @@ impl TenantStore<'_> {
     #[must_use]
     pub fn knowledge_limits(self) -> KnowledgeLimits {
         self.shared.knowledge_limits
+    }
+
+    /// Tables that are created by name.
+    #[must_use]
+    pub fn table_presets(self) -> Arc<TablePresets> {
+        Arc::clone(&self.shared.table_presets)
     }
 
     /// How many agents and teams a tenant may have, and how large a team may be.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 
+use houston_domain::custom_table::TablePresets;
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::team::TeamLimits;
 
@@ -18,6 +19,7 @@ use crate::event::batch::StreamReads;
 use crate::fairness::Fairness;
 use crate::handle::{ApiStore, RunStore, Shared};
 use crate::message::batch::Posts;
+use crate::reach::Reach;
 use crate::run_context::batch::Contexts;
 use crate::session::Archiving;
 use crate::step::batch::Steps;
@@ -75,15 +77,16 @@ pub(crate) struct Batchers {
 }
 
 impl Batchers {
-    fn new(pool: &PgPool, fairness: Fairness, archiving: &Arc<Archiving>) -> Arc<Self> {
+    fn new(pool: &PgPool, fairness: Fairness, archiving: &Arc<Archiving>, reach: &Arc<Reach>) -> Arc<Self> {
         let (max_running, max_pending) = (fairness.running(), fairness.pending());
-        let claims = Claims { fairness, archiving: Arc::clone(archiving) };
+        let claims = Claims { fairness, archiving: Arc::clone(archiving), reach: Arc::clone(reach) };
+        let contexts = Contexts { archive: archiving.settings, reach: Arc::clone(reach) };
         Arc::new(Self {
             creations: Batcher::new(Creations { max_pending }, pool),
             posts: Batcher::new(Posts { max_running, max_pending }, pool),
             claims: Batcher::new(claims, pool),
             steps: Batcher::new(Steps { max_running }, pool),
-            contexts: Batcher::new(Contexts { archive: archiving.settings }, pool),
+            contexts: Batcher::new(contexts, pool),
             streams: Batcher::new(StreamReads, pool),
         })
     }
@@ -119,7 +122,7 @@ impl Store {
     #[must_use]
     pub fn with_fairness(self, fairness: Fairness) -> Self {
         self.changed(|shared| {
-            shared.batchers = Batchers::new(&shared.pool, fairness, &shared.archiving);
+            shared.batchers = Batchers::new(&shared.pool, fairness, &shared.archiving, &shared.reach);
             shared.fairness = fairness;
         })
     }
@@ -129,8 +132,18 @@ impl Store {
     pub fn with_archiving(self, archiving: Archiving) -> Self {
         let archiving = Arc::new(archiving);
         self.changed(|shared| {
-            shared.batchers = Batchers::new(&shared.pool, shared.fairness, &archiving);
+            shared.batchers = Batchers::new(&shared.pool, shared.fairness, &archiving, &shared.reach);
             shared.archiving = archiving;
+        })
+    }
+
+    /// Sets which kinds reach which. By default none reaches another.
+    #[must_use]
+    pub fn with_reach(self, reach: Reach) -> Self {
+        let reach = Arc::new(reach);
+        self.changed(|shared| {
+            shared.batchers = Batchers::new(&shared.pool, shared.fairness, &shared.archiving, &reach);
+            shared.reach = reach;
         })
     }
 
@@ -160,6 +173,12 @@ impl Store {
         self.changed(|shared| shared.team_limits = team_limits)
     }
 
+    /// The same store with these tables that are created by name; without them there is none.
+    #[must_use]
+    pub fn with_table_presets(self, presets: TablePresets) -> Self {
+        self.changed(|shared| shared.table_presets = Arc::new(presets))
+    }
+
     /// The limits per user.
     #[must_use]
     pub fn fairness(&self) -> Fairness {
@@ -176,14 +195,16 @@ impl Store {
     #[must_use]
     pub fn from_pool(pool: PgPool) -> Self {
         let fairness = Fairness::default();
-        let archiving: Arc<Archiving> = Arc::default();
+        let (archiving, reach): (Arc<Archiving>, Arc<Reach>) = Default::default();
         let shared = Arc::new(Shared {
-            batchers: Batchers::new(&pool, fairness, &archiving),
+            batchers: Batchers::new(&pool, fairness, &archiving, &reach),
             pool,
             other_cells: Arc::default(),
             fairness,
             archiving,
+            reach,
             knowledge_limits: KnowledgeLimits::default(),
+            table_presets: Arc::default(),
             team_limits: TeamLimits::default(),
             is_unbatched: false,
             direct_worker: Arc::default(),

@@ -1,23 +1,51 @@
 //! [`EndpointTool`]: a customer's own HTTP endpoint as a tool.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::guard::{Category, Level, Risk, ToolFacts};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
-use houston_web::json_api::{ArgumentError, Credentials, Effect, Endpoint};
+use houston_web::json_api::{ArgumentError, Credentials, Effect, Endpoint, Problem, from_document};
 use houston_web::webhook::Signer;
 use houston_web::{Request, Response};
 use secrecy::SecretString;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::outside::{Failed, Web, code_of};
-use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Tool};
 use crate::untrusted::marked;
 
 /// The secrets that endpoints name.
 pub trait Secrets {
     /// The secret with this name, if it is set.
     fn secret(&self, name: &str) -> Option<SecretString>;
+}
+
+impl Secrets for BTreeMap<String, SecretString> {
+    fn secret(&self, name: &str) -> Option<SecretString> {
+        self.get(name).cloned()
+    }
+}
+
+/// The tools of a tenant's document of endpoints. They have a pin: a lasting yes does not hold for another endpoint that
+/// later has the same name.
+///
+/// # Errors
+/// [`Problem`] when the document cannot be read.
+pub fn tools_of_document(
+    document: &str,
+    name: &str,
+    secrets: &impl Secrets,
+    web: &Arc<Web>,
+) -> Result<Vec<SharedTool>, Problem> {
+    let pinned = |endpoint: Endpoint| -> SharedTool {
+        let place_independent = Endpoint { at: String::new(), ..endpoint.clone() };
+        let hash = Sha256::digest(format!("{place_independent:?}"));
+        let pin = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        Arc::new(EndpointTool { pin: Some(pin), ..EndpointTool::new(endpoint, Arc::clone(web), secrets) })
+    };
+    Ok(from_document(document, name)?.endpoints.into_iter().map(pinned).collect())
 }
 
 /// Calls one endpoint. A request that is repeated after a crash carries the same key, if the endpoint has a header for it.
@@ -27,6 +55,7 @@ pub struct EndpointTool {
     web: Arc<Web>,
     secret: Option<SecretString>,
     signer: Option<Result<Signer, String>>,
+    pin: Option<String>,
 }
 
 impl EndpointTool {
@@ -51,7 +80,7 @@ impl EndpointTool {
             Some(secret) => Signer::new([&secret]).map_err(|error| format!("{name}: {error}")),
             None => Err(format!("the secret `{name}` is not set")),
         });
-        Self { definition, endpoint, web, secret, signer }
+        Self { definition, endpoint, web, secret, signer, pin: None }
     }
 
     fn request(&self, input: &Value, context: &CallContext) -> Result<Request, Failed> {
@@ -80,6 +109,10 @@ impl From<ArgumentError> for Failed {
 impl Tool for EndpointTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    fn pin(&self) -> Option<&str> {
+        self.pin.as_deref()
     }
 
     fn facts(&self) -> ToolFacts {

@@ -29,6 +29,11 @@
 //! 2. A line in [`builtin::all`], or `houston_cli::App::with_tool` from a binary of your own
 //!    (`crates/cli/examples/custom_tool.rs`).
 //! 3. Its name under `tools` in the agent types that may call it (`jobs/agents/*.toml`).
+//!
+//! A tool that takes long reports how far it is with [`CallContext::progress`]: `context.progress.report(3.0, Some(10.0),
+//! "page 3")`, as often as it likes; streams show at most four reports a second of a call, and nothing is stored. One that
+//! needs a person in its middle, or that starts something and asks for it later, returns [`Plan::Begin`], and goes on in
+//! [`Tool::go_on`]: the run waits meanwhile, and holds nothing.
 
 pub mod ask;
 pub mod builtin;
@@ -40,9 +45,16 @@ mod listing;
 mod many;
 pub mod offer;
 pub mod outside;
+pub mod pausing;
+pub mod progress;
+mod reach;
 pub mod record;
 pub mod registry;
+mod scripts;
+pub mod skills;
+mod snippets;
 mod source;
+mod tables;
 pub mod tool;
 pub mod untrusted;
 
@@ -50,8 +62,11 @@ pub use ask::Ask;
 pub use code::{Code, CodeAnswer, CodeCall, CodeCalls, CodeHost};
 pub use offer::{FINDING_TOOLS, Offer};
 pub use outside::Outside;
+pub use pausing::{Acted, CallQuestion, Pause, Paused, Until};
+pub use progress::{Progress, Report, Reports};
 pub use record::{NewTaskInfo, Record, RecordFuture};
 pub use registry::Registry;
+pub use skills::Skills;
 pub use tool::{CallContext, CheckOutcome, InvalidInput, Plan, SharedTool, Situation, TaskKind, Tool};
 
 #[cfg(test)]

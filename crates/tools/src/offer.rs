@@ -1,10 +1,11 @@
 //! [`Offer`]: the tools that one agent type may call, and which of their definitions a model is sent.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::guard::{Layer, ToolFacts};
+use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::{ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Number;
 
@@ -20,8 +21,10 @@ use crate::tool::{CallContext, Plan, SharedTool, Situation};
 #[derive(Clone)]
 pub struct Offer {
     list: Arc<List>,
-    /// The tools offered while there is no closed session; computed once, because most runs start that way.
-    at_first: Arc<List>,
+    /// The lists of all situations.
+    lists: Arc<Lists>,
+    /// Snippets that are tools of one user: in the list of every situation.
+    snippets: Arc<[SharedTool]>,
     search: Option<Arc<Search>>,
     /// Whether code may call the tools.
     code_mode: bool,
@@ -29,6 +32,15 @@ pub struct Offer {
 
 /// How many tools of a searched offer find, describe and call the others.
 pub const FINDING_TOOLS: usize = 3;
+
+/// The lists of the situations that a run may be in. Each is made for the first run in its situation.
+struct Lists {
+    /// All tools, as they were given.
+    tools: Vec<SharedTool>,
+    /// Those of a searched offer, by their index in its search.
+    members: Vec<usize>,
+    made: [OnceLock<Arc<List>>; Situation::COUNT],
+}
 
 /// What the lists of a searched offer share.
 struct Search {
@@ -48,6 +60,7 @@ struct List {
 }
 
 /// What a searched list has besides.
+#[derive(Clone)]
 struct Searched {
     catalogue: Arc<Catalogue>,
     /// The tools that find, describe and call the others; the last of `sent`.
@@ -79,6 +92,21 @@ impl List {
         let searched = Searched { catalogue, tools: finding, facts: of_finding, deferred };
         Arc::new(Self { tools, facts, sent, searched: Some(searched) })
     }
+
+    /// The list with more tools, whose definitions are sent.
+    fn with(&self, more: &[SharedTool], code_mode: bool) -> Arc<Self> {
+        let tools = [self.tools.as_slice(), more].concat();
+        let Some(searched) = &self.searched else { return Self::direct(tools, code_mode) };
+        let more: Vec<SharedTool> =
+            if code_mode { callable_from_code(tools).split_off(self.tools.len()) } else { more.to_vec() };
+        let (mut facts, mut sent) = (self.facts.clone(), self.sent.clone());
+        facts.extend(more.iter().map(|tool| tool.facts()));
+        // Before those that find the others, which are the last.
+        let at = sent.len().saturating_sub(FINDING_TOOLS);
+        sent.splice(at..at, more.iter().map(|tool| tool.definition().clone()));
+        let tools = self.tools.iter().cloned().chain(more).collect();
+        Arc::new(Self { tools, facts, sent, searched: Some(searched.clone()) })
+    }
 }
 
 /// The tools; those that run code are given the others that it may call.
@@ -91,21 +119,17 @@ fn callable_from_code(tools: Vec<SharedTool>) -> Vec<SharedTool> {
 impl Offer {
     pub(crate) fn of(tools: Vec<SharedTool>, code_mode: bool) -> Self {
         // One that is not offered in any situation needs what this installation does not have.
-        let ever = Situation { has_sessions: true };
+        let ever = Situation { has_sessions: true, has_skills: true };
         let tools: Vec<SharedTool> = tools.into_iter().filter(|tool| tool.offered(ever)).collect();
-        let at_first = tools.iter().filter(|tool| tool.offered(Situation::default())).cloned().collect();
-        Self {
-            list: List::direct(tools, code_mode),
-            at_first: List::direct(at_first, code_mode),
-            search: None,
-            code_mode,
-        }
+        let list = List::direct(tools.clone(), code_mode);
+        let lists = Arc::new(Lists { tools, members: Vec::new(), made: Default::default() });
+        Self { list, lists, snippets: Arc::default(), search: None, code_mode }
     }
 
     /// The same tools in code mode: code that one of them runs may call the others. Before [`Self::searched_above`].
     #[must_use]
     pub fn in_code_mode(self) -> Self {
-        Self::of(self.list.tools.clone(), true)
+        Self::of(self.lists.tools.clone(), true)
     }
 
     /// This offer; searched, if the definitions of its tools have more than `most_tokens` together. `direct` are the tools
@@ -118,7 +142,10 @@ impl Offer {
         tokens: impl Fn(&ToolDefinition) -> u64,
     ) -> Self {
         let sizes: Vec<u64> = self.list.sent.iter().map(tokens).collect();
-        if sizes.iter().sum::<u64>() <= most_tokens {
+        // Most runs have no skills: the tools for those must not make the others be searched.
+        let usual = Situation { has_sessions: true, has_skills: false };
+        let usual = self.list.tools.iter().zip(&sizes).filter(|(tool, _)| tool.offered(usual));
+        if usual.map(|(_, size)| size).sum::<u64>() <= most_tokens {
             return self;
         }
         // The reply is streamed from its own call, and large results are read page by page.
@@ -130,26 +157,56 @@ impl Offer {
     }
 
     fn searched(search: Arc<Search>, members: Vec<usize>, code_mode: bool) -> Self {
-        let is_offered = |nth: &usize| search.all.tools[*nth].offered(Situation::default());
-        let at_first = members.iter().copied().filter(is_offered).collect();
-        Self {
-            list: List::searched(&search, members),
-            at_first: List::searched(&search, at_first),
-            search: Some(search),
-            code_mode,
-        }
+        let list = List::searched(&search, members.clone());
+        let lists = Arc::new(Lists { tools: list.tools.clone(), members, made: Default::default() });
+        Self { list, lists, snippets: Arc::default(), search: Some(search), code_mode }
+    }
+
+    /// The same tools and these, as a direct offer. `read_result` stays the last one.
+    #[must_use]
+    pub fn with(&self, more: &[SharedTool]) -> Self {
+        let mut tools = self.list.tools.clone();
+        let is_last = tools.last().is_some_and(|last| last.definition().name == READ_RESULT);
+        let at = tools.len() - usize::from(is_last);
+        tools.splice(at..at, more.iter().cloned());
+        Self::of(tools, self.code_mode)
     }
 
     /// The tools offered in this situation.
     #[must_use]
     pub fn in_situation(&self, situation: Situation) -> Self {
-        let list = if situation.has_sessions { &self.list } else { &self.at_first };
-        Self {
-            list: Arc::clone(list),
-            at_first: Arc::clone(&self.at_first),
-            search: self.search.clone(),
-            ..*self
+        let made = self.lists.made.get(situation.index());
+        let list = made.map_or(&self.list, |made| made.get_or_init(|| self.list_in(situation)));
+        let list = match &*self.snippets {
+            [] => Arc::clone(list),
+            snippets => list.with(snippets, self.code_mode),
+        };
+        Self { list, ..self.clone() }
+    }
+
+    fn list_in(&self, situation: Situation) -> Arc<List> {
+        let Lists { tools, members, .. } = &*self.lists;
+        let offered = |tool: &SharedTool| tool.offered(situation);
+        match &self.search {
+            Some(search) => {
+                let members = members.iter().copied().filter(|nth| offered(&search.all.tools[*nth]));
+                List::searched(search, members.collect())
+            }
+            None => {
+                List::direct(tools.iter().filter(|tool| offered(tool)).cloned().collect(), self.code_mode)
+            }
         }
+    }
+
+    /// The same tools and those snippets of the user that are tools, if this offer has a tool that runs snippets.
+    #[must_use]
+    pub fn with_snippets(&self, snippets: &[SnippetTool]) -> Self {
+        let tool = |snippet| self.list.tools.iter().find_map(|tool| tool.snippet_tool(snippet));
+        let tools: Vec<SharedTool> = snippets.iter().filter_map(tool).collect();
+        if tools.is_empty() {
+            return self.clone();
+        }
+        Self { list: self.list.with(&tools, self.code_mode), snippets: tools.into(), ..self.clone() }
     }
 
     /// The definitions that are sent to the model. The last [`FINDING_TOOLS`] of a searched offer are not needed by a model that searches

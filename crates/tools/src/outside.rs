@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
-use houston_sandbox::Sandbox;
+use houston_sandbox::{Sandbox, Shell};
 use houston_web::search::{Brave, Exa, SearchProvider, Searxng, Tavily};
 use houston_web::{Client, Fault, Limits, ListedHost, Refusal, Request, Response, Tls, WebError};
 use http::StatusCode;
@@ -22,6 +22,12 @@ pub struct Outside {
     pub code_time: Duration,
     /// How many tools code may call in one call of `run_code`.
     pub code_calls: usize,
+    /// How many snippets of a user may be tools; 0: none, and `create_tool` is not offered.
+    pub snippet_tools: u32,
+    /// Runs commands of the system; none unless the operator wants it and this machine can.
+    pub shell: Option<Shell>,
+    /// How long a command may run.
+    pub shell_time: Duration,
 }
 
 /// The clients. They are made when the first request is sent: a process whose agents send none has none.

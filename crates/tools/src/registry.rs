@@ -1,6 +1,11 @@
-//! The registry of all tools.
+//! The registry of all tools, and of the skills that come with the installation.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use houston_domain::skill::BundledSkill;
+
+use houston_domain::snippet::TOOL_PREFIX;
 
 use crate::builtin::is_reserved;
 use crate::offer::Offer;
@@ -10,6 +15,7 @@ use crate::tool::SharedTool;
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: BTreeMap<String, SharedTool>,
+    skills: Arc<[BundledSkill]>,
 }
 
 /// A tool of the same name is registered already, or comes with Houston.
@@ -31,14 +37,32 @@ impl Registry {
     /// Adds a tool.
     ///
     /// # Errors
-    /// [`NameTaken`] when a tool of the same name is registered already, or is one that finds others.
+    /// [`NameTaken`] when a tool of the same name is registered already, is one that finds others, or begins like
+    /// those of snippets.
     pub fn add(&mut self, tool: SharedTool) -> Result<(), NameTaken> {
         let name = tool.definition().name.clone();
-        if self.tools.contains_key(&name) || is_reserved(&name) {
+        if self.is_taken(&name) {
             return Err(NameTaken(name));
         }
         self.tools.insert(name, tool);
         Ok(())
+    }
+
+    /// Whether a tool may not have this name, because one of the installation's has it.
+    #[must_use]
+    pub fn is_taken(&self, name: &str) -> bool {
+        self.tools.contains_key(name) || is_reserved(name) || name.starts_with(TOOL_PREFIX)
+    }
+
+    /// Sets the skills that come with the installation and are enabled.
+    pub fn set_skills(&mut self, skills: Vec<BundledSkill>) {
+        self.skills = skills.into_iter().filter(|skill| skill.summary.enabled).collect();
+    }
+
+    /// The skills that come with the installation and are enabled.
+    #[must_use]
+    pub fn skills(&self) -> &Arc<[BundledSkill]> {
+        &self.skills
     }
 
     /// The tool with this name.

@@ -33,8 +33,11 @@ fn context() -> CallContext {
         now: DateTime::UNIX_EPOCH,
         zone: chrono_tz::Europe::Berlin,
         tasks: std::sync::Arc::new([]),
+        reached: std::sync::Arc::new([]),
         guards: std::sync::Arc::new([]),
+        skills: None,
         stop: tokio_util::sync::CancellationToken::new(),
+        progress: crate::Progress::default(),
     }
 }
 
@@ -284,7 +287,7 @@ fn history_is_searched_or_a_session_is_read() {
 #[test]
 fn search_agent_history_is_offered_once_a_session_is_closed() {
     let names = |has_sessions| {
-        let offer = offer().in_situation(Situation { has_sessions });
+        let offer = offer().in_situation(Situation { has_sessions, ..Default::default() });
         offer.definitions().iter().map(|tool| tool.name.clone()).collect::<Vec<_>>()
     };
     let (before, after) = (names(false), names(true));

@@ -6,16 +6,21 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use futures_util::future::BoxFuture;
+use houston_domain::agentable::AgentType;
 use houston_domain::capability::Capability;
 use houston_domain::guard::{Layer, ToolFacts};
 use houston_domain::id::{AgentableId, RunId, UserId};
+use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::Ask;
 use crate::code::Code;
+use crate::pausing::{Acted, Paused};
+use crate::progress::Progress;
 use crate::record::Record;
+use crate::skills::Skills;
 
 /// The circumstances of a tool call.
 #[derive(Debug, Clone)]
@@ -34,12 +39,18 @@ pub struct CallContext {
     pub zone: Tz,
     /// The kinds of task that the agent may create.
     pub tasks: Arc<[TaskKind]>,
+    /// The kinds whose conversations with the user the agent may list, read and post to.
+    pub reached: Arc<[AgentType]>,
     /// What judged the call. A tool that reads more than the call names leaves out what is not open
     /// ([`is_open`](houston_domain::guard::is_open)).
     pub guards: Arc<[Arc<Layer>]>,
+    /// The skills that the run has; `None`: none.
+    pub skills: Option<Arc<Skills>>,
     /// Cancelled together with the run: a tool that stops gracefully must begin to do so, see
     /// [`Tool::stop_within`].
     pub stop: CancellationToken,
+    /// For reports of how far the call is.
+    pub progress: Progress,
 }
 
 /// A kind of task that an agent may create.
@@ -68,6 +79,8 @@ pub enum Plan {
     Record(Arc<dyn Record>),
     /// An action outside Houston. Its intent is committed before this future is polled; dropping it must stop it.
     Execute(BoxFuture<'static, ToolResponse>),
+    /// The same for an action that may pause, and go on later: [`Tool::go_on`].
+    Begin(BoxFuture<'static, Acted>),
     /// Code that calls other tools. Its intent is committed before it starts, and so is the response to each of its calls
     /// before the code goes on: after a crash it is run again with those responses.
     Code(Code),
@@ -90,6 +103,7 @@ impl std::fmt::Debug for Plan {
             Self::Message { content, .. } => f.debug_tuple("Message").field(content).finish(),
             Self::Record(record) => f.debug_tuple("Record").field(record).finish(),
             Self::Execute(_) => f.write_str("Execute"),
+            Self::Begin(_) => f.write_str("Begin"),
             Self::Code(_) => f.write_str("Code"),
             Self::Ask(ask) => f.debug_tuple("Ask").field(ask).finish(),
         }
@@ -123,6 +137,18 @@ pub enum CheckOutcome {
 pub struct Situation {
     /// Whether the agentable has closed sessions.
     pub has_sessions: bool,
+    /// Whether there are skills for it.
+    pub has_skills: bool,
+}
+
+impl Situation {
+    /// How many different situations there are.
+    pub(crate) const COUNT: usize = 4;
+
+    /// The number of this one, below [`Self::COUNT`].
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.has_sessions) + 2 * usize::from(self.has_skills)
+    }
 }
 
 /// One tool.
@@ -145,6 +171,11 @@ pub trait Tool: Send + Sync + 'static {
 
     /// This tool for an agent in code mode: its code may call `tools`. Default: none, it runs no code.
     fn calling(&self, _tools: &[ToolDefinition]) -> Option<SharedTool> {
+        None
+    }
+
+    /// The tool that a snippet of the user is, if this tool runs snippets and they may be tools here. Default: none.
+    fn snippet_tool(&self, _tool: &SnippetTool) -> Option<SharedTool> {
         None
     }
 
@@ -174,6 +205,18 @@ pub trait Tool: Send + Sync + 'static {
     /// report what it has done; then it is dropped. Default: zero, dropped at once.
     fn stop_within(&self) -> Duration {
         Duration::ZERO
+    }
+
+    /// Goes on with a call that has paused; dropping the future must stop it, but not what goes on elsewhere. A call that waited
+    /// for a time goes on as often as workers stop; one that waited for a person goes on once.
+    fn go_on(&self, _paused: Paused, _input: &Value, _context: &CallContext) -> BoxFuture<'static, Acted> {
+        Box::pin(std::future::ready(Acted::Done(ToolResponse::outcome_unknown())))
+    }
+
+    /// Ends what goes on elsewhere of a paused call, whose run ends; its response is read by no one. It gets a few seconds.
+    /// Default: nothing.
+    fn give_up(&self, _state: Value) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
     }
 
     /// For `checkable` tools: determines by the call's idempotency key whether the call was executed.

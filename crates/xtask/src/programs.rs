@@ -70,6 +70,16 @@ pub async fn faketime() -> Result<PathBuf> {
     find().context("faketime was installed, but libfaketimeMT.so.1 is not below /usr/lib")
 }
 
+/// Makes sure that `bwrap` is installed, from the distribution if it is missing. Where that fails, the tests that need it
+/// say that they are skipped.
+pub async fn bubblewrap() {
+    if find("bwrap").is_none()
+        && let Err(error) = apt(&["bubblewrap"]).await
+    {
+        print_status(&format!("tests of commands under bwrap are skipped: {error:#}"));
+    }
+}
+
 /// Installs packages with apt-get, as root or with `sudo -n`.
 async fn apt(packages: &[&str]) -> Result<()> {
     let names = packages.join(" and ");

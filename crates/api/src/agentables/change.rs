@@ -60,7 +60,8 @@ pub(crate) async fn change(
             );
             return Err(ApiError::field("/tools", detail));
         }
-        tools::check(&app, &path.kind, "/tools", names.as_deref().unwrap_or_default())?;
+        let names = names.as_deref().unwrap_or_default();
+        tools::check(&app, caller, &path.kind, "/tools", names).await?;
     }
     let named = (body.agent_id.flatten(), body.team_id.flatten());
     let served_by = match answers {

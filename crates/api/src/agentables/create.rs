@@ -77,7 +77,7 @@ pub(crate) async fn create(
     check_description(&body.description)?;
     let served_by = serving::check(&app, caller, &kind.name, (body.agent_id, body.team_id)).await?;
     if let Some(names) = &body.tools {
-        tools::check(&app, &kind.name, "/tools", names)?;
+        tools::check(&app, caller, &kind.name, "/tools", names).await?;
     }
     let key = key.as_ref().map(Key::as_stored);
     let mut owner = owner(&app, caller, (body.user_id, body.user), key).await?;

@@ -1,15 +1,40 @@
-//! Checks of `tools`: the tools of its kind that an agent or agentable may call.
+//! Checks of `tools`: the tools of its kind, and those of the tenant's own, that an agent or agentable may call.
+
+use std::borrow::Cow;
 
 use houston_domain::agentable::AgentType;
 
 use crate::agents::sources::{suggestion, truncated};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
 
 /// Checks the tools of an agentable of `kind`. `at` is their JSON Pointer in the body.
-pub(crate) fn check(app: &App, kind: &str, at: &str, tools: &[String]) -> Result<(), ApiError> {
+pub(crate) async fn check(
+    app: &App,
+    caller: Caller,
+    kind: &str,
+    at: &str,
+    tools: &[String],
+) -> Result<(), ApiError> {
     let Some(kind) = app.state.agent_types.get(kind) else { return Ok(()) };
-    check_of_kind(tools, kind, &app.state.agents.tools, at)
+    let kind = with_own(app, caller, kind, Some(tools)).await?;
+    check_of_kind(tools, &kind, &app.state.agents.tools, at)
+}
+
+/// The kind; if it does not have all of `tools`, with those of the tenant's own, too.
+pub(crate) async fn with_own<'k>(
+    app: &App,
+    caller: Caller,
+    kind: &'k AgentType,
+    tools: Option<&[String]>,
+) -> Result<Cow<'k, AgentType>, ApiError> {
+    if tools.unwrap_or_default().iter().all(|tool| kind.tools.contains(tool)) {
+        return Ok(Cow::Borrowed(kind));
+    }
+    let mut kind = kind.clone();
+    kind.tools.extend(app.store(caller).own_tools().await?);
+    Ok(Cow::Owned(kind))
 }
 
 /// Checks that `tools` is a subset of the tools of `kind`, without duplicates. `all` are the tools of every kind; `at`

@@ -13,6 +13,7 @@ use houston_store::agent::{Agent, AgentChange, Changed};
 use super::body;
 use super::{name_taken, reserved_name, response, retry_on_conflict};
 use crate::agentable_path::Id;
+use crate::agentables::tools::with_own;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
@@ -74,7 +75,10 @@ async fn apply(
     let changed = agent.changed || body::changes_file_settings(&body);
     let settings = match app.state.agent_types.get(&agent.kind) {
         _ if !body::changes_settings(&body) => None,
-        Some(kind) => Some(body::apply(body, agent.settings, kind, &app.state.agents)?),
+        Some(kind) => {
+            let kind = with_own(app, caller, kind, body.tools.as_deref()).await?;
+            Some(body::apply(body, agent.settings, &kind, &app.state.agents)?)
+        }
         None => {
             let detail =
                 format!("this server has no kind `{}`, so the agent cannot be changed here", agent.kind);

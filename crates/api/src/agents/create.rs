@@ -12,6 +12,7 @@ use houston_store::agent::Agent;
 use super::body;
 use super::sources::{suggestion, truncated};
 use super::{ensure_defaults, name_taken, reserved_name, response};
+use crate::agentables::tools::with_own;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
@@ -49,6 +50,8 @@ pub(crate) async fn create(
         return Err(reserved_name(&app, caller, &name).await);
     }
     let enabled = body.enabled.unwrap_or(true);
+    let tools_of = with_own(&app, caller, kind, body.tools.as_deref()).await?;
+    let settings = body::apply(body, AgentSettings::of(kind), &tools_of, &app.state.agents)?;
     let now = app.now();
     let agent = Agent {
         id: app.state.ids.next(),
@@ -57,7 +60,7 @@ pub(crate) async fn create(
         is_default: false,
         changed: true,
         enabled,
-        settings: body::apply(body, AgentSettings::of(kind), kind, &app.state.agents)?,
+        settings,
         version: 1,
         created_at: now,
         updated_at: now,

@@ -81,7 +81,7 @@ async fn parse_and_create(
         .and_then(|()| conversation.check_counts(&app.store(caller).knowledge_limits()))
         .map_err(|invalid| ApiError::field(&format!("/conversation{}", invalid.pointer), invalid.detail))?;
     if let Some(names) = &conversation.tools {
-        tools::check(app, &kind.name, "/conversation/tools", names)?;
+        tools::check(app, caller, &kind.name, "/conversation/tools", names).await?;
     }
     create(app, caller, kind, user_id, &conversation.upgraded(), None, key).await
 }

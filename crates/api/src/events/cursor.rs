@@ -8,10 +8,10 @@
 //! - A text that will not be completed, because its attempt broke off, is closed, and a snapshot of the thread removes
 //!   it.
 
-use houston_domain::event::{Committed, Delta, Event as Durable, Part};
+use houston_domain::event::{CallProgress, Committed, Delta, Event as Durable, Part};
 use houston_domain::id::MessageId;
 use houston_domain::question::NewQuestion;
-use houston_protocol::agui::{EntityId, Event, Role, SnapshotMessage};
+use houston_protocol::agui::{EntityId, Event, Fact, Role, SnapshotMessage};
 use houston_store::event::OpenIteration;
 
 use crate::events::interrupt;
@@ -199,6 +199,20 @@ impl Cursor {
             self.write(delta.part, iteration.message, has, tail, emit);
         }
         DeltaOutcome::Handled
+    }
+
+    /// Sends how far a call is, if the client follows its run. It changes nothing of what the client has.
+    pub(crate) fn progress(&self, of: &CallProgress, emit: Emit<'_>) {
+        if self.iteration.is_none() {
+            return;
+        }
+        let fact = Fact::ToolProgress {
+            tool_call_id: EntityId::Message(of.message_id),
+            progress: of.progress,
+            total: of.total,
+            message: (!of.message.is_empty()).then(|| of.message.as_str().into()),
+        };
+        emit(self.at, &Event::Custom { timestamp: None, fact });
     }
 
     /// Sends `text`, which continues `part` after the `has` characters that were sent before.

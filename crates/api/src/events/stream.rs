@@ -248,6 +248,9 @@ impl EventStream {
                     DeltaOutcome::Behind => self.read(),
                 }
             }
+            Live::Progress(progress) => {
+                self.cursor.progress(progress, &mut |at, event| frames.push(at, event))
+            }
             Live::Committed(events) => {
                 for event in events {
                     let next = self.cursor.seq() + 1;

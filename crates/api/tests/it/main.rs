@@ -21,6 +21,8 @@ mod deadline;
 #[cfg(test)]
 mod double_texting;
 #[cfg(test)]
+mod endpoints;
+#[cfg(test)]
 mod erasing;
 #[cfg(test)]
 mod errors;
@@ -62,6 +64,12 @@ mod resources;
 mod runs;
 #[cfg(test)]
 mod schedules;
+#[cfg(test)]
+mod skills;
+#[cfg(test)]
+mod snippets;
+#[cfg(test)]
+mod tables;
 #[cfg(test)]
 mod test_api;
 #[cfg(test)]

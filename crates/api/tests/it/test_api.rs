@@ -12,6 +12,7 @@ use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};
 use houston_domain::schedule::CheckInConfig;
+use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, HintSender, Redis};
 use houston_store::Store;
@@ -25,6 +26,8 @@ use tokio_util::task::TaskTracker;
 use crate::http::{Answer, Stream, request};
 
 pub(crate) const KEY: &str = "hou_test_0123456789abcdef";
+/// 32 bytes, in base64.
+const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 const PREFIX: &str = "houston";
 
 /// The server, its Postgres and Redis, and the ids of its user and goal.
@@ -88,6 +91,7 @@ impl TestApi {
             ids,
             agents: Arc::new(sources(agent_types.clone())),
             agent_types: Arc::new(agent_types),
+            secret_keys: Some(SecretKeys::parse(SECRETS_KEY).unwrap()),
             explain: Explain::new(|question, agentable| {
                 let body = json!({"asked": format!("{question:?}"), "title": agentable.title});
                 Box::pin(std::future::ready(Ok(body)))

@@ -8,11 +8,14 @@ use houston_domain::id::QuestionId;
 use houston_domain::question::QuestionKind;
 use houston_domain::question::approval::{ApprovalAnswer, Remember};
 use houston_domain::question::budget::{self, BudgetAnswer};
+use houston_domain::question::input::{self, InputAnswer};
 use houston_domain::question::own::PREFIX;
 use houston_domain::question::pause::PauseAnswer;
 use houston_protocol::agui::Fact;
 use serde::Serialize;
 use serde_json::{Number, Value};
+
+use super::output::one_line;
 
 /// What a question asks.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +29,8 @@ pub(crate) enum Asks {
     Pause,
     /// Whether more may be spent, and the US dollars that are proposed.
     Budget(Option<Number>),
+    /// Input that a call needs: its fields, with whether each is required; none: something is to be done elsewhere.
+    Input(Vec<(String, bool)>),
 }
 
 impl Asks {
@@ -41,7 +46,18 @@ impl Asks {
             QuestionKind::Budget if is_own => {
                 Some(Self::Budget(schema.as_deref().and_then(budget::proposed)))
             }
+            QuestionKind::Input if is_own => {
+                Some(Self::Input(schema.as_deref().map(fields).unwrap_or_default()))
+            }
             _ => None,
+        }
+    }
+
+    /// Its text in one line: whole if it has an address that the user is to see.
+    pub(crate) fn text(&self, text: &str) -> String {
+        match self {
+            Self::Input(_) => text.replace(char::is_control, " "),
+            _ => one_line(text),
         }
     }
 
@@ -52,6 +68,8 @@ impl Asks {
             Self::Call { lasting: false } => "y allows it · n [why] refuses it · e {…} changes the arguments · r TEXT is its result · any other line is a message instead".to_owned(),
             Self::Pause => "y goes on · n stops · any other line is a message instead".to_owned(),
             Self::Budget(Some(amount)) => format!("y adds ${amount} · y AMOUNT adds that · n stops · any other line is a message"),
+            Self::Input(fields) if fields.is_empty() => "y it is done · n declines · cancel ends the call · any other line is a message instead".to_owned(),
+            Self::Input(fields) => format!("y {} answers (in {{…}}: fields with ? may be left out) · n declines · cancel ends the call · any other line is a message instead", form(fields)),
             Self::Budget(None) => "y AMOUNT adds so many US dollars · n stops · any other line is a message".to_owned(),
         }
     }
@@ -75,6 +93,18 @@ impl Asks {
                 Some(message) => value(ApprovalAnswer::Respond { message }),
                 None => Err("r: the text is missing".to_owned()),
             },
+            (Self::Input(fields), "y" | "yes") if rest.is_empty() => match fields.is_empty() {
+                true => value(InputAnswer::Accept { content: None }),
+                false => Err(format!("y: the answer is missing; as in y {}", form(fields))),
+            },
+            (Self::Input(fields), "y" | "yes") if !fields.is_empty() && rest.starts_with('{') => {
+                match serde_json::from_str::<Value>(rest) {
+                    Ok(content) => value(InputAnswer::Accept { content: Some(content) }),
+                    Err(error) => Err(format!("y: the answer is not JSON: {error}")),
+                }
+            }
+            (Self::Input(_), "n" | "no") if rest.is_empty() => value(InputAnswer::Decline {}),
+            (Self::Input(_), "cancel") if rest.is_empty() => value(InputAnswer::Cancel {}),
             (Self::Pause, "y" | "yes") if rest.is_empty() => value(PauseAnswer::Continue {}),
             (Self::Pause, "n" | "no") if rest.is_empty() => value(PauseAnswer::Stop {}),
             (Self::Budget(_), "n" | "no") if rest.is_empty() => value(BudgetAnswer::Stop {}),
@@ -89,6 +119,19 @@ impl Asks {
             _ => return None,
         })
     }
+}
+
+fn fields(schema: &Value) -> Vec<(String, bool)> {
+    input::fields(schema).into_iter().map(|(name, required)| (name.to_owned(), required)).collect()
+}
+
+/// An answer to fill in: `{"name": …, "size"?: …}`.
+fn form(fields: &[(String, bool)]) -> String {
+    let fields = fields.iter().map(|(name, required)| {
+        let mark = if *required { "" } else { "?" };
+        format!("{}{mark}: …", Value::from(name.as_str()))
+    });
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
 fn value(answer: impl Serialize) -> Result<Value, String> {
@@ -269,6 +312,24 @@ mod tests {
         assert_eq!(pause().read("No"), Typed::Decision(FIRST, json!({"decision": "stop"})));
         assert_eq!(pause().read("no, try the other file"), Typed::Other);
         assert!(!own(QuestionKind::Approval, "of a driver", None).is_open());
+    }
+
+    #[test]
+    fn lines_give_a_call_the_input_that_it_needs() {
+        let form =
+            json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+        let ask = |content: Option<&Value>| {
+            own(QuestionKind::Input, "houston:input:c1", Some(input::answer_schema(content)))
+        };
+        let accepted = json!({"action": "accept", "content": {"name": "Ada"}});
+        assert_eq!(ask(Some(&form)).read(r#"y {"name": "Ada"}"#), Typed::Decision(FIRST, accepted));
+        for slip in ["y", "y {name}"] {
+            assert!(matches!(ask(Some(&form)).read(slip), Typed::Wrong(_)), "{slip}");
+        }
+        assert_eq!(ask(None).read("y"), Typed::Decision(FIRST, json!({"action": "accept"})));
+        assert_eq!(ask(None).read("n"), Typed::Decision(FIRST, json!({"action": "decline"})));
+        assert_eq!(ask(Some(&form)).read("cancel"), Typed::Decision(FIRST, json!({"action": "cancel"})));
+        assert_eq!(ask(Some(&form)).read("y, I am Ada"), Typed::Other);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Renders a system message (a task ended, a check-in is due) as one line.
 
+use houston_protocol::agui::Fact;
 use serde_json::Value;
 
 use super::output::one_line;
@@ -27,6 +28,11 @@ pub(crate) fn notice(metadata: &Value, content: &str) -> String {
                 None => "ℹ a check-in is due".to_owned(),
             };
         }
+        "agent_message" => {
+            let text = content.split_once("<text>").and_then(|(_, rest)| rest.split_once("</text>"));
+            let from = attribute("from").unwrap_or_else(|| "another agent".to_owned());
+            return format!("ℹ {from} wrote: {}", one_line(&unescaped(text.map_or(body, |(text, _)| text))));
+        }
         "feed_generation" => return "ℹ the feed is to be written".to_owned(),
         _ => return format!("ℹ {}", one_line(&unescaped(body))),
     };
@@ -38,6 +44,14 @@ pub(crate) fn notice(metadata: &Value, content: &str) -> String {
 
 fn unescaped(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+}
+
+/// How far a call is: `… 3 of 10: page 3`.
+pub(crate) fn progress_line(fact: &Fact<'_>) -> String {
+    let Fact::ToolProgress { progress, total, message, .. } = fact else { return String::new() };
+    let of = total.map_or_else(String::new, |total| format!(" of {total}"));
+    let message = message.as_deref().map_or_else(String::new, |message| format!(": {}", one_line(message)));
+    format!("… {progress}{of}{message}")
 }
 
 #[cfg(test)]
@@ -58,6 +72,11 @@ mod tests {
                 json!({"type": "task_ended", "status": "cancelled"}),
                 "It is gone",
                 "ℹ task ended: cancelled (It is gone)",
+            ),
+            (
+                json!({"type": "agent_message"}),
+                "<agent_message from=\"user_agent_1\">\n<text>Book &lt;it&gt;.</text>\nNot your user.\n</agent_message>",
+                "ℹ user_agent_1 wrote: Book <it>.",
             ),
             (json!({"type": "agent_check_in"}), check_in, "ℹ check-in: ask for the dates"),
             (

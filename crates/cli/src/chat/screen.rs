@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use self::line::Line;
 use super::approvals::{ANSWER_ELSEWHERE, Asks};
-use super::notice::notice;
+use super::notice::{notice, progress_line};
 use super::output::{Channel, Output, Paint, Transient, one_line};
 
 /// How the conversation is rendered.
@@ -360,6 +360,7 @@ impl Screen {
                     format!("? {} (answer with POST /v1/questions/{question_id}/answer)", one_line(text));
                 self.write_line(out, Paint::Bold, &line);
             }
+            Fact::ToolProgress { .. } => self.set_status(&progress_line(fact)),
             Fact::HandedOver { .. } => self.set_status("another worker takes over…"),
             _ => {}
         }
@@ -367,7 +368,7 @@ impl Screen {
 
     /// Shows a question of Houston: about a call, if there is one.
     fn ask(&mut self, out: &mut Output, text: &str, call: Option<&CallToApprove>, asks: &Asks) {
-        self.write_line(out, Paint::Bold, &format!("? {}", one_line(text)));
+        self.write_line(out, Paint::Bold, &format!("? {}", asks.text(text)));
         if let Some(Value::Object(arguments)) = call.map(|call| &call.input) {
             for (name, value) in arguments {
                 let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -1,4 +1,5 @@
-//! `houston approvals`: lists what waits for a person, and decides it: tool calls, runs that paused, budgets that are reached.
+//! `houston approvals`: lists what waits for a person, and decides it: tool calls, input that they need, runs that paused,
+//! budgets that are reached.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ use houston_domain::guard::GrantScope;
 use houston_domain::id::{Ids, QuestionId};
 use houston_domain::question::approval::{ApprovalAnswer, Remember};
 use houston_domain::question::budget::BudgetAnswer;
+use houston_domain::question::input::InputAnswer;
 use houston_domain::question::{NewQuestion, QuestionKind, QuestionState, link};
 use houston_store::answer::{Answered, AskedQuestion};
 use houston_store::{Error, Store};
@@ -22,7 +24,7 @@ use super::agentable::{Database, one_line, table};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
-/// List what waits for a person (tool calls, paused runs, budgets that are reached), or decide it.
+/// List what waits for a person (tool calls, input they need, paused runs, budgets that are reached), or decide it.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Approvals {
@@ -40,7 +42,7 @@ pub(crate) struct Approvals {
 
 #[derive(Debug, Subcommand)]
 enum Decision {
-    /// The call is carried out; a paused run goes on; a budget is raised by the proposed amount
+    /// The call is carried out; what it asks to be done elsewhere is done; a paused run goes on; a budget is raised by the proposed amount
     Approve {
         /// `question_…`
         id: QuestionId,
@@ -62,18 +64,18 @@ enum Decision {
         /// US dollars, as in 2.50
         amount: Number,
     },
-    /// The call is not carried out; a paused run, or one whose budget is reached, ends
+    /// The call is not carried out, or gets no input; a paused run, or one whose budget is reached, ends
     Reject {
         /// `question_…`
         id: QuestionId,
         /// Why not, for the model
         message: Option<String>,
     },
-    /// The call is not carried out; the model reads a text as its result
+    /// The call is not carried out, the model reads a text as its result; or the call gets the input it needs, a JSON object
     Respond {
         /// `question_…`
         id: QuestionId,
-        /// The result
+        /// The result, or the input
         message: String,
     },
     /// Make a link with which a person decides in a browser, without an API key
@@ -124,6 +126,14 @@ impl Decided {
                     "is not about a tool call; POST /v1/questions/{id}/answer answers it"
                 ));
             }
+            Self::Call(ApprovalAnswer::Respond { message }) if asked.is_input() => {
+                let content = serde_json::from_str::<Value>(&message)
+                    .with_context(|| {
+                        format!("{id} needs input: a JSON object, as in '{{\"name\": \"Ada\"}}'")
+                    })
+                    .map_err(Failure::Usage)?;
+                serde_json::to_value(InputAnswer::Accept { content: Some(content) })
+            }
             Self::Raise(amount) if asked.kind == QuestionKind::Budget => {
                 serde_json::to_value(BudgetAnswer::Raise { amount })
             }
@@ -131,6 +141,9 @@ impl Decided {
                 let yes = matches!(answer, ApprovalAnswer::Approve { .. });
                 match asked.plain_answer(yes, None) {
                     Some(answer) => return Ok(answer),
+                    None if asked.is_input() => {
+                        return wrong("needs input: use `houston approvals respond` with a JSON object");
+                    }
                     None => return wrong("proposes no amount: use `houston approvals raise`"),
                 }
             }
@@ -138,6 +151,7 @@ impl Decided {
                 return wrong("is about a budget: approve, raise or reject");
             }
             Self::Link { .. } => return wrong("is decided by whom the link is for"),
+            _ if asked.is_input() => return wrong("needs input: respond, approve or reject"),
             _ => return wrong("is about a paused run: approve or reject"),
         };
         answer.map_err(|error| Failure::Other(error.into()))
@@ -230,6 +244,7 @@ async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<ExitCode,
 fn what(asked: &AskedQuestion) -> &'static str {
     match asked.question.asked.kind {
         QuestionKind::Budget => "(budget)",
+        QuestionKind::Input => "(input)",
         _ => "(pause)",
     }
 }

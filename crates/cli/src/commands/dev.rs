@@ -3,23 +3,22 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use houston_domain::agentable::AgentType;
+use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, Shard, TenantId, UserId, parse_prefixed};
-use houston_embedded::Servers;
 use houston_store::Store;
 use houston_store::agentable::NewAgentable;
 use houston_store::user::User;
 
 use super::{Context, Failure, key, runtime};
 use crate::app::DEFAULT_FOLDER;
-use crate::config::Loaded;
+use crate::config::{Loaded, secrets};
 use crate::explain::Explainer;
 use crate::output::{self, print, print_stderr};
+use crate::server_supervisor::ServerSupervisor;
 use crate::system::System;
 use crate::{connect, invocation, lifecycle, models};
 
@@ -66,55 +65,25 @@ impl Dev {
             None => "external Postgres and Redis".to_owned(),
         };
         let embedded = std::mem::take(&mut addresses.embedded);
-        let supervisor = (!embedded.is_empty()).then(|| ServerSupervisor::start(embedded));
+        let supervisor = (!embedded.is_empty()).then(|| ServerSupervisor::start(embedded, print_stderr));
         let code =
             runtime().and_then(|runtime| runtime.block_on(Box::pin(develop(context, &addresses, &own))));
         let stopped = supervisor.map_or(Ok(()), ServerSupervisor::stop);
         let code = code?;
-        stopped.map(|()| code)
+        stopped?;
+        Ok(code)
     }
 }
 
-/// Checks the embedded servers every second and restarts those that died.
-struct ServerSupervisor {
-    stop: std::sync::mpsc::Sender<()>,
-    watching: std::thread::JoinHandle<Vec<Servers>>,
-}
-
-impl ServerSupervisor {
-    fn start(mut servers: Vec<Servers>) -> Self {
-        let (stop, stopped) = std::sync::mpsc::channel();
-        let watching = std::thread::spawn(move || {
-            while stopped.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
-                for servers in &mut servers {
-                    match servers.revive() {
-                        Ok(revived) => revived
-                            .iter()
-                            .for_each(|server| print_stderr(&format!("{server} died and was restarted"))),
-                        Err(error) => {
-                            print_stderr(&format!("an embedded server died and cannot be restarted: {error}"))
-                        }
-                    }
-                }
-            }
-            servers
-        });
-        Self { stop, watching }
-    }
-
-    fn stop(self) -> Result<(), Failure> {
-        drop(self.stop);
-        let servers =
-            self.watching.join().map_err(|_| anyhow!("the supervisor of the embedded servers panicked"))?;
-        for servers in servers {
-            servers.stop().context("the embedded servers did not stop cleanly")?;
-        }
-        Ok(())
-    }
-}
-
-async fn develop(context: Context, addresses: &connect::Addresses, own: &str) -> Result<ExitCode, Failure> {
+async fn develop(
+    mut context: Context,
+    addresses: &connect::Addresses,
+    own: &str,
+) -> Result<ExitCode, Failure> {
     let folder = context.folder.clone();
+    if context.loaded.secret_keys.is_none() {
+        context.loaded.secret_keys = Some(secrets::of_folder(&folder, &Ids::new(Arc::new(SystemClock)))?);
+    }
     let stores = connect::stores(&context.loaded.settings, addresses).await?;
     connect::prepare_schema(&stores, &context.loaded.settings, true).await?;
     let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;

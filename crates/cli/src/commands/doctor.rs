@@ -8,13 +8,14 @@ use clap::Args;
 use houston_domain::clock::SystemClock;
 use houston_embedded::Servers;
 use houston_queue::{DEFAULT_PREFIX, Redis};
-use houston_sandbox::{Program, Sandbox};
+use houston_sandbox::{Program, Sandbox, Shell};
 use houston_store::pool::display_target;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use super::agentable::table;
 use super::{Context, Failure, runtime};
+use crate::config::ShellProgram;
 use crate::connect::{self, CellAddresses};
 use crate::models;
 use crate::output::{print, print_json, print_stderr};
@@ -88,6 +89,9 @@ impl Doctor {
             }
             findings.push(models(context).await);
             findings.push(sandbox().await);
+            if context.loaded.settings.sandbox.shell != ShellProgram::None {
+                findings.push(shell().await);
+            }
         });
         findings.extend([disk(context), files(), address(context)]);
         let worst = findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Ok);
@@ -229,6 +233,24 @@ async fn sandbox() -> Finding {
             error.to_string(),
             "tools that need it are not offered; use Linux 6.12 or newer with Landlock and seccomp, and in a container a \
              profile that lets the system calls of both through",
+        ),
+    }
+}
+
+/// Whether commands of the system can be run, if the settings want that.
+async fn shell() -> Finding {
+    let works = match Shell::find(1) {
+        Ok(shell) => shell.check().await,
+        Err(error) => Err(error),
+    };
+    match works {
+        Ok(()) => ok("shell", "commands of the system are run with bwrap"),
+        Err(error) => warn(
+            "shell",
+            error.to_string(),
+            "the tool for it is not offered; install the package bubblewrap, and let this user make user namespaces \
+             (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, or the profile of the \
+             container)",
         ),
     }
 }

@@ -1,5 +1,5 @@
-//! `houston guard`: explains what the guards say of tool calls; prints and replaces those of tenants, users, agents and
-//! agentables.
+//! `houston guard`: explains what the guards say of tool calls; prints, replaces and edits those of tenants, users, agents
+//! and agentables.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -59,6 +59,22 @@ enum Action {
         /// A file of the same shape as jobs/guards.toml, each key optional; `-`: standard input
         file: PathBuf,
     },
+    /// Switch tools off for one owner: its agents are not offered them from the next run on
+    Off {
+        #[command(flatten)]
+        owner: OwnerArg,
+        /// Their names, or patterns such as 'github__*'
+        #[arg(required = true)]
+        tools: Vec<String>,
+    },
+    /// Switch tools on again that were switched off for this owner, by the same name or pattern
+    On {
+        #[command(flatten)]
+        owner: OwnerArg,
+        /// As they were given to `off`
+        #[arg(required = true)]
+        tools: Vec<String>,
+    },
     /// Remove the guards of one owner
     Clear {
         #[command(flatten)]
@@ -93,6 +109,26 @@ impl Guard {
                     write(stores, owner, (!settings.is_empty()).then_some(&settings)).await
                 })
             }
+            Action::Off { owner, tools } => owner.with(context, async |owner, stores| {
+                let mut settings = read(stores, owner).await?.unwrap_or_default();
+                let denied = settings.denied.get_or_insert_default();
+                denied.extend(tools.into_iter().filter(|tool| !denied.contains(tool)).collect::<Vec<_>>());
+                settings.check(owner.layer()).map_err(|error| Failure::Usage(error.into()))?;
+                write(stores, owner, Some(&settings)).await
+            }),
+            Action::On { owner, tools } => owner.with(context, async |owner, stores| {
+                let mut settings = read(stores, owner).await?.unwrap_or_default();
+                let denied = settings.denied.take().unwrap_or_default();
+                if let Some(other) = tools.iter().find(|tool| !denied.contains(tool)) {
+                    let off = if denied.is_empty() { "none".to_owned() } else { denied.join(", ") };
+                    let wrong =
+                        anyhow!("`{other}` is not switched off for this {}; off: {off}", owner.layer());
+                    return Err(Failure::Usage(wrong));
+                }
+                let left: Vec<String> = denied.into_iter().filter(|tool| !tools.contains(tool)).collect();
+                settings.denied = (!left.is_empty()).then_some(left);
+                write(stores, owner, (!settings.is_empty()).then_some(&settings)).await
+            }),
             Action::Clear { owner } => {
                 owner.with(context, async |owner, stores| write(stores, owner, None).await)
             }

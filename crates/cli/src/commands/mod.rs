@@ -24,6 +24,8 @@ mod monitor;
 mod prompt;
 mod reset;
 mod serve;
+mod skills;
+mod snippets;
 mod state;
 mod stats;
 mod tools;
@@ -104,6 +106,10 @@ pub(crate) enum Command {
     /// Explain what agents may do with their tools
     Grants(grants::Grants),
     Guard(guard::Guard),
+    /// List the code that agents keep for a user, or delete it
+    Snippets(snippets::Snippets),
+    /// Import, list and remove skills
+    Skills(skills::Skills),
     /// Add MCP servers, and check and approve the tools they offer
     Mcp(mcp::Mcp),
     /// List the tool calls that wait for a person, or decide one
@@ -149,6 +155,8 @@ impl Command {
             Self::Stats(command) => command.run(context),
             Self::Grants(command) => command.run(context),
             Self::Guard(command) => command.run(context),
+            Self::Snippets(command) => command.run(context),
+            Self::Skills(command) => command.run(context),
             Self::Mcp(command) => command.run(&context),
             Self::Approvals(command) => command.run(context),
             Self::Cancel(command) => command.run(context),

@@ -58,7 +58,7 @@ impl Settings {
         self.cells.checked().unwrap_or_else(|_| {
             Cells::one(CellConfig {
                 shards: ShardRange::ALL,
-                database_url: environment("DATABASE_URL"),
+                database_url: self.database_url.clone().or_else(|| environment("DATABASE_URL")),
                 redis_url: given(self.redis_url.clone()),
             })
         })

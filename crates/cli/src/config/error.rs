@@ -40,6 +40,14 @@ pub(crate) enum ConfigError {
     /// An endpoint that is to be a tool.
     #[error("{0}")]
     Endpoint(houston_web::json_api::Problem),
+    /// A skill of the installation that cannot be read.
+    #[error("{}: {reason}", .path.display())]
+    Skill {
+        /// The folder with skills.
+        path: PathBuf,
+        /// What is wrong, and what is allowed.
+        reason: String,
+    },
     /// A folder that cannot be read.
     #[error(
         "{}: {source}; --jobs (HOUSTON_JOBS) takes a folder with files like orchestrator.toml", .path.display()

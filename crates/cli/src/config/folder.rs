@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::explain::nearest;
 use super::outside::ENDPOINTS;
+use super::skills::FOLDER as SKILLS;
 use super::{ConfigError, FILES};
 
 /// The folder of agent types.
@@ -33,11 +34,14 @@ pub(crate) fn user_path(environment: impl Fn(&str) -> Option<String>) -> Option<
 /// that looks like settings but is never read.
 pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
     let files: Vec<String> = FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
-    let allowed: Vec<&str> =
-        files.iter().map(String::as_str).chain([AGENTS, ENDPOINTS, houston_mcp::pins::FILE]).collect();
+    let allowed: Vec<&str> = files
+        .iter()
+        .map(String::as_str)
+        .chain([AGENTS, ENDPOINTS, SKILLS, houston_mcp::pins::FILE])
+        .collect();
     for (path, name) in entries(folder)? {
-        let is_allowed =
-            allowed.contains(&name.as_str()) && path.is_dir() == [AGENTS, ENDPOINTS].contains(&name.as_str());
+        let is_allowed = allowed.contains(&name.as_str())
+            && path.is_dir() == [AGENTS, ENDPOINTS, SKILLS].contains(&name.as_str());
         let like = nearest(&name, &allowed).filter(|_| !is_note(&name));
         let looks_like_settings = name.ends_with(".toml") || path.is_dir() && holds_toml(&path);
         if !is_allowed && (looks_like_settings || like.is_some()) {

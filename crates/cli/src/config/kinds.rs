@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use houston_domain::agentable::{AgentType, check_kind};
 use houston_domain::mode::Mode;
 use houston_store::Archiving;
-use houston_tools::builtin::CREATE_TASK;
+use houston_store::reach::Reach;
+use houston_tools::builtin::{CREATE_TASK, REACHING};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -37,6 +38,15 @@ impl Loaded {
         let kinds = self.kinds.iter().filter(|(_, kind)| kind.agent_type.archives);
         let kinds = kinds.map(|(name, _)| name.clone()).collect();
         Archiving { kinds, settings: self.settings.session_archive }
+    }
+}
+
+impl Loaded {
+    /// Which kinds reach which.
+    #[must_use]
+    pub(crate) fn reach(&self) -> Reach {
+        let kinds = self.kinds.values().map(|kind| &kind.agent_type);
+        Reach::new(kinds.map(|kind| (kind.kind.as_str(), kind.reaches.as_slice())))
     }
 }
 
@@ -79,11 +89,16 @@ pub(super) fn load(
 }
 
 /// Checks references between kinds: `creates` may list only kinds that agents create, and a kind with the tool
-/// `create_task` must list some. `texts` are the files of the folders.
+/// `create_task` must list some; `reaches` may list only conversational kinds, and the tools for them need it. `texts` are the files of the folders.
 fn check_created(
     kinds: &BTreeMap<String, Kind>,
     texts: &BTreeMap<String, (PathBuf, String)>,
 ) -> Result<(), ConfigError> {
+    let reachable: Vec<&str> = kinds
+        .values()
+        .filter(|kind| kind.agent_type.conversational)
+        .map(|kind| kind.agent_type.kind.as_str())
+        .collect();
     let begun_by_agents = |kind: &AgentType| !kind.conversational && !kind.made_with_user;
     let allowed: Vec<&str> = kinds
         .values()
@@ -95,6 +110,7 @@ fn check_created(
         let shipped = (PathBuf::from(format!("jobs/agents/{name}.toml")), built_in.to_owned());
         let (path, text) = texts.get(name).unwrap_or(&shipped);
         File { path, text }.check_created(agent_type, &allowed)?;
+        File { path, text }.check_reached(agent_type, &reachable)?;
     }
     Ok(())
 }
@@ -110,6 +126,8 @@ struct SpannedNames {
     direct: Vec<Spanned<String>>,
     #[serde(default)]
     creates: Vec<Spanned<String>>,
+    #[serde(default)]
+    reaches: Vec<Spanned<String>>,
     use_case: Option<Spanned<String>>,
 }
 
@@ -178,6 +196,31 @@ impl File<'_> {
             return Err(self.refuse(at, reason.to_owned()));
         }
         Ok(())
+    }
+
+    fn check_reached(&self, agent_type: &AgentType, allowed: &[&str]) -> Result<(), ConfigError> {
+        let named: SpannedNames = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
+        for kind in &named.reaches {
+            let given = kind.get_ref().as_str();
+            if !allowed.contains(&given) {
+                let (known, like) = (allowed.join(", "), like(given, allowed));
+                let reason = format!(
+                    "`{given}` is no kind with conversations; kinds that have them are: {known}{like}"
+                );
+                return Err(self.refuse(kind.span().start, reason));
+            }
+        }
+        let tool = agent_type.tools.iter().find(|tool| REACHING.contains(&tool.as_str()));
+        match tool.filter(|_| agent_type.reaches.is_empty()) {
+            None => Ok(()),
+            Some(tool) => {
+                let in_tools = named.tools.iter().find(|name| name.get_ref() == tool);
+                let at = in_tools.or(named.packs.first()).map_or(0, |name| name.span().start);
+                let reason =
+                    format!("{tool} needs `reaches = [\"…\"]`; allowed kinds are: {}", allowed.join(", "));
+                Err(self.refuse(at, reason))
+            }
+        }
     }
 
     fn check_use_case(&self, use_case: &Spanned<String>) -> Result<(), ConfigError> {

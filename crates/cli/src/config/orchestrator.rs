@@ -2,6 +2,7 @@
 
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
+use houston_domain::reach::ReachLimits;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
 use houston_engine::config::{ContextConfig, WatchdogConfig};
@@ -22,6 +23,8 @@ pub(crate) struct Orchestrator {
     pub(crate) context: ContextConfig,
     /// Limits on tasks.
     pub(crate) tasks: TaskLimits,
+    /// Limits on what agents post to other conversations.
+    pub(crate) reach: ReachLimits,
     /// Retries.
     pub(crate) retry: Retry,
     /// Time-outs of a model call.

@@ -50,11 +50,36 @@ pub(crate) struct SandboxSettings {
     time_s: u64,
     /// How many tools code may call in one call.
     pub(crate) calls: usize,
+    /// What runs commands of the system.
+    pub(crate) shell: ShellProgram,
+    shell_time_s: u64,
+    /// How many snippets of a user may be tools.
+    pub(crate) snippet_tools: u32,
+}
+
+/// What runs commands of the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ShellProgram {
+    /// Nothing.
+    None,
+    /// `bwrap`.
+    Bubblewrap,
 }
 
 impl SandboxSettings {
     /// The most that `calls` may be.
     const MAX_CALLS: usize = 1000;
+    /// The most that `snippet_tools` may be: what a model can choose from.
+    const MAX_SNIPPET_TOOLS: u32 = 50;
+
+    /// The most that `shell_time_s` may be.
+    const MAX_SHELL_TIME: u64 = 300;
+
+    /// How long a command of the system may run.
+    pub(crate) fn shell_time(self) -> Duration {
+        Duration::from_secs(self.shell_time_s)
+    }
 
     /// How long code may run unless the call says otherwise.
     pub(crate) fn time(self) -> Duration {
@@ -69,6 +94,12 @@ impl SandboxSettings {
         }
         if !(1..=Self::MAX_CALLS).contains(&self.calls) {
             return Some(("sandbox.calls", format!("must be from 1 to {}", Self::MAX_CALLS)));
+        }
+        if self.snippet_tools > Self::MAX_SNIPPET_TOOLS {
+            return Some(("sandbox.snippet_tools", format!("must be from 0 to {}", Self::MAX_SNIPPET_TOOLS)));
+        }
+        if !(1..=Self::MAX_SHELL_TIME).contains(&self.shell_time_s) {
+            return Some(("sandbox.shell_time_s", format!("must be from 1 to {}", Self::MAX_SHELL_TIME)));
         }
         let is_allowed = (1..=most).contains(&self.time_s);
         (!is_allowed).then(|| ("sandbox.time_s", format!("must be from 1 to {most}")))
@@ -91,6 +122,11 @@ impl WebSettings {
             }),
         };
         Web::new(hosts, limits, search)
+    }
+
+    /// A client without the operator's own hosts, for what tenants name.
+    pub(crate) fn public(&self) -> Web {
+        Self { hosts: Vec::new(), ..self.clone() }.web()
     }
 
     /// What breaks a rule: its key and what is allowed.

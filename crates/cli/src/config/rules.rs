@@ -144,6 +144,7 @@ fn least(settings: &Settings) -> Option<Violation> {
         ("knowledge.max_memories", u64::from(settings.knowledge.max_memories)),
         ("knowledge.max_custom_instructions", u64::from(settings.knowledge.max_custom_instructions)),
         ("knowledge.max_feed_items", u64::from(settings.knowledge.max_feed_items)),
+        ("knowledge.max_snippets", u64::from(settings.knowledge.max_snippets)),
         ("knowledge.max_profile_entries", u64::from(settings.knowledge.max_profile_entries)),
         ("knowledge.excerpt_chars", u64::try_from(settings.knowledge.excerpt_chars).unwrap_or(0)),
         ("teams.limits.agents_per_tenant", u64::from(settings.teams.limits.agents_per_tenant)),
@@ -237,7 +238,7 @@ fn context(settings: &Settings) -> Option<Violation> {
 fn schedules(settings: &Settings) -> Option<Violation> {
     let (feed, check_in, tasks) =
         (&settings.feed_generation, &settings.agent_check_in, settings.orchestrator.tasks);
-    let limits = check_in.limits;
+    let (limits, reach) = (check_in.limits, settings.orchestrator.reach);
     if limits.earliest >= limits.latest {
         return violation(
             "agent_check_in.limits.earliest",
@@ -265,6 +266,9 @@ fn schedules(settings: &Settings) -> Option<Violation> {
         ("orchestrator.tasks.max_per_run", tasks.max_per_run.into()),
         ("orchestrator.tasks.note_chars", tasks.note_chars.into()),
         ("orchestrator.tasks.report_chars", tasks.report_chars.into()),
+        ("orchestrator.reach.max_posts_per_run", reach.max_posts_per_run),
+        ("orchestrator.reach.max_posts_per_hour", reach.max_posts_per_hour),
+        ("orchestrator.reach.max_hops", reach.max_hops.into()),
     ]
     .into_iter()
     .find(|(_, value)| *value < 1)?;

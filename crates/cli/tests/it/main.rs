@@ -6,6 +6,8 @@ houston_testkit::shared_postgres!();
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod approvals_killed;
+#[cfg(test)]
 mod ask;
 #[cfg(test)]
 mod cancel;
@@ -52,6 +54,8 @@ mod papers;
 #[cfg(test)]
 mod people;
 #[cfg(test)]
+mod reach;
+#[cfg(test)]
 mod schedules;
 #[cfg(test)]
 mod scripted;
@@ -63,6 +67,10 @@ mod shards;
 mod sigterm;
 #[cfg(test)]
 mod site;
+#[cfg(test)]
+mod skills;
+#[cfg(test)]
+mod snippets;
 #[cfg(test)]
 mod task_cancel;
 #[cfg(test)]

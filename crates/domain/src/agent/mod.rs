@@ -291,6 +291,11 @@ impl AgentRun {
         Some(entry)
     }
 
+    /// Adds what Houston itself has written for the model: an entry that answers no call and is no message of a user.
+    pub fn on_frames(&mut self, texts: Vec<String>) {
+        self.push(Entry::user(texts.into_iter().map(Block::text).collect()));
+    }
+
     /// Ends the run from outside (cancelled, failed). Returns the entry that closes open tool calls, if there are any:
     /// calls listed in `responses` get their response, the others get `reason`.
     pub fn on_end(

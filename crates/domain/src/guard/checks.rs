@@ -300,6 +300,13 @@ impl<'a, T: Trace> Judge<'a, T> {
         }
     }
 
+    pub(super) fn each_time(&mut self) {
+        if self.facts.asks_each_time {
+            let why = "it changes what the agents of the user can do";
+            self.ask(Step::EachTime, None, "each time", why.to_owned(), false);
+        }
+    }
+
     pub(super) fn rule_of_two(&mut self) {
         if !self.facts.sends_out {
             return;

@@ -173,6 +173,7 @@ impl<'a, T: Trace> Judge<'a, T> {
             self.profile(nth, layer)?;
         }
         self.rate()?;
+        self.each_time();
         self.autonomy();
         self.address();
         self.rule_of_two();

@@ -35,6 +35,10 @@ pub struct ToolFacts {
     pub untrusted_output: bool,
     /// Whether its arguments leave the installation.
     pub sends_out: bool,
+    /// Whether each call needs a person's yes, whatever rules, profiles and autonomy say; there is no lasting one. Settings
+    /// cannot change it.
+    #[serde(skip)]
+    pub asks_each_time: bool,
     /// Whether it is the agent's reply to its user, which always passes.
     pub reply: bool,
     /// Maximum number of calls per user and minute.

@@ -46,6 +46,7 @@ mod rule;
 mod ruling;
 mod settings;
 mod step;
+mod switches;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -71,6 +72,7 @@ pub use risk::Risk;
 pub use ruling::Ruling;
 pub use settings::{GuardSettings, Intents, MAX_STORED_BYTES, RuleSettings, ToolSettings, Unattended};
 pub use step::Step;
+pub use switches::switched_off;
 pub use verdict::{DecidedBy, Decision, Explanation, Outcome, StepTaken, Verdict};
 
 /// A path as [`decide`] compares it with the allowed ones; `None` when it leads out of the workspace.

@@ -10,7 +10,7 @@ use super::{Layer, Ruling, ToolFacts};
 #[must_use]
 pub fn outlook(layers: &[Arc<Layer>], tool: &str, facts: &ToolFacts) -> Ruling {
     let facts = facts.in_force(layers, tool);
-    let mut outlook = Ruling::Allow;
+    let mut outlook = if facts.asks_each_time { Ruling::Ask } else { Ruling::Allow };
     for layer in layers {
         let is_excepted = layer.allowed.first_match(tool).is_some();
         let is_beyond = layer.level.is_some_and(|most| most < facts.level)

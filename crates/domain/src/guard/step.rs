@@ -36,6 +36,8 @@ pub enum Step {
     Profile,
     /// The number of calls in the last minute.
     Rate,
+    /// The tool asks a person each time.
+    EachTime,
     /// How far the agent goes without asking.
     Autonomy,
     /// Who has read private data asks before opening an address that the user did not write: it can carry the data away.
@@ -67,6 +69,7 @@ impl Step {
             Self::Rule => "rule",
             Self::Profile => "profile",
             Self::Rate => "rate",
+            Self::EachTime => "each_time",
             Self::Autonomy => "autonomy",
             Self::Address => "address",
             Self::RuleOfTwo => "rule_of_two",

@@ -4,12 +4,14 @@ use serde_json::Value;
 
 use super::approval::ApprovalAnswer;
 use super::budget::{self, BudgetAnswer};
+use super::input::InputAnswer;
 use super::pause::PauseAnswer;
 use super::{NewQuestion, QuestionKind};
 
 impl NewQuestion {
     /// The answer of a person who says yes, or no with a message for the model: a call is carried out or not, a paused run
-    /// goes on or ends, a budget is raised by what is proposed or the run ends. `None`: the question needs another answer.
+    /// goes on or ends, a budget is raised by what is proposed or the run ends, what a call asks to be done elsewhere is done or
+    /// not. `None`: the question needs another answer.
     #[must_use]
     pub fn plain_answer(&self, yes: bool, message: Option<String>) -> Option<Value> {
         let answer = match (self.approval.is_some(), self.kind, yes) {
@@ -21,6 +23,11 @@ impl NewQuestion {
                 serde_json::to_value(BudgetAnswer::Raise { amount })
             }
             (false, QuestionKind::Budget, false) => serde_json::to_value(BudgetAnswer::Stop {}),
+            (false, QuestionKind::Input, true) => {
+                let accepted = serde_json::to_value(InputAnswer::Accept { content: None }).ok()?;
+                return self.check_answer(&accepted).is_ok().then_some(accepted);
+            }
+            (false, QuestionKind::Input, false) => serde_json::to_value(InputAnswer::Decline {}),
             (false, _, true) => serde_json::to_value(PauseAnswer::Continue {}),
             (false, _, false) => serde_json::to_value(PauseAnswer::Stop {}),
         };
@@ -32,7 +39,7 @@ impl NewQuestion {
 mod tests {
     use serde_json::json;
 
-    use super::super::pause;
+    use super::super::{input, pause};
     use super::*;
     use crate::id::QuestionId;
 
@@ -63,7 +70,12 @@ mod tests {
                 [json!({"decision": "raise", "amount": 2.5}), json!({"decision": "stop"})]
             ]
         );
-        let input = asked(QuestionKind::Input, "step", json!({"type": "string"}));
-        assert_eq!(input.plain_answer(true, None), None, "it is not known what yes means");
+        let other = asked(QuestionKind::Input, "step", json!({"type": "string"}));
+        assert_eq!(other.plain_answer(true, None), None, "yes has no meaning here");
+        let address = asked(QuestionKind::Input, "houston:input:c1", input::answer_schema(None));
+        assert_eq!(address.plain_answer(true, None), Some(json!({"action": "accept"})));
+        let form = asked(QuestionKind::Input, "houston:input:c1", input::answer_schema(Some(&json!({}))));
+        assert_eq!(form.plain_answer(true, None), None, "yes is no name");
+        assert_eq!(form.plain_answer(false, None), Some(json!({"action": "decline"})));
     }
 }

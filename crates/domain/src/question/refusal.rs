@@ -6,12 +6,17 @@ use super::NewQuestion;
 use super::schema::check;
 
 impl NewQuestion {
-    /// The answer that refuses: to reject the call, to stop the run, `false`, or else the default value. `None`: the question
-    /// has no such answer.
+    /// The answer that refuses: to reject or cancel the call, to stop the run, `false`, or else the default value. `None`: the
+    /// question has no such answer.
     #[must_use]
     pub fn refusal(&self) -> Option<Value> {
         let Some(schema) = &self.schema else { return self.default_value.clone() };
-        let refusals = [json!({"decision": "reject"}), json!({"decision": "stop"}), json!(false)];
+        let refusals = [
+            json!({"decision": "reject"}),
+            json!({"decision": "stop"}),
+            json!({"action": "cancel"}),
+            json!(false),
+        ];
         refusals
             .into_iter()
             .find(|answer| check(schema, answer).is_ok())
@@ -23,7 +28,7 @@ impl NewQuestion {
 mod tests {
     use super::*;
     use crate::id::QuestionId;
-    use crate::question::{QuestionKind, approval, pause};
+    use crate::question::{QuestionKind, approval, input, pause};
 
     fn refusal(schema: Option<Value>, default_value: Option<Value>) -> Option<Value> {
         let question = NewQuestion {
@@ -44,6 +49,8 @@ mod tests {
         let reject = json!({"decision": "reject"});
         assert_eq!(refusal(Some(approval::answer_schema(&json!({}), true)), None), Some(reject));
         assert_eq!(refusal(Some(pause::answer_schema()), None), Some(json!({"decision": "stop"})));
+        let cancel = json!({"action": "cancel"});
+        assert_eq!(refusal(Some(input::answer_schema(None)), None), Some(cancel));
         assert_eq!(refusal(Some(json!({"type": "boolean"})), Some(json!(true))), Some(json!(false)));
         assert_eq!(refusal(Some(json!({"type": "string"})), Some(json!("later"))), Some(json!("later")));
         assert_eq!(refusal(Some(json!({"type": "string"})), None), None);

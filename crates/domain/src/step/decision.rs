@@ -199,7 +199,8 @@ pub fn decide(step: &Step, mut found: Found, limits: ReadLimits) -> Changes<'_> 
         && last.is_none()
         && step.entries.is_empty()
         && step.events.is_empty()
-        && step.responses.is_empty();
+        && step.responses.is_empty()
+        && step.pauses.is_empty();
     let gives_way = matches!(outcome, Outcome::HandedOver | Outcome::Postponed { counts: false, .. });
     Changes {
         last: last.map(|event| match &cancelled {

@@ -7,11 +7,13 @@ use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::frame::FrameMark;
 use houston_domain::guard::Layer;
 use houston_domain::local_time::parse_zone;
+use houston_domain::skill::{SkillSummary, entry};
 use houston_llm::SystemPart;
 use houston_store::run_context::{PromptUser, RunContext};
-use houston_tools::{Offer, Situation};
+use houston_tools::{Offer, Situation, Skills};
 
 use super::section::{Destination, SYSTEM_CONTEXT, Section, Stability};
+use super::sections::added::added;
 use super::sections::automation::automation;
 use super::sections::autonomy::autonomy;
 use super::sections::base::{aim, base, frame_mark};
@@ -19,10 +21,12 @@ use super::sections::capabilities::capabilities;
 use super::sections::conversation::{earlier, knowledge};
 use super::sections::custom_instructions::custom_instructions;
 use super::sections::profile::profile;
+use super::sections::skills::skills as of_skills;
 use super::sections::time::time;
 use super::sections::tools::tools;
 use super::sections::workspace::workspace;
-use crate::setup::Setup;
+use crate::hook::PromptSection;
+use crate::setup::{Setup, has_skill_tools};
 
 /// Everything a prompt is composed from.
 #[derive(Clone, Copy)]
@@ -35,6 +39,12 @@ pub struct PromptInput<'a> {
     pub offer: &'a Offer,
     /// What the agent may do with its tools.
     pub guards: &'a [Arc<Layer>],
+    /// Sections that hooks added.
+    pub added: &'a [PromptSection],
+    /// The skills of the run.
+    pub skills: &'a [SkillSummary],
+    /// The kinds whose conversations the prompt lists.
+    pub reached: &'a [AgentType],
     /// The agentable's title.
     pub title: &'a str,
     /// The agentable's description.
@@ -92,11 +102,15 @@ pub fn compose(
     now: DateTime<Utc>,
     most_chars: usize,
 ) -> Prompt {
+    let skills = skills(setup, context);
     let input = PromptInput {
         agent_type: &setup.agent_type,
         reply: setup.policy.reply,
         offer,
         guards: &setup.guards,
+        added: &setup.sections,
+        skills: skills.as_ref().map_or(&[][..], Skills::available),
+        reached: &setup.reached,
         title,
         description,
         context,
@@ -110,8 +124,18 @@ pub fn compose(
 /// large results. The prompt lists the former, because it must not change during a run.
 #[must_use]
 pub fn offers(setup: &Setup, context: &RunContext) -> [Offer; 2] {
-    let situation = Situation { has_sessions: context.has_sessions };
+    // Tools that the history has calls of stay offered.
+    let has_skills = has_skill_tools(&setup.offer)
+        && (skills(setup, context).is_some() || entry::has_calls(&context.history));
+    let situation = Situation { has_sessions: context.has_sessions, has_skills };
     [&setup.offer, &setup.offer_with_results].map(|offer| offer.in_situation(situation))
+}
+
+/// The skills of a run with this context; `None`: there are none, or its agent has no tools for them.
+#[must_use]
+pub fn skills(setup: &Setup, context: &RunContext) -> Option<Skills> {
+    let skills = Skills::of(&setup.skills, &context.skills)?;
+    has_skill_tools(&setup.offer).then_some(skills)
 }
 
 impl PromptInput<'_> {
@@ -125,7 +149,7 @@ impl PromptInput<'_> {
         let zone = parse_zone(&self.context.user.time_zone);
         let user = if about_user { &self.context.user } else { &nobody };
         let parent = self.context.setting.parent.as_ref();
-        let sections = [
+        let first = [
             Some(base(self.agent_type, self.reply)),
             Some(profile(user)),
             Some(custom_instructions(&user.custom_instructions)),
@@ -133,15 +157,19 @@ impl PromptInput<'_> {
             Some(automation(&self.context.check_ins, zone)),
             Some(workspace(self.agent_type)),
             Some(capabilities(self.offer)),
+            Some(of_skills(self.skills)),
             Some(autonomy(self.agent_type.autonomy)),
             parent.map(|parent| aim(&parent.kind, &parent.title, &parent.description)),
             Some(aim(&self.agent_type.kind, self.title, self.description)),
             Some(frame_mark(&self.context.mark)),
             Some(time(self.now, zone)),
-            Some(earlier(self.context, self.agent_type.archives)),
-            Some(knowledge(self.context, about_user)),
         ];
-        sections.into_iter().flatten().collect()
+        let conversation = [
+            earlier(self.context, self.agent_type.archives),
+            knowledge(self.context, about_user, self.reached),
+        ];
+        // What a hook adds matters more than what is left out first.
+        first.into_iter().flatten().chain(self.added.iter().map(added)).chain(conversation).collect()
     }
 
     /// Composes the prompt: the sections, cut to `most_chars`.

@@ -8,10 +8,10 @@
 //! | 4 | tools | which tools there are, and how to use them | kind |
 //! | 5 | automation | when the agentable wakes up by itself | agentable |
 //! | 6 | workspace | where it works | kind |
-//! | 7 | capabilities | what its tools enable it to do | kind |
+//! | 7 | capabilities | what its tools enable it to do; which skills there are | kind; agentable |
 //! | 8 | autonomy | how far it goes without asking | kind |
 //! | 9 | time | today | a day |
-//! | 10 | conversation | summaries of sessions, learnings; memories, titles of notes | session; a run |
+//! | 10 | conversation | summaries of sessions, learnings; memories, titles of notes, other conversations | session; a run |
 //!
 //! # Order and caches
 //! Providers cache a prefix of the request, and the history follows the system prompt: if one byte before it changes, the
@@ -39,6 +39,10 @@
 //! All sections together may have `context.prompt_chars` characters (`jobs/orchestrator.toml`). A longer prompt loses items
 //! from its end: first the last item of the last section that has items, and so on. A section without items is left out as
 //! a whole. The base is never left out, even if it alone is longer. `houston prompt show` lists what was left out.
+//!
+//! # Sections of hooks
+//! A [hook](crate::hook) may add sections to the prompt of a run. They follow section 9 and are sent after the history, because they
+//! may differ from run to run.
 //!
 //! # Add a section
 //! Add a file in [`sections`] with a function that returns a [`section::Section`], and a line in

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::capability::Capability;
 use houston_domain::compression;
 use houston_domain::frame::FrameMark;
+use houston_domain::guard::switched_off;
 use houston_domain::id::RunId;
 use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use houston_llm::{SystemPart, tokens};
@@ -25,6 +26,7 @@ use super::compose::{Prompt, compose, offers};
 use crate::config::ContextConfig;
 use crate::setup::Setup;
 use crate::setup::kinds::Setups;
+use crate::setup::own_tools::sources_for;
 
 /// What a model would be sent now. Token counts are estimates, see [`tokens`].
 ///
@@ -129,7 +131,20 @@ async fn next(
     // Cannot happen: callers have looked up the kind.
     let unknown = houston_store::Error::NotFound { what: "agent type" };
     let setup = setups.serving(&agentable.kind, &context.serving).await.ok_or(unknown)?;
-    let setup = setups.for_run(&setup, &context).await;
+    let mut sources = Vec::new();
+    for (tenant, summary) in sources_for(&setup, &context) {
+        let tools = match setups.own_tools.cached(tenant, summary) {
+            Some(tools) => tools,
+            None => {
+                let stored = store.tool_source(tenant, summary.source, &summary.name).await?;
+                let Some(stored) = stored else { continue };
+                setups.own_tools.compile(tenant, summary, stored).await
+            }
+        };
+        sources.push((summary, tools));
+    }
+    let setup = setups.for_run(&setup, &context, &sources).await;
+    drop(sources);
     let [prompt_offer, with_results] = offers(&setup, &context);
     let offer = if context.has_results { with_results } else { prompt_offer.clone() };
     Ok(NextRun { prompt_offer, offer, setup, context })
@@ -212,7 +227,7 @@ pub struct ToolStatus {
 }
 
 /// All tools of `registry` with their status in the next run of `agentable`: first the tools of its agent, in the order of
-/// their definitions, then the others.
+/// their definitions, then those of the tenant's own that it is offered, then the others.
 ///
 /// # Errors
 /// [`houston_store::Error`] when Postgres fails.
@@ -226,14 +241,19 @@ pub async fn tools(
     let next = next(store, setups, config, agentable).await?;
     let named = &next.setup.agent_type.tools;
     let others = registry.names().into_iter().filter(|name| !named.contains(name));
-    let all = named.iter().cloned().chain(others);
+    let own = next.setup.offer_with_results.tools().iter().map(|tool| tool.definition().name.clone());
+    let own = own.filter(|name| registry.get(name).is_none());
+    let all = named.iter().cloned().chain(own).chain(others);
     let statuses = all.filter_map(|name| {
-        let tool = registry.get(&name)?;
+        let tool = registry.get(&name).or_else(|| next.setup.offer_with_results.get(&name))?;
         let offered = next.offer.get(&name).is_some();
         let definition = tool.definition();
         Some(ToolStatus {
             offered,
-            reason: reason(&next, &name, offered),
+            reason: match registry.get(&name) {
+                Some(_) => reason(&next, &name, offered),
+                None => "a tool of the tenant's own".to_owned(),
+            },
             capability: tool.capability(),
             effect: definition.effect,
             timeout_s: definition.timeout.as_secs(),
@@ -267,6 +287,11 @@ fn reason(next: &NextRun, name: &str, offered: bool) -> String {
         let is_sent = next.offer.definitions().iter().any(|sent| sent.name == name);
         let found = if is_sent { "" } else { "; found by searching" };
         return format!("named {source}{found}");
+    }
+    if let Some(facts) = next.setup.off.get(name)
+        && let Some(layer) = switched_off(&next.setup.guards, name, facts)
+    {
+        return format!("named {source}, but switched off by the guards of the {}", layer.kind());
     }
     if next.context.setting.tools.as_ref().is_some_and(|tools| !tools.iter().any(|tool| tool == name)) {
         return format!("named {source}, but not under its own `tools`: switched off for it alone");

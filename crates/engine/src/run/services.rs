@@ -10,6 +10,7 @@ use houston_queue::{DeltaBus, HintSender, Lane};
 use crate::background::side_model::SideModel;
 use crate::config::Config;
 use crate::live::LiveRuns;
+use crate::observer::Observers;
 use crate::rates::Rates;
 use crate::setup::Setup;
 use crate::setup::kinds::Setups;
@@ -30,6 +31,8 @@ pub(crate) struct Services {
     pub(crate) rates: Rates,
     /// What is called in the place of tools that failed.
     pub(crate) fallbacks: Fallbacks,
+    /// What is called when runs do something.
+    pub(crate) observers: Observers,
 }
 
 impl Services {

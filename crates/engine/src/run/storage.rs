@@ -10,8 +10,10 @@ use houston_domain::id::{AgentableId, MessageId, RunId, TenantId, UserId, WriteI
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::question::Question;
+use houston_domain::skill::SkillSource;
 use houston_domain::step::Step;
 use houston_domain::tool_call::ToolResponse;
+use houston_domain::tool_source::SourceType;
 use houston_store::claim::Fence;
 use houston_store::compression::NewCompression;
 use houston_store::cost::Cost;
@@ -19,7 +21,9 @@ use houston_store::history::CommittedIntent;
 use houston_store::question::UnreadMessages;
 use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits};
 use houston_store::run_context::RunContext;
+use houston_store::skill::SkillText;
 use houston_store::step::Commit;
+use houston_store::tool_source::StoredSource;
 use houston_store::{Error, Result, RunStore};
 use houston_tools::Record;
 use houston_tools::ask::{SourceText, TextSource};
@@ -46,6 +50,15 @@ pub(crate) trait RunStorage: Sync {
         notes: i64,
         limits: &PromptLimits,
     ) -> impl Query<RunContext>;
+    /// In memory there are none.
+    fn tool_source(
+        &self,
+        _tenant: TenantId,
+        _source: SourceType,
+        _name: &str,
+    ) -> impl Query<Option<StoredSource>> {
+        std::future::ready(Ok(None))
+    }
     fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>>;
     fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)>;
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>>;
@@ -64,6 +77,7 @@ pub(crate) trait RunStorage: Sync {
         agentable: AgentableId,
         source: &TextSource,
     ) -> impl Query<Option<SourceText>>;
+    fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>>;
     fn request_title(
         &self,
         agentable: AgentableId,
@@ -123,6 +137,15 @@ impl RunStorage for RunStore {
         self.run_context(agentable, run, notes, limits)
     }
 
+    fn tool_source(
+        &self,
+        tenant: TenantId,
+        source: SourceType,
+        name: &str,
+    ) -> impl Query<Option<StoredSource>> {
+        RunStore::tool_source(self, tenant, source, name)
+    }
+
     fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>> {
         self.open_message_at(agentable, i64::MAX)
     }
@@ -174,6 +197,10 @@ impl RunStorage for RunStore {
         source: &TextSource,
     ) -> impl Query<Option<SourceText>> {
         read_source(self, tenant, agentable, source)
+    }
+
+    fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>> {
+        RunStore::skill_text(self, owner.tenant, owner.user, source, name)
     }
 
     fn request_title(

@@ -25,7 +25,7 @@ pub const ROUTING: &str = "routing";
 
 /// Builds and caches the setups of agents.
 pub(crate) struct Agents {
-    tools: Registry,
+    pub(crate) tools: Registry,
     /// The models of use cases.
     models: BTreeMap<String, Arc<dyn Model>>,
     make_model: MakeModel,
@@ -35,7 +35,7 @@ pub(crate) struct Agents {
     pub(crate) rules: RuleRunner,
     pub(crate) lower_guards: LowerGuards,
     /// The guards of the installation.
-    guards: Arc<Layer>,
+    pub(super) guards: Arc<Layer>,
 }
 
 impl Agents {
@@ -88,25 +88,27 @@ impl Agents {
         }
         let bounds = (!agent.follows_file).then_some(config.limits);
         let mut agent_type = agent.settings.applied_to(&kind.agent_type, bounds);
-        // During a roll-out, workers of two versions serve the same agents.
-        agent_type.tools.retain(|tool| {
-            let known = self.tools.get(tool).is_some();
-            if !known {
-                tracing::warn!(agent = %agent.id, tool, "an agent names a tool this worker does not have");
-            }
-            known
-        });
+        // Tools of the tenant's own; or, during a roll-out, of another version of Houston.
+        let (of_process, unknown_tools): (Vec<String>, Vec<String>) =
+            agent_type.tools.drain(..).partition(|tool| self.tools.get(tool).is_some());
+        agent_type.tools = of_process;
         let usual = self.serving(&agent_type.use_case).await;
         let model = match agent.settings.model_name(&usual.description().provider) {
             None => usual,
             Some(name) => self.named(&name).await,
         };
-        let setup = if agent_type == kind.agent_type && Arc::ptr_eq(&model, &kind.model) {
+        let is_kind = agent_type == kind.agent_type && Arc::ptr_eq(&model, &kind.model);
+        let setup = if is_kind && unknown_tools.is_empty() {
             Arc::clone(kind)
         } else {
             // Cannot fail: tools that do not exist were removed above, and the kind's guards were compiled before.
             match build_setup(agent_type, model, config, &self.tools, &self.guards) {
-                Ok(setup) => Arc::new(Setup { driver: kind.driver.clone(), ..setup }),
+                Ok(setup) => Arc::new(Setup {
+                    driver: kind.driver.clone(),
+                    unknown_tools: unknown_tools.into(),
+                    reached: Arc::clone(&kind.reached),
+                    ..setup
+                }),
                 Err(_) => Arc::clone(kind),
             }
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use houston_domain::agentable::AgentType;
 use houston_domain::guard::Layer;
+use houston_domain::tool_source::SourceSummary;
 use houston_llm::Model;
 use houston_store::run_context::RunContext;
 use houston_store::serving::Serving;
@@ -12,14 +13,19 @@ use houston_tools::Registry;
 
 use crate::config::Config;
 use crate::driver::{Driver, Drivers};
+use crate::hook::{RunHook, RunInfo};
 use crate::setup::agents::{Agents, MakeModel};
-use crate::setup::{Setup, SetupError, for_run, set_up};
+use crate::setup::own_tools::{OwnTools, OwnToolsParts, Tools, extended};
+use crate::setup::{Setup, SetupError, for_run, set_up, with_snippets};
 
 /// The setups of a process, for its engine and for previews of prompts.
 pub struct Setups {
     kinds: BTreeMap<String, Arc<Setup>>,
     pub(crate) agents: Agents,
+    pub(crate) own_tools: OwnTools,
     config: Config,
+    /// What changes the setups of runs, in order.
+    hooks: Vec<Arc<dyn RunHook>>,
 }
 
 impl Setups {
@@ -41,7 +47,16 @@ impl Setups {
             let setup = set_up(agent_type, &config, &tools, &models, &guards)?;
             kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
         }
-        Ok(Self { kinds, agents: Agents::new(tools, models, make_model, guards), config })
+        add_reached(&mut kinds);
+        let agents = Agents::new(tools, models, make_model, guards);
+        let own_tools = OwnTools::new(OwnToolsParts::default());
+        Ok(Self { kinds, agents, own_tools, config, hooks: Vec::new() })
+    }
+
+    /// The same with what the tools of tenants' own need.
+    #[must_use]
+    pub fn with_own_tools(self, parts: OwnToolsParts) -> Self {
+        Self { own_tools: OwnTools::new(parts), ..self }
     }
 
     /// The same with the drivers that agent types name, for a process that drives runs.
@@ -55,6 +70,12 @@ impl Setups {
             }
         }
         Ok(self)
+    }
+
+    /// The same with hooks that change the setups of runs, in this order.
+    #[must_use]
+    pub fn with_hooks(self, hooks: Vec<Arc<dyn RunHook>>) -> Self {
+        Self { hooks, ..self }
     }
 
     #[cfg(test)]
@@ -93,10 +114,36 @@ impl Setups {
         }
     }
 
-    /// The setup for a run that starts from `context`.
-    pub(crate) async fn for_run(&self, setup: &Arc<Setup>, context: &RunContext) -> Arc<Setup> {
-        let setup = for_run(setup, &context.setting);
-        self.agents.lower_guards.add(setup, &context.guards).await
+    /// The setup for a run that starts from `context`, with tools of these sources. After [`Self::hooked`], so that hooks cannot
+    /// add what the agentable's own tools and guards leave out.
+    pub(crate) async fn for_run(
+        &self,
+        setup: &Arc<Setup>,
+        context: &RunContext,
+        sources: &[(&SourceSummary, Tools)],
+    ) -> Arc<Setup> {
+        let setup = extended(setup, sources, &self.agents.tools, &self.config);
+        let setup = for_run(&setup, &context.setting);
+        let setup = self.agents.lower_guards.add(setup, &context.guards).await;
+        with_snippets(setup, &context.snippet_tools)
+    }
+
+    /// The setup as the hooks change it for a run. `run` is called if there are hooks.
+    pub(crate) fn hooked(&self, setup: Arc<Setup>, run: impl FnOnce() -> RunInfo) -> Arc<Setup> {
+        match self.hooks.as_slice() {
+            [] => setup,
+            hooks => self.agents.hooked(setup, hooks, run(), &self.config),
+        }
+    }
+}
+
+/// Gives each setup the kinds that it reaches.
+fn add_reached(kinds: &mut BTreeMap<String, Arc<Setup>>) {
+    let types: BTreeMap<String, AgentType> =
+        kinds.iter().map(|(kind, setup)| (kind.clone(), setup.agent_type.clone())).collect();
+    for setup in kinds.values_mut().filter(|setup| !setup.agent_type.reaches.is_empty()) {
+        let reached = setup.agent_type.reaches.iter().filter_map(|kind| types.get(kind).cloned()).collect();
+        *setup = Arc::new(Setup { reached, ..Setup::clone(setup) });
     }
 }
 

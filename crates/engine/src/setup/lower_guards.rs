@@ -1,4 +1,5 @@
-//! The guards of agents, tenants, users and agentables: compiled once per text, and added to the setups of runs.
+//! The guards of agents, tenants, users and agentables: compiled once per text, and added to the setups of runs, which
+//! lose the tools that these switch off.
 
 use std::sync::Arc;
 
@@ -6,8 +7,8 @@ use houston_domain::guard::{GuardError, GuardSettings, Layer, LayerKind};
 use houston_store::guards::StoredGuards;
 use tokio::task::spawn_blocking;
 
-use crate::setup::Setup;
 use crate::setup::cache::Cache;
+use crate::setup::{Setup, switches};
 
 /// Length of the settings of all layers that are kept compiled. The most expensive ones found take 120 times
 /// as much memory.
@@ -37,7 +38,7 @@ impl LowerGuards {
             };
             layers.push(layer);
         }
-        Arc::new(Setup { guards: layers.into(), ..Setup::clone(&setup) })
+        Arc::new(switches::applied(Setup { guards: layers.into(), ..Setup::clone(&setup) }))
     }
 
     /// The compiled layer. Settings that this version cannot read deny every tool. `None` when the runtime shuts down.

@@ -2,10 +2,13 @@
 
 pub(crate) mod agents;
 mod cache;
+mod hooked;
 pub(crate) mod kinds;
 pub(crate) mod lower_guards;
+pub(crate) mod own_tools;
 pub mod prices;
 mod rules;
+mod switches;
 pub(crate) mod taint;
 
 use std::collections::BTreeMap;
@@ -14,7 +17,9 @@ use std::sync::Arc;
 use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
-use houston_domain::guard::{GuardError, Layer, LayerKind};
+use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_off};
+use houston_domain::skill::{BundledSkill, USE_SKILL};
+use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::ToolDefinition;
 use houston_llm::{Capabilities, Description, Model, tokens};
 use houston_store::run_context::Setting;
@@ -23,6 +28,7 @@ use houston_tools::{Offer, Registry};
 
 use crate::config::Config;
 use crate::driver::Driver;
+use crate::hook::PromptSection;
 use crate::setup::prices::Prices;
 
 /// An agent type with the tools, model and limits it refers to.
@@ -47,8 +53,18 @@ pub struct Setup {
     /// What the agent may do with its tools: the layers of the installation, of the kind and of the agent; in the setup of a run,
     /// also those of the tenant, the user and the agentable.
     pub guards: Arc<[Arc<Layer>]>,
+    /// Tools that its agent lists and this process does not have: they may be the tenant's own.
+    pub unknown_tools: Arc<[String]>,
+    /// The tools that the guards switch off: they are not offered. Guards judge calls of them by these facts.
+    pub off: Arc<BTreeMap<String, ToolFacts>>,
+    /// The skills that come with the installation, if the agent has the tools for skills.
+    pub skills: Arc<[BundledSkill]>,
+    /// The kinds whose conversations it reaches.
+    pub reached: Arc<[AgentType]>,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
+    /// Sections of the prompt that hooks added; only in the setup of a run.
+    pub sections: Arc<[PromptSection]>,
 }
 
 /// An agent type that cannot be set up.
@@ -125,9 +141,7 @@ pub(crate) fn build_setup(
     let offer_with_results = with_results(tools, names).unwrap_or_else(|| offer.clone());
     let in_mode = |offer: Offer| if agent_type.code_mode { offer.in_code_mode() } else { offer };
     let (offer, offer_with_results) = (in_mode(offer), in_mode(offer_with_results));
-    let most = agent_type.direct_tokens.unwrap_or(config.context.direct_tokens);
-    let size = |tool: &ToolDefinition| tokens::of_tools(std::slice::from_ref(tool));
-    let offer_with_results = offer_with_results.searched_above(most, &agent_type.direct, size);
+    let offer_with_results = searched(offer_with_results, &agent_type, config);
     // If tools are searched, `read_result` is sent from the start, so that what is sent stays the same within a session.
     let offer = if offer_with_results.is_searched() { offer_with_results.clone() } else { offer };
     let Description { provider, model: name, .. } = model.description();
@@ -139,9 +153,10 @@ pub(crate) fn build_setup(
         limits: config.limits.with(agent_type.limits),
     };
     let prices = Prices::of(&*model);
+    let skills = if has_skill_tools(&offer) { Arc::clone(tools.skills()) } else { Arc::default() };
     let budget = config.context.budget_tokens.with(agent_type.budget_tokens);
     let guards = layers(guards, &agent_type)?;
-    Ok(Setup {
+    Ok(switches::applied(Setup {
         agent_type,
         policy,
         offer,
@@ -151,8 +166,25 @@ pub(crate) fn build_setup(
         model,
         prices,
         guards,
+        unknown_tools: Arc::default(),
+        off: Arc::default(),
+        skills,
+        reached: Arc::new([]),
         driver: None,
-    })
+        sections: Arc::default(),
+    }))
+}
+
+/// The offer; searched, if it is too large for an agent of this type.
+fn searched(offer: Offer, agent_type: &AgentType, config: &Config) -> Offer {
+    let most = agent_type.direct_tokens.unwrap_or(config.context.direct_tokens);
+    let size = |tool: &ToolDefinition| tokens::of_tools(std::slice::from_ref(tool));
+    offer.searched_above(most, &agent_type.direct, size)
+}
+
+/// Whether an agent with these tools can read skills. Others are not offered any.
+pub(crate) fn has_skill_tools(offer: &Offer) -> bool {
+    offer.get(USE_SKILL).is_some()
 }
 
 /// The guards of the installation and of the kind.
@@ -190,15 +222,35 @@ fn for_run(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
     }
     let mut setup = Setup::clone(setup);
     if let Some(tools) = &setting.tools {
-        // Large results can always be read.
-        let with_results: Vec<String> = tools.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
-        setup.offer_with_results = setup.offer_with_results.limited_to(&with_results);
-        setup.offer = match setup.offer_with_results.is_searched() {
-            true => setup.offer_with_results.clone(),
-            false => setup.offer.limited_to(tools),
-        };
-        setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
+        limit(&mut setup, tools);
     }
     setup.policy.expects_reply = setting.mode.is_none();
     Arc::new(setup)
+}
+
+/// The setup with those snippets of the user that are tools and that its guards do not switch off. Without snippets it is the
+/// same setup.
+fn with_snippets(setup: Arc<Setup>, snippets: &[SnippetTool]) -> Arc<Setup> {
+    if snippets.is_empty() {
+        return setup;
+    }
+    let is_on = |snippet: &&SnippetTool| {
+        switched_off(&setup.guards, &snippet.tool_name(), &ToolFacts::default()).is_none()
+    };
+    let snippets: Vec<SnippetTool> = snippets.iter().filter(is_on).cloned().collect();
+    let offer = setup.offer.with_snippets(&snippets);
+    let offer_with_results = setup.offer_with_results.with_snippets(&snippets);
+    Arc::new(Setup { offer, offer_with_results, ..Setup::clone(&setup) })
+}
+
+/// Limits a setup to the tools with these names.
+fn limit(setup: &mut Setup, tools: &[String]) {
+    // Large results can always be read.
+    let with_results: Vec<String> = tools.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
+    setup.offer_with_results = setup.offer_with_results.limited_to(&with_results);
+    setup.offer = match setup.offer_with_results.is_searched() {
+        true => setup.offer_with_results.clone(),
+        false => setup.offer.limited_to(tools),
+    };
+    setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
 }

@@ -5,6 +5,7 @@ use houston_domain::frame::FrameMark;
 use houston_domain::guard::Situation;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::inner_call::inner_call;
+use houston_domain::snippet::SnippetTool;
 use houston_store::run_context::RunContext;
 use houston_tools::Offer;
 use houston_tools::untrusted::is_marked;
@@ -23,13 +24,18 @@ pub(crate) struct Taint {
 impl Taint {
     /// That of a run that starts from `context`.
     pub(crate) fn at_start(context: &RunContext, setup: &Setup) -> Self {
-        let RunContext { notes, learnings, sessions, user, .. } = context;
+        let RunContext { notes, learnings, sessions, user, conversations, .. } = context;
         let has_private = !notes.is_empty()
             || !learnings.is_empty()
             || !sessions.is_empty()
             || !user.profile.is_empty()
-            || !user.memories.items.is_empty();
-        let untrusted = context.setting.untrusted || sessions.iter().any(|session| session.untrusted);
+            || !user.memories.items.is_empty()
+            || !conversations.newest.is_empty();
+        let untrusted = context.setting.untrusted
+            // The model reads their descriptions with its tools.
+            || context.snippet_tools.iter().any(|tool| tool.untrusted && is_offered(setup, tool))
+            || sessions.iter().any(|session| session.untrusted)
+            || conversations.newest.iter().any(|conversation| conversation.untrusted);
         let mut taint = Self::of(&context.history, setup).with(Self { untrusted, private: has_private });
         // The calls that a summary replaces are not read: they may have been any.
         if context.summary.is_some() {
@@ -91,22 +97,28 @@ impl Taint {
 
     /// A tool was called.
     pub(crate) fn add(&mut self, setup: &Setup, offer: &Offer, tool: &str) {
-        let Some(facts) = offer.facts(tool) else { return };
+        let Some(facts) = offer.facts(tool).or_else(|| setup.off.get(tool)) else { return };
         let facts = facts.in_force(&setup.guards, tool);
         self.untrusted |= facts.untrusted_output;
         self.private |= facts.reads_private;
     }
 }
 
+fn is_offered(setup: &Setup, tool: &SnippetTool) -> bool {
+    setup.offer_with_results.get(&tool.tool_name()).is_some()
+}
+
 /// The tools that mark a session, and what they all mark together: further calls add nothing to that.
 fn marks(setup: &Setup) -> (Vec<(&str, Taint)>, Taint) {
     let offer = &setup.offer_with_results;
     let (mut marking, mut all) = (Vec::new(), Taint::default());
-    for definition in offer.tools().iter().map(|tool| tool.definition()) {
+    let offered = offer.tools().iter().map(|tool| tool.definition().name.as_str());
+    // It may have been called before it was switched off.
+    for name in offered.chain(setup.off.keys().map(String::as_str)) {
         let mut mark = Taint::default();
-        mark.add(setup, offer, &definition.name);
+        mark.add(setup, offer, name);
         if mark != Taint::default() {
-            marking.push((definition.name.as_str(), mark));
+            marking.push((name, mark));
             all = all.with(mark);
         }
     }

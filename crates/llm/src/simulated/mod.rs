@@ -7,15 +7,19 @@
 //! | a note | `create_note {title, content}` | `send_message {content}` with the note's id |
 //! | "list my notes" | `list_notes {}` | `send_message` with them |
 //! | "delete my notes" | `list_notes {}`, then `delete_note` for each | `send_message` with the outcome |
+//! | "list my goals" | `list_conversations {}` | `send_message` with them |
+//! | "tell my goal Kyoto: book it" | `list_conversations {}`, then `post_to_conversation` to the one with this title | `send_message` with the outcome |
 //! | "fetch https://… and note what it says" | `fetch_page {url}`, then `create_note` if a note is wanted | `send_message` with its beginning |
 //! | "search the web for …" | `search_web {query}` | `send_message` with the results |
 //! | "how much is …", "calculate …" | `calculate {expression}` | `send_message` with the result |
 //! | "run this code: …" | `run_code {code}`, of a fenced block or the rest of the text | `send_message` with the result |
+//! | "run the snippet …" | `run_snippet {name}`, of the last word | `send_message` with the result |
 //! | "remember that …" | `manage_learning {action: "add", content}` | `send_message` |
 //! | "write hello to a.txt" | `write_file {path, content}` | `send_message` with the outcome |
 //! | "read a.txt" | `read_file {path}` | `send_message` with its text |
 //! | the time or date | `get_current_time {time_zone?}` | `send_message` |
 //! | "use a tool to add 2 and 3", where tools must be searched | `search_tools {query}`, `get_tool_help` and `use_tool` of the first | `send_message` with the result |
+//! | anything else, and a skill was disclosed | `send_message` with its first line | – |
 //! | anything else | `send_message`, saying that the model is simulated | – |
 //!
 //! Tools that are not offered are not called; without `send_message` it answers in plain text. After a message was

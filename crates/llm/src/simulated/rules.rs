@@ -26,10 +26,19 @@ struct Step<'a> {
     failed: bool,
 }
 
+/// Name and first line of the skill that Houston has written into this text.
+fn skill_in(text: &str) -> Option<(String, String)> {
+    let (head, body) = text.strip_prefix("<skill ")?.split_once(">\n")?;
+    let name = head.split("name=\"").nth(1)?.trim_end_matches('"');
+    Some((name.to_owned(), body.lines().next().unwrap_or_default().to_owned()))
+}
+
 /// The last user entry with text, and the tool calls since.
 pub(super) struct Situation<'a> {
     pub(super) directives: Directives,
     user_text: String,
+    /// Name and first line of a skill that follows the text.
+    skill: Option<(String, String)>,
     steps: Vec<Step<'a>>,
     offered: Vec<&'a str>,
 }
@@ -38,7 +47,11 @@ impl<'a> Situation<'a> {
     /// Extracts the situation from a request.
     pub(super) fn of(request: &Request<'a>) -> Self {
         let entries = request.entries;
-        let is_text = |entry: &Entry| entry.content.iter().any(|block| matches!(block, Block::Text { .. }));
+        // What Houston discloses of skills follows the text that calls for it.
+        let is_users = |text: &str| skill_in(text).is_none() && !text.starts_with("<skills ");
+        let is_text = |entry: &Entry| {
+            entry.content.iter().any(|block| matches!(block, Block::Text { text, .. } if is_users(text)))
+        };
         let last = entries.iter().rposition(|entry| entry.role == Role::User && is_text(entry)).unwrap_or(0);
         // Earlier entries are ignored, even unanswered ones: their directives were executed or cancelled.
         let text = entries.get(last).map(Entry::text).unwrap_or_default();
@@ -46,6 +59,7 @@ impl<'a> Situation<'a> {
         Self {
             directives,
             user_text,
+            skill: entries.iter().skip(last + 1).find_map(|entry| skill_in(&entry.text())),
             steps: steps(entries.get(last + 1..).unwrap_or_default()),
             offered: request.tools.iter().map(|tool| tool.name.as_str()).collect(),
         }
@@ -74,7 +88,7 @@ impl<'a> Situation<'a> {
         {
             return note;
         }
-        if let Some(next) = self.next_of_finding(step) {
+        if let Some(next) = self.next_of_finding(step).or_else(|| self.post_to_found(step)) {
             return next;
         }
         self.reply(match (step.name, step.failed) {
@@ -85,6 +99,9 @@ impl<'a> Situation<'a> {
                 None => format!("I wrote it down: {}", step.answer),
             },
             ("list_notes", _) => format!("Your notes: {}", step.answer),
+            ("list_conversations", _) => format!("Your goals: {}", step.answer),
+            ("list_todos", _) => format!("Your todos: {}", step.answer),
+            ("manage_todos", _) => format!("I put it on your list. {}", step.answer),
             ("write_file", _) => format!("I wrote the file. {}", step.answer),
             ("read_file", _) => format!("The file: {}", step.answer),
             ("manage_learning", _) => "I will remember that.".to_owned(),
@@ -93,6 +110,7 @@ impl<'a> Situation<'a> {
             ("fetch_page", _) => format!("The page says: {}", without_mark(&step.answer)),
             ("search_web", _) => format!("I found: {}", without_mark(&step.answer)),
             ("calculate", _) => format!("It is {}", step.answer),
+            ("run_snippet", _) => format!("The snippet returned {}", step.answer),
             ("run_code", _) => format!("The code returned {}", step.answer),
             (name, _) => format!("{name} answered: {}", step.answer),
         })
@@ -109,10 +127,17 @@ impl<'a> Situation<'a> {
         if let Some(call) = self.call_outside(&lower) {
             return call;
         }
+        if let Some(call) = self.todo_request(&lower) {
+            return call;
+        }
         let asks_for_notes = has(&["notes"]) && has(&["list", "show", "my notes", "what", "which", "read"]);
         let of_file = self.file_request().and_then(|(name, input)| call(name, input));
         let chosen = if of_file.is_some() {
             of_file
+        } else if goal_message(&self.user_text).is_some()
+            || has(&["goals"]) && has(&["list", "show", "my goals"])
+        {
+            call("list_conversations", json!({}))
         } else if asks_for_notes || self.wants_notes_deleted() {
             call("list_notes", json!({}))
         } else if has(&["note", "write down", "write this down", "jot down"]) {
@@ -133,6 +158,10 @@ impl<'a> Situation<'a> {
             None
         };
         let chosen = chosen.or_else(|| call(finding::SEARCH, finding::wanted(&self.user_text)?));
+        let chosen = chosen.or_else(|| {
+            let (name, line) = self.skill.as_ref()?;
+            Some(self.reply(format!("I follow the skill {name}: {line}")))
+        });
         chosen.unwrap_or_else(|| {
             let asked = if self.user_text.is_empty() { "nothing" } else { self.user_text.as_str() };
             let asked = shortened(asked, LONGEST_ECHO);
@@ -140,6 +169,26 @@ impl<'a> Situation<'a> {
                 "This is Houston's simulated model: it follows rules and needs no key. You asked: {asked}"
             ))
         })
+    }
+
+    /// After the goals were listed: the message of the user to the first whose line has the words that name it.
+    fn post_to_found(&self, step: &Step<'_>) -> Option<Reply> {
+        let (name, text) = goal_message(&self.user_text).filter(|_| step.name == "list_conversations")?;
+        let line = step.answer.lines().find(|line| line.to_lowercase().contains(&name.to_lowercase()))?;
+        let id = line.split([' ', ':']).next()?;
+        self.call("post_to_conversation", &json!({"conversation_id": id, "text": text}))
+    }
+
+    /// A call that adds a todo or lists them, if the user speaks of one and the tool is offered.
+    fn todo_request(&self, lower: &str) -> Option<Reply> {
+        let mut words = lower.split(|c: char| !c.is_alphanumeric());
+        match words.rfind(|word| word.starts_with("todo"))? {
+            "todos" => self.call("list_todos", &json!({})),
+            _ => {
+                let title = shortened(after_phrase(&self.user_text, &["todo to", "todo that", "todo"]), 200);
+                self.call("manage_todos", &json!({"action": "add", "titles": [title]}))
+            }
+        }
     }
 
     /// What follows a search for tools, or the help of one.
@@ -155,6 +204,10 @@ impl<'a> Situation<'a> {
 
     /// A call that reads a page, searches or runs code, if the user asks for one and the tool is offered.
     fn call_outside(&self, lower: &str) -> Option<Reply> {
+        if ["run the snippet ", "run snippet "].iter().any(|phrase| lower.contains(phrase)) {
+            let name = lower.split_whitespace().next_back().unwrap_or_default();
+            return self.call("run_snippet", &json!({"name": name.trim_end_matches(['.', '!', '?'])}));
+        }
         if lower.contains("run") && (lower.contains("code") || lower.contains("```")) {
             return self.call("run_code", &json!({"code": code_in(&self.user_text)}));
         }
@@ -319,6 +372,13 @@ fn without_mark(text: &str) -> String {
         !line.starts_with("<untrusted ") && !line.starts_with("</untrusted>") && !line.starts_with('[')
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The goal and the message in "tell my goal Kyoto: book the hotel".
+fn goal_message(text: &str) -> Option<(&str, &str)> {
+    let at = text.to_ascii_lowercase().find("tell my goal ")? + "tell my goal ".len();
+    let (name, message) = text.get(at..)?.split_once(':')?;
+    Some((name.trim(), message.trim())).filter(|(name, message)| !name.is_empty() && !message.is_empty())
 }
 
 /// A note's title (its first eight words) and content.

@@ -20,6 +20,9 @@ fn all_tools() -> Vec<ToolDefinition> {
         "get_current_time",
         "fetch_page",
         "run_code",
+        "run_snippet",
+        "list_todos",
+        "manage_todos",
     ]
     .map(tool)
     .into()
@@ -93,6 +96,13 @@ async fn code_is_taken_from_a_fence_or_the_rest_of_the_text() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_snippet_is_run_by_its_name() {
+    let called = converse("Please run the snippet monthly_report.", "42").await;
+    assert_eq!(called[0], ("run_snippet".to_owned(), json!({"name": "monthly_report"})));
+    assert_eq!(called[1].1["content"], "The snippet returned 42");
+}
+
+#[tokio::test(start_paused = true)]
 async fn note_is_created_and_confirmed_with_its_id() {
     let called = converse(
         "please write down that the milk is sour",
@@ -153,6 +163,8 @@ async fn requests_map_to_tools() {
     for (text, name, input) in [
         ("show my notes", "list_notes", json!({})),
         ("remember that I like tea", "manage_learning", json!({"action": "add", "content": "I like tea"})),
+        ("Add a todo: buy milk", "manage_todos", json!({"action": "add", "titles": ["buy milk"]})),
+        ("What are my todos?", "list_todos", json!({})),
         ("what time is it in Europe/Berlin?", "get_current_time", json!({"time_zone": "Europe/Berlin"})),
         ("<message from=\"ann\">what is the date</message>", "get_current_time", json!({})),
     ] {

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::Handler;
+use super::handler::Handler;
 use crate::process::Process;
 
 /// How long the transport may take to close the input of the process, and the process to exit after its output has ended.

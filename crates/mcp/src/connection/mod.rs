@@ -1,5 +1,7 @@
 //! [`Connection`]: a server that has listed its tools, and the task that keeps it.
 
+mod call;
+mod handler;
 mod keeper;
 mod listing;
 #[cfg(test)]
@@ -9,21 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
-    ErrorCode, Implementation, JsonObject, MetaObject, PingRequest, RequestMetaObject,
-};
+use rmcp::model::{ClientRequest, PingRequest, ProtocolVersion};
 use rmcp::service::{
-    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext,
-    Peer, RoleClient, ServiceError,
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient,
+    ServiceError,
 };
 use rmcp::transport::IntoTransport;
-use rmcp::{ClientHandler, ErrorData};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 
+use self::handler::{Handler, Heard};
 use self::keeper::{Keeper, Use};
 use self::listing::{ListError, list};
 use crate::error::{CallError, StartError};
@@ -33,6 +32,7 @@ use crate::pool::Shared;
 use crate::process::Process;
 use crate::text::cleaned;
 
+pub(crate) use self::call::{Again, Request};
 pub(crate) use self::keeper::Ended;
 
 /// A list of tools is asked for again after this time, whether or not the server said that it has changed.
@@ -50,8 +50,8 @@ pub(crate) struct Connection {
     used: watch::Sender<Use>,
     /// Locked while the server lists its tools again, so that no call relies on the list before.
     tools: Mutex<Tools>,
-    /// How often the server said that its tools have changed.
-    changes: Arc<AtomicU64>,
+    /// What the server has said.
+    heard: Arc<Heard>,
     /// How often the server has answered.
     answers: Arc<AtomicU64>,
     limits: Limits,
@@ -66,7 +66,7 @@ pub(crate) struct Connection {
 /// The tools that a server has listed.
 struct Tools {
     at: Instant,
-    /// [`Connection::changes`] before they were asked for.
+    /// [`Heard::changes`] before they were asked for.
     changes: u64,
     listed: Arc<[Listed]>,
 }
@@ -82,6 +82,8 @@ pub(crate) struct Limits {
 /// How messages reach a server.
 pub(crate) struct Way<T> {
     pub(crate) transport: T,
+    /// Whether it speaks the protocol of 2026-07-28, which has no handshake.
+    pub(crate) is_modern: bool,
     /// The process at the other end, if it is ours.
     pub(crate) process: Option<Process>,
     /// Becomes true when a message of the server was too large.
@@ -112,22 +114,6 @@ impl std::ops::Deref for InUse {
     }
 }
 
-/// What a server may ask of us: nothing. It may say that its tools have changed.
-struct Handler {
-    changes: Arc<AtomicU64>,
-}
-
-impl ClientHandler for Handler {
-    fn get_info(&self) -> ClientConfig {
-        let version = env!("CARGO_PKG_VERSION");
-        ClientConfig::new(ClientCapabilities::default(), Implementation::new("houston", version))
-    }
-
-    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.changes.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 impl Connection {
     /// Opens the connection to a server, and lists its tools.
     ///
@@ -142,12 +128,16 @@ impl Connection {
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let Way { transport, process, too_large } = way;
+        let Way { transport, is_modern, process, too_large } = way;
         let is_http = process.is_none();
-        let changes = Arc::new(AtomicU64::new(0));
-        let handler = Handler { changes: Arc::clone(&changes) };
-        // Not `Discover`: programs that do not know it may exit, and servers that know it know `Initialize`, too.
-        let served = handler.serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
+        let heard = Arc::<Heard>::default();
+        let handler = Handler { heard: Arc::clone(&heard), is_modern };
+        // `Discover` only if the operator says so: programs that do not know it may exit.
+        let lifecycle = match is_modern {
+            true => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
+            false => ClientLifecycleMode::Initialize,
+        };
+        let served = handler.serve_with_lifecycle(transport, lifecycle).await;
         let service = served.map_err(|error| {
             let of_http = match &error {
                 ClientInitializeError::TransportError { error, .. } => http::cause(error),
@@ -159,7 +149,7 @@ impl Connection {
         let peer = service.peer().clone();
         // A server could have its old list served for as long as it likes, and after failures.
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
-        let before = changes.load(Ordering::Relaxed);
+        let before = heard.changes.load(Ordering::Relaxed);
         let listed = list(&peer)
             .await
             .map_err(|error| StartError::List { reason: cleaned(&error.to_string(), MAX_ERROR) })?;
@@ -178,7 +168,7 @@ impl Connection {
             peer,
             used,
             tools: Mutex::new(Tools { at: Instant::now(), changes: before, listed }),
-            changes,
+            heard,
             answers: Arc::new(AtomicU64::new(0)),
             limits,
             is_http,
@@ -226,7 +216,7 @@ impl Connection {
         let mut tools = self.tools.lock().await;
         // Before the question: what changes while it is answered makes the answer old. A caller that gives up stores
         // nothing.
-        let changes = self.changes.load(Ordering::Relaxed);
+        let changes = self.heard.changes.load(Ordering::Relaxed);
         if tools.changes == changes && tools.at.elapsed() < LISTED_FOR {
             return Ok(Arc::clone(&tools.listed));
         }
@@ -236,49 +226,6 @@ impl Connection {
         })?;
         *tools = Tools { at: Instant::now(), changes, listed: Arc::clone(&listed) };
         Ok(listed)
-    }
-
-    /// Calls a tool. Dropping the future cancels the call at the server.
-    ///
-    /// # Errors
-    /// [`CallError`]. A result that the server calls an error is an `Ok`.
-    pub(crate) async fn call(
-        &self,
-        tool: &str,
-        arguments: JsonObject,
-        key: &str,
-        deadline: Instant,
-    ) -> Result<CallToolResult, CallError> {
-        if self.peer.is_transport_closed() {
-            return Err(CallError::NotSent(Box::new(self.closed())));
-        }
-        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let meta = JsonObject::from_iter([(KEY.to_owned(), key.into())]);
-        params.meta = Some(RequestMetaObject(MetaObject(meta)));
-        let Ok(answer) = timeout_at(deadline, self.peer.call_tool_once(params)).await else {
-            self.probe();
-            return Err(CallError::Timeout { seconds: self.limits.call.as_secs() });
-        };
-        if matches!(answer, Ok(_) | Err(ServiceError::McpError(_))) {
-            self.answers.fetch_add(1, Ordering::Relaxed);
-        }
-        match answer {
-            Ok(CallToolResponse::Complete(result)) => Ok(result),
-            Ok(CallToolResponse::InputRequired(_)) => {
-                Err(CallError::Unsupported { wants: "with a question to a person" })
-            }
-            Ok(_) => Err(CallError::Unsupported { wants: "with a task to ask for later" }),
-            Err(ServiceError::McpError(ErrorData { code: ErrorCode(code), message, .. })) => {
-                Err(CallError::Rpc { code, message: cleaned(&message, MAX_ERROR) })
-            }
-            Err(ServiceError::UnexpectedResponse) => {
-                Err(CallError::Unsupported { wants: "with something else" })
-            }
-            Err(error) => {
-                self.cut.store(true, Ordering::Relaxed);
-                Err(self.failed(&error))
-            }
-        }
     }
 
     /// What a request without an answer means for the call. It may be the end of the connection.

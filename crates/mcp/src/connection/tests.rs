@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 
@@ -22,7 +23,8 @@ async fn connected(
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let shared = shared();
     shared.tracker.spawn(serve(theirs, answer));
-    let way = Way { transport: tokio::io::split(ours), process: None, too_large: Arc::default() };
+    let way =
+        Way { transport: tokio::io::split(ours), is_modern: false, process: None, too_large: Arc::default() };
     let limits = Limits { call: CALL, idle: Duration::from_hours(24), message_bytes: 1 << 20 };
     Connection::open(way, limits, &shared).await
 }
@@ -93,7 +95,7 @@ async fn old_list_is_not_used_while_or_after_the_new_one_fails() {
         _ => Some(tools(&["new"])),
     });
     let connection = connection.await.unwrap();
-    connection.changes.fetch_add(1, Ordering::Relaxed);
+    connection.heard.changes.fetch_add(1, Ordering::Relaxed);
     let given_up = timeout(Duration::from_secs(1), connection.tools(Instant::now() + CALL)).await;
     assert!(given_up.is_err());
     let refused = connection.tools(Instant::now() + CALL).await.unwrap_err();
@@ -130,6 +132,17 @@ async fn pages_of_a_list_are_put_together() {
     assert_eq!(names(&connection.await.unwrap()).await, ["a", "b", "c"]);
 }
 
+fn hang() -> Request {
+    let (tool, key) = ("hang".to_owned(), "k".to_owned());
+    Request {
+        tool,
+        arguments: JsonObject::new(),
+        key,
+        again: None,
+        progress: houston_tools::Progress::default(),
+    }
+}
+
 /// A server with one tool that answers no call, and pings only if it `pongs`.
 async fn silent(pongs: bool) -> Arc<Connection> {
     let connection = connected(move |method, _, _| match method {
@@ -144,7 +157,7 @@ async fn silent(pongs: bool) -> Arc<Connection> {
 async fn server_that_answers_a_ping_stays_after_a_call_timed_out() {
     let connection = silent(true).await;
     let begun = Instant::now();
-    let answer = connection.begin().unwrap().call("hang", JsonObject::new(), "k", begun + CALL).await;
+    let answer = connection.begin().unwrap().call(hang(), begun + CALL).await;
     assert_eq!(answer.unwrap_err(), CallError::Timeout { seconds: 60 });
     assert_eq!(begun.elapsed().as_secs(), 60);
     assert!(timeout(PING * 2, connection.ended()).await.is_err());
@@ -154,7 +167,7 @@ async fn server_that_answers_a_ping_stays_after_a_call_timed_out() {
 async fn server_that_answers_nothing_is_ended() {
     let connection = silent(false).await;
     let in_use = connection.begin().unwrap();
-    let answer = in_use.call("hang", JsonObject::new(), "k", Instant::now() + CALL).await;
+    let answer = in_use.call(hang(), Instant::now() + CALL).await;
     assert_eq!(answer.unwrap_err(), CallError::Timeout { seconds: 60 });
     timeout(PING * 2, connection.ended()).await.unwrap();
     let why = connection.begin().err().unwrap();

@@ -99,9 +99,21 @@ pub struct ServerSettings {
     /// Seconds of one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_s: Option<u64>,
+    /// The protocol that it speaks, if that is a newer one than those with a handshake. Only then its tools can ask a person in
+    /// the middle of a call, or begin tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
     /// What the operator says of single tools, by the names that the server gives them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolOverride>,
+}
+
+/// A protocol without a handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Protocol {
+    /// That of 2026-07-28.
+    #[serde(rename = "2026-07-28")]
+    V2026July,
 }
 
 /// What the words of a server about its own tools (`readOnlyHint`, …) count.
@@ -220,6 +232,7 @@ impl ServerSettings {
             trust: Trust::None,
             kinds: Vec::new(),
             call_s: None,
+            protocol: None,
             tools: BTreeMap::new(),
         }
     }
@@ -228,6 +241,11 @@ impl ServerSettings {
     #[must_use]
     pub fn at(url: String) -> Self {
         Self { url: Some(url), ..Self::new(String::new(), Vec::new()) }
+    }
+
+    /// Whether it speaks a protocol without a handshake.
+    pub(crate) fn is_modern(&self) -> bool {
+        self.protocol.is_some()
     }
 
     /// The time limit of one call.

@@ -8,8 +8,8 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, UserId};
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 use houston_mcp::{McpSettings, Pins, Pool, Surroundings};
-use houston_tools::{CallContext, Offer, Plan, Registry};
-use serde_json::Value;
+use houston_tools::{Acted, CallContext, Offer, Paused, Plan, Progress, Registry};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 /// A pool with one server, `s`.
@@ -70,13 +70,46 @@ impl Guest {
 
     /// A call of `s__<tool>`. Its response as a model reads it.
     pub(crate) async fn marked_call(&self, tool: &str, input: Value) -> ToolResponse {
+        match self.acted(tool, input, &context()).await {
+            Acted::Done(response) => response,
+            Acted::Paused(pause) => panic!("{pause:?}"),
+        }
+    }
+
+    async fn acted(&self, tool: &str, input: Value, context: &CallContext) -> Acted {
         let name = format!("s__{tool}");
         let call = ToolCall { id: "c1".into(), name, input, malformed: None };
-        match self.offer.plan(&call, &context()) {
-            Plan::Answer(answer) => answer,
-            Plan::Execute(call) => call.await,
+        match self.offer.plan(&call, context) {
+            Plan::Answer(answer) => Acted::Done(answer),
+            Plan::Begin(call) => call.await,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// A call of `s__<tool>`, until it ends or pauses.
+    pub(crate) async fn begin(&self, tool: &str) -> Acted {
+        self.acted(tool, json!({}), &context()).await
+    }
+
+    /// The same, and who watches sees how far it is.
+    pub(crate) async fn watched(&self, tool: &str, progress: Progress) -> Acted {
+        self.acted(tool, json!({}), &CallContext { progress, ..context() }).await
+    }
+
+    /// Goes on with a call of `s__<tool>`.
+    pub(crate) async fn go_on(&self, tool: &str, paused: Paused) -> Acted {
+        self.followed(tool, paused, CancellationToken::new()).await
+    }
+
+    /// The same, in a run that is cancelled with `stop`.
+    pub(crate) async fn followed(&self, tool: &str, paused: Paused, stop: CancellationToken) -> Acted {
+        let tool = self.offer.get(&format!("s__{tool}")).unwrap();
+        tool.go_on(paused, &json!({}), &CallContext { stop, ..context() }).await
+    }
+
+    /// Gives a call of `s__<tool>` up.
+    pub(crate) async fn give_up(&self, tool: &str, state: Value) {
+        self.offer.get(&format!("s__{tool}")).unwrap().give_up(state).await;
     }
 
     /// Another process of Houston with the same settings and pins would see this.
@@ -121,7 +154,10 @@ fn context() -> CallContext {
         now: DateTime::<Utc>::UNIX_EPOCH,
         zone: chrono_tz::UTC,
         tasks: Arc::new([]),
+        skills: None,
+        reached: Arc::new([]),
         stop: CancellationToken::new(),
+        progress: houston_tools::Progress::default(),
     }
 }
 

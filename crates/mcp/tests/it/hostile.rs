@@ -16,8 +16,13 @@ fn hostile(how: &str) -> String {
 
 /// The path of its program.
 fn program() -> String {
+    example("hostile_server")
+}
+
+/// The path of an example.
+pub(crate) fn example(name: &str) -> String {
     let tests = std::env::current_exe().unwrap();
-    let example = tests.parent().unwrap().parent().unwrap().join("examples/hostile_server");
+    let example = tests.parent().unwrap().parent().unwrap().join("examples").join(name);
     assert!(example.exists(), "{} is missing: build the examples", example.display());
     example.display().to_string()
 }

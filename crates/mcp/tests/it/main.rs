@@ -6,6 +6,8 @@
     reason = "a test fails when its surroundings are not as expected"
 )]
 
+mod asking;
+mod catalogue;
 mod guest;
 mod hostile;
 mod http;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::EntityId;
 use crate::question::CallToApprove;
 use crate::schema;
 use crate::time::Time;
@@ -56,6 +57,27 @@ pub enum Fact<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<schema::Time>)]
         until: Option<Time>,
+    },
+    /// How far a tool call is. Only while it is new: it is stored nowhere, may be lost, and is not sent again.
+    ///
+    /// ```json
+    /// {"name": "houston.tool.progress", "value": {"toolCallId": "msg_0190…", "progress": 3.0, "total": 10.0, "message": "page 3"}}
+    /// ```
+    #[serde(rename = "houston.tool.progress")]
+    ToolProgress {
+        /// The call, as in `TOOL_CALL_START`.
+        #[serde(rename = "toolCallId")]
+        #[schema(value_type = schema::EntityId)]
+        tool_call_id: EntityId,
+        /// So much is done.
+        progress: f64,
+        /// Of so much; absent: there is no total.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        total: Option<f64>,
+        /// What is done now: one line, at most 200 characters.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
+        message: Option<Cow<'a, str>>,
     },
     /// The run asked a question. `POST /v1/questions/{id}/answer` answers it.
     ///

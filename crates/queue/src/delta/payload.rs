@@ -60,6 +60,7 @@ pub(super) fn weight(live: &Live) -> usize {
     const SMALL: usize = 128;
     match live {
         Live::Delta(delta) => SMALL + delta.text.len(),
+        Live::Progress(progress) => SMALL + progress.message.len(),
         Live::Committed(events) => events.iter().map(|event| SMALL + 2 * SMALL + texts(event)).sum(),
         Live::Nudge | Live::TranscriptWanted | Live::CancelRequested(_) => SMALL,
     }

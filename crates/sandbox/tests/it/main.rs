@@ -16,6 +16,8 @@ mod runs;
 #[cfg(test)]
 mod scripts;
 #[cfg(test)]
+mod shell;
+#[cfg(test)]
 mod system_calls;
 #[cfg(test)]
 mod tampering;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{AgentableId, MessageId, RunId};
+use houston_domain::paused_call::PausedCall;
 use houston_domain::tool_call::ToolResponse;
 use sqlx::types::Json;
 
@@ -18,6 +19,8 @@ pub struct CommittedIntent {
     pub cell: MessageId,
     /// The tool's response, once it was committed.
     pub response: Option<ToolResponse>,
+    /// Why it has none yet, if it goes on later.
+    pub paused: Option<PausedCall>,
 }
 
 /// A history entry with its position, for people.
@@ -43,23 +46,24 @@ impl RunStore {
     /// The committed intents of a run, by call id.
     ///
     /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement, or has a pause that cannot be read.
     pub async fn committed_intents(&self, run: RunId) -> Result<HashMap<String, CommittedIntent>> {
         let rows = sqlx::query!(
             r#"-- store::history::known_calls
-            select call_id, message_id, response as "response: Json<ToolResponse>"
+            select call_id, message_id, response as "response: Json<ToolResponse>", paused
               from houston.tool_calls where run_id = $1"#,
             run.0
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(rows
-            .into_iter()
+        rows.into_iter()
             .map(|row| {
                 let response = row.response.map(|response| response.0);
-                (row.call_id, CommittedIntent { cell: MessageId(row.message_id), response })
+                let paused = row.paused.as_deref().map(serde_json::from_str).transpose();
+                let paused = paused.map_err(|error| sqlx::Error::Decode(error.into()))?;
+                Ok((row.call_id, CommittedIntent { cell: MessageId(row.message_id), response, paused }))
             })
-            .collect())
+            .collect()
     }
 }
 

@@ -1,5 +1,8 @@
 //! The transaction of a step in which tools read and write Houston's own tables. What they may do there is in [`RecordTx`].
 
+use std::sync::Arc;
+
+use houston_domain::custom_table::TablePresets;
 use houston_domain::id::{AgentableId, RunId, RunToken, TenantId, UserId};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::session::SessionArchive;
@@ -12,8 +15,13 @@ use crate::handle::RunStore;
 use crate::step::{Commit, alone};
 use houston_domain::step::Step;
 
+mod conversations;
 mod files;
 mod rows;
+mod skills;
+mod snippets;
+mod tables;
+mod todos;
 
 pub use self::rows::{RecordIds, RecordLimits, RecordTx};
 
@@ -27,6 +35,7 @@ pub struct FencedTx {
     /// See [`RecordTx::work_done`].
     work: u64,
     pub(crate) knowledge_limits: KnowledgeLimits,
+    pub(crate) table_presets: Arc<TablePresets>,
     pub(crate) session_settings: SessionArchive,
 }
 
@@ -70,6 +79,7 @@ impl RunStore {
             fairness: self.fairness,
             work: 0,
             knowledge_limits: self.knowledge_limits,
+            table_presets: Arc::clone(&self.table_presets),
             session_settings: self.archiving.settings,
         })
     }

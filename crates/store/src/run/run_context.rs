@@ -1,19 +1,27 @@
 //! What a run starts from: the history of the open session, and what the prompt says about the agentable and its user.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use houston_domain::frame::FrameMark;
 use houston_domain::history::Entry;
-use houston_domain::id::{AgentableId, CustomInstructionId, LearningId, MemoryId, NoteId, RunId, SessionId};
+use houston_domain::id::{
+    AgentableId, CustomInstructionId, LearningId, MemoryId, NoteId, RunId, SessionId, TenantId,
+};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::mode::Mode;
 use houston_domain::profile::ProfileList;
 use houston_domain::session::SessionArchive;
+use houston_domain::skill::{SkillSource, SkillSummary};
+use houston_domain::snippet::SnippetTool;
+use houston_domain::tool_source::SourceSummary;
 use serde::Deserialize;
 
 use crate::error::Result;
 use crate::excerpt::{Shortened, cut};
 use crate::guards::StoredGuards;
 use crate::handle::RunStore;
+use crate::reach::PromptConversations;
 use crate::run_context::batch::{ContextRequest, Contexts};
 use crate::serving::Serving;
 
@@ -52,16 +60,24 @@ pub struct RunContext {
     pub learnings: Vec<(LearningId, String)>,
     /// What the prompt says about the user.
     pub user: PromptUser,
+    /// The snippets of the user that are tools, in the order of their names.
+    pub snippet_tools: Vec<SnippetTool>,
     /// How the run was started, and for whom.
     pub setting: Setting,
     /// The guards of the tenant, the user, the agentable and, for a task, those above it; in the order of layers.
     pub guards: Vec<StoredGuards>,
+    /// Where tools of the tenant's own come from; `None`: it has none.
+    pub sources: Option<(TenantId, Vec<SourceSummary>)>,
     /// The agent that answers.
     pub serving: Serving,
     /// The last closed sessions, newest first, at most `prompt_summaries`.
     pub sessions: Vec<PromptSession>,
     /// Whether there is any closed session.
     pub has_sessions: bool,
+    /// Stored skills of the tenant and of the user, enabled or not.
+    pub skills: Vec<SkillSummary>,
+    /// The other conversations of the user, if the kind reaches any.
+    pub conversations: PromptConversations,
     /// Pending check-ins, the earliest first: time and reason.
     pub check_ins: Vec<(DateTime<Utc>, String)>,
 }
@@ -86,8 +102,8 @@ pub struct Setting {
     pub mode: Option<Mode>,
     /// The tools the agentable may call, out of those of its kind; `None`: all of them.
     pub tools: Option<Vec<String>>,
-    /// Whether what the prompt has (the summary, notes, learnings, memories), or the instructions of the task, was written
-    /// after reading what strangers wrote.
+    /// Whether what the prompt has (the title, the summary, notes, learnings, memories), or the instructions of the task, was
+    /// written after reading what strangers wrote.
     #[serde(default)]
     pub untrusted: bool,
     /// The agentable that created it, for a task.
@@ -166,7 +182,14 @@ impl RunContext {
                 let wanted_at = DateTime::from_timestamp(place, 0).unwrap_or_default();
                 self.check_ins.push((wanted_at, text));
             }
+            "snippet_tool" => self.snippet_tools.push(serde_json::from_str(&text)?),
+            "conversations" => self.conversations = serde_json::from_str(&text)?,
             "setting" => self.setting = serde_json::from_str(&text)?,
+            "sources" => self.sources = Some((TenantId(id), serde_json::from_str(&text)?)),
+            "skill" => {
+                let source = if place == 0 { SkillSource::Tenant } else { SkillSource::User };
+                self.skills.push(SkillSummary { source, ..serde_json::from_str(&text)? });
+            }
             "guards" => self.guards.push(StoredGuards::at(place, text)),
             "note" => self.notes.push((NoteId(id), text)),
             "learning" => self.learnings.push((LearningId(id), cut(text, limits.learning_chars))),
@@ -212,7 +235,7 @@ impl RunStore {
         if let Some(context) = self.batchers.contexts.submit(request).await {
             return context;
         }
-        let contexts = Contexts { archive: self.archiving.settings };
+        let contexts = Contexts { archive: self.archiving.settings, reach: Arc::clone(&self.reach) };
         let mut connection = self.pool.acquire().await?;
         let context = contexts.read(&mut connection, &[request]).await?.pop().flatten();
         context.unwrap_or_else(|| Ok(RunContext::default()))

@@ -136,7 +136,14 @@ impl RunStore {
         let row = sqlx::query!(
             r#"-- store::title::set
             with request as (delete from houston.title_requests where agentable_id = $1),
-            titled as (update houston.agentables set title = $2 where id = $1 and title = '' returning id),
+            titled as (
+                update houston.agentables a
+                   set title = $2,
+                       -- What strangers wrote may be in the messages of which the title was made.
+                       untrusted = a.untrusted or exists (
+                           select from houston.messages m
+                            where m.agentable_id = $1 and m.metadata @> '{"untrusted": true}')
+                 where a.id = $1 and a.title = '' returning a.id),
             lock as (
                 update houston.run_locks k set last_seq = k.last_seq + 1 from titled t where k.agentable_id = t.id
                 returning k.agentable_id, k.last_seq, k.tenant_id, k.run_id, k.epoch, k.run_open)

@@ -1,4 +1,5 @@
-//! Copies of what belongs to no user: tenants, API keys, agents and teams. They are changed in one cell, the home, and
+//! Copies of what belongs to no user: tenants, API keys, agents, teams and tool sources. They are changed in one cell, the home, and
+//! Copies of what belongs to no user: tenants, API keys, agents, teams and skills of tenants. They are changed in one cell, the home, and
 //! copied to the others, so that everything else reads them beside the rows of users.
 //!
 //! Copying is repeated until it succeeds: after each change, and at the start of a process. The lock of the tenant's row
@@ -29,7 +30,7 @@ impl Copies {
         }
     }
 
-    /// Makes the tenant, its keys, agents and teams those of the home in all cells.
+    /// Makes the tenant, its keys, agents, teams and skills those of the home in all cells.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when a cell cannot be reached, or refuses to delete an agent or a team
@@ -47,7 +48,12 @@ impl Copies {
                        'agents', (select coalesce(jsonb_agg(a), '[]') from houston.agents a where a.tenant_id = t.id),
                        'teams', (select coalesce(jsonb_agg(m), '[]') from houston.teams m where m.tenant_id = t.id),
                        'members', (select coalesce(jsonb_agg(x), '[]') from houston.team_agents x
-                                     join houston.teams m on m.id = x.team_id where m.tenant_id = t.id)) as "rows!"
+                                     join houston.teams m on m.id = x.team_id where m.tenant_id = t.id),
+                       'sources', (select coalesce(jsonb_agg(s), '[]') from houston.tool_sources s
+                                    where s.tenant_id = t.id),
+                       'skills', (select coalesce(jsonb_agg(s), '[]') from houston.skills s where s.owner_id = t.id),
+                       'skill_files', (select coalesce(jsonb_agg(f), '[]') from houston.skill_files f
+                                        where f.owner_id = t.id)) as "rows!"
               from (select l.* from houston.tenants l where l.id = $1 for no key update) t"#,
             tenant.0
         )
@@ -87,7 +93,8 @@ async fn replace(other: &PgPool, tenant: TenantId, rows: &Value) -> Result<()> {
         "-- store::copies::tenant
         insert into houston.tenants
         select r.* from jsonb_populate_record(null::houston.tenants, $1::jsonb->'tenant') r
-        on conflict (id) do update set name = excluded.name, guards = excluded.guards",
+        on conflict (id) do update
+           set name = excluded.name, guards = excluded.guards, tool_sources = excluded.tool_sources",
         rows
     )
     .execute(&mut *tx)
@@ -103,6 +110,7 @@ async fn replace(other: &PgPool, tenant: TenantId, rows: &Value) -> Result<()> {
     .await?;
     make_room(&mut tx, tenant, rows).await?;
     fill(&mut tx, rows).await?;
+    skills(&mut tx, tenant, rows).await?;
     Ok(tx.commit().await?)
 }
 
@@ -143,10 +151,17 @@ async fn make_room(connection: &mut PgConnection, tenant: TenantId, rows: &Value
     )
     .execute(&mut *connection)
     .await?;
+    sqlx::query!(
+        "-- store::copies::sources_gone
+        delete from houston.tool_sources where tenant_id = $1",
+        tenant.0
+    )
+    .execute(&mut *connection)
+    .await?;
     Ok(())
 }
 
-/// Inserts and updates agents, teams and their members.
+/// Inserts and updates agents, teams and their members, and tool sources.
 async fn fill(connection: &mut PgConnection, rows: &Value) -> Result<()> {
     sqlx::query!(
         "-- store::copies::agents
@@ -175,6 +190,38 @@ async fn fill(connection: &mut PgConnection, rows: &Value) -> Result<()> {
         "-- store::copies::members
         insert into houston.team_agents
         select r.* from jsonb_populate_recordset(null::houston.team_agents, $1::jsonb->'members') r",
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "-- store::copies::sources
+        insert into houston.tool_sources
+        select r.* from jsonb_populate_recordset(null::houston.tool_sources, $1::jsonb->'sources') r",
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    Ok(())
+}
+
+/// Replaces the skills of the tenant.
+async fn skills(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
+    sqlx::query!("-- store::copies::skills_gone\ndelete from houston.skills where owner_id = $1", tenant.0)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query!(
+        "-- store::copies::skills
+        insert into houston.skills
+        select r.* from jsonb_populate_recordset(null::houston.skills, $1::jsonb->'skills') r",
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "-- store::copies::skill_files
+        insert into houston.skill_files
+        select r.* from jsonb_populate_recordset(null::houston.skill_files, $1::jsonb->'skill_files') r",
         rows
     )
     .execute(&mut *connection)

@@ -46,6 +46,35 @@ impl Filter<'_> {
 }
 
 impl OperatorStore<'_> {
+    /// The tenant with this name.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn tenant_named(self, name: &str) -> Result<TenantId> {
+        let found = sqlx::query_scalar!(
+            "-- store::directory::tenant_named
+            select id from houston.tenants where name = $1",
+            name
+        );
+        let found = found.fetch_optional(&self.pool).await?;
+        found.map(TenantId).ok_or(Error::NotFound { what: "tenant" })
+    }
+
+    /// The tenant of a user.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such user, [`Error::Database`] when Postgres cannot be reached or refuses the
+    /// statement.
+    pub async fn tenant_of_user(self, user: UserId) -> Result<TenantId> {
+        let found = sqlx::query_scalar!(
+            r#"-- store::directory::tenant_of_user
+            select tenant_id as "tenant_id!" from houston.users where id = $1 and tenant_id is not null"#,
+            user.0
+        );
+        let found = found.fetch_optional(&self.pool).await?;
+        found.map(TenantId).ok_or(Error::NotFound { what: "user" })
+    }
+
     /// Lists users, newest first.
     ///
     /// # Errors

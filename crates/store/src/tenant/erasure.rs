@@ -3,6 +3,7 @@
 
 mod open_request;
 pub mod sweep;
+mod user_data;
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -18,7 +18,7 @@ use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};
 
 /// Tables without data of a user. The rows of a new table with such data belong into `erasing.sql`.
-const OF_NOBODY: [&str; 14] = [
+const OF_NOBODY: [&str; 15] = [
     "migrations",
     "functions",
     "installation",
@@ -32,6 +32,7 @@ const OF_NOBODY: [&str; 14] = [
     "team_agents",
     "teams",
     "tenants",
+    "tool_sources",
     "workers",
 ];
 
@@ -154,7 +155,12 @@ async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
     let ours = needles(&test, test.goal, "canary", false);
     test.sql("update houston.users set name = 'Ann', external_id = null, guards = null");
     test.sql("update houston.grants set tool = 'send_mail', granted_by = 'Ann' where agentable_id is null");
+    test.sql("update houston.snippets set description = '', code = ''");
     test.sql("update houston.profiles set facts = '{}'");
+    test.sql("delete from houston.skills");
+    test.sql("update houston.todos set title = 'Ann buys milk'");
+    test.sql("update houston.custom_tables set description = 'of Ann'");
+    test.sql("update houston.custom_records set data = '{}'");
     test.sql("update houston.knowledge_items set content = '' where kind = 'custom_instruction'");
     test.sql("update houston.knowledge_items set content = 'Ann likes trains' where kind = 'memory'");
     test.sql("update houston.idempotency_keys set response = response - 'name' where key like 'user %'");

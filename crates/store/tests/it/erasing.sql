@@ -29,6 +29,8 @@ begin
     insert into houston.grants (id, tenant_id, user_id, agentable_id, tool, conditions, granted_by)
     values (gen_random_uuid(), t, u, g, w, jsonb_build_object('/to', jsonb_build_object('equals', w)), w),
            (gen_random_uuid(), t, u, null, w, '{}', w);
+    insert into houston.snippets (user_id, name, tenant_id, language, description, code, untrusted, created_at, updated_at)
+    values (u, 'a', t, 'javascript', w, w, false, now(), now());
     insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, text, answer, answered_by)
     values (gen_random_uuid(), t, u, g, r, 'input', w, to_jsonb(w), w);
     insert into houston.approval_links (question_id, token_sha256, agentable_id, tenant_id, answered_by)
@@ -61,6 +63,15 @@ begin
     values (gen_random_uuid(), t, task, g, r, 'call', 'x', w);
     insert into houston.workspace_files (agentable_id, path, tenant_id, content, sha256, bytes, created_at, updated_at)
     select x.id, w || '/' || w, t, w, '', 0, now(), now() from (values (g), (task)) as x (id);
+    insert into houston.skills (owner_id, tenant_id, user_id, name, text, summary) values (u, t, u, w, w, jsonb_build_object('name', w));
+    insert into houston.skill_files (owner_id, skill, path, tenant_id, content) values (u, w, w, t, w);
+    insert into houston.todos (id, tenant_id, user_id, agentable_id, title, position, created_at, updated_at)
+    values (gen_random_uuid(), t, u, g, ':memory', 0, now(), now());
+    insert into houston.custom_tables (id, tenant_id, user_id, name, description, fields, created_at)
+    values (gen_random_uuid(), t, u, 'expenses', ':memory', '[]', now());
+    insert into houston.custom_records (id, tenant_id, user_id, table_id, data, bytes, created_at, updated_at)
+    select gen_random_uuid(), t, u, c.id, jsonb_build_object('note', ':memory'), 0, now(), now()
+      from houston.custom_tables c where c.user_id = u;
     insert into houston.title_requests (agentable_id, tenant_id, due_at) values (g, t, now() + interval '1 day');
     insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
     values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');

@@ -32,6 +32,8 @@ mod files;
 #[cfg(test)]
 mod lease;
 #[cfg(test)]
+mod paused_calls;
+#[cfg(test)]
 mod post;
 #[cfg(test)]
 mod reading;

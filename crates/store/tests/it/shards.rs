@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::test_store::TestStore;
 
 /// Tables that every server has a copy of.
-const COPIED: [&str; 5] = ["tenants", "api_keys", "agents", "teams", "team_agents"];
+const COPIED: [&str; 6] = ["tenants", "api_keys", "agents", "teams", "team_agents", "tool_sources"];
 
 /// Tables that each server has for itself.
 const LOCAL: [&str; 8] = [

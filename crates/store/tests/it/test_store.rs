@@ -8,6 +8,7 @@ use houston_domain::check_in::CheckInLimits;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, TenantId, WorkerId};
 use houston_domain::model::Usage;
+use houston_domain::reach::ReachLimits;
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::task::TaskLimits;
 use houston_store::agentable::NewAgentable;
@@ -139,7 +140,16 @@ impl TestStore {
             earliest: "00:00".parse().unwrap(),
             latest: "23:59".parse().unwrap(),
         };
-        tx.rows(owner, ids, RecordLimits { tasks: TaskLimits::default(), check_ins, page_bytes: 600 })
+        tx.rows(
+            owner,
+            ids,
+            RecordLimits {
+                tasks: TaskLimits::default(),
+                reach: ReachLimits::default(),
+                check_ins,
+                page_bytes: 600,
+            },
+        )
     }
 
     pub(crate) fn step(&self, claimed: &ClaimedRun, transition: RunTransition) -> Step {
@@ -147,11 +157,13 @@ impl TestStore {
             write: self.ids.next(),
             run: claimed.run,
             entries: vec![],
+            frames: vec![],
             events: vec![],
             messages: vec![],
             intents: vec![],
             responses: vec![],
             cells: vec![],
+            pauses: vec![],
             large_results: vec![],
             questions: None,
             state: None,

@@ -29,3 +29,5 @@ mod plan;
 mod scale;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod waiting;

@@ -12,7 +12,7 @@ use crate::plan::{execute, psql, queries};
 const SAME: [(&str, &str); 1] = [("agentables_pkey", "agentables_id_depth")];
 
 /// A server of its own with a migrated database, filled by `script`.
-fn filled(script: &str) -> TestDatabase {
+pub(crate) fn filled(script: &str) -> TestDatabase {
     let database = TestDatabase::on_own_server(migrate).unwrap();
     let began = Instant::now();
     psql(database.url(), script);

@@ -87,6 +87,7 @@ impl Tool for FetchPage {
         let Input { url } = input::read(NAME, input)?;
         let follows = !limits_addresses(&context.guards, NAME);
         let (web, sandbox) = (Arc::clone(&self.web), self.sandbox.clone());
+        let progress = context.progress.clone();
         Ok(Plan::Execute(Box::pin(async move {
             let Some(sandbox) = sandbox else {
                 let reason = "pages cannot be converted on this machine: `houston doctor` says why";
@@ -95,8 +96,13 @@ impl Tool for FetchPage {
             let mut request = Request::get(url);
             request.accepts = ContentTypes::TextAnd(&[PDF]);
             request.follows = follows;
+            progress.report(0.0, Some(2.0), "fetching the page");
             match web.send(request).await {
-                Ok(response) => page(&sandbox, &response).await,
+                Ok(response) => {
+                    let read = format!("reading {} KB", response.body.len().div_ceil(1024));
+                    progress.report(1.0, Some(2.0), &read);
+                    page(&sandbox, &response).await
+                }
                 Err(failed) => failed.of_read(),
             }
         })))

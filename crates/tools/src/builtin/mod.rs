@@ -1,12 +1,20 @@
 //! The tools that come with Houston, one file each.
 
+mod add_records;
+mod aggregate_records;
 mod analyze_image;
 mod calculate;
 mod create_feed_item;
 mod create_note;
+mod create_table;
 mod create_task;
+mod create_tool;
+mod date_math;
 mod delete_file;
 mod delete_note;
+mod delete_record;
+mod delete_snippet;
+mod drop_table;
 mod edit_file;
 mod extract_data;
 mod fetch_page;
@@ -14,29 +22,46 @@ mod find_files;
 mod get_current_time;
 mod get_tool_help;
 mod http_request;
+mod list_conversations;
 mod list_feed_items;
 mod list_files;
 mod list_learnings;
 mod list_notes;
+mod list_skills;
+mod list_snippets;
+mod list_tables;
+mod list_todos;
 mod manage_check_ins;
 mod manage_learning;
 mod manage_memory;
+mod manage_todos;
+mod post_to_conversation;
+mod read_conversation;
 mod read_custom_instructions;
 mod read_feed_item;
 mod read_file;
 mod read_note;
 mod read_profile;
 mod read_result;
+mod read_skill_file;
+mod read_snippet;
 mod run_code;
+mod run_shell;
+mod run_snippet;
+mod save_snippet;
 mod schedule_check_in;
 mod search_agent_history;
 mod search_files;
+mod search_records;
 mod search_tools;
 mod search_web;
 mod send_message;
+mod transform_text;
 mod translate;
 mod update_note;
 mod update_profile;
+mod update_record;
+mod use_skill;
 mod use_tool;
 mod write_file;
 
@@ -44,13 +69,17 @@ use std::sync::Arc;
 
 pub use create_task::NAME as CREATE_TASK;
 pub use extract_data::NAME as EXTRACT_DATA;
+pub use list_conversations::NAME as LIST_CONVERSATIONS;
 pub(crate) use list_files::NAME as LIST_FILES;
 pub use list_learnings::NAME as LIST_LEARNINGS;
 pub use list_notes::NAME as LIST_NOTES;
+pub use list_skills::NAME as LIST_SKILLS;
+pub(crate) use list_tables::NAME as LIST_TABLES;
 pub use manage_memory::NAME as MANAGE_MEMORY;
 pub use read_custom_instructions::NAME as READ_CUSTOM_INSTRUCTIONS;
 pub use read_profile::NAME as READ_PROFILE;
 pub use read_result::{NAME as READ_RESULT, preview};
+pub(crate) use read_snippet::NAME as READ_SNIPPET;
 pub use search_agent_history::NAME as SEARCH_AGENT_HISTORY;
 pub use search_tools::NAME as SEARCH_TOOLS;
 pub use translate::NAME as TRANSLATE;
@@ -62,8 +91,13 @@ use crate::offer::FINDING_TOOLS;
 use crate::outside::Outside;
 use crate::tool::SharedTool;
 
+/// The tools for other conversations of the user: they need a kind that reaches some.
+pub const REACHING: [&str; 3] =
+    [list_conversations::NAME, read_conversation::NAME, post_to_conversation::NAME];
+
 /// All built-in tools. Those that act outside Houston use `outside`.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "one line for each tool")]
 pub fn all(outside: &Outside) -> Vec<SharedTool> {
     vec![
         Arc::new(send_message::SendMessage::default()),
@@ -84,6 +118,9 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(read_result::ReadResult::default()),
         Arc::new(search_agent_history::SearchAgentHistory::default()),
         Arc::new(create_task::CreateTask::default()),
+        Arc::new(list_conversations::ListConversations::default()),
+        Arc::new(read_conversation::ReadConversation::default()),
+        Arc::new(post_to_conversation::PostToConversation::default()),
         Arc::new(schedule_check_in::ScheduleCheckIn::default()),
         Arc::new(manage_check_ins::ManageCheckIns::default()),
         Arc::new(get_current_time::GetCurrentTime::default()),
@@ -92,6 +129,16 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(search_web::SearchWeb::new(outside)),
         Arc::new(http_request::HttpRequest::new(outside)),
         Arc::new(run_code::RunCode::new(outside)),
+        Arc::new(save_snippet::SaveSnippet::new(outside)),
+        Arc::new(list_snippets::ListSnippets::default()),
+        Arc::new(read_snippet::ReadSnippet::default()),
+        Arc::new(run_snippet::RunSnippet::new(outside)),
+        Arc::new(delete_snippet::DeleteSnippet::default()),
+        Arc::new(create_tool::CreateTool::new(outside)),
+        Arc::new(run_shell::RunShell::new(outside)),
+        Arc::new(list_skills::ListSkills::default()),
+        Arc::new(use_skill::UseSkill::default()),
+        Arc::new(read_skill_file::ReadSkillFile::default()),
         Arc::new(read_file::ReadFile::default()),
         Arc::new(list_files::ListFiles::default()),
         Arc::new(find_files::FindFiles::default()),
@@ -99,6 +146,18 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(write_file::WriteFile::default()),
         Arc::new(edit_file::EditFile::default()),
         Arc::new(delete_file::DeleteFile::default()),
+        Arc::new(manage_todos::ManageTodos::default()),
+        Arc::new(list_todos::ListTodos::default()),
+        Arc::new(create_table::CreateTable::default()),
+        Arc::new(list_tables::ListTables::default()),
+        Arc::new(add_records::AddRecords::default()),
+        Arc::new(search_records::SearchRecords::default()),
+        Arc::new(aggregate_records::AggregateRecords::default()),
+        Arc::new(update_record::UpdateRecord::default()),
+        Arc::new(delete_record::DeleteRecord::default()),
+        Arc::new(drop_table::DropTable::default()),
+        Arc::new(date_math::DateMath::default()),
+        Arc::new(transform_text::TransformText::default()),
         Arc::new(extract_data::ExtractData::default()),
         Arc::new(translate::Translate::default()),
         Arc::new(analyze_image::AnalyzeImage::new(outside)),

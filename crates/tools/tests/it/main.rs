@@ -8,4 +8,12 @@ mod files;
 #[cfg(test)]
 mod knowledge;
 #[cfg(test)]
+mod reach;
+#[cfg(test)]
+mod snippets;
+#[cfg(test)]
+mod tables;
+#[cfg(test)]
 mod test_run;
+#[cfg(test)]
+mod todos;

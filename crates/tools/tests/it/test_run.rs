@@ -10,9 +10,11 @@ use houston_domain::guard::{GuardSettings, Layer, LayerKind};
 use houston_domain::id::{AgentableId, Ids, TenantId};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::model::Usage;
+use houston_domain::reach::ReachLimits;
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::task::TaskLimits;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
+use houston_sandbox::{Program, Sandbox};
 use houston_store::agentable::NewAgentable;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::cost::Cost;
@@ -168,8 +170,11 @@ impl TestRun {
             now: self.ids.clock().now(),
             zone: chrono_tz::UTC,
             tasks: Arc::new([]),
+            reached: Arc::new([toml::from_str(include_str!("../../../../jobs/agents/goal.toml")).unwrap()]),
             guards: Arc::clone(&self.guards),
+            skills: None,
             stop: tokio_util::sync::CancellationToken::new(),
+            progress: houston_tools::Progress::default(),
         }
     }
 
@@ -178,11 +183,13 @@ impl TestRun {
             write: self.ids.next(),
             run: self.claimed.run,
             entries: vec![],
+            frames: vec![],
             events: vec![],
             messages: vec![],
             intents: vec![],
             responses: vec![],
             cells: vec![],
+            pauses: vec![],
             large_results: vec![],
             questions: None,
             state: None,
@@ -198,7 +205,9 @@ impl TestRun {
 
 fn all_tools() -> Offer {
     let mut registry = Registry::default();
-    for tool in builtin::all(&Outside::default()) {
+    // Nothing is run here; without a sandbox, the tools for code are not offered.
+    let sandbox = Some(Sandbox::new(Program::this(), 1));
+    for tool in builtin::all(&Outside { sandbox, snippet_tools: 2, ..Outside::default() }) {
         registry.add(tool).unwrap();
     }
     registry.offer(&registry.names()).unwrap()
@@ -212,7 +221,7 @@ fn limits() -> RecordLimits {
         earliest: "00:00".parse().unwrap(),
         latest: "23:59".parse().unwrap(),
     };
-    RecordLimits { tasks: TaskLimits::default(), check_ins, page_bytes: 600 }
+    RecordLimits { tasks: TaskLimits::default(), reach: ReachLimits::default(), check_ins, page_bytes: 600 }
 }
 
 fn open(url: &str) -> Store {

@@ -8,6 +8,7 @@ use http::{HeaderName, Method};
 use serde_json::{Map, Value, json};
 
 mod argument;
+mod document;
 mod file;
 mod openapi;
 mod prepare;
@@ -17,6 +18,7 @@ mod template;
 mod tests;
 
 pub use argument::ArgumentError;
+pub use document::{from_document, not_public};
 pub use file::from_toml;
 pub use openapi::from_openapi;
 pub use prepare::Credentials;

@@ -9,7 +9,7 @@ use houston_domain::history::{Entry, validate};
 use houston_domain::id::{AgentableId, Ids, MessageId, RunId, TenantId, UserId};
 use houston_domain::message::Source;
 use houston_domain::run::RunStatus;
-use houston_engine::Driver;
+use houston_engine::{Driver, OwnToolsParts};
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, Hint, HintSender, Lane, Redis};
 use houston_store::agentable::NewAgentable;
 use houston_store::idempotency::Created;
@@ -43,6 +43,8 @@ pub(crate) struct TestCluster {
     pub(crate) sweep_ms: u64,
     /// What drives the runs of goals, if it is not a model.
     pub(crate) driver: Option<Arc<dyn Driver>>,
+    /// What the tools of tenants' own need.
+    pub(crate) own_tools: OwnToolsParts,
     pub(crate) tracker: TaskTracker,
     pub(crate) gone: CancellationToken,
 }
@@ -77,6 +79,7 @@ impl TestCluster {
             slots: 2000,
             sweep_ms: 500,
             driver: None,
+            own_tools: OwnToolsParts::default(),
             tracker,
             gone,
         }

@@ -1,15 +1,18 @@
 //! Guards of tenants, users, agents and agentables: they hold from the next run on, also for tasks.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::event::Event;
 use houston_domain::guard::{GuardSettings, LayerKind, Risk};
 use houston_domain::id::RunId;
 use houston_domain::knowledge::PromptLimits;
+use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
+use houston_llm::{Description, EventStream, Model, Request};
 use houston_store::agent::DefaultAgent;
 use houston_store::guards::GuardOwner;
 use serde_json::json;
@@ -67,6 +70,69 @@ async fn each_owner_can_deny_a_tool_and_allow_it_again() {
     assert_eq!(executed.load(Ordering::SeqCst), 0);
     // Without them, a person is asked as before.
     cluster.asks().await;
+    worker.drain().await;
+}
+
+/// A model that remembers the tools of each request.
+pub(crate) struct Remembering {
+    inner: Arc<dyn Model>,
+    offered: Mutex<Vec<Vec<String>>>,
+}
+
+impl Remembering {
+    pub(crate) fn new(inner: Arc<dyn Model>) -> Self {
+        Self { inner, offered: Mutex::default() }
+    }
+
+    /// The tools of the last request.
+    pub(crate) fn last(&self) -> Vec<String> {
+        self.offered.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+impl Model for Remembering {
+    fn description(&self) -> &Description {
+        self.inner.description()
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        let names = request.tools.iter().map(|tool| tool.name.clone()).collect();
+        self.offered.lock().unwrap().push(names);
+        self.inner.stream(request)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tool_that_is_off_is_not_offered_and_refused_if_it_waits() {
+    let cluster = TestCluster::start().await;
+    let executed: Arc<AtomicUsize> = Arc::default();
+    let model = Arc::new(Remembering::new(simulated()));
+    let worker = cluster.worker_with(Arc::clone(&model) as _, vec![Wipe::new(&executed, Duration::ZERO)]);
+    let offered = async |message: &str| {
+        let posted = cluster.post(cluster.goal, message).await;
+        assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+        model.last()
+    };
+    let all = offered("hello").await;
+    assert!(all.contains(&"wipe".to_owned()), "{all:?}");
+    let [tenant, user, _, goal] = cluster.owners().await;
+    for owner in [tenant, user, goal] {
+        cluster.guard(owner, Some(&denying("wi*"))).await;
+        let left = offered("hello").await;
+        let others: Vec<&String> = all.iter().filter(|name| *name != "wipe").collect();
+        assert_eq!(left.iter().collect::<Vec<_>>(), others, "the others stay in their order");
+        cluster.guard(owner, None).await;
+        assert_eq!(offered("hello").await, all, "on again");
+    }
+    let (run, question) = cluster.asks().await;
+    cluster.guard(goal, Some(&denying("wipe"))).await;
+    cluster.decide(question, json!({"decision": "approve"})).await;
+    assert_status(&cluster.wait_for_end(run).await, RunStatus::MessageSent);
+    assert_eq!(executed.load(Ordering::SeqCst), 0);
+    let refusal = cluster.servers.sql(
+        "select e.data ->> 'content' from houston.events e where e.data ->> 'type' = 'tool_returned' and e.data ->> 'is_error' = 'true'",
+    );
+    assert!(refusal.unwrap().contains("wipe"), "the model reads why");
     worker.drain().await;
 }
 

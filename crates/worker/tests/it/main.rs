@@ -26,6 +26,8 @@ mod idle;
 #[cfg(test)]
 mod lease;
 #[cfg(test)]
+mod own_tools;
+#[cfg(test)]
 mod pauses;
 #[cfg(test)]
 mod race;

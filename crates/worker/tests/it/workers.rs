@@ -108,11 +108,8 @@ impl TestCluster {
         tools: Vec<SharedTool>,
         monitor: MonitorConfig,
     ) -> TestWorker {
-        let mut registry = Registry::default();
         let extra: Vec<String> = tools.iter().map(|tool| tool.definition().name.clone()).collect();
-        for tool in builtin::all(&Outside::default()).into_iter().chain(tools) {
-            registry.add(tool).unwrap();
-        }
+        let registry = registry_with(tools);
         let mut types = agent_types();
         types.iter_mut().for_each(|agent_type| agent_type.tools.extend(extra.iter().cloned()));
         let drivers = self.drivers(&mut types[0]);
@@ -136,6 +133,7 @@ impl TestCluster {
                 drivers,
                 guards: guards(),
                 fallbacks: houston_domain::fallback::Fallbacks::default(),
+                own_tools: self.own_tools.clone(),
             })
             .unwrap(),
         );
@@ -168,6 +166,15 @@ impl TestCluster {
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
         TestWorker { running, stop, kill }
     }
+}
+
+/// The built-in tools and these.
+fn registry_with(tools: Vec<SharedTool>) -> Registry {
+    let mut registry = Registry::default();
+    for tool in builtin::all(&Outside::default()).into_iter().chain(tools) {
+        registry.add(tool).unwrap();
+    }
+    registry
 }
 
 impl TestWorker {
@@ -215,6 +222,7 @@ pub(crate) fn config() -> Config {
             approvals: houston_engine::config::ApprovalConfig::default(),
         },
         tasks: TaskLimits::default(),
+        reach: houston_domain::reach::ReachLimits::default(),
         check_ins: schedules().check_in.limits,
         delayed: DelayedRetry {
             rate_limited: 5,

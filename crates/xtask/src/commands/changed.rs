@@ -19,9 +19,13 @@ struct Package {
     name: String,
 }
 
-/// The package name: `store` and `houston-store` both give `houston-store`.
+/// The package name: `store` and `houston-store` both give `houston-store`; the library is `houston`.
 pub(crate) fn package(name: &str) -> String {
-    if name.starts_with("houston-") { name.to_owned() } else { format!("houston-{name}") }
+    if name == "houston" || name.starts_with("houston-") {
+        name.to_owned()
+    } else {
+        format!("houston-{name}")
+    }
 }
 
 /// The packages of the workspace.

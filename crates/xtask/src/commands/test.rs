@@ -65,6 +65,11 @@ impl Test {
         let before = if self.is_whole() { self.separate_tests(&scratch).await? } else { ExitCode::SUCCESS };
         // Installs missing servers. The first test starts the shared Postgres.
         drop(programs::servers(|_| {})?);
+        if self.packages.is_empty()
+            || self.packages.iter().any(|crate_| package(crate_) == package("sandbox"))
+        {
+            programs::bubblewrap().await;
+        }
         let variables = [("TMPDIR", scratch.path().display().to_string())];
         let clients = if self.needs_clients() { super::clients::install().await? } else { None };
         let clients = clients.map(|folder| ("XTASK_CLIENTS", folder.display().to_string()));

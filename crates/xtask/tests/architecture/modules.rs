@@ -15,8 +15,8 @@ const FLOORS: [(&str, &[&[&str]]); 1] = [(
         &["run::services", "run::signals", "run::storage"],
         &["background", "prompt"],
         &["setup"],
-        &["driver"],
-        &["config", "error", "holder", "live", "rates"],
+        &["driver", "hook"],
+        &["config", "error", "holder", "live", "observer", "rates"],
     ],
 )];
 

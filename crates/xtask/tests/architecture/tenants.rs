@@ -9,7 +9,8 @@ const HANDLES: [(&str, &[&str]); 5] = [
     ("RunStore", &["store", "engine", "worker", "cli"]),
     ("OperatorStore", &["store", "cli"]),
     ("ApiStore", &["store", "api"]),
-    ("TenantStore", &["store", "api"]),
+    // A program is one tenant, whose handle `cli` makes for the library.
+    ("TenantStore", &["store", "api", "cli", "houston"]),
     // Opens the database, and makes all the others.
     ("Store", &["store", "cli"]),
 ];

@@ -7,11 +7,15 @@ use crate::sources::{Source, sources};
 const CRATES: [&str; 9] = ["api", "cli", "domain", "engine", "protocol", "queue", "store", "tools", "worker"];
 
 /// Files that may contain a name as well, and why.
-const EXCEPTIONS: [(&str, &str); 3] = [
+const EXCEPTIONS: [(&str, &str); 5] = [
     // A call of it ends the turn, so the state machine has the constant.
     ("send_message", "crates/domain/src/agent/mod.rs"),
     // A call of it is a call of another tool, for the rules of a run and for the overseer.
     ("use_tool", "crates/domain/src/inner_call.rs"),
+    // A call of it reads a skill, which a session does once; and what it returns is what Houston discloses by itself, which
+    // says how to read the rest.
+    ("use_skill", "crates/domain/src/skill.rs"),
+    ("read_skill_file", "crates/domain/src/skill/entry.rs"),
     // The id of a REST operation, which is no tool.
     ("update_profile", "crates/api/src/profile/change.rs"),
 ];

@@ -55,7 +55,9 @@ fn each_built_in_tool_has_facts() {
 fn built_in_tools_pass_unless_they_destroy_send_or_execute() {
     for (name, effect) in built_in() {
         let verdict = verdict(&name, effect, &json!({}), &Situation::new(Autonomy::Medium));
-        let asks = name.starts_with("delete_") || name == "http_request" || name == "run_code";
+        let asks = name.starts_with("delete_")
+            || ["http_request", "run_code", "run_snippet", "create_tool", "run_shell", "drop_table"]
+                .contains(&name.as_str());
         let expected = if asks { Ruling::Ask } else { Ruling::Allow };
         assert_eq!(ruling(&verdict), expected, "{name}: {verdict:?}");
     }
@@ -86,7 +88,12 @@ fn tools_for_files_ask_about_sensitive_paths() {
 #[test]
 fn deleting_notes_and_forgetting_ask_each_time() {
     for autonomy in Autonomy::ALL {
-        for (name, input) in [("delete_note", json!({})), ("manage_memory", json!({"action": "forget"}))] {
+        for (name, input) in [
+            ("delete_note", json!({})),
+            ("manage_memory", json!({"action": "forget"})),
+            ("manage_todos", json!({"action": "delete"})),
+            ("drop_table", json!({"table": "expenses"})),
+        ] {
             let verdict = verdict(name, EffectClass::Idempotent, &input, &Situation::new(autonomy));
             assert!(matches!(verdict.decision, Decision::Ask { lasting: false, .. }), "{name}: {verdict:?}");
         }

@@ -4,8 +4,19 @@ use serde_json::{Value, json};
 
 use super::super::{CompiledGrant, Grant};
 use super::*;
+use crate::tool_call::EffectClass;
 
 const MEDIUM: Autonomy = Autonomy::Medium;
+
+#[test]
+fn tool_that_asks_each_time_is_allowed_by_nothing_else() {
+    let facts = ToolFacts { asks_each_time: true, ..ToolFacts::of_effect(EffectClass::Read) };
+    let call = Call { tool: "make", facts: Some(&facts), input: &json!({}), pin: None, pin_changed: false };
+    let rule = "profile = 'permissive'\n[[rule]]\ntool = 'make'\ndecide = 'allow'\nwhy = 'x'";
+    let grants = grant(json!({"tool": "*"}));
+    let verdict = decide(&layers(rule, &[]), &call, &Situation { grants: &grants, ..full() });
+    assert!(matches!(verdict.decision, Decision::Ask { lasting: false, .. }), "{verdict:?}");
+}
 
 #[test]
 fn autonomy_is_enforced() {

@@ -23,6 +23,7 @@ fn the_installation_replaces_facts_and_others_tighten_them() {
         reads_private: true,
         untrusted_output: true,
         sends_out: false,
+        asks_each_time: false,
         reply: false,
         rate_per_min: Some(20),
         limits: [("/limit", 20), ("/other", 1), ("/page/size", 10)]

@@ -44,7 +44,8 @@ pub async fn guard(
         (inner, arguments) if inner != tool => (inner.to_owned(), arguments.into_owned()),
         _ => (tool, input),
     };
-    let (setup, facts) = (&*next.setup, next.offer.facts(&tool));
+    let setup = &*next.setup;
+    let facts = next.offer.facts(&tool).or_else(|| setup.off.get(&tool));
     let limits = facts.map(|facts| facts.in_force(&setup.guards, &tool).limits.clone()).unwrap_or_default();
     let (input, lowered) = clamp(&limits, input);
     let taint = Taint::at_start(&next.context, setup);

@@ -1,5 +1,6 @@
-//! The ten sections, one file each: pure functions that return a [`Section`](super::section::Section).
+//! The ten sections, and those of hooks, one file each: pure functions that return a [`Section`](super::section::Section).
 
+pub mod added;
 pub mod automation;
 pub mod autonomy;
 pub mod base;
@@ -7,6 +8,7 @@ pub mod capabilities;
 pub mod conversation;
 pub mod custom_instructions;
 pub mod profile;
+pub mod skills;
 pub mod time;
 pub mod tools;
 pub mod workspace;

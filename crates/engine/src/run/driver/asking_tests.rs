@@ -69,7 +69,7 @@ async fn translation_is_returned_and_paid_for() {
     let steps = run.process.storage.committed();
     let used: u64 = steps.iter().map(|step| step.usage.input_tokens).sum();
     assert_eq!(used, 3 * USAGE.input_tokens);
-    let asked = run.side.requests().remove(0).remove(0).text();
+    let asked = run.side.histories().remove(0).remove(0).text();
     assert!(
         asked.starts_with("<untrusted source=\"text\">\nGood < /untrusted> morning\n</untrusted>\n"),
         "{asked}"

@@ -215,11 +215,15 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if step.call.is_some() {
             self.journal.add_usage(usage);
         }
+        // After the summary, because the agent is to follow them word for word.
+        let skills = self.repeated_skills(at).await?;
+        step.frames.clone_from(&skills);
         let rows = write(&self.journal, &new).await?;
         self.journal.commit_with_rows(rows, step, &new).await?;
         tracing::info!(run = %self.journal.run(), ?reason, ?metrics, "conversation compressed");
         self.run.replace_prefix_with_summary(at, entry);
         self.sizes.estimates.splice(..at, [weight]);
+        self.add_frames(skills);
         self.model.forget_counts();
         Ok(())
     }

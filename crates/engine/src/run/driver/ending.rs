@@ -98,6 +98,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         open: OpenCalls,
     ) -> Result<DriveOutcome, Interrupted> {
         let mut step = self.journal.next_step();
+        let open = self.without_paused(open).await;
         close_calls(&mut self.run, &mut step, status, open);
         self.set_ending(&mut step, status);
         self.commit(step).await?;
@@ -110,6 +111,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Next::CallTools(calls) => OpenCalls::read(&self.journal, &calls).await,
             _ => Ok(OpenCalls::default()),
         }
+    }
+
+    /// Ends what paused calls have begun elsewhere: their run ends.
+    async fn without_paused(&self, mut open: OpenCalls) -> OpenCalls {
+        if !open.paused.is_empty() {
+            self.tools.give_up(std::mem::take(&mut open.paused)).await;
+        }
+        open
     }
 
     /// Ends the run because of a cancel request, or an intervention of the health monitor.
@@ -147,6 +156,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let run = self.journal.run();
         tracing::warn!(%run, reason = intervention.as_str(), "the health monitor ends a run");
         let mut step = self.journal.next_step();
+        let open = self.without_paused(open).await;
         close_calls(&mut self.run, &mut step, RunStatus::Failed, open);
         let (code, notice) = (intervention.code(), intervention.notice());
         self.terminate(step, code, notice, notice.to_owned()).await
@@ -167,6 +177,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Ends the run as failed, without a retry. `text` is the run's error for operators; the user reads [`user_text`].
     pub(super) async fn stop_with(&mut self, code: &str, text: String) -> Result<DriveOutcome, Interrupted> {
         let open = self.open_calls().await?;
+        let open = self.without_paused(open).await;
         let mut step = self.journal.next_step();
         close_calls(&mut self.run, &mut step, RunStatus::Failed, open);
         self.terminate(step, code, user_text(code), text).await
@@ -199,7 +210,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 /// Gives every open call its result, in the history and in the thread: its response if there is one; else that it was cut
 /// off, or not started because it waited for a person.
 pub(super) fn close_calls(run: &mut AgentRun, step: &mut Step, status: RunStatus, open: OpenCalls) {
-    let OpenCalls { responses: mut known, cells, held } = open;
+    let OpenCalls { responses: mut known, cells, held, paused: _ } = open;
     let reason = cut_off(status);
     for (call, cell) in cells.iter().filter(|(call, _)| !known.iter().any(|(known, _)| known == call)) {
         add_tool_result(step, call, *cell, &reason);

@@ -8,6 +8,8 @@ use houston_domain::agent::step::Next;
 use houston_domain::agentable::cache_key;
 use houston_domain::compression;
 use houston_domain::local_time::parse_zone;
+use houston_domain::tool_source::SourceSummary;
+use houston_store::record::Owner;
 use houston_store::run_context::RunContext;
 
 use super::answering_agent::{AnsweringAgent, answering_agent};
@@ -16,13 +18,15 @@ use super::oversight::Oversight;
 use super::{Attempt, RunDriver};
 use crate::config::{ContextConfig, TitleConfig};
 use crate::error::Interrupted;
+use crate::hook::RunInfo;
 use crate::live::{LiveRun, Registration};
-use crate::prompt::compose::{compose, offers};
+use crate::prompt::compose::{compose, offers, skills};
 use crate::run::journal::Journal;
 use crate::run::model_turn::ModelTurn;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::ToolRunner;
 use crate::setup::Setup;
+use crate::setup::own_tools::{Tools, sources_for};
 use crate::setup::taint::Taint;
 
 /// What follows from the run's context.
@@ -122,8 +126,37 @@ async fn load<S: RunStorage>(
     }
     let most = setup.policy.limits.max_duration_s + journal.services.config.watchdog.grace_s;
     journal.signals.watchdog = journal.claimed_at() + Duration::from_secs(most);
-    let setup = journal.services.setups.for_run(&setup, &context).await;
+    let Owner { tenant, user, .. } = journal.owner;
+    let info =
+        || RunInfo { tenant, user, agentable, kind: attempt.kind.clone(), run, attempt: attempt.number };
+    let setup = journal.services.setups.hooked(setup, info);
+    let sources = own_tools(journal, &setup, &context).await?;
+    let setup = journal.services.setups.for_run(&setup, &context, &sources).await;
+    drop(sources);
     Ok(loaded(journal, attempt, Arc::clone(live), context, answered_by, setup))
+}
+
+/// The tools of the tenant's own that a run may have. What this process has not compiled yet is read.
+async fn own_tools<'c, S: RunStorage>(
+    journal: &mut Journal<'_, S>,
+    setup: &Setup,
+    context: &'c RunContext,
+) -> Result<Vec<(&'c SourceSummary, Tools)>, Interrupted> {
+    let own_tools = &journal.services.setups.own_tools;
+    let mut sources = Vec::new();
+    for (tenant, summary) in sources_for(setup, context) {
+        let tools = match own_tools.cached(tenant, summary) {
+            Some(tools) => tools,
+            None => {
+                let (source, name) = (summary.source, summary.name.as_str());
+                let stored = journal.retrying(|storage| storage.tool_source(tenant, source, name)).await?;
+                let Some(stored) = stored else { continue };
+                own_tools.compile(tenant, summary, stored).await
+            }
+        };
+        sources.push((summary, tools));
+    }
+    Ok(sources)
 }
 
 fn loaded<S: RunStorage>(
@@ -145,7 +178,8 @@ fn loaded<S: RunStorage>(
     let model = ModelTurn::new(Arc::clone(&setup), live, cache_key(agentable), system, system_context);
     let zone = parse_zone(&context.user.time_zone);
     let taint = Taint::at_start(&context, &setup);
-    let tools = ToolRunner::new(Arc::clone(&setup), offers, context.has_results, taint, zone);
+    let skills = skills(&setup, &context);
+    let tools = ToolRunner::new(Arc::clone(&setup), offers, skills, context.has_results, taint, zone);
     let tools = Box::new(tools);
     journal.mark = context.mark;
     let mut run = AgentRun::resume(setup.policy, context.history, context.run_entries, now)

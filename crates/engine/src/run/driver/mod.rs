@@ -14,13 +14,20 @@ mod ending;
 mod failure;
 #[cfg(test)]
 mod fallback_tests;
+#[cfg(test)]
+mod hook_tests;
 mod load;
 mod oversight;
 #[cfg(test)]
 mod oversight_tests;
+#[cfg(test)]
+mod pausing_tests;
 mod routing;
 #[cfg(test)]
 mod searched_tests;
+mod skills;
+#[cfg(test)]
+mod skills_tests;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -38,6 +45,7 @@ use houston_domain::step::Step;
 use houston_queue::Lane;
 use houston_store::claim::ClaimedRun;
 use houston_store::step::CommittedStep;
+use tracing::Span;
 
 use self::answering_agent::AnsweringAgent;
 use self::compression::Sizes;
@@ -46,6 +54,7 @@ use crate::config::Config;
 use crate::error::Interrupted;
 use crate::holder::Holder;
 use crate::live::Registration;
+use crate::observer::Observed;
 use crate::run::journal::Journal;
 use crate::run::model_turn::ModelTurn;
 use crate::run::services::Services;
@@ -191,6 +200,9 @@ pub(crate) fn drive_claimed<'d, S: RunStorage>(
                 }
                 Ok(outcome) => {
                     let ended = matches!(outcome, DriveOutcome::Ended(_));
+                    if let DriveOutcome::Ended(status) = outcome {
+                        driver.observe_end(status);
+                    }
                     return Ok(Driven { outcome, wants_title: driver.wants_title && ended });
                 }
                 Err(interrupted) => return Err(interrupted),
@@ -302,6 +314,17 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let done = self.journal.commit(step).await?;
         self.read(&done);
         Ok(done)
+    }
+
+    /// Calls the observers for the end of the run.
+    fn observe_end(&self, status: RunStatus) {
+        let journal = &self.journal;
+        let (span, usage) = (Span::current(), journal.total_usage());
+        journal.services.observers.notify(
+            &journal.owner,
+            &span,
+            Observed::RunEnded { status, usage: &usage },
+        );
     }
 
     fn read(&mut self, done: &CommittedStep) {

@@ -6,6 +6,7 @@ use houston_domain::agent::step::{Next, TurnOutcome};
 use houston_domain::compression::CompressionReason;
 use houston_domain::event::Event;
 use houston_domain::history::Entry;
+use houston_domain::id::MessageId;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{RunTransition, Step};
@@ -45,6 +46,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             && let Some(flow) = Box::pin(self.oversee()).await?
         {
             return Ok(flow);
+        }
+        if self.tools.skills().is_some() {
+            Box::pin(self.disclose_skills()).await?;
         }
         // What the model has read now, it may repeat in the report of its task.
         self.journal.owner.untrusted = self.tools.has_read_untrusted();
@@ -182,6 +186,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let simulated = self.model.answering().simulated;
         let mut label = if simulated { json!({"simulated": true}) } else { json!({}) };
         self.answered_by.label(&mut label);
+        // Agents of other conversations may read it.
+        if self.tools.has_read_untrusted() {
+            label["untrusted"] = json!(true);
+        }
         label
     }
 
@@ -209,20 +217,21 @@ impl<S: RunStorage> RunDriver<'_, S> {
         held: Held,
         records: Option<WrittenRecords<S::Transaction>>,
     ) -> Flow {
-        let event = Event::RunWaiting { until: None, iteration: self.journal.open_iteration };
-        step.transition = RunTransition::Wait {
-            event,
-            until: None,
-            questions: held.questions(),
-            open_calls: Some(held.unread),
-        };
+        let until = held.until;
+        let event = Event::RunWaiting { until, iteration: self.journal.open_iteration };
+        step.transition =
+            RunTransition::Wait { event, until, questions: held.questions(), open_calls: Some(held.unread) };
         let done = match records {
             Some(records) => Box::pin(records.commit(&mut self.journal, step)).await?,
             None => self.journal.commit(step).await?,
         };
         Ok(match done.continued {
             true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(DriveOutcome::Waiting { after: None, lane: self.journal.lane }),
+            false => {
+                let now = self.journal.now();
+                let after = until.map(|until| (until - now).to_std().unwrap_or_default());
+                ControlFlow::Break(DriveOutcome::Waiting { after, lane: self.journal.lane })
+            }
         })
     }
 
@@ -244,14 +253,17 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 Ok(flow)
             }
             ToolsOutcome::HandOver => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
-            ToolsOutcome::Stopped { stop: Stop::Cancelled, responses, cells, held: of_code } => {
-                let open = OpenCalls { responses, cells, held: held.and(of_code).cells().collect() };
-                Box::pin(self.cancel_with(open)).await.map(ControlFlow::Break)
-            }
-            ToolsOutcome::Stopped { responses, cells, held: of_code, .. } => {
-                let open = OpenCalls { responses, cells, held: held.and(of_code).cells().collect() };
-                let ended = Box::pin(self.end_with(RunStatus::MaxDuration, open));
-                ended.await.map(ControlFlow::Break)
+            ToolsOutcome::Stopped { stop, responses, mut cells, held: of_code, paused } => {
+                let (begun, held) = held.and(of_code).cells();
+                let is_new = |(call, _): &(String, MessageId)| !cells.iter().any(|(of, _)| of == call);
+                let begun: Vec<_> = begun.into_iter().filter(is_new).collect();
+                cells.extend(begun);
+                let open = OpenCalls { responses, cells, held, paused };
+                let ended = match stop {
+                    Stop::Cancelled => Box::pin(self.cancel_with(open)).await,
+                    _ => Box::pin(self.end_with(RunStatus::MaxDuration, open)).await,
+                };
+                ended.map(ControlFlow::Break)
             }
         }
     }

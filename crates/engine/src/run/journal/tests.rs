@@ -32,7 +32,8 @@ async fn written(journal: &Journal<'_, MemoryStorage>) -> MemoryTransaction {
     let mut rows = journal.begin().await.unwrap();
     let ids = RecordIds { row: journal.new_id(), run: journal.new_id(), message: journal.new_id() };
     let config = &journal.services.config;
-    let limits = RecordLimits { tasks: config.tasks, check_ins: config.check_ins, page_bytes: 1 };
+    let limits =
+        RecordLimits { tasks: config.tasks, reach: config.reach, check_ins: config.check_ins, page_bytes: 1 };
     let written = rows.record(journal.owner, ids, limits, &NoteRecord).await.unwrap();
     assert_eq!(written, ToolResponse::success("Written."));
     rows

@@ -12,10 +12,12 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelAnswer as Answer, ModelError, StopReason, Usage};
 use houston_llm::{ContextBudget, Deferred, Description, Request, SystemPart, tokens};
 use houston_tools::{FINDING_TOOLS, Offer};
+use tracing::{Instrument as _, Span};
 
 use self::answer::{Answerer, Bounds, read};
 use crate::error::Interrupted;
 use crate::live::LiveRun;
+use crate::observer::Observed;
 use crate::run::journal::Journal;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
@@ -126,11 +128,16 @@ impl ModelTurn {
     ) -> Result<ModelOutcome, Interrupted> {
         let mut answerer = Answerer::default();
         self.live.begin(journal.next_message);
+        let asked = self.setup.model.description();
+        let span =
+            journal.services.observers.span(|| tracing::info_span!("engine.model.call", model = %asked));
+        observe(journal, &span, Observed::ModelCallStarted { model: asked });
         let config = &journal.services.config;
         let bounds =
             Bounds { most: config.context.max_answer_bytes, repeated: config.overseer.repeated_text };
         let outcome = {
-            let call = pin!(self.stream(history, offer, tokens, bounds, &mut answerer));
+            let call = self.stream(history, offer, tokens, bounds, &mut answerer);
+            let call = pin!(call.instrument(span.clone()));
             journal.signals.until_stopped(call).await?
         };
         let (reasoning, message) = self.live.end();
@@ -143,12 +150,22 @@ impl ModelTurn {
                 let mut usage = answer.usage;
                 journal.call = Some(price(journal, &self.setup.prices, &self.answering, &mut usage));
                 journal.add_usage(usage);
+                observe(journal, &span, Observed::ModelCallEnded { model: &self.answering, usage: &usage });
                 ModelOutcome::Answered { answer, usage, reasoning, message }
             }
             Ok(Err(error)) => {
+                observe(
+                    journal,
+                    &span,
+                    Observed::ModelCallFailed { model: self.setup.model.description(), error: &error },
+                );
                 ModelOutcome::Failed { error, streamed: !(reasoning.is_empty() && message.is_empty()) }
             }
-            Err(stop) => ModelOutcome::Stopped(stop),
+            Err(stop) => {
+                let model = self.setup.model.description();
+                observe(journal, &span, Observed::ModelCallStopped { model });
+                ModelOutcome::Stopped(stop)
+            }
         })
     }
 
@@ -199,4 +216,9 @@ impl ModelTurn {
         answer.stop = StopReason::MaxTokens;
         Ok(())
     }
+}
+
+/// Calls the observers.
+fn observe<S: RunStorage>(journal: &Journal<'_, S>, span: &Span, what: Observed<'_>) {
+    journal.services.observers.notify(&journal.owner, span, what);
 }

@@ -173,7 +173,7 @@ async fn paused_answer_is_sent_back_and_goes_on() {
     assert_eq!((answer.content.as_slice(), answer.stop), (texts.as_slice(), StopReason::EndTurn));
     assert_eq!(usage.input_tokens, 3 * USAGE.input_tokens, "each part is paid for");
     assert_eq!(text, "I look. I look on. Found.");
-    let last = model.requests().pop().unwrap();
+    let last = model.histories().pop().unwrap();
     assert_eq!(
         last.iter().map(|entry| entry.text()).collect::<Vec<_>>(),
         ["Hello", "It is noon.", "I look. \n\nI look on. "]

@@ -8,8 +8,6 @@ use std::time::Duration;
 use chrono::DateTime;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use houston_domain::agent::budget::Budget;
-use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::clock::ManualClock;
 use houston_domain::event::{Committed, Event as RunEvent, Live};
@@ -23,18 +21,18 @@ use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolError
 use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::claim::{ClaimedRun, Fence};
-use houston_tools::{CallContext, CheckOutcome, InvalidInput, Outside, Plan, Registry, Tool, builtin};
-use serde::Deserialize;
+use houston_tools::{
+    Acted, CallContext, CheckOutcome, InvalidInput, Outside, Paused, Plan, Registry, Tool, builtin,
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::memory_storage::MemoryStorage;
+use super::pausing_tool::{self, Pausing};
 use super::scripted_code::code;
 pub(in crate::run) use super::scripted_model::{Script, ScriptedModel, USAGE, calls_tools, calls_with, says};
-use crate::config::{
-    ApprovalConfig, CompressionConfig, Config, ContextConfig, TeamsConfig, TitleConfig, WatchdogConfig,
-};
+use super::test_config::config;
 use crate::driver::Driver;
 use crate::error::Interrupted;
 use crate::holder::Holder;
@@ -59,6 +57,8 @@ pub(in crate::run) enum Behaviour {
     Calls(&'static [&'static [&'static str]]),
     /// The same, and each gets the number of the execution as well: a replay makes other calls.
     CallsOtherwise(&'static [&'static [&'static str]]),
+    /// Pauses in its middle.
+    Pauses(Pausing),
 }
 
 /// A tool that acts outside of Houston, and counts how often.
@@ -68,6 +68,8 @@ pub(in crate::run) struct TestTool {
     check: CheckOutcome,
     facts: Option<ToolFacts>,
     pub(in crate::run) executed: Arc<AtomicUsize>,
+    /// What it went on with after its pauses, and what it gave up.
+    pub(in crate::run) went_on: Arc<Mutex<Vec<Value>>>,
     /// The arguments it was executed with.
     pub(in crate::run) inputs: Arc<Mutex<Vec<Value>>>,
 }
@@ -81,8 +83,8 @@ impl TestTool {
             effect,
             timeout: Duration::from_secs(30),
         };
-        let (executed, inputs) = (Arc::default(), Arc::default());
-        Self { definition, behaviour, check: CheckOutcome::Unknown, facts: None, executed, inputs }
+        let (executed, inputs, went_on) = (Arc::default(), Arc::default(), Arc::default());
+        Self { definition, behaviour, check: CheckOutcome::Unknown, facts: None, executed, inputs, went_on }
     }
 
     /// What guards rely on.
@@ -110,21 +112,36 @@ impl Tool for TestTool {
             let drifts = matches!(behaviour, Behaviour::CallsOtherwise(_));
             return Ok(Plan::Code(code(rounds, executed, drifts)));
         }
+        if let Behaviour::Pauses(pausing) = behaviour {
+            executed.fetch_add(1, Ordering::Relaxed);
+            return Ok(Plan::Begin(pausing_tool::begin(pausing)));
+        }
         let (input, inputs) = (input.clone(), Arc::clone(&self.inputs));
-        let stop = context.stop.clone();
+        let (stop, progress) = (context.stop.clone(), context.progress.clone());
         Ok(Plan::Execute(Box::pin(async move {
             executed.fetch_add(1, Ordering::Relaxed);
             inputs.lock().unwrap().push(input);
             match behaviour {
                 Behaviour::Fails(code) => return ToolResponse::failure(code, "It is down."),
-                Behaviour::Answers => {}
+                Behaviour::Answers => {
+                    (0..100).for_each(|nth| progress.report(f64::from(nth), Some(100.0), "counting"))
+                }
                 Behaviour::Hangs => std::future::pending().await,
                 Behaviour::Panics => panic!("a tool of a test"),
                 Behaviour::AnswersWhenStopped => stop.cancelled().await,
-                Behaviour::Calls(_) | Behaviour::CallsOtherwise(_) => {}
+                Behaviour::Calls(_) | Behaviour::CallsOtherwise(_) | Behaviour::Pauses(_) => {}
             }
             ToolResponse::success("Done.")
         })))
+    }
+
+    fn go_on(&self, paused: Paused, _: &Value, _: &CallContext) -> BoxFuture<'static, Acted> {
+        pausing_tool::go_on(paused, &self.went_on)
+    }
+
+    fn give_up(&self, state: Value) -> BoxFuture<'static, ()> {
+        self.went_on.lock().unwrap().push(json!({"gave up": state}));
+        Box::pin(std::future::ready(()))
     }
 
     fn stop_within(&self) -> Duration {
@@ -218,6 +235,7 @@ impl Process {
             side_models: BTreeMap::new(),
             rates: crate::rates::Rates::default(),
             fallbacks: Default::default(),
+            observers: crate::observer::Observers::default(),
         };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);
         storage.set_run(claimed.run);
@@ -338,63 +356,4 @@ fn claimed(ids: &Ids) -> ClaimedRun {
 pub(in crate::run) fn guards() -> Arc<Layer> {
     let settings = toml::from_str(include_str!("../../../../../jobs/guards.toml")).unwrap();
     Arc::new(Layer::compile(LayerKind::Installation, "jobs/guards.toml", &settings).unwrap())
-}
-
-#[derive(Deserialize)]
-struct CheckIns {
-    limits: houston_domain::check_in::CheckInLimits,
-}
-
-fn config() -> Config {
-    let check_ins: CheckIns =
-        toml::from_str(include_str!("../../../../../jobs/agent_check_in.toml")).unwrap();
-    Config {
-        limits: Limits {
-            max_iterations: 20,
-            max_same_tool: 5,
-            max_duration_s: 600,
-            max_history_entries: 0,
-            max_output_tokens: 1000,
-        },
-        budget: Budget::default(),
-        context: ContextConfig {
-            notes: 20,
-            prompt_chars: 16_000,
-            prompt: houston_domain::knowledge::PromptLimits::default(),
-            max_tool_result_bytes: 262_144,
-            max_tool_calls: 32,
-            max_answer_bytes: 1_000,
-            budget_tokens: houston_domain::agent::token_budget::TokenBudget::default(),
-            direct_tokens: 4_000,
-            compression: CompressionConfig::default(),
-            results: houston_domain::tool_result::ResultLimits::default(),
-            titles: TitleConfig::default(),
-            approvals: ApprovalConfig::default(),
-        },
-        tasks: TaskLimits::default(),
-        check_ins: check_ins.limits,
-        delayed: DelayedRetry {
-            rate_limited: 5,
-            network: 3,
-            other: 2,
-            base_ms: 50,
-            max_ms: 200,
-            patience_s: 3600,
-        },
-        max_crashes: 3,
-        max_claims: 20,
-        doubt_ms: 500,
-        hand_over_ms: 1000,
-        watchdog: WatchdogConfig { grace_s: 30 },
-        overseer: houston_domain::overseer::Settings::default(),
-        teams: TeamsConfig {
-            message_chars: 8000,
-            earlier_texts: 4,
-            earlier_chars: 300,
-            timeout_ms: 10_000,
-            max_output_tokens: 1000,
-            limits: houston_domain::team::TeamLimits::default(),
-            rules: houston_domain::team::RuleLimits::default(),
-        },
-    }
 }

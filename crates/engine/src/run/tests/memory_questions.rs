@@ -1,12 +1,27 @@
-//! The questions of a run in memory.
+//! The questions of a run in memory, and what else tests set.
 
+use houston_domain::agent::budget::Spent;
 use houston_domain::id::RunId;
 use houston_domain::question::{Question, QuestionState};
+use houston_domain::skill::SkillDocument;
+use houston_domain::step::Step;
 use serde_json::Value;
 
-use super::memory_storage::MemoryStorage;
+use super::memory_storage::{MemoryStorage, Rows};
 
 impl MemoryStorage {
+    pub(crate) fn set_spent(&self, spent: Spent) {
+        self.rows().spent = spent;
+    }
+
+    /// A skill of the tenant.
+    pub(crate) fn add_skill(&self, text: &str) {
+        let summary = SkillDocument::read(text, None).expect("a skill").summary(true);
+        let mut rows = self.rows();
+        rows.skills.insert(summary.name.clone(), text.to_owned());
+        rows.summaries.push(summary);
+    }
+
     /// Closes the newest question.
     pub(crate) fn close_question(&self, state: QuestionState, answer: Option<Value>) {
         let mut rows = self.rows();
@@ -52,5 +67,14 @@ impl MemoryStorage {
     pub(crate) fn question_reads(&self) -> (usize, usize) {
         let rows = self.rows();
         (rows.question_reads, rows.budget_reads)
+    }
+}
+
+impl Rows {
+    pub(super) fn supersedes_a_decision(&self, step: &Step) -> bool {
+        let mut superseded = step.questions.iter().flat_map(|of| &of.superseded);
+        superseded.any(|id| {
+            self.questions.iter().any(|of| of.asked.id == *id && of.state == QuestionState::Answered)
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! A [`RunStorage`] in memory, with the faults that a database shows rarely.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::Source;
 use houston_domain::question::{Question, QuestionState, budget};
 use houston_domain::run::RunStatus;
+use houston_domain::skill::{SkillSource, SkillSummary};
 use houston_domain::step::decision::{Found, decide};
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::unread::{ReadLimits, Unread};
@@ -23,13 +24,15 @@ use houston_store::claim::Fence;
 use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
 use houston_store::question::UnreadMessages;
+use houston_store::record::Owner;
 use houston_store::run_context::RunContext;
+use houston_store::skill::SkillText;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Result};
 use houston_tools::ask::{SourceText, TextSource};
 use serde_json::Value;
 
-use super::memory_transaction::MemoryTransaction;
+use super::memory_transaction::{MemoryTransaction, framed};
 use crate::run::journal::ending_status;
 use crate::run::storage::RunStorage;
 
@@ -67,12 +70,15 @@ pub(super) struct Rows {
     sent: Vec<WriteId>,
     /// Whether the next records are refused. If none is left, they succeed.
     pub(super) refusals: VecDeque<bool>,
-    spent: Spent,
+    pub(super) spent: Spent,
     pub(super) questions: Vec<Question>,
     /// What the run's driver remembers.
     state: Option<Value>,
     /// Texts that the run has not read.
     unread: Vec<String>,
+    /// Skills of the tenant: summaries, and texts by name.
+    pub(super) summaries: Vec<SkillSummary>,
+    pub(super) skills: BTreeMap<String, String>,
     /// Whether something has arrived that the run has not seen.
     pub(super) is_awake: bool,
     /// The answer that the next question gets at once.
@@ -86,6 +92,7 @@ pub(super) struct Rows {
     pub(super) budget_reads: usize,
     /// The run.
     pub(super) run: Option<RunId>,
+    /// How many commits succeed before the later fault.
     until_fault: usize,
     later_fault: Option<Fault>,
 }
@@ -108,6 +115,11 @@ impl MemoryStorage {
 
     pub(crate) fn set_spent(&self, spent: Spent) {
         self.rows().spent = spent;
+    }
+
+    /// For the next records, whether they are refused.
+    pub(crate) fn refuse_records(&self, refused: impl IntoIterator<Item = bool>) {
+        self.rows().refusals.extend(refused);
     }
 
     /// An intent that an earlier attempt committed.
@@ -217,13 +229,6 @@ impl Rows {
         }
     }
 
-    fn supersedes_a_decision(&self, step: &Step) -> bool {
-        let mut superseded = step.questions.iter().flat_map(|of| &of.superseded);
-        superseded.any(|id| {
-            self.questions.iter().any(|of| of.asked.id == *id && of.state == QuestionState::Answered)
-        })
-    }
-
     fn take_later_fault(&mut self) -> Option<Fault> {
         match self.until_fault.checked_sub(1) {
             Some(left) => self.until_fault = left,
@@ -259,12 +264,19 @@ impl Rows {
             (question.state, question.answer, self.is_awake) = (QuestionState::Answered, Some(answer), true);
         }
         self.history.extend(step.entries.iter().cloned());
+        self.history.extend(framed(step));
         for intent in &step.intents {
-            self.intents.insert(intent.call.clone(), CommittedIntent { cell: intent.cell, response: None });
+            let started = CommittedIntent { cell: intent.cell, response: None, paused: None };
+            self.intents.insert(intent.call.clone(), started);
         }
         for (call, response) in &step.responses {
             if let Some(intent) = self.intents.get_mut(call) {
-                intent.response = Some(response.clone());
+                (intent.response, intent.paused) = (Some(response.clone()), None);
+            }
+        }
+        for (call, paused) in &step.pauses {
+            if let Some(intent) = self.intents.get_mut(call) {
+                intent.paused.clone_from(paused);
             }
         }
         if !read.is_empty() {
@@ -331,7 +343,8 @@ impl RunStorage for MemoryStorage {
     async fn context(&self, _: AgentableId, _: RunId, _: i64, _: &PromptLimits) -> Result<RunContext> {
         let history = self.history();
         let run_entries = history.len() - self.rows().earlier;
-        Ok(RunContext { mark: FrameMark::new("1234"), history, run_entries, ..RunContext::default() })
+        let (mark, skills) = (FrameMark::new("1234"), self.rows().summaries.clone());
+        Ok(RunContext { mark, history, run_entries, skills, ..RunContext::default() })
     }
 
     async fn open_message(&self, _: AgentableId) -> Result<Option<MessageId>> {
@@ -345,10 +358,7 @@ impl RunStorage for MemoryStorage {
 
     async fn committed_intents(&self, _: RunId) -> Result<HashMap<String, CommittedIntent>> {
         let rows = self.rows();
-        let intents = rows.intents.iter().map(|(call, CommittedIntent { cell, response })| {
-            (call.clone(), CommittedIntent { cell: *cell, response: response.clone() })
-        });
-        Ok(intents.collect())
+        Ok(rows.intents.clone())
     }
 
     async fn questions_of(&self, _: AgentableId, _: RunId) -> Result<Vec<Question>> {
@@ -388,6 +398,10 @@ impl RunStorage for MemoryStorage {
     async fn source_text(&self, _: TenantId, _: AgentableId, of: &TextSource) -> Result<Option<SourceText>> {
         let TextSource::Given(text) = of else { return Ok(None) };
         Ok(Some(SourceText::new(text.clone(), false)))
+    }
+
+    async fn skill_text(&self, _: &Owner, _: SkillSource, name: &str) -> Result<Option<SkillText>> {
+        Ok(self.rows().skills.get(name).map(|text| SkillText { text: text.clone(), files: Vec::new() }))
     }
 
     async fn request_title(&self, _: AgentableId, _: i64, _: Duration) -> Result<bool> {

@@ -1,5 +1,7 @@
 //! A transaction of the storage in memory.
 
+use houston_domain::frame::FrameMark;
+use houston_domain::history::{Block, Entry};
 use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_store::Result;
@@ -56,4 +58,12 @@ impl RunTransaction for MemoryTransaction {
     async fn commit(self, step: &Step) -> Result<Commit> {
         self.storage.try_commit(step, &self.records)
     }
+}
+
+/// The entry of the frames that a step adds.
+pub(super) fn framed(step: &Step) -> Option<Entry> {
+    let mark = FrameMark::new("1234");
+    let blocks: Vec<Block> =
+        step.frames.iter().map(|frame| Block::text(frame.clone().signed(&mark))).collect();
+    (!blocks.is_empty()).then(|| Entry::user(blocks))
 }

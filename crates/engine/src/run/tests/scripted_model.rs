@@ -28,7 +28,27 @@ pub(in crate::run) struct ScriptedModel {
     /// Whether an answer was dropped before its end, which closes its connection.
     pub(in crate::run) was_dropped: Arc<AtomicBool>,
     pub(in crate::run) calls: AtomicUsize,
-    requests: Mutex<Vec<Vec<Entry>>>,
+    pub(in crate::run) requests: Mutex<Vec<Asked>>,
+}
+
+/// What a request contained.
+pub(in crate::run) struct Asked {
+    pub(in crate::run) tools: Vec<String>,
+    pub(in crate::run) system: String,
+    pub(in crate::run) context: String,
+    /// The history.
+    pub(in crate::run) entries: Vec<Entry>,
+}
+
+impl Asked {
+    fn of(request: &Request<'_>) -> Self {
+        Self {
+            tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
+            system: request.system.iter().map(|part| part.text.as_str()).collect(),
+            context: request.system_context.unwrap_or_default().to_owned(),
+            entries: request.entries.to_vec(),
+        }
+    }
 }
 
 impl ScriptedModel {
@@ -40,18 +60,13 @@ impl ScriptedModel {
             supports_tools: true,
         };
         let scripts = Mutex::new(scripts.into_iter().collect());
-        Arc::new(Self {
-            description,
-            scripts,
-            was_dropped: Arc::default(),
-            calls: AtomicUsize::new(0),
-            requests: Mutex::default(),
-        })
+        let (was_dropped, calls, requests) = (Arc::default(), AtomicUsize::new(0), Mutex::default());
+        Arc::new(Self { description, scripts, was_dropped, calls, requests })
     }
 
     /// The histories that it was sent.
-    pub(in crate::run) fn requests(&self) -> Vec<Vec<Entry>> {
-        self.requests.lock().unwrap().clone()
+    pub(in crate::run) fn histories(&self) -> Vec<Vec<Entry>> {
+        self.requests.lock().unwrap().iter().map(|asked| asked.entries.clone()).collect()
     }
 }
 
@@ -70,7 +85,7 @@ impl Model for ScriptedModel {
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.requests.lock().unwrap().push(request.entries.to_vec());
+        self.requests.lock().unwrap().push(Asked::of(request));
         let script = self.scripts.lock().unwrap().pop_front().expect("a call that the test does not expect");
         let stream: EventStream = match script {
             Script::Events(events) => Box::pin(stream::iter(events)),

@@ -1,33 +1,36 @@
 //! One call that acts outside of Houston.
 
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use houston_domain::guard::Intent;
 use houston_domain::id::MessageId;
 use houston_domain::step::ModelCall;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
-use houston_tools::{Ask, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Plan, SharedTool};
+use houston_tools::{
+    Acted, Ask, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Paused, Plan, SharedTool,
+};
 use tokio::sync::mpsc;
 
 use super::asking::Paid;
 use super::code::time_of;
 use super::fallback::FallbackCall;
 
-/// A running call; completes with its response.
+/// A running call; completes with its response, or when it pauses.
 pub(super) type Running = BoxFuture<'static, Returned>;
 
-/// A call that has returned.
+/// A call that has returned, or has paused.
 pub(super) struct Returned {
     pub(super) call: ToolCall,
-    pub(super) response: ToolResponse,
+    pub(super) acted: Acted,
     /// What the model cost that was asked, if one was.
     pub(super) cost: Option<Box<ModelCall>>,
 }
 
 impl Returned {
     fn new(call: ToolCall, response: ToolResponse) -> Self {
-        Self { call, response, cost: None }
+        Self { call, acted: Acted::Done(response), cost: None }
     }
 }
 
@@ -49,6 +52,10 @@ pub(super) struct ExternalCall {
 pub(super) enum Work {
     /// Run this future.
     Execute(BoxFuture<'static, ToolResponse>),
+    /// Run this future; the call may pause.
+    Begin(BoxFuture<'static, Acted>),
+    /// Go on with a call that has paused.
+    GoOn(Paused),
     /// Run this code, which calls tools.
     Code(Code),
     /// Ask a model; what it works on is not read yet.
@@ -74,10 +81,20 @@ impl Work {
         matches!(self, Self::Code(_))
     }
 
-    async fn run(self, tool: &SharedTool, call: &ToolCall, context: &CallContext) -> Paid {
+    async fn run(
+        self,
+        tool: &SharedTool,
+        call: &ToolCall,
+        context: &CallContext,
+    ) -> (Acted, Option<Box<ModelCall>>) {
         let response = match self {
-            Self::Paid(work) => return work.await,
+            Self::Paid(work) => {
+                let (response, cost) = work.await;
+                return (Acted::Done(response), cost);
+            }
             Self::Execute(work) => work.await,
+            Self::Begin(work) => return (work.await, None),
+            Self::GoOn(paused) => return (tool.go_on(paused, &call.input, context).await, None),
             // Code is run by `ExternalCall::run`, and a question has become `Paid` before.
             Self::Code(_) | Self::Ask(_) => ToolResponse::outcome_unknown(),
             Self::Check => match tool.check(&call.input, context).await {
@@ -85,12 +102,18 @@ impl Work {
                 CheckOutcome::Unknown => ToolResponse::outcome_unknown(),
                 CheckOutcome::NotExecuted => match tool.plan(&call.input, context) {
                     Ok(Plan::Execute(work)) => work.await,
+                    Ok(Plan::Begin(work)) => return (work.await, None),
                     Ok(_) => ToolResponse::outcome_unknown(),
                     Err(invalid) => invalid.into(),
                 },
             },
         };
-        (response, None)
+        (Acted::Done(response), None)
+    }
+
+    /// Whether the call goes on by itself: it only asks how far it is.
+    fn only_asks(&self) -> bool {
+        matches!(self, Self::GoOn(Paused { answer: None, .. }))
     }
 }
 
@@ -98,13 +121,16 @@ impl ExternalCall {
     /// Whether another worker may execute the call again.
     pub(super) fn may_repeat(&self, offer: &Offer) -> bool {
         let effect = offer.get(&self.call.name).map(|tool| tool.definition().effect);
-        effect.is_some_and(|effect| effect != EffectClass::Effect)
+        self.work.only_asks() || effect.is_some_and(|effect| effect != EffectClass::Effect)
     }
 
     /// Runs the call, up to its time-out. A panic becomes a failed response. Code sends its calls to `code_calls`; its own time
     /// is limited where it runs, and each of its calls has a time-out. So has a fallback, which is asked for there as well.
     pub(super) fn run(self, offer: &Offer, code_calls: Option<mpsc::UnboundedSender<CodeCalls>>) -> Running {
         let Self { call, context, cell, work, note, fallback, .. } = self;
+        if let Some(cell) = cell {
+            context.progress.runs_as(cell);
+        }
         let now = time_of(cell).unwrap_or(context.now);
         let (work, code_calls) = match (work, code_calls) {
             (Work::Code(code), Some(calls)) => {
@@ -124,29 +150,28 @@ impl ExternalCall {
             let timeout = tool.definition().timeout;
             let guarded = AssertUnwindSafe(work.run(&tool, &call, &context)).catch_unwind();
             let (response, cost) = match tokio::time::timeout(timeout, guarded).await {
-                Ok(Ok(paid)) => paid,
+                // Its fallback is called if it fails in the end.
+                Ok(Ok((acted @ Acted::Paused(_), cost))) => return Returned { call, acted, cost },
+                Ok(Ok((Acted::Done(response), cost))) => (response, cost),
                 Ok(Err(_panic)) => (panicked(&call), None),
-                Err(_elapsed) => (
-                    ToolResponse::failure(
-                        ToolErrorCode::Timeout,
-                        format!(
-                            "{} did not answer within {} s. It may have happened: verify before you try again.",
-                            call.name,
-                            timeout.as_secs()
-                        ),
-                    ),
-                    None,
-                ),
+                Err(_elapsed) => (timed_out(&call, timeout), None),
             };
             if let (Some(fallback), Some(calls)) = (fallback, code_calls)
                 && fallback.follows(tool.definition().effect, &response)
             {
                 fallback.call(CodeHost { of: call.id.clone(), now, calls }, &response).await;
             }
-            let response = noted(response, note.as_deref());
-            Returned { call, response, cost }
+            Returned { call, acted: Acted::Done(noted(response, note.as_deref())), cost }
         })
     }
+}
+
+fn timed_out(call: &ToolCall, timeout: Duration) -> ToolResponse {
+    let (tool, seconds) = (&call.name, timeout.as_secs());
+    ToolResponse::failure(
+        ToolErrorCode::Timeout,
+        format!("{tool} did not answer within {seconds} s. It may have happened: verify before you try again."),
+    )
 }
 
 fn panicked(call: &ToolCall) -> ToolResponse {

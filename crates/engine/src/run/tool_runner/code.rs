@@ -7,17 +7,19 @@ use chrono::{DateTime, Utc};
 use futures_util::stream::FuturesUnordered;
 use houston_domain::code_call;
 use houston_domain::id::{MessageId, QuestionId};
-use houston_domain::question::{Question, QuestionState, approval};
+use houston_domain::paused_call::PausedCall;
+use houston_domain::question::{Question, QuestionState, approval, input};
 use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
 use houston_store::history::CommittedIntent;
-use houston_tools::{CodeCall, CodeCalls};
+use houston_tools::{CodeCall, CodeCalls, Paused};
 use serde_json::json;
 
 use super::call::{ExternalCall, Running};
 use super::codes::{Codes, End, Progress, Round};
 use super::execution::OpenCall;
-use super::held::{Decided, question_of};
+use super::held::{Decided, WaitingCall, question_of};
+use super::pausing::Resuming;
 use super::plans::Plans;
 use super::{Cells, Others, Prepared, ToolRunner, add_cells, add_response, cut};
 use crate::error::Interrupted;
@@ -32,6 +34,8 @@ enum Made {
     Answered(ToolResponse),
     /// It was started.
     Started(MessageId, Option<Question>),
+    /// It was started, and has paused.
+    Paused(MessageId, PausedCall),
     /// A person was asked.
     Asked(Question),
 }
@@ -101,8 +105,7 @@ impl ToolRunner {
             let reads = self.offer().facts(&name).map(|facts| facts.in_force(&self.setup.guards, &name));
             let untrusted = reads.is_some_and(|facts| facts.untrusted_output);
             if let Some(script) = codes.script(&of) {
-                script.called.push(name);
-                script.untrusted |= untrusted;
+                script.has_called(name, untrusted);
             }
         }
         // The fallback of a fallback is not called.
@@ -113,7 +116,7 @@ impl ToolRunner {
             open.push(self.open_call(&call));
             cells.extend(call.cell.map(|cell| (call.call.id.clone(), cell)));
             let sender = codes.begin(self, &call);
-            running.push(call.run(self.offer(), sender));
+            running.push(self.start_call(journal, call, sender));
         }
         if codes.script(&of).is_some_and(|script| script.untrusted) {
             self.taint.add_untrusted();
@@ -143,6 +146,9 @@ impl ToolRunner {
                         _ => (call, None),
                     };
                     sorted.external.push(self.repeat(journal, call, cell, note, intent.as_ref()));
+                }
+                Made::Paused(cell, paused) => {
+                    self.add_paused(journal, of, (call, cell, paused), codes, &mut sorted).await?;
                 }
                 Made::Asked(question) => self.add_asked(journal, call, &question, codes, &mut sorted).await?,
             }
@@ -175,6 +181,36 @@ impl ToolRunner {
         }
         codes.wait(call.id, id, cell);
         codes.held.unread = unread.count;
+        Ok(())
+    }
+
+    /// Adds a call that has paused. If the user wrote a message instead of answering, it ends.
+    async fn add_paused<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        of: &str,
+        (call, cell, paused): (ToolCall, MessageId, PausedCall),
+        codes: &mut Codes<'_>,
+        sorted: &mut Sorted,
+    ) -> Result<(), Interrupted> {
+        match Resuming::of(&paused, &call, &self.recorded.questions) {
+            Resuming::Decided(decided) => sorted.decided.push((call, cell, decided)),
+            Resuming::GoesOn => {
+                let intent = codes.script(of).and_then(|script| script.intent.clone());
+                let paused = Paused { state: paused.state, answer: None };
+                sorted.external.push(self.going_on(journal, call, Some(cell), paused, intent.as_ref()));
+            }
+            Resuming::Waits(question) => {
+                let agentable = journal.agentable();
+                let unread = journal.retrying(|storage| storage.unread(agentable)).await?;
+                if unread.from_user {
+                    sorted.superseded.push(question);
+                    sorted.decided.push((call, cell, Decided::Begun(input::superseded())));
+                } else {
+                    codes.pause(call.id, paused, cell, unread.count);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -212,7 +248,8 @@ impl ToolRunner {
         let (more, decided) = self.plan_decided(journal, decided, |_| intent.as_ref());
         plans.extend(more);
         for content in std::mem::take(&mut plans.messages) {
-            add_message(&mut step, journal.new_id(), content, json!({}));
+            let label = if self.has_read_untrusted() { json!({"untrusted": true}) } else { json!({}) };
+            add_message(&mut step, journal.new_id(), content, label);
         }
         let calls: Vec<ToolCall> = new.into_iter().chain(decided).collect();
         let others = Others { held, are_open: true, keep_whole: true };
@@ -226,8 +263,8 @@ impl ToolRunner {
         for (call, response) in responses {
             codes.answer(&call, &response);
         }
-        for (call, question, cell) in held.into_calls() {
-            codes.wait(call, question, cell);
+        for WaitingCall { call, question, cell, .. } in held.into_calls() {
+            question.into_iter().for_each(|question| codes.wait(call.clone(), question, cell));
         }
         Ok(external.0)
     }
@@ -255,6 +292,9 @@ impl super::resume::Committed {
         let question = question_of(&self.questions, id).cloned();
         match (self.intents.get(id), question) {
             (Some(CommittedIntent { response: Some(response), .. }), _) => Made::Answered(response.clone()),
+            (Some(CommittedIntent { cell, paused: Some(paused), .. }), _) => {
+                Made::Paused(*cell, paused.clone())
+            }
             (Some(CommittedIntent { cell, .. }), question) => Made::Started(*cell, question),
             (None, Some(question)) => Made::Asked(question),
             (None, None) if self.ids().any(|made| code_call::number(made, of) == Some(number)) => {

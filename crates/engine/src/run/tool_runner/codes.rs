@@ -5,6 +5,7 @@ use houston_domain::code_call;
 use houston_domain::guard::Intent as StatedIntent;
 use houston_domain::history::Entry;
 use houston_domain::id::{MessageId, QuestionId};
+use houston_domain::paused_call::PausedCall;
 use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 use houston_tools::{CodeAnswer, CodeCalls, untrusted};
 use serde_json::Value;
@@ -26,6 +27,10 @@ pub(super) struct Codes<'h> {
     pub(super) rounds: Vec<Round>,
     /// Calls of code that wait for a person.
     pub(super) held: Held,
+    /// Calls of the turn and of its code that have paused.
+    pub(super) paused: Held,
+    /// What they keep, and what they wait for.
+    pub(super) pauses: Vec<PausedCall>,
     channel: Option<Channel>,
 }
 
@@ -39,6 +44,8 @@ pub(super) struct Script {
     pub(super) intent: Option<StatedIntent>,
     /// The tools it has called, in the order of the calls.
     pub(super) called: Vec<String>,
+    /// For reports of how many calls it has made.
+    progress: houston_tools::Progress,
     /// Whether it has read what strangers wrote.
     pub(super) untrusted: bool,
     end: Option<End>,
@@ -100,9 +107,9 @@ impl<'h> Codes<'h> {
         std::future::pending().await
     }
 
-    /// The calls of code that wait for a person.
+    /// The calls that wait.
     pub(super) fn take_held(&mut self) -> Held {
-        std::mem::take(&mut self.held)
+        std::mem::take(&mut self.held).and(std::mem::take(&mut self.paused))
     }
 
     /// Whether code made this call.
@@ -139,6 +146,12 @@ impl<'h> Codes<'h> {
             let text = format!("{line}\n{text}");
             if untrusted { untrusted::marked("code", &text) } else { text }
         }))
+    }
+
+    /// Takes out a call with a fallback that has paused. `None`: it has none.
+    pub(super) fn take_paused(&mut self, call: &str) -> Option<Script> {
+        let at = self.scripts.iter().position(|script| script.of == call)?;
+        Some(self.scripts.swap_remove(at))
     }
 
     pub(super) fn script(&mut self, of: &str) -> Option<&mut Script> {
@@ -191,7 +204,17 @@ impl<'h> Codes<'h> {
         self.held.add(call, question, cell);
     }
 
-    /// A call of code, or what is called in its place, waits for a person.
+    /// A call of the turn, or of code, has paused. `seen`: the unread messages that are no reason to go on.
+    pub(super) fn pause(&mut self, call: String, paused: PausedCall, cell: MessageId, seen: i32) {
+        self.waits(&call);
+        let mut held = Held::default();
+        held.unread = seen;
+        held.add_paused(call, (paused.question, paused.until), cell);
+        self.paused = std::mem::take(&mut self.paused).and(held);
+        self.pauses.push(paused);
+    }
+
+    /// A call of code, or what is called in its place, waits for a person or has paused.
     pub(super) fn waits(&mut self, call: &str) {
         let mut calls = self.rounds.iter_mut().flat_map(|round| &mut round.calls);
         if let Some((_, progress)) = calls.find(|(id, _)| id == call) {
@@ -201,6 +224,14 @@ impl<'h> Codes<'h> {
 }
 
 impl Script {
+    /// It has called this tool.
+    pub(super) fn has_called(&mut self, tool: String, untrusted: bool) {
+        let count = u32::try_from(self.called.len()).unwrap_or(u32::MAX);
+        self.progress.report(f64::from(count) + 1.0, None, &format!("calling {tool}"));
+        self.called.push(tool);
+        self.untrusted |= untrusted;
+    }
+
     fn of(runner: &ToolRunner, call: &ExternalCall) -> Self {
         let falling = call.fallback.is_some().then(|| {
             let tool = runner.offer().get(&call.call.name);
@@ -211,6 +242,7 @@ impl Script {
             of: call.call.id.clone(),
             intent: call.intent.clone(),
             called: Vec::new(),
+            progress: call.context.progress.clone(),
             untrusted: false,
             end: None,
             falling,

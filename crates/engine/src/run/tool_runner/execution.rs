@@ -6,14 +6,16 @@ use std::time::Duration;
 use futures_util::future::{Fuse, FusedFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use houston_domain::history::Entry;
+use houston_domain::paused_call::PausedCall;
 use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
-use houston_tools::CodeCalls;
+use houston_tools::{Acted, CodeCalls, Pause, Paused};
 use rust_decimal::Decimal;
 
 use super::call::{ExternalCall, Returned, Running};
 use super::codes::Codes;
-use super::{Cells, ExternalCalls, Held, Responses, ToolRunner, add_response};
+use super::pausing::Pausing;
+use super::{Cells, ExternalCalls, Held, Responses, ToolRunner, add_response, cell_of};
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::signals::Stop;
@@ -21,13 +23,14 @@ use crate::run::storage::RunStorage;
 
 /// How the calls of a turn ended.
 pub(crate) enum ToolsOutcome {
-    /// All calls have returned. `step` has the last response and is not committed yet. `held` are calls of code that wait for a
-    /// person; the calls that run that code have no response.
+    /// All calls have returned. `step` has the last response and is not committed yet. `held` are calls that have paused, and
+    /// calls of code that wait for a person; the calls that run that code have no response.
     Returned { step: Box<Step>, responses: Responses, held: Held },
     /// The process stops, and the calls that are still open may be repeated by another worker.
     HandOver,
-    /// The calls were stopped. The responses that arrived are committed; `cells` are those of all calls.
-    Stopped { stop: Stop, responses: Responses, cells: Cells, held: Held },
+    /// The calls were stopped. The responses that arrived are committed; `cells` are those of all calls,
+    /// `paused` what calls have begun that have paused.
+    Stopped { stop: Stop, responses: Responses, cells: Cells, held: Held, paused: Vec<PausedCall> },
 }
 
 /// A call without a response yet.
@@ -65,7 +68,7 @@ impl ToolRunner {
         let mut running = FuturesUnordered::<Running>::new();
         for call in external {
             let sender = codes.begin(self, &call);
-            running.push(call.run(self.offer(), sender));
+            running.push(self.start_call(journal, call, sender));
         }
         let mut drained = pin!(journal.signals.drained().fuse());
         loop {
@@ -80,29 +83,35 @@ impl ToolRunner {
                 Happened::Stopped(stop) => {
                     let patience = open.iter().map(|open| open.patience).max().unwrap_or_default();
                     Box::pin(self.stop(journal, running, patience, &mut responses, &cells)).await?;
-                    return Ok(ToolsOutcome::Stopped { stop, responses, cells, held: codes.take_held() });
+                    let (held, paused) = (codes.take_held(), std::mem::take(&mut codes.pauses));
+                    return Ok(ToolsOutcome::Stopped { stop, responses, cells, held, paused });
                 }
             };
             let mut step = Box::new(journal.next_step());
             houston_faults::fault!("C10")?;
-            let Some(mut returned) = returned else {
+            let Some(returned) = returned else {
                 return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             };
             open.retain(|open| open.call != returned.call.id);
-            journal.pay(&mut step, returned.cost.take());
             let calls = (&mut *codes, &mut responses, &mut cells);
-            if !self.add_returned(journal, &mut step, returned, calls) && step.call.is_none() {
+            let (is_new, going) = self.add_returned(journal, &mut step, returned, calls).await?;
+            if !is_new {
                 codes.settle();
                 continue;
             }
-            if running.is_empty() {
+            if running.is_empty() && going.is_none() {
                 return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             }
             // Boxed: the other calls may take minutes.
             Box::pin(journal.commit(*step)).await?;
             houston_faults::fault!("C11")?;
-            // Only now: code goes on with what is committed.
+            // Only now: code goes on with what is committed, and so do calls that have paused.
             codes.settle();
+            if let Some(going) = going {
+                open.push(self.open_call(&going));
+                let sender = codes.begin(self, &going);
+                running.push(self.start_call(journal, going, sender));
+            }
         }
     }
 
@@ -120,13 +129,64 @@ impl ToolRunner {
         Ok(ready)
     }
 
-    /// Adds the response of a call to a step. Returns whether there is something to commit: code that waits for a person has no
-    /// response yet.
-    fn add_returned<S: RunStorage>(
+    /// Adds what a call has returned to a step. Returns whether there is something to commit, and the call if it has paused and
+    /// goes on once that is committed.
+    async fn add_returned<S: RunStorage>(
+        &mut self,
+        journal: &mut Journal<'_, S>,
+        step: &mut Step,
+        mut returned: Returned,
+        calls: (&mut Codes<'_>, &mut Responses, &mut Cells),
+    ) -> Result<(bool, Option<ExternalCall>), Interrupted> {
+        journal.pay(step, returned.cost.take());
+        Ok(match self.pause_returned(journal, step, returned, (&mut *calls.0, &*calls.2)).await? {
+            Ok(going) => (true, going),
+            Err(ended) => (self.add_ended(journal, step, ended, calls) || step.call.is_some(), None),
+        })
+    }
+
+    /// Adds to a step that a call has paused, if it has. Returns the call if it goes on once that is committed, with its
+    /// fallback if it had one; an error is the response of a call that has ended. While a call is paused, its fallback is not
+    /// called: the call may still succeed.
+    async fn pause_returned<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        step: &mut Step,
+        Returned { call, acted, .. }: Returned,
+        (codes, cells): (&mut Codes<'_>, &Cells),
+    ) -> Result<Result<Option<ExternalCall>, (ToolCall, ToolResponse)>, Interrupted> {
+        let pause: Pause = match acted {
+            Acted::Done(response) => return Ok(Err((call, response))),
+            Acted::Paused(pause) => pause,
+        };
+        let cell = cell_of(cells, &call.id);
+        Ok(match (self.pause(journal, step, &call, cell, pause), cell) {
+            (Pausing::Failed(response), _) => Err((call, response)),
+            (Pausing::Now(paused), _) => {
+                let paused = Paused { state: paused.state, answer: None };
+                let script = codes.take_paused(&call.id);
+                let intent = script.as_ref().and_then(|script| script.intent.as_ref());
+                let going = self.going_on(journal, call, cell, paused, intent);
+                Ok(Some(if script.is_some() { self.with_fallback(journal, going) } else { going }))
+            }
+            (Pausing::Later(paused), Some(cell)) => {
+                codes.take_paused(&call.id);
+                let seen = self.seen_messages(journal, &paused).await?;
+                codes.pause(call.id, paused, cell, seen);
+                Ok(None)
+            }
+            // Only the reply to the user has no cell, and it does not pause.
+            (Pausing::Later(_), None) => Err((call, ToolResponse::outcome_unknown())),
+        })
+    }
+
+    /// Adds the response of a call that has ended to a step. Returns whether there is something to commit: code that waits for a
+    /// person has no response yet.
+    fn add_ended<S: RunStorage>(
         &mut self,
         journal: &Journal<'_, S>,
         step: &mut Step,
-        Returned { call, response, .. }: Returned,
+        (call, response): (ToolCall, ToolResponse),
         (codes, responses, cells): (&mut Codes<'_>, &mut Responses, &mut Cells),
     ) -> bool {
         let is_short = |count| self.made_more(&call.id, count);
@@ -188,7 +248,12 @@ impl ToolRunner {
                 () = journal.signals.lost() => return Err(Interrupted::Lost),
                 returned = tokio::time::timeout_at(until, running.next()) => returned,
             };
-            let Ok(Some(Returned { call, response, cost })) = returned else { return Ok(()) };
+            let (call, response, cost) = match returned {
+                Ok(Some(Returned { call, acted: Acted::Done(response), cost })) => (call, response, cost),
+                // What has begun is ended by the tool itself: it was asked to stop.
+                Ok(Some(Returned { acted: Acted::Paused(_), .. })) => continue,
+                Ok(None) | Err(_) => return Ok(()),
+            };
             let mut step = journal.next_step();
             journal.pay(&mut step, cost);
             let response = self.take(journal, &mut step, &call, response, cells);
@@ -199,6 +264,7 @@ impl ToolRunner {
 }
 
 /// What calls that are executed are waited for.
+#[expect(clippy::large_enum_variant, reason = "one lives at a time, and is taken apart at once")]
 enum Happened {
     /// A call has returned; `None`: none is running.
     Returned(Option<Returned>),

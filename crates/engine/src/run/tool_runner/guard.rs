@@ -91,9 +91,9 @@ impl ToolRunner {
         history: &[Entry],
         grants: &[CompiledGrant],
     ) -> Judged {
-        let Some(facts) =
-            self.offer().facts(&call.name).filter(|_| call.malformed.is_none() && call.name != SEND_MESSAGE)
-        else {
+        // A tool that is switched off is not offered, and a call of it is refused with the reason.
+        let facts = self.offer().facts(&call.name).or_else(|| self.setup.off.get(&call.name));
+        let Some(facts) = facts.filter(|_| call.malformed.is_none() && call.name != SEND_MESSAGE) else {
             return Judged { call: call.clone(), judgement: Judgement::Allow, by: None, note: None };
         };
         let layers = &self.setup.guards;

@@ -1,5 +1,6 @@
 //! Calls that wait for a person: asked about with the step of their turn, carried out or refused once they are decided.
 
+use chrono::{DateTime, Utc};
 use houston_domain::guard::{CompiledGrant, Intent};
 use houston_domain::history::Entry;
 use houston_domain::id::{MessageId, QuestionId};
@@ -7,7 +8,7 @@ use houston_domain::question::approval::{self, Approval, ApprovalAnswer};
 use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};
 use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
-use houston_tools::Plan;
+use houston_tools::{Paused, Plan};
 
 use super::guard::Intents;
 use super::record::{self, PendingRecord};
@@ -47,15 +48,42 @@ impl HeldCall {
 /// The calls of a turn that wait for a person.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Their ids, questions and thread messages.
-    calls: Vec<(String, QuestionId, MessageId)>,
+    calls: Vec<WaitingCall>,
+    /// When the first of those goes on that wait for a time.
+    pub(crate) until: Option<DateTime<Utc>>,
     /// How many unread messages were there when it was last decided that they go on waiting.
     pub(crate) unread: i32,
 }
 
+/// A call that waits.
+#[derive(Debug)]
+pub(super) struct WaitingCall {
+    pub(super) call: String,
+    /// The question; `None`: it waits for a time.
+    pub(super) question: Option<QuestionId>,
+    /// Its thread message.
+    pub(super) cell: MessageId,
+    /// Whether it has begun, and has paused in its middle.
+    begun: bool,
+}
+
 impl Held {
+    /// A call that a person must allow.
     pub(super) fn add(&mut self, call: String, question: QuestionId, cell: MessageId) {
-        self.calls.push((call, question, cell));
+        self.calls.push(WaitingCall { call, question: Some(question), cell, begun: false });
+    }
+
+    /// A call that has paused.
+    pub(super) fn add_paused(
+        &mut self,
+        call: String,
+        (question, until): (Option<QuestionId>, Option<DateTime<Utc>>),
+        cell: MessageId,
+    ) {
+        self.calls.push(WaitingCall { call, question, cell, begun: true });
+        if question.is_none() {
+            self.until = self.until.into_iter().chain(until).min();
+        }
     }
 
     /// Whether there are any.
@@ -64,12 +92,12 @@ impl Held {
     }
 
     pub(super) fn has(&self, call: &str) -> bool {
-        self.calls.iter().any(|(held, ..)| held == call)
+        self.calls.iter().any(|held| held.call == call)
     }
 
     /// Their questions.
     pub(crate) fn questions(&self) -> Vec<QuestionId> {
-        self.calls.iter().map(|(_, question, _)| *question).collect()
+        self.calls.iter().filter_map(|held| held.question).collect()
     }
 
     /// These and others. Looked at again if they were not looked at after the same message.
@@ -79,17 +107,20 @@ impl Held {
             (true, false) => self.unread,
             (false, _) => others.unread,
         };
+        self.until = self.until.into_iter().chain(others.until).min();
         self.calls.extend(others.calls);
         self
     }
 
-    pub(super) fn into_calls(self) -> Vec<(String, QuestionId, MessageId)> {
+    pub(super) fn into_calls(self) -> Vec<WaitingCall> {
         self.calls
     }
 
-    /// The calls with their cells.
-    pub(crate) fn cells(self) -> impl Iterator<Item = (String, MessageId)> {
-        self.calls.into_iter().map(|(call, _, cell)| (call, cell))
+    /// The calls with their cells: those that have begun, and those that have not.
+    pub(crate) fn cells(self) -> (Cells, Cells) {
+        let (begun, others): (Vec<_>, Vec<_>) = self.calls.into_iter().partition(|held| held.begun);
+        let cells = |calls: Vec<WaitingCall>| calls.into_iter().map(|held| (held.call, held.cell)).collect();
+        (cells(begun), cells(others))
     }
 }
 
@@ -99,6 +130,10 @@ pub(super) enum Decided {
     CarryOut { call: ToolCall, note: Option<String> },
     /// It is not carried out; the model reads this.
     Answer(ToolResponse),
+    /// It has begun, and goes on with the answer of a person.
+    GoOn { call: ToolCall, paused: Paused },
+    /// It has begun, and ends; the model reads this.
+    Begun(ToolResponse),
 }
 
 impl Decided {

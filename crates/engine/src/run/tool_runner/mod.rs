@@ -9,7 +9,10 @@ mod fallback;
 mod guard;
 mod held;
 mod large_result;
+mod observed;
+mod pausing;
 mod plans;
+mod progress;
 mod record;
 mod resume;
 mod task;
@@ -27,16 +30,19 @@ use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::question::budget::Raises;
+use houston_domain::skill::USE_SKILL;
+use houston_domain::skill::entry::read_in;
 use houston_domain::step::{Intent, NewMessage, Step};
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
-use houston_tools::{CallContext, Offer, Plan, TaskKind};
+use houston_tools::{CallContext, Offer, Plan, Skills, TaskKind};
 use rust_decimal::Decimal;
 use serde_json::json;
 
 use self::call::ExternalCall;
 use self::guard::{Intents, Judged, Judgement};
 use self::held::{HeldCall, Others};
+use self::observed::observe;
 use self::plans::Plans;
 use self::resume::Committed;
 use crate::error::Interrupted;
@@ -67,6 +73,8 @@ pub(crate) struct ToolRunner {
     has_results: bool,
     /// What the session has read.
     taint: Taint,
+    /// The skills of the run; `None`: none.
+    skills: Option<Arc<Skills>>,
     /// The user's time zone.
     zone: Tz,
     /// What an earlier attempt has committed about the calls of the run: code that is run again reads it.
@@ -101,10 +109,12 @@ impl ToolRunner {
     pub(crate) fn new(
         setup: Arc<Setup>,
         [offer, offer_with_results]: [Offer; 2],
+        skills: Option<Skills>,
         has_results: bool,
         taint: Taint,
         zone: Tz,
     ) -> Self {
+        let skills = skills.map(Arc::new);
         let recorded = Committed::default();
         let (raises, reserved, task_kinds) = (Raises::default(), Decimal::ZERO, OnceLock::new());
         Self {
@@ -112,6 +122,7 @@ impl ToolRunner {
             offer,
             offer_with_results,
             has_results,
+            skills,
             taint,
             zone,
             recorded,
@@ -119,6 +130,11 @@ impl ToolRunner {
             reserved,
             task_kinds,
         }
+    }
+
+    /// The skills of the run.
+    pub(crate) fn skills(&self) -> Option<&Arc<Skills>> {
+        self.skills.as_ref()
     }
 
     /// The tools the model is offered now.
@@ -165,7 +181,10 @@ impl ToolRunner {
         if let Judgement::Refuse(response) = judgement {
             return plans.answered.push((limited.id, response));
         }
-        let context = self.call_context(journal, &limited);
+        let mut context = self.call_context(journal, &limited);
+        if let Some(skills) = context.skills.as_mut().filter(|_| limited.name == USE_SKILL) {
+            *skills = Arc::new(skills.having_read(read_in(history, &journal.mark)));
+        }
         let plan = self.offer().plan(&limited, &context);
         match judgement {
             // A call that fails already, because its arguments are wrong, needs no approval.
@@ -191,9 +210,12 @@ impl ToolRunner {
             now: journal.now(),
             zone: self.zone,
             tasks: self.task_kinds(journal),
+            reached: Arc::clone(&self.setup.reached),
             guards: Arc::clone(&self.setup.guards),
+            skills: self.skills.clone(),
             // A child token: a tool that cancels it does not cancel the run.
             stop: journal.signals.cancel().child_token(),
+            progress: progress::of_call(journal),
         }
     }
 
@@ -232,6 +254,7 @@ impl ToolRunner {
     ) -> Result<Prepared<S::Transaction>, Interrupted> {
         let Others { held, are_open, keep_whole } = others;
         let mut responses = Responses::with_capacity(calls.len());
+        observe(journal, calls, &plans.answered);
         for (call, response) in plans.answered {
             let response = match keep_whole {
                 true => cut(journal, response),
@@ -241,13 +264,22 @@ impl ToolRunner {
         }
         let stays_open = are_open || held.is_open() || !plans.external.is_empty();
         if stays_open {
-            self.add_intents(step, &mut plans.external, calls, cells, &held, journal.next_message);
+            let begun = std::mem::take(&mut plans.begun);
+            for call in &begun {
+                step.pauses.push((call.clone(), None));
+                let goes_on = plans.external.iter().any(|external| external.call.id == *call);
+                let cell = cell_of(cells, call).filter(|_| goes_on);
+                step.cells.extend(cell.map(|cell| (cell, json!({"status": "started"}))));
+            }
+            let not_new = |call: &str| held.has(call) || begun.iter().any(|of| of == call);
+            self.add_intents(step, &mut plans.external, calls, cells, not_new, journal.next_message);
         }
         let records = if plans.recorded.is_empty() {
             None
         } else {
             let (records, written) = self.write_records(journal, plans.recorded).await?;
             records.add_task_events(step, cells);
+            observe(journal, calls, &written);
             for (call, response) in written {
                 self.taint.add_result(response.text());
                 let response = match keep_whole {
@@ -273,21 +305,21 @@ impl ToolRunner {
         Ok(Prepared::Answered { responses, records })
     }
 
-    /// Adds an intent for every call of a turn that stays open, except for those that wait for a person: they have a
-    /// question instead.
+    /// Adds an intent for every call of a turn that stays open, except for those that wait for a person and those that have
+    /// one: `not_new`.
     fn add_intents(
         &self,
         step: &mut Step,
         external: &mut [ExternalCall],
         calls: &[ToolCall],
         cells: &Cells,
-        held: &Held,
+        not_new: impl Fn(&str) -> bool,
         reply: MessageId,
     ) {
         for call in external.iter_mut() {
             call.cell = cell_of(cells, &call.call.id);
         }
-        for call in calls.iter().filter(|call| !held.has(&call.id)) {
+        for call in calls.iter().filter(|call| !not_new(&call.id)) {
             let external = external.iter().find(|external| external.call.id == call.id);
             let effect = external
                 .and_then(|external| self.offer().get(&external.call.name))

@@ -22,6 +22,8 @@ pub(crate) struct Plans {
     pub(super) external: Vec<ExternalCall>,
     /// Calls that a person must allow first.
     pub(super) held: Vec<HeldCall>,
+    /// Calls that have begun and go on, or have ended.
+    pub(super) begun: Vec<String>,
     /// What decided about the calls.
     pub(super) decided_by: Vec<(String, DecidedBy)>,
     /// The contents of the messages to the user.
@@ -47,34 +49,23 @@ impl Plans {
                 self.messages.push(content);
             }
             Plan::Record(record) => self.recorded.push(PendingRecord::new(journal, call.id, record, note)),
-            Plan::Execute(work) => self.external.push(ExternalCall {
-                call,
-                context,
-                cell: None,
-                work: Work::Execute(work),
-                note,
-                intent: intent.cloned(),
-                fallback: None,
-            }),
-            Plan::Ask(ask) => self.external.push(ExternalCall {
-                call,
-                context,
-                cell: None,
-                work: Work::Ask(ask),
-                note,
-                intent: intent.cloned(),
-                fallback: None,
-            }),
-            Plan::Code(code) => self.external.push(ExternalCall {
-                call,
-                context,
-                cell: None,
-                work: Work::Code(code),
-                note,
-                intent: intent.cloned(),
-                fallback: None,
-            }),
+            Plan::Execute(work) => self.add_external(call, context, Work::Execute(work), note, intent),
+            Plan::Begin(work) => self.add_external(call, context, Work::Begin(work), note, intent),
+            Plan::Ask(ask) => self.add_external(call, context, Work::Ask(ask), note, intent),
+            Plan::Code(code) => self.add_external(call, context, Work::Code(code), note, intent),
         }
+    }
+
+    fn add_external(
+        &mut self,
+        call: ToolCall,
+        context: CallContext,
+        work: Work,
+        note: Option<String>,
+        intent: Option<&Intent>,
+    ) {
+        let intent = intent.cloned();
+        self.external.push(ExternalCall { call, context, cell: None, work, note, intent, fallback: None });
     }
 
     /// Whether a lasting yes may answer the question about a held call.
@@ -87,6 +78,7 @@ impl Plans {
         self.answered.extend(other.answered);
         self.recorded.extend(other.recorded);
         self.external.extend(other.external);
+        self.begun.extend(other.begun);
         self.messages.extend(other.messages);
     }
 }

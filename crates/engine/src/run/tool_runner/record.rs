@@ -111,7 +111,7 @@ async fn try_preview<S: RunStorage>(
 fn limits<S: RunStorage>(journal: &Journal<'_, S>) -> RecordLimits {
     let config = &journal.services.config;
     let page_bytes = config.context.results.page_bytes;
-    RecordLimits { tasks: config.tasks, check_ins: config.check_ins, page_bytes }
+    RecordLimits { tasks: config.tasks, reach: config.reach, check_ins: config.check_ins, page_bytes }
 }
 
 async fn try_write<S: RunStorage>(

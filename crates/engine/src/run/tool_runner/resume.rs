@@ -6,17 +6,20 @@ use std::collections::HashMap;
 use houston_domain::code_call;
 use houston_domain::guard::Intent;
 use houston_domain::id::MessageId;
+use houston_domain::paused_call::PausedCall;
 use houston_domain::question::approval;
+use houston_domain::question::input;
 use houston_domain::question::{Question, QuestionState};
 use houston_domain::step::Step;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
 use houston_store::history::CommittedIntent;
-use houston_tools::Plan;
+use houston_tools::{Paused, Plan};
 
 use super::call::{ExternalCall, Work};
 use super::guard::{Intents, Judged, Judgement};
 use super::held::{Decided, Held, question_of};
+use super::pausing::Resuming;
 use super::{Cells, ExternalCalls, Others, Plans, Prepared, Responses, ToolRunner, cut};
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
@@ -31,6 +34,8 @@ pub(crate) struct OpenCalls {
     pub(crate) cells: Cells,
     /// The cells of calls that waited for a person: they were not started.
     pub(crate) held: Cells,
+    /// What calls have begun that have paused.
+    pub(crate) paused: Vec<PausedCall>,
 }
 
 impl OpenCalls {
@@ -49,7 +54,10 @@ impl OpenCalls {
                 (Some(CommittedIntent { response: Some(response), .. }), _) => {
                     open.responses.push((id.clone(), response));
                 }
-                (Some(CommittedIntent { cell, .. }), _) => open.cells.push((id.clone(), cell)),
+                (Some(CommittedIntent { cell, paused, .. }), _) => {
+                    open.paused.extend(paused);
+                    open.cells.push((id.clone(), cell));
+                }
                 (None, Some(question)) => {
                     let cell = question.asked.approval.as_ref().map(|of| (id.clone(), of.message_id));
                     open.held.extend(cell);
@@ -75,7 +83,10 @@ impl OpenCalls {
             self.held.extend(id.map(str::to_owned).zip(cell));
         }
         let open = intents.into_iter().filter(|(id, intent)| intent.response.is_none() && is_made(id));
-        self.cells.extend(open.map(|(id, intent)| (id, intent.cell)));
+        for (id, intent) in open {
+            self.paused.extend(intent.paused);
+            self.cells.push((id, intent.cell));
+        }
     }
 }
 
@@ -124,10 +135,12 @@ impl Sorted {
 
     /// The user wrote a message instead of answering: nothing waits any more.
     fn supersede(&mut self, calls: &[ToolCall]) {
-        for (id, cell) in std::mem::take(&mut self.held).cells() {
+        let (begun, others) = std::mem::take(&mut self.held).cells();
+        let begun = begun.into_iter().map(|of| (of, Decided::Begun(input::superseded())));
+        let others = others.into_iter().map(|of| (of, Decided::Answer(approval::superseded())));
+        for ((id, cell), decided) in begun.chain(others) {
             let call = calls.iter().find(|call| call.id == id);
-            self.decided
-                .extend(call.map(|call| (call.clone(), cell, Decided::Answer(approval::superseded()))));
+            self.decided.extend(call.map(|call| (call.clone(), cell, decided)));
         }
     }
 }
@@ -204,6 +217,19 @@ impl ToolRunner {
                 (Some(CommittedIntent { response: Some(response), .. }), _) => {
                     sorted.responses.push((call.id.clone(), response.clone()));
                 }
+                (Some(CommittedIntent { cell, paused: Some(paused), .. }), _) => {
+                    match Resuming::of(paused, call, &committed.questions) {
+                        Resuming::Waits(id) => {
+                            sorted.held.add_paused(call.id.clone(), (Some(id), None), *cell);
+                        }
+                        Resuming::Decided(decided) => sorted.decided.push((call.clone(), *cell, decided)),
+                        Resuming::GoesOn => {
+                            let paused = Paused { state: paused.state.clone(), answer: None };
+                            let going = self.going_on(journal, call.clone(), Some(*cell), paused, said);
+                            sorted.external.push(going);
+                        }
+                    }
+                }
                 (Some(CommittedIntent { cell, .. }), None) => {
                     sorted.external.push(self.repeat(journal, call.clone(), *cell, None, said));
                 }
@@ -237,6 +263,23 @@ impl ToolRunner {
                 Decided::Answer(response) => {
                     plans.answered.push((call.id.clone(), cut(journal, response)));
                     calls.push(call);
+                }
+                Decided::Begun(response) => {
+                    plans.begun.push(call.id.clone());
+                    plans.answered.push((call.id.clone(), cut(journal, response)));
+                    calls.push(call);
+                }
+                Decided::GoOn { call, paused } => {
+                    plans.begun.push(call.id.clone());
+                    let intent = intent(&call.id);
+                    let Judged { judgement, .. } = self.judge(journal, &call, intent, &[], &[]);
+                    calls.push(call.clone());
+                    match judgement {
+                        Judgement::Refuse(response) => plans.answered.push((call.id, response)),
+                        Judgement::Allow | Judgement::Hold { .. } => {
+                            plans.external.push(self.going_on(journal, call, None, paused, intent));
+                        }
+                    }
                 }
                 Decided::CarryOut { call, note } => {
                     let intent = intent(&call.id);
@@ -277,6 +320,7 @@ impl ToolRunner {
             EffectClass::Checkable => Work::Check,
             EffectClass::Read | EffectClass::Idempotent => match self.offer().plan(&call, &context) {
                 Plan::Execute(work) => Work::Execute(work),
+                Plan::Begin(work) => Work::Begin(work),
                 Plan::Code(code) => Work::Code(code),
                 Plan::Ask(ask) => Work::Ask(ask),
                 Plan::Answer(response) => Work::answered(response),
@@ -302,7 +346,12 @@ impl ToolRunner {
                     fallback: None,
                 })
             }
-            Plan::Answer(_) | Plan::Record(_) | Plan::Message { .. } | Plan::Code(_) | Plan::Ask(_) => None,
+            Plan::Answer(_)
+            | Plan::Record(_)
+            | Plan::Message { .. }
+            | Plan::Code(_)
+            | Plan::Ask(_)
+            | Plan::Begin(_) => None,
         }
     }
 }

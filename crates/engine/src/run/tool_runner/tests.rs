@@ -31,7 +31,7 @@ impl Turn {
         let process = Process::new(ScriptedModel::new([]), tools);
         let setup = process.setup();
         let offers = [setup.offer.clone(), setup.offer_with_results.clone()];
-        let tools = ToolRunner::new(setup, offers, false, Taint::default(), Tz::UTC);
+        let tools = ToolRunner::new(setup, offers, None, false, Taint::default(), Tz::UTC);
         Self { process, tools, calls, executed }
     }
 
@@ -56,7 +56,7 @@ impl Turn {
     /// Continues the calls as a worker that takes the run over: their intents are committed, their outcomes are unknown.
     async fn take_over(&mut self) -> Responses {
         for call in &self.calls {
-            let intent = CommittedIntent { cell: self.process.message(), response: None };
+            let intent = CommittedIntent { cell: self.process.message(), response: None, paused: None };
             self.process.storage.add_intent(&call.id, intent);
         }
         let mut journal = self.process.journal();
@@ -90,6 +90,23 @@ async fn tool_that_does_not_answer_times_out() {
     let response = response(&responses, "pay");
     assert_eq!(code(response), Some(ToolErrorCode::Timeout));
     assert!(response.text().contains("It may have happened"), "{response:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_that_come_too_fast_are_dropped() {
+    let mut turn = Turn::new(vec![TestTool::new("count", EffectClass::Read, Behaviour::Answers)]);
+    let mut items = turn.process.services.bus.subscribe(turn.process.agentable());
+    turn.run(nothing).await;
+    let mut reported = Vec::new();
+    while let Some(houston_queue::Received::Item(item)) = items.try_recv() {
+        if let houston_domain::event::Live::Progress(progress) = &item.live {
+            reported.push(progress.clone());
+        }
+    }
+    let [one] = &reported[..] else { panic!("{reported:?}") };
+    assert_eq!((one.progress, one.total, one.message.as_str()), (0.0, Some(100.0), "counting"));
+    let cell = turn.process.storage.committed()[0].messages[0].id;
+    assert_eq!(one.message_id, cell, "it belongs to the call");
 }
 
 #[tokio::test(start_paused = true)]

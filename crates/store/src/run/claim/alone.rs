@@ -19,7 +19,8 @@ impl RunStore {
     /// Claims a run by itself.
     pub(super) async fn claim_alone(&self, request: ClaimRequest) -> Result<Option<ClaimedRun>> {
         let (crashes, limit) = (request.crashes, request.crashes.limit());
-        let claims = Claims { fairness: self.fairness, archiving: std::sync::Arc::clone(&self.archiving) };
+        let (archiving, reach) = (std::sync::Arc::clone(&self.archiving), std::sync::Arc::clone(&self.reach));
+        let claims = Claims { fairness: self.fairness, archiving, reach };
         let mut tx = self.pool.begin().await?;
         // Decided before any lock is taken, so that many hints for a user at the limit cause reads only.
         let Some(candidate) = claims.candidate(&mut tx, request).await? else { return Ok(None) };

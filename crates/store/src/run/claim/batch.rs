@@ -70,6 +70,7 @@ impl RunStore {
 pub(crate) struct Claims {
     pub(crate) fairness: Fairness,
     pub(crate) archiving: std::sync::Arc<Archiving>,
+    pub(crate) reach: std::sync::Arc<crate::reach::Reach>,
 }
 
 impl Batch for Claims {

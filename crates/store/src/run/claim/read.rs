@@ -123,7 +123,7 @@ impl Claims {
                 select i.n, i.agentable_id, i.tenant_id, i.kind, i.tenant_id is not null as posts, i.wants_context,
                        exists (select from houston.workers w
                                 where w.id = i.worker_id and w.alive_until > clock_timestamp()) as worker_is_alive
-                  from unnest($1::uuid[], $2::uuid[], $17::uuid[], $18::text[], $19::boolean[])
+                  from unnest($1::uuid[], $2::uuid[], $20::uuid[], $21::text[], $22::boolean[])
                        with ordinality as i (agentable_id, worker_id, tenant_id, kind, wants_context, n))
             select i.n as "n!", i.worker_is_alive as "worker_is_alive!", i.posts as "posts!", k.version as "version!",
                    k.tenant_id, k.user_id, k.run_id, k.last_seq, k.crash_count, k.failed_attempts, k.wake, k.run_open,
@@ -142,8 +142,8 @@ impl Claims {
                    s.look_at is not null as "is_scheduled!",
                    coalesce(s.last_number > s.reported_number, false) as "has_unreported!", s.close_reason as "close_reason?",
                    h.at as "last_entry_at?", h.position as "last_entry?",
-                   u.slots as "slots!", case when u.others < $13 then $13 - u.others
-                                             else houston.free_slots(k.user_id, k.agentable_id, $13) end as "free_slots!",
+                   u.slots as "slots!", case when u.others < $16 then $16 - u.others
+                                             else houston.free_slots(k.user_id, k.agentable_id, $16) end as "free_slots!",
                    i.posts and exists (select from houston.run_locks o where o.user_id = k.user_id and o.wake)
                         as "user_waits!",
                    m.unread as "unread: Json<Vec<Unread>>", x.context as "context: Json<Vec<ContextRow>>"
@@ -164,7 +164,7 @@ impl Claims {
                           case when e.epoch = 0 then greatest(e.created_at, a.created_at) else e.created_at end as at
                      from houston.history e
                     where e.agentable_id = k.agentable_id and e.position > k.session_position
-                      and e.position <= k.last_position and a.kind = any ($16)
+                      and e.position <= k.last_position and a.kind = any ($19)
                       and (i.posts or e.run_id <> k.run_id and k.run_open and r.attempt = 0)
                     order by e.position desc limit 1) h on true
              cross join lateral (select coalesce(array_agg(o.slot), '{}') as slots,
@@ -180,15 +180,15 @@ impl Claims {
                                     where c.agentable_id = k.agentable_id and houston.is_for_agent(c.source)
                                       and c.seq > k.read_seq and k.wake and k.run_open and not k.holder_is_alive
                                       and (r.cancel_seq is null or c.seq <= r.cancel_seq)
-                                    order by c.seq limit $14 + 1) o) n
+                                    order by c.seq limit $17 + 1) o) n
                     -- The second one shows that there are more, however long the first is.
-                    where n.before <= $15 or n.nth = 2) m
+                    where n.before <= $18 or n.nth = 2) m
               left join lateral (
                    select json_agg(json_build_object('what', p.what, 'place', p.place, 'text', p.text, 'id', p.id,
                                                      'content', p.content)
                                    order by p.what, p.place, p.text) as context
                      from (select k.agentable_id, r.id as run_id, k.session_position, k.last_position, k.user_id, a.tenant_id,
-                                  a.kind, a.parent_id, a.depth, a.agent_id, a.team_id, a.tools, a.guards
+                                  a.kind, a.parent_id, a.depth, a.agent_id, a.team_id, a.tools, a.guards, a.untrusted
                             -- If the claim may succeed.
                             where i.wants_context and i.worker_is_alive and not k.holder_is_alive
                               and case when i.posts then not k.run_open and not k.wake else k.run_open end) i"#,
@@ -205,6 +205,9 @@ impl Claims {
             prompt.memory_chars,
             self.archiving.settings.prompt_summaries,
             self.archiving.settings.prompt_summary_chars,
+            &self.reach.kinds,
+            &self.reach.reached,
+            i64::from(prompt.conversations),
             self.fairness.running(),
             self.fairness.messages(),
             i64::from(self.fairness.read_bytes),

@@ -5,6 +5,7 @@ use houston_domain::check_in::{CheckInLimits, CheckInRequest};
 use houston_domain::id::{CheckInId, MessageId, ResultId, RunId, SessionId};
 use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner, ListQuery};
 use houston_domain::profile::Profile;
+use houston_domain::reach::ReachLimits;
 use houston_domain::session::{SessionArchive, SessionSearch};
 use houston_domain::task::TaskLimits;
 use uuid::Uuid;
@@ -40,11 +41,23 @@ pub struct RecordIds {
     pub message: MessageId,
 }
 
+impl RecordIds {
+    /// The ids of `count` rows, rising, the first of which is [`Self::row`]. They have its shard.
+    pub fn rows(self, count: usize) -> impl Iterator<Item = Uuid> {
+        /// Bits of the shard, at the end.
+        const SHARD_BITS: u32 = 16;
+        let first = self.row.as_u128();
+        (0..count as u128).map(move |nth| Uuid::from_u128(first.wrapping_add(nth << SHARD_BITS)))
+    }
+}
+
 /// Limits from the settings.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordLimits {
     /// Of tasks.
     pub tasks: TaskLimits,
+    /// Of what it posts to other conversations.
+    pub reach: ReachLimits,
     /// Of check-ins.
     pub check_ins: CheckInLimits,
     /// Approximate length of a page of a large result, in bytes.

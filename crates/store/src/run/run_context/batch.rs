@@ -1,5 +1,7 @@
 //! The contexts of many runs in one statement.
 
+use std::sync::Arc;
+
 use houston_domain::id::{AgentableId, RunId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::session::SessionArchive;
@@ -12,6 +14,7 @@ use super::RunContext;
 use super::rows::{ContextRow, Reading, query_with_context};
 use crate::batcher::Batch;
 use crate::error::Result;
+use crate::reach::Reach;
 
 /// A run whose context is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -23,9 +26,10 @@ pub(crate) struct ContextRequest {
 }
 
 /// How contexts are read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Contexts {
     pub(crate) archive: SessionArchive,
+    pub(crate) reach: Arc<Reach>,
 }
 
 impl Batch for Contexts {
@@ -65,7 +69,7 @@ impl Contexts {
             r#"-- store::run_context::batch::read
             with i as materialized (
                 select i.n, i.run_id, k.agentable_id, k.session_position, k.last_position, k.user_id, a.tenant_id, a.kind,
-                       a.parent_id, a.depth, a.agent_id, a.team_id, a.tools, a.guards
+                       a.parent_id, a.depth, a.agent_id, a.team_id, a.tools, a.guards, a.untrusted
                   from unnest($1::uuid[], $2::uuid[]) with ordinality as i (agentable_id, run_id, n)
                  cross join lateral (select * from houston.run_locks k where k.agentable_id = i.agentable_id) k
                  cross join lateral (select * from houston.agentables a where a.id = k.agentable_id) a)
@@ -84,7 +88,10 @@ impl Contexts {
             limits.memories,
             limits.memory_chars,
             self.archive.prompt_summaries,
-            self.archive.prompt_summary_chars
+            self.archive.prompt_summary_chars,
+            &self.reach.kinds,
+            &self.reach.reached,
+            i64::from(limits.conversations)
         )
         .fetch_all(connection)
         .await?;

@@ -15,8 +15,8 @@ use crate::stored_block::StoredBlock;
 
 /// A query with the rows of contexts between two parts of its text. The first part ends with a `from` list in which `i` is a
 /// run: `agentable_id`, `run_id`, `session_position`, `last_position`, `user_id`, `tenant_id`, `kind`, `parent_id`, `agent_id`,
-/// `team_id` and `tools`. The rows are `p (what, place, text, id, content)`; sorted by the first three, [`Reading`] reads them.
-/// Parameters 3 to 12 are those of the context.
+/// `team_id`, `tools`, `guards` and `untrusted`. The rows are `p (what, place, text, id, content)`; sorted by the first three, [`Reading`] reads them.
+/// Parameters 3 to 15 are those of the context.
 macro_rules! query_with_context {
     ($before:literal, $after:literal, $($parameter:expr),* $(,)?) => {
         sqlx::query!($before + r#"
@@ -64,8 +64,10 @@ macro_rules! query_with_context {
                                          ('guards', 1, u.guards::text)) as v (what, place, text)
               where u.id = i.user_id and v.text is not null)
             union all
-            (select 'guards', 0, o.guards::text, o.id, null
-               from houston.tenants o where o.id = i.tenant_id and o.guards is not null)
+            (select v.what, 0, v.text, o.id, null
+               from houston.tenants o
+              cross join lateral (values ('guards', o.guards::text), ('sources', o.tool_sources::text)) as v (what, text)
+              where o.id = i.tenant_id and v.text is not null)
             union all
             (select 'guards', 2 + i.depth, i.guards::text, i.agentable_id, null where i.guards is not null)
             union all
@@ -93,6 +95,11 @@ macro_rules! query_with_context {
                from houston.knowledge_items o where o.owner_id = i.user_id and o.kind = 'memory'
               order by o.id desc limit $9 + 1)
             union all
+            (select 'snippet_tool', row_number() over (order by o.name),
+                    jsonb_build_object('name', o.name, 'description', o.description, 'input_schema', o.input_schema,
+                                       'pin', o.pin, 'untrusted', o.untrusted)::text, o.user_id, null
+               from houston.snippets o where o.user_id = i.user_id and o.pin is not null)
+            union all
             (select 'agent', 0, houston.agent_read(a.name, a.version, a.enabled,
                                                    a.is_default and not a.changed, a.settings), a.id, null
                from houston.agents a where i.team_id is null and a.id = i.agent_id)
@@ -111,13 +118,41 @@ macro_rules! query_with_context {
                         || left(o.summary, $12 + 1), o.id, null
                from houston.sessions o where o.agentable_id = i.agentable_id order by o.number desc limit greatest($11, 1))
             union all
+            -- The other conversations of its user, for kinds that reach some. Of each kind the newest 100 are read.
+            (select 'conversations', 0, o.found, i.agentable_id, null
+               from (select where i.kind = any ($13::text[])) w
+              cross join lateral (
+                    select json_build_object(
+                               'shown', coalesce(json_agg(json_build_object('id', a.id, 'kind', a.kind, 'title', a.title,
+                                                                            'status', a.status, 'untrusted', a.untrusted,
+                                                                            'run', r.status) order by a.nth)
+                                                     filter (where a.open and a.nth <= $15), '[]'),
+                               'open', count(*) filter (where a.open),
+                               'archived', count(*) filter (where not a.open))::text as found
+                      from (select a.*, row_number() over (partition by a.open order by a.id desc) as nth
+                              from (select v.reached from unnest($13::text[], $14::text[]) as v (kind, reached)
+                                     where v.kind = i.kind) v
+                             cross join lateral (
+                                   select a.id, a.kind, a.title, a.status, a.untrusted,
+                                          a.status is distinct from 'archived' as open
+                                     from houston.agentables a
+                                    where a.user_id = i.user_id and a.kind = v.reached and a.tenant_id = i.tenant_id
+                                      and a.id <> i.agentable_id
+                                    order by a.id desc limit 100) a) a
+                      left join lateral (
+                            select r.status from houston.run_locks k join houston.runs r on r.id = k.run_id
+                             where k.agentable_id = a.id and a.open and a.nth <= $15) r on true) o)
+            union all
             (select 'check_in', extract(epoch from o.wanted_at)::bigint, o.reason, o.id, null
                from houston.check_ins o where o.agentable_id = i.agentable_id)
+            union all
+            (select 'skill', case when o.user_id is null then 0 else 1 end, o.summary::text, o.owner_id, null
+               from houston.skills o where o.owner_id in (i.tenant_id, i.user_id))
             union all
             (select 'setting', 0,
                     jsonb_build_object('mode', r.mode, 'tools', to_jsonb(i.tools),
                         'untrusted', coalesce(c.untrusted, false)
-                            or i.parent_id is not null and (select t.untrusted from houston.agentables t where t.id = i.agentable_id)
+                            or i.untrusted
                             or exists (
                             select from houston.knowledge_items k where k.owner_id in (i.agentable_id, i.user_id)
                                and k.kind in ('note', 'learning', 'memory') and k.untrusted),

@@ -131,7 +131,8 @@ pub(crate) async fn commit(
         let events = i64::try_from(step.events.len() + 1).unwrap_or(i64::MAX);
         open_next_run(connection, fence, next_run.0, written.last_seq + events + 1, written.at).await?;
     }
-    let last_position = reader.last_position + i64::try_from(step.entries.len()).unwrap_or(i64::MAX);
+    let own_entries = step.entries.len() + usize::from(!step.frames.is_empty());
+    let last_position = reader.last_position + i64::try_from(own_entries).unwrap_or(i64::MAX);
     if let Some(Cancellation { through, .. }) = changes.cancelled.as_ref().filter(|of| of.rolls_back()) {
         roll_back(connection, fence, step.run, last_position, *through).await?;
     }

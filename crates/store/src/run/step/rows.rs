@@ -8,6 +8,7 @@ use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::MessageId;
 use houston_domain::message::Source;
 use houston_domain::model::Usage;
+use houston_domain::paused_call::PausedCall;
 use houston_domain::step::decision::Changes;
 use houston_domain::step::{Intent, ModelCall, NewMessage, Step};
 use houston_domain::tool_call::ToolResponse;
@@ -112,7 +113,10 @@ struct IntentRow {
 #[derive(Debug, Serialize)]
 struct ResponseRow {
     call_id: String,
-    response: Box<RawValue>,
+    /// `None`: the call is paused, or goes on.
+    response: Option<Box<RawValue>>,
+    /// The pause as JSON.
+    paused: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -168,9 +172,11 @@ impl StepRows {
         // A statement does not see the rows that it inserts, so what changes them is inserted with them.
         let responses =
             step.responses.iter().filter(|(call, _)| step.intents.iter().all(|of| of.call != *call));
+        let is_open = |call: &String| step.responses.iter().all(|(of, _)| of != call);
+        let pauses = step.pauses.iter().filter(|(call, _)| is_open(call));
         let cells = step.cells.iter().filter(|(id, _)| step.messages.iter().all(|of| of.id != *id));
         let (error_code, error_message) = changes.error();
-        Ok(Self {
+        let mut rows = Self {
             n: 0,
             agentable_id: fence.agentable.0,
             epoch: fence.epoch,
@@ -183,7 +189,10 @@ impl StepRows {
             events: events.collect::<serde_json::Result<_>>()?,
             messages: messages.collect::<serde_json::Result<_>>()?,
             intents: intents.collect::<serde_json::Result<_>>()?,
-            responses: responses.map(ResponseRow::of).collect::<serde_json::Result<_>>()?,
+            responses: responses
+                .map(ResponseRow::of)
+                .chain(pauses.map(ResponseRow::of_pause))
+                .collect::<serde_json::Result<_>>()?,
             cells: cells.map(CellRow::of).collect::<serde_json::Result<_>>()?,
             is_progress: changes.is_progress,
             forgives_deaths: changes.forgives_deaths,
@@ -205,7 +214,11 @@ impl StepRows {
             total: end.filter(|_| changes.end_follows(step)).map(tokens),
             last_cost: end.and_then(|usage| usage.cost),
             call: step.call.as_ref().map(CallRow::of),
-        })
+        };
+        if !step.frames.is_empty() {
+            rows.add_entry(&step.frames, None)?;
+        }
+        Ok(rows)
     }
 
     /// Adds a user entry after those of the step. `last`: the position of the message that is its last block, if the
@@ -226,7 +239,8 @@ impl StepRows {
         let events: usize = self.events.iter().map(|event| json(&event.data)).sum();
         let messages = self.messages.iter().map(|of| of.content.len() + of.metadata.get().len());
         let intents: usize = self.intents.iter().map(|intent| json(&intent.response)).sum();
-        let responses = self.responses.iter().map(|response| response.response.get().len());
+        let responses = self.responses.iter();
+        let responses = responses.map(|row| json(&row.response) + row.paused.as_ref().map_or(0, String::len));
         let cells = self.cells.iter().map(|cell| cell.metadata.get().len());
         entries + events + intents + messages.chain(responses).chain(cells).sum::<usize>()
     }
@@ -292,7 +306,12 @@ impl IntentRow {
 
 impl ResponseRow {
     fn of((call, response): &(String, ToolResponse)) -> serde_json::Result<Self> {
-        Ok(Self { call_id: call.clone(), response: to_raw_value(response)? })
+        Ok(Self { call_id: call.clone(), response: Some(to_raw_value(response)?), paused: None })
+    }
+
+    fn of_pause((call, paused): &(String, Option<PausedCall>)) -> serde_json::Result<Self> {
+        let paused = paused.as_ref().map(serde_json::to_string).transpose()?;
+        Ok(Self { call_id: call.clone(), response: None, paused })
     }
 }
 

@@ -194,8 +194,10 @@ pub(super) async fn write_with_tools(
                   from l cross join t cross join lateral jsonb_to_recordset(l.intents) as c (
                        call_id text, name text, effect text, message_id uuid, response jsonb)),
             responses as (
-                update houston.tool_calls o set response = r.response, finished_at = t.at
-                  from l cross join t cross join lateral jsonb_to_recordset(l.responses) as r (call_id text, response jsonb)
+                update houston.tool_calls o
+                   set response = r.response, finished_at = case when r.response is not null then t.at end, paused = r.paused
+                  from l cross join t
+                 cross join lateral jsonb_to_recordset(l.responses) as r (call_id text, response jsonb, paused text)
                  where o.run_id = l.run_id and o.call_id = r.call_id),
             cells as (
                 update houston.messages m set metadata = m.metadata || c.metadata

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::counts;
 use super::open_request::OpenRequest;
+use super::user_data;
 use crate::error::Result;
 use crate::handle::RunStore;
 
@@ -292,7 +293,7 @@ async fn knowledge(
 }
 
 /// Counts deleted knowledge items by kind: `feed_item` under `feed_items`.
-fn count_items(open: &mut OpenRequest, gone: Option<Json<BTreeMap<String, i64>>>) -> i64 {
+pub(super) fn count_items(open: &mut OpenRequest, gone: Option<Json<BTreeMap<String, i64>>>) -> i64 {
     let gone = gone.map(|Json(gone)| gone).unwrap_or_default();
     let count = |(kind, rows): (String, i64)| {
         let table = KnowledgeKind::from_stored(&kind).map(|kind| kind.rules().plural.replace(' ', "_"));
@@ -341,22 +342,7 @@ async fn delete_user(
     )
     .fetch_all(&mut *connection)
     .await?;
-    let gone = sqlx::query!(
-        r#"-- store::erasure::sweep::of_user
-        with items as (
-            delete from houston.knowledge_items where ctid = any (array(
-                select ctid from houston.knowledge_items where user_id = $1 limit $2)) returning kind),
-        profiles as (delete from houston.profiles where user_id = $1 returning 1)
-        select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
-                   as "items: Json<BTreeMap<String, i64>>",
-               (select count(*) from profiles) as "profiles!""#,
-        user,
-        rows
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    let some = count_items(open, gone.items) + open.count("profiles", gone.profiles);
-    if some > 0 {
+    if user_data::delete(&mut *connection, open, user, rows).await? > 0 {
         return Ok(true);
     }
     account(connection, open.tenant, user).await?;

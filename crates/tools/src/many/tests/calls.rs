@@ -79,7 +79,7 @@ fn limited_offers_are_searched_only_if_they_are_large() {
 fn definitions_sent_are_the_same_in_every_situation() {
     let offer = offer(&["create_note"]);
     let bytes = |offer: &Offer| serde_json::to_vec(offer.definitions()).unwrap();
-    let of = |has_sessions| offer.in_situation(crate::Situation { has_sessions });
+    let of = |has_sessions| offer.in_situation(crate::Situation { has_sessions, ..Default::default() });
     assert_eq!(bytes(&of(false)), bytes(&of(true)));
     let (a, b) = (super::offer(&["create_note"]), super::offer(&["create_note"]));
     assert_eq!(bytes(&a), bytes(&b), "two processes with the same settings send the same bytes");

@@ -77,8 +77,11 @@ fn context(guards: &[&str]) -> CallContext {
         now: DateTime::UNIX_EPOCH,
         zone: chrono_tz::UTC,
         tasks: Arc::new([]),
+        reached: Arc::new([]),
         guards: guards.iter().map(layer).collect(),
+        skills: None,
         stop: tokio_util::sync::CancellationToken::new(),
+        progress: crate::Progress::default(),
     }
 }
 

@@ -1,0 +1,57 @@
+//! `PATCH /v1/todos/{id}`: changes the given fields, completes, reopens, moves.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_domain::id::TodoId;
+use houston_protocol::schema;
+use houston_protocol::todo::{TodoResponse, UpdateTodo};
+use houston_store::todo::TodoChange;
+
+use super::{check, due, response};
+use crate::agentable_path::Id;
+use crate::auth::Caller;
+use crate::body::Creation;
+use crate::error::ApiError;
+use crate::state::App;
+
+#[utoipa::path(
+    patch,
+    path = "/v1/todos/{id}",
+    tag = "todos",
+    operation_id = "update_todo",
+    summary = "Change a todo; fields not given stay as they are.",
+    params(("id" = schema::TodoId, Path, description = "Id of the todo.")),
+    request_body = UpdateTodo,
+    responses((status = 200, description = "The todo.", body = TodoResponse)),
+)]
+pub(crate) async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TodoId>,
+    // A PATCH is idempotent, so the Idempotency-Key is ignored.
+    Creation { value, key: _ }: Creation<UpdateTodo>,
+) -> Result<impl IntoResponse, ApiError> {
+    if value == UpdateTodo::default() {
+        let fields = "`title`, `details`, `list`, `priority`, `due`, `done`, `before`";
+        return Err(ApiError::field("", format!("nothing to change: give at least one of {fields}")));
+    }
+    let UpdateTodo { title, details, list, priority, due: text, time_zone, done, before } = value;
+    check(title.as_deref(), details.as_deref(), list.as_deref())?;
+    if time_zone.is_some() && !matches!(text, Some(Some(_))) {
+        return Err(ApiError::field("/time_zone", "is that of `due`: give both"));
+    }
+    let due = match text {
+        None => None,
+        Some(None) => Some(None),
+        Some(Some(text)) => {
+            let user = app.store(caller).todo(id).await?.user;
+            let of_user = app.store(caller).user(user).await?.time_zone;
+            Some(Some(due(&text, time_zone.as_deref(), &of_user)?))
+        }
+    };
+    let change = TodoChange { list, title, details, priority, due, done };
+    Ok(Json(response(app.store(caller).change_todo(id, &change, before).await?)))
+}

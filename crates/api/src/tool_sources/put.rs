@@ -1,0 +1,126 @@
+//! `PUT /v1/endpoints/{name}`: stores a document of endpoints, in the place of the one with its name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use houston_domain::inner_call::USE_TOOL;
+use houston_domain::sealed::Purpose;
+use houston_domain::tool_source::{MAX_DOCUMENT_BYTES, MAX_SECRET_BYTES, MAX_SECRETS, SourceType, purpose};
+use houston_protocol::tool_source::{EndpointsResponse, PutEndpoints};
+use houston_store::tool_source::{NewSource, Placed};
+use houston_web::json_api::{Loaded, Problem, from_document, not_public};
+use serde_json::Value;
+
+use super::{SourceName, response_of};
+use crate::agents::sources::truncated;
+use crate::auth::Caller;
+use crate::body::{Creation, check_size};
+use crate::error::ApiError;
+use crate::state::App;
+
+#[utoipa::path(
+    put,
+    path = "/v1/endpoints/{name}",
+    tag = "tools",
+    operation_id = "put_endpoints",
+    summary = "Make HTTP endpoints of the tenant tools of its agents; replaces the document with this name.",
+    params(("name" = String, Path, description = "Name of the document: a-z, 0-9, _ and -.", example = "crm")),
+    request_body = PutEndpoints,
+    responses(
+        (status = 200, description = "The document, without its secrets.", body = EndpointsResponse),
+        (status = 409, description = "`full`: the tenant has the maximum number of tool sources.")
+    ),
+)]
+pub(crate) async fn put(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    SourceName(name): SourceName,
+    // A PUT is idempotent, so the Idempotency-Key is ignored.
+    Creation { value: PutEndpoints { document, kinds, secrets }, key: _ }: Creation<PutEndpoints>,
+) -> Result<Json<EndpointsResponse>, ApiError> {
+    let document = match document {
+        Value::String(text) => text,
+        Value::Object(_) => document.to_string(),
+        _ => return Err(ApiError::field("/document", "must be a text or an object")),
+    };
+    check_size("/document", document.len(), MAX_DOCUMENT_BYTES)?;
+    check_kinds(&app, &kinds)?;
+    let sealed = secrets.as_ref().map(|secrets| seal(&app, caller, &name, secrets)).transpose()?;
+    let (text, of) = (document.clone(), name.clone());
+    let loaded = app.offload.compute(move || read(&text, &of)).await?;
+    let loaded = loaded.map_err(|problem| ApiError::field("/document", problem.to_string()))?;
+    let tools: Vec<String> = loaded.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
+    let is_taken = |tool: &&String| *tool == USE_TOOL || app.state.agents.tools.contains(tool);
+    if let Some(tool) = tools.iter().find(is_taken) {
+        let why = format!("`{tool}` is the name of a tool of this installation: rename yours");
+        return Err(ApiError::field("/document", why));
+    }
+    let names: Vec<String> = secrets.iter().flat_map(BTreeMap::keys).cloned().collect();
+    let secrets = sealed.as_ref().map(|sealed| (names.as_slice(), sealed.as_deref()));
+    let (source, kinds) = (SourceType::Endpoints, kinds.as_slice());
+    let new = NewSource { source, name: &name, document: &document, kinds, tools: &tools, secrets };
+    match app.store(caller).put_tool_source(&new).await? {
+        Placed::Done(stored) => Ok(Json(response_of(stored, &loaded))),
+        Placed::Taken { source, tool } => {
+            let why = format!("`{tool}` is a tool of `{source}`, too: rename one");
+            Err(ApiError::field("/document", why))
+        }
+    }
+}
+
+fn read(text: &str, name: &str) -> Result<Loaded, Problem> {
+    let loaded = from_document(text, name)?;
+    if loaded.endpoints.is_empty() {
+        let why = loaded.skipped.first().map_or_else(String::new, |problem| format!("; {problem}"));
+        let message = format!("the document has no endpoint that can be a tool{why}");
+        return Err(Problem { at: name.to_owned(), message });
+    }
+    not_public(&loaded).map_or(Ok(loaded), Err)
+}
+
+fn check_kinds(app: &App, kinds: &[String]) -> Result<(), ApiError> {
+    let existing = &app.state.agent_types;
+    for (nth, kind) in kinds.iter().enumerate() {
+        if !existing.contains_key(kind) {
+            let all: Vec<&str> = existing.keys().map(String::as_str).collect();
+            let why = format!("there is no kind `{}`; there are: {}", truncated(kind), all.join(", "));
+            return Err(ApiError::field(&format!("/kinds/{nth}"), why));
+        }
+    }
+    Ok(())
+}
+
+/// The secrets, sealed; `None` if there are none. No error contains one.
+fn seal(
+    app: &App,
+    caller: Caller,
+    name: &str,
+    secrets: &BTreeMap<String, String>,
+) -> Result<Option<Vec<u8>>, ApiError> {
+    if secrets.is_empty() {
+        return Ok(None);
+    }
+    let Some(keys) = &app.state.secret_keys else {
+        let why = "this installation cannot store secrets: its operator sets HOUSTON_SECRETS_KEY for the API and the \
+                   workers (`openssl rand -base64 32` makes a key)";
+        return Err(ApiError::field("/secrets", why));
+    };
+    if secrets.len() > MAX_SECRETS {
+        return Err(ApiError::field("/secrets", format!("at most {MAX_SECRETS} secrets are allowed")));
+    }
+    if secrets
+        .iter()
+        .any(|(name, secret)| name.len().max(secret.len()) > MAX_SECRET_BYTES || secret.is_empty())
+    {
+        let why = format!("a secret, and its name, have 1 to {MAX_SECRET_BYTES} bytes");
+        return Err(ApiError::field("/secrets", why));
+    }
+    let mut nonce = [0; 12];
+    app.state.ids.fill(&mut nonce);
+    let what = purpose(SourceType::Endpoints, name);
+    let text = serde_json::to_string(secrets).unwrap_or_default();
+    // Always `Some`.
+    Ok(keys.seal(Purpose { tenant: caller.tenant(), what: &what }, nonce, &text))
+}

@@ -1,0 +1,232 @@
+//! `houston skills`: imports skills from folders and zips, lists, prints and removes them.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use chrono::SecondsFormat;
+use clap::{Args, Subcommand};
+use houston_domain::cell::Cells;
+use houston_domain::id::{TenantId, UserId};
+use houston_domain::skill::{SkillDocument, SkillSource as Source, SkillSummary, file};
+use houston_store::copies::Copies;
+use houston_store::skill::{SkillEntry, SkillOwner};
+use houston_store::{Error, Store};
+use serde_json::{Value, json};
+
+use super::agentable::{Database, one_line, table};
+use super::{Context, Failure};
+use crate::output::{print, print_json, print_stderr};
+use crate::skill_source::{self, SkillSource};
+
+/// Import skills (SKILL.md of agentskills.io) for all users of a tenant or for one, list or remove them.
+#[derive(Debug, Args)]
+pub(crate) struct Skills {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Create skills, or replace those of the same names
+    Import {
+        /// A SKILL.md, a folder or zip with one, or a folder or zip of such folders
+        path: PathBuf,
+        #[command(flatten)]
+        owner: OwnerArg,
+    },
+    /// List the skills of a tenant or user, and those that come with the installation
+    List {
+        #[command(flatten)]
+        owner: OwnerArg,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the SKILL.md of a skill, and the names of its files
+    Show {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        owner: OwnerArg,
+    },
+    /// Delete a skill
+    Remove {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        owner: OwnerArg,
+    },
+}
+
+/// Whose skills a command is about.
+#[derive(Debug, Args)]
+struct OwnerArg {
+    /// A user, `user_…`; without it, the skills are those of the tenant
+    #[arg(long)]
+    user: Option<UserId>,
+    /// The name of a tenant; `houston dev` works for `demo`
+    #[arg(long, default_value = "default", conflicts_with = "user")]
+    tenant: String,
+    #[command(flatten)]
+    database: Database,
+}
+
+/// An owner that exists, and the store with its skills.
+struct Found<'s> {
+    store: &'s Store,
+    tenant: TenantId,
+    owner: SkillOwner,
+    copies: Copies,
+}
+
+impl Skills {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        match self.action {
+            Action::Import { path, owner } => {
+                let skills = skill_source::read(&path).map_err(Failure::Usage)?;
+                let skills: Vec<(SkillSource, SkillDocument)> =
+                    skills.into_iter().map(checked).collect::<Result<_, _>>()?;
+                owner.with(context, async |found, _| {
+                    for (source, document) in &skills {
+                        found.import(source, document).await?;
+                    }
+                    Ok(found.copies.copy(found.tenant).await?)
+                })
+            }
+            Action::List { owner, json } => owner.with(context, async |found, bundled| {
+                let skills = found.store.tenant(found.tenant).skills(found.owner).await?;
+                list(&skills, bundled, json);
+                Ok(())
+            }),
+            Action::Show { name, owner } => owner.with(context, async |found, _| {
+                let skill = found.store.tenant(found.tenant).skill(found.owner, &name).await;
+                let skill = skill.map_err(|error| not_found(&name, error))?;
+                skill.text.lines().for_each(print);
+                for (path, text) in &skill.files {
+                    print_stderr(&format!("{path}: {} bytes", text.len()));
+                }
+                Ok(())
+            }),
+            Action::Remove { name, owner } => owner.with(context, async |found, _| {
+                let removed = found.store.tenant(found.tenant).delete_skill(found.owner, &name).await;
+                removed.map_err(|error| not_found(&name, error))?;
+                found.copies.copy(found.tenant).await?;
+                print(&format!("{name}: removed"));
+                Ok(())
+            }),
+        }
+    }
+}
+
+impl OwnerArg {
+    fn with(
+        self,
+        context: Context,
+        work: impl AsyncFnOnce(Found<'_>, &[SkillSummary]) -> Result<(), Failure>,
+    ) -> Result<ExitCode, Failure> {
+        let bundled: Vec<SkillSummary> =
+            context.registry.skills().iter().map(|skill| skill.summary.clone()).collect();
+        let Self { user, tenant, database } = self;
+        database.with(context, async |_, stores| {
+            work(find(&stores, user, &tenant).await?, &bundled).await?;
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+async fn find<'s>(
+    stores: &'s Cells<Store>,
+    user: Option<UserId>,
+    tenant: &str,
+) -> Result<Found<'s>, Failure> {
+    let copies = Copies::new(&stores.map(Store::api));
+    if let Some(user) = user {
+        let store = stores.of(user);
+        let tenant = store.operator().tenant_of_user(user).await.map_err(|error| match error {
+            Error::NotFound { .. } => {
+                Failure::Other(anyhow!("there is no {user}; `houston list users` prints the existing ids"))
+            }
+            error => error.into(),
+        })?;
+        return Ok(Found { store, tenant, owner: SkillOwner::User(user), copies });
+    }
+    let store = stores.home();
+    let found = store.operator().tenant_named(tenant).await.map_err(|error| match error {
+        Error::NotFound { .. } => Failure::Other(anyhow!(
+            "there is no tenant `{}`: name one with --tenant (that of `houston dev` is `demo`), or create it with a key: \
+             `houston key create --tenant NAME`",
+            one_line(tenant, 80)
+        )),
+        error => error.into(),
+    })?;
+    Ok(Found { store, tenant: found, owner: SkillOwner::Tenant, copies })
+}
+
+/// A skill with what its text says.
+fn checked(source: SkillSource) -> Result<(SkillSource, SkillDocument), Failure> {
+    let of = source.folder.clone().unwrap_or_else(|| "SKILL.md".to_owned());
+    let wrong = |error: &dyn std::fmt::Display| Failure::Usage(anyhow!("{of}: {error}"));
+    let document =
+        SkillDocument::read(&source.text, source.folder.as_deref()).map_err(|error| wrong(&error))?;
+    file::check(&source.files).map_err(|error| wrong(&error))?;
+    Ok((source, document))
+}
+
+impl Found<'_> {
+    async fn import(&self, source: &SkillSource, document: &SkillDocument) -> Result<(), Failure> {
+        let summary = document.summary(document.default_enabled);
+        let store = self.store.tenant(self.tenant);
+        store.put_skill(self.owner, &summary, &source.text, &source.files).await?;
+        let state = if summary.enabled { "" } else { ", not enabled (default_enabled)" };
+        print(&format!("{}: imported with {} files{state}", document.name, source.files.len()));
+        for warning in document.warnings.iter().chain(&source.left_out) {
+            print_stderr(&format!("{}: {warning}", document.name));
+        }
+        Ok(())
+    }
+}
+
+fn not_found(name: &str, error: Error) -> Failure {
+    match error {
+        Error::NotFound { .. } => Failure::Other(anyhow!(
+            "there is no skill `{}`; `houston skills list` prints those there are",
+            one_line(name, 80)
+        )),
+        error => error.into(),
+    }
+}
+
+fn list(skills: &[SkillEntry], bundled: &[SkillSummary], json: bool) {
+    if json {
+        let stored = skills.iter().map(|SkillEntry { summary, files, created_at, updated_at }| {
+            json!({
+                "name": summary.name, "brief": summary.brief, "source": summary.source, "enabled": summary.enabled,
+                "files": files, "created_at": created_at, "updated_at": updated_at,
+            })
+        });
+        let bundled = bundled.iter().map(|skill| {
+            json!({"name": skill.name, "brief": skill.brief, "source": Source::Bundled, "enabled": skill.enabled})
+        });
+        return print_json(&json!({"skills": stored.chain(bundled).collect::<Vec<Value>>()}));
+    }
+    if skills.is_empty() && bundled.is_empty() {
+        return print("there are no skills; `houston skills import PATH` creates some");
+    }
+    let row = |skill: &SkillSummary, changed: String| {
+        let enabled = if skill.enabled { "yes" } else { "no" };
+        [
+            skill.name.clone(),
+            skill.source.as_str().to_owned(),
+            enabled.to_owned(),
+            changed,
+            one_line(&skill.brief, 80),
+        ]
+    };
+    let stored = skills
+        .iter()
+        .map(|skill| row(&skill.summary, skill.updated_at.to_rfc3339_opts(SecondsFormat::Secs, true)));
+    let rows: Vec<[String; 5]> =
+        stored.chain(bundled.iter().map(|skill| row(skill, String::new()))).collect();
+    table(&["NAME", "OF", "ENABLED", "CHANGED", "WHAT FOR"], &rows).iter().for_each(|line| print(line));
+}

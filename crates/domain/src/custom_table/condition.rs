@@ -1,0 +1,182 @@
+//! Conditions on records, as a model or a client writes them.
+//!
+//! ```json
+//! {"category": "food", "amount": {"gte": 10, "lt": 100}, "note": {"contains": "train"}, "paid_on": {"empty": true}}
+//! ```
+
+use chrono_tz::Tz;
+use serde_json::{Map, Value};
+
+use super::{Fault, Field, FieldType, Fields};
+
+/// Maximum number of conditions of one search.
+pub const MAX_CONDITIONS: usize = 20;
+/// Maximum number of values of `in`.
+const MAX_CHOICES: usize = 100;
+
+/// How a value is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Test {
+    /// It is equal.
+    Eq,
+    /// It is not equal, or there is none.
+    Ne,
+    /// It is less.
+    Lt,
+    /// It is less or equal.
+    Lte,
+    /// It is greater.
+    Gt,
+    /// It is greater or equal.
+    Gte,
+    /// It is a text with this one in it, in capitals or not, or a list with this one among its texts.
+    Contains,
+    /// It is one of these.
+    In,
+    /// There is none; with false, there is one.
+    Empty,
+}
+
+impl Test {
+    /// All tests.
+    pub const ALL: [Self; 9] =
+        [Self::Eq, Self::Ne, Self::Lt, Self::Lte, Self::Gt, Self::Gte, Self::Contains, Self::In, Self::Empty];
+
+    /// The name in JSON and in queries.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Eq => "eq",
+            Self::Ne => "ne",
+            Self::Lt => "lt",
+            Self::Lte => "lte",
+            Self::Gt => "gt",
+            Self::Gte => "gte",
+            Self::Contains => "contains",
+            Self::In => "in",
+            Self::Empty => "empty",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|test| test.as_str() == name)
+    }
+}
+
+/// One condition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// The name of the field.
+    pub field: String,
+    /// How it is compared.
+    pub test: Test,
+    /// With what: as values are stored; for `in` a list, for `empty` a boolean.
+    pub value: Value,
+}
+
+/// The order of found records.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Order {
+    /// The name of the field; `None`: the order in which they were added.
+    pub field: Option<String>,
+    /// Whether the greatest comes first.
+    pub descending: bool,
+}
+
+impl Order {
+    /// Parses `amount` or `-amount`; `None`: the newest record first.
+    ///
+    /// # Errors
+    /// A [`Fault`] when there is no such field, or its values have no order.
+    pub fn parse(order: Option<&str>, fields: &Fields) -> Result<Self, Fault> {
+        let Some(order) = order.map(str::trim).filter(|order| !order.is_empty()) else {
+            return Ok(Self { field: None, descending: true });
+        };
+        let name = order.strip_prefix('-').unwrap_or(order);
+        let field = fields.named(name)?;
+        if field.kind == FieldType::List {
+            return Err(Fault::of(name, "is a list, which has no order"));
+        }
+        Ok(Self { field: Some(name.to_owned()), descending: order.starts_with('-') })
+    }
+}
+
+/// The conditions of `filter`: for each field a value, or an object of tests.
+///
+/// # Errors
+/// A [`Fault`] for each condition that the field does not allow.
+pub fn conditions(
+    filter: &Map<String, Value>,
+    fields: &Fields,
+    zone: Option<Tz>,
+) -> Result<Vec<Condition>, Vec<Fault>> {
+    let (mut all, mut faults) = (Vec::new(), Vec::new());
+    for (name, value) in filter {
+        let field = match fields.named(name) {
+            Ok(field) => field,
+            Err(fault) => {
+                faults.push(fault);
+                continue;
+            }
+        };
+        for (test, value) in tests(field, value) {
+            match test.and_then(|test| Ok((test, operand(field, test, value, zone)?))) {
+                Ok((test, value)) => all.push(Condition { field: name.clone(), test, value }),
+                Err(reason) => faults.push(Fault::of(name, reason)),
+            }
+        }
+    }
+    if all.len() > MAX_CONDITIONS {
+        faults.push(Fault::of(
+            "",
+            format!("at most {MAX_CONDITIONS} conditions are allowed, not {}", all.len()),
+        ));
+    }
+    if faults.is_empty() { Ok(all) } else { Err(faults) }
+}
+
+/// The tests of one field with their values.
+fn tests<'v>(field: &Field, value: &'v Value) -> Vec<(Result<Test, String>, &'v Value)> {
+    const TRUE: &Value = &Value::Bool(true);
+    match value {
+        Value::Object(tests) => {
+            let test = |name: &String| {
+                let names: Vec<&str> = Test::ALL.iter().map(|test| test.as_str()).collect();
+                let unknown = || format!("has no test `{name}`; there are: {}", names.join(", "));
+                Test::named(name).ok_or_else(unknown)
+            };
+            tests.iter().map(|(name, value)| (test(name), value)).collect()
+        }
+        Value::Null => vec![(Ok(Test::Empty), TRUE)],
+        value if field.kind == FieldType::List && !value.is_array() => vec![(Ok(Test::Contains), value)],
+        value if value.is_array() && field.kind != FieldType::List => vec![(Ok(Test::In), value)],
+        value => vec![(Ok(Test::Eq), value)],
+    }
+}
+
+/// The value of a test, as values of the field are stored.
+fn operand(field: &Field, test: Test, value: &Value, zone: Option<Tz>) -> Result<Value, String> {
+    let (name, kind) = (test.as_str(), field.kind.as_str());
+    match test {
+        Test::Eq | Test::Ne => field.check(value, zone),
+        Test::Lt | Test::Lte | Test::Gt | Test::Gte if field.kind.is_ordered() => field.check(value, zone),
+        Test::Lt | Test::Lte | Test::Gt | Test::Gte => {
+            Err(format!("has the type {kind}, which has no `{name}`"))
+        }
+        Test::Contains if matches!(field.kind, FieldType::Text | FieldType::List) => match value {
+            Value::String(text) if !text.contains('\0') => Ok(value.clone()),
+            _ => Err(format!("`{name}` needs a text")),
+        },
+        Test::Contains => Err(format!("has the type {kind}, which has no `{name}`")),
+        Test::In => match value {
+            Value::Array(values) if !values.is_empty() && values.len() <= MAX_CHOICES => values
+                .iter()
+                .map(|value| field.check(value, zone))
+                .collect::<Result<Vec<_>, _>>()
+                .map(Value::from),
+            _ => Err(format!("`{name}` needs a list of 1 to {MAX_CHOICES} values")),
+        },
+        Test::Empty if value.is_boolean() => Ok(value.clone()),
+        Test::Empty => Err(format!("`{name}` needs true or false")),
+    }
+}

@@ -1,0 +1,147 @@
+//! Input that a tool call needs in its middle: what a person answers, and what the model reads without an answer.
+//!
+//! The question's subject is [`PREFIX`] and the id of the call. The words are those of the Model Context Protocol.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::NewQuestion;
+use crate::tool_call::{ToolErrorCode, ToolResponse};
+
+/// The beginning of the subjects.
+pub const PREFIX: &str = "houston:input:";
+
+/// What a person answers.
+///
+/// ```json
+/// {"action": "accept", "content": {"name": "Ada"}}
+/// {"action": "accept"}
+/// {"action": "decline"}
+/// {"action": "cancel"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
+pub enum InputAnswer {
+    /// Here it is.
+    Accept {
+        /// What was asked for; `None`: nothing was, the person has done something elsewhere.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<Value>,
+    },
+    /// The person gives no input; the tool may go on without it.
+    Decline {},
+    /// The person wants the call to end.
+    Cancel {},
+}
+
+impl InputAnswer {
+    /// Parses an answer that matches [`answer_schema`]; `None` if it does not match.
+    #[must_use]
+    pub fn from_value(answer: &Value) -> Option<Self> {
+        Self::deserialize(answer).ok()
+    }
+}
+
+/// The subject of a question about a call.
+#[must_use]
+pub fn subject(call: &str) -> String {
+    format!("{PREFIX}{call}")
+}
+
+/// The JSON Schema of the answers. `content`: the schema of what is asked for; `None`: nothing is.
+#[must_use]
+pub fn answer_schema(content: Option<&Value>) -> Value {
+    let option = |title: &str, action: &str, content: Option<&Value>| {
+        let mut properties = Map::new();
+        properties.insert("action".to_owned(), json!({"const": action}));
+        properties.extend(content.map(|content| ("content".to_owned(), content.clone())));
+        let required: Vec<&str> = std::iter::once("action").chain(content.map(|_| "content")).collect();
+        json!({"title": title, "properties": properties, "required": required, "additionalProperties": false})
+    };
+    json!({
+        "type": "object",
+        "properties": {"action": {"enum": ["accept", "decline", "cancel"]}},
+        "required": ["action"],
+        "oneOf": [
+            option("Answer", "accept", content),
+            option("Give no answer", "decline", None),
+            option("End the call", "cancel", None),
+        ],
+    })
+}
+
+/// The names of the fields that a question asks for, with whether each is required; empty if it asks for none.
+#[must_use]
+pub fn fields(schema: &Value) -> Vec<(&str, bool)> {
+    let content = &schema["oneOf"][0]["properties"]["content"];
+    let required = content["required"].as_array();
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|of| of == name));
+    let properties = content["properties"].as_object().into_iter().flatten();
+    properties.map(|(name, _)| (name.as_str(), is_required(name))).collect()
+}
+
+impl NewQuestion {
+    /// Whether a tool call needs input.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        self.approval.is_none() && self.subject.as_deref().is_some_and(|subject| subject.starts_with(PREFIX))
+    }
+}
+
+/// The response of a call that did not get its input.
+#[must_use]
+pub fn expired() -> ToolResponse {
+    unfinished("it needs input of a person, and no answer came in time")
+}
+
+/// The response of a call whose user wrote a message instead of the input.
+#[must_use]
+pub fn superseded() -> ToolResponse {
+    unfinished("your user wrote a message instead of the input that it needs. Read the message first")
+}
+
+/// The response of a call whose question was closed in another way.
+#[must_use]
+pub fn closed() -> ToolResponse {
+    unfinished("the input that it needs is not asked for any more")
+}
+
+fn unfinished(why: &str) -> ToolResponse {
+    ToolResponse::failure(ToolErrorCode::PermissionDenied, format!("begun, but not finished: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::question::schema::check;
+
+    #[test]
+    fn answers_of_the_schema_are_parsed() {
+        let form =
+            json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+        let (with, without) = (answer_schema(Some(&form)), answer_schema(None));
+        let accepted = json!({"action": "accept", "content": {"name": "Ada"}});
+        assert_eq!(check(&with, &accepted), Ok(()));
+        assert_eq!(
+            InputAnswer::from_value(&accepted),
+            Some(InputAnswer::Accept { content: Some(json!({"name": "Ada"})) })
+        );
+        assert_eq!(check(&without, &json!({"action": "accept"})), Ok(()));
+        for schema in [&with, &without] {
+            for action in ["decline", "cancel"] {
+                assert_eq!(check(schema, &json!({"action": action})), Ok(()));
+            }
+        }
+        for (schema, answer, pointer) in [
+            (&with, json!({"action": "accept"}), "/content"),
+            (&with, json!({"action": "accept", "content": {"name": 1}}), "/content/name"),
+            (&without, json!({"action": "accept", "content": {}}), "/content"),
+            (&with, json!({"action": "decline", "content": {}}), "/content"),
+            (&with, json!({"action": "later"}), "/action"),
+        ] {
+            assert_eq!(check(schema, &answer).unwrap_err().pointer, pointer, "{answer}");
+        }
+        assert_eq!(fields(&with), [("name", true)]);
+        assert_eq!(fields(&without), []);
+    }
+}

@@ -1,0 +1,82 @@
+//! Files beside a SKILL.md: texts, one level below one of three folders.
+
+use std::collections::BTreeMap;
+
+/// The folders that files may lie in.
+pub const FOLDERS: [&str; 3] = ["scripts", "references", "assets"];
+/// Files of a skill.
+pub const MAX_FILES: usize = 50;
+/// Bytes of one file.
+pub const MAX_FILE_BYTES: usize = 128 * 1024;
+/// Bytes of all files of a skill together.
+pub const MAX_FILES_BYTES: usize = 512 * 1024;
+/// Bytes of the name of a file.
+const MAX_NAME_BYTES: usize = 100;
+
+/// Why files may not lie beside a skill.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// The path of a file is not allowed.
+    #[error(
+        "`{0}` is no path of a file of a skill: files lie directly in scripts/, references/ or assets/, and their names have \
+         letters, digits, `-`, `_` and `.`, as in references/api.md"
+    )]
+    Path(String),
+    /// There are too many files.
+    #[error("a skill has at most {MAX_FILES} files, but there are {0}")]
+    TooMany(usize),
+    /// A file is too long.
+    #[error("{path} has {bytes} bytes; a file has at most {MAX_FILE_BYTES}")]
+    TooLarge {
+        /// Its path.
+        path: String,
+        /// Its length in bytes.
+        bytes: usize,
+    },
+    /// All files together are too long.
+    #[error("the files of a skill have at most {MAX_FILES_BYTES} bytes together, but these have {0}")]
+    AllTooLarge(usize),
+    /// A file is not text.
+    #[error("{0} is not text: only files in UTF-8 without U+0000 are allowed")]
+    NotText(String),
+}
+
+/// Whether a file may have this path.
+#[must_use]
+pub fn is_path(path: &str) -> bool {
+    let Some((folder, name)) = path.split_once('/') else { return false };
+    FOLDERS.contains(&folder)
+        && !name.is_empty()
+        && name.len() <= MAX_NAME_BYTES
+        && !name.starts_with('.')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// Whether a file is a script that the sandbox can run.
+#[must_use]
+pub fn is_script(path: &str) -> bool {
+    path.starts_with("scripts/") && [".js", ".ts"].iter().any(|ending| path.ends_with(ending))
+}
+
+/// Checks the files of a skill.
+///
+/// # Errors
+/// [`FileError`] for the first that is not allowed.
+pub fn check(files: &BTreeMap<String, String>) -> Result<(), FileError> {
+    if files.len() > MAX_FILES {
+        return Err(FileError::TooMany(files.len()));
+    }
+    for (path, text) in files {
+        if !is_path(path) {
+            return Err(FileError::Path(path.chars().take(200).collect()));
+        }
+        if text.len() > MAX_FILE_BYTES {
+            return Err(FileError::TooLarge { path: path.clone(), bytes: text.len() });
+        }
+        if text.contains('\0') {
+            return Err(FileError::NotText(path.clone()));
+        }
+    }
+    let bytes = files.values().map(String::len).sum();
+    if bytes > MAX_FILES_BYTES { Err(FileError::AllTooLarge(bytes)) } else { Ok(()) }
+}

@@ -1,0 +1,203 @@
+//! Snippets: code that agents keep for a user, and the tools that some of them are.
+//!
+//! # Bounds
+//! How long a name, a description and code may be is a constant here. How many snippets a user may have is `max_snippets` of
+//! `jobs/knowledge.toml`, how many of them may be tools `snippet_tools` of `jobs/sandbox.toml`.
+
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// Maximum length of a name, in characters.
+pub const MAX_NAME_CHARS: usize = 40;
+/// Maximum length of a description, in characters: one line.
+pub const MAX_DESCRIPTION_CHARS: usize = 500;
+/// Maximum length of the code, in characters. The sandbox takes some more, so that there is room for the input.
+pub const MAX_CODE_CHARS: usize = 40_000;
+/// Maximum length of the JSON schema of a tool's arguments, in bytes.
+pub const MAX_SCHEMA_BYTES: usize = 8 * 1024;
+/// What the names of tools begin with that are snippets. No other tool may have such a name.
+pub const TOOL_PREFIX: &str = "snippet__";
+
+/// A snippet that is a tool, as a run reads it: without the code.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct SnippetTool {
+    /// The name of the snippet.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// The JSON schema of its arguments: an object.
+    pub input_schema: Value,
+    /// The hash of what a person allowed, see [`pin`].
+    pub pin: String,
+    /// Whether the session that wrote it had read what strangers wrote.
+    pub untrusted: bool,
+}
+
+impl SnippetTool {
+    /// The name of the tool.
+    #[must_use]
+    pub fn tool_name(&self) -> String {
+        tool_name(&self.name)
+    }
+}
+
+/// The name of the tool that a snippet of this name is.
+#[must_use]
+pub fn tool_name(snippet: &str) -> String {
+    format!("{TOOL_PREFIX}{snippet}")
+}
+
+/// Why a snippet is not saved. Models read the text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SnippetError {
+    /// The name is not one.
+    #[error(
+        "`name` must be 1 to {MAX_NAME_CHARS} characters, small letters, digits and `_`, and begin with a letter: \
+         `monthly_report`"
+    )]
+    Name,
+    /// The code is too long.
+    #[error(
+        "`code` has {0} characters; at most {MAX_CODE_CHARS} are allowed: split it into several snippets"
+    )]
+    Code(usize),
+    /// It has a character that cannot be stored.
+    #[error("the code or the schema contains the character U+0000, which cannot be stored: leave it out")]
+    Zero,
+    /// The schema is not one of an object.
+    #[error(
+        "`input_schema` must be a JSON schema of an object: {{\"type\": \"object\", \"properties\": {{…}}, \"required\": \
+         […]}}"
+    )]
+    Schema,
+    /// The schema is too long.
+    #[error("`input_schema` has {0} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed")]
+    LongSchema(usize),
+}
+
+/// Checks a name.
+///
+/// # Errors
+/// [`SnippetError::Name`].
+pub fn check_name(name: &str) -> Result<(), SnippetError> {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let begins = name.bytes().next().is_some_and(|first| first.is_ascii_lowercase());
+    let is_name = begins && name.len() <= MAX_NAME_CHARS && name.bytes().all(is_allowed);
+    if is_name { Ok(()) } else { Err(SnippetError::Name) }
+}
+
+/// Checks the length of code.
+///
+/// # Errors
+/// [`SnippetError::Code`] and [`SnippetError::Zero`].
+pub fn check_code(code: &str) -> Result<(), SnippetError> {
+    let chars = code.chars().count();
+    if code.contains('\0') {
+        return Err(SnippetError::Zero);
+    }
+    if chars <= MAX_CODE_CHARS { Ok(()) } else { Err(SnippetError::Code(chars)) }
+}
+
+/// Checks the JSON schema of a tool's arguments: models are sent arguments of tools as an object only.
+///
+/// # Errors
+/// [`SnippetError::Schema`], [`SnippetError::LongSchema`] and [`SnippetError::Zero`].
+pub fn check_schema(schema: &Value) -> Result<(), SnippetError> {
+    let is_absent_or = |key: &str, is: fn(&Value) -> bool| schema.get(key).is_none_or(is);
+    let is_of_object = schema["type"] == "object"
+        && is_absent_or("properties", |all| {
+            all.as_object().is_some_and(|all| all.values().all(Value::is_object))
+        })
+        && is_absent_or("required", |all| all.as_array().is_some_and(|all| all.iter().all(Value::is_string)));
+    if !is_of_object {
+        return Err(SnippetError::Schema);
+    }
+    let text = schema.to_string();
+    if text.contains("\\u0000") {
+        return Err(SnippetError::Zero);
+    }
+    let bytes = text.len();
+    if bytes <= MAX_SCHEMA_BYTES { Ok(()) } else { Err(SnippetError::LongSchema(bytes)) }
+}
+
+/// The hash of what a person allows who lets a snippet become a tool. A tool with another one is not called.
+#[must_use]
+pub fn pin(name: &str, language: &str, description: &str, code: &str, schema: &Value) -> String {
+    let mut hash = Sha256::new();
+    for part in [name, language, description, code, &sorted(schema).to_string()] {
+        // With their lengths, so that no text moves from one part to the next.
+        hash.update(part.len().to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The value with the keys of its objects in order: the database keeps them in another one.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            fields.sort_unstable_by_key(|(key, _)| *key);
+            Value::Object(fields.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_tools() {
+        for name in ["a", "monthly_report", "x2", &"a".repeat(MAX_NAME_CHARS)] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+        for name in ["", "_a", "2x", "A", "a-b", "a b", "ä", "a/b", &"a".repeat(MAX_NAME_CHARS + 1)] {
+            assert_eq!(check_name(name), Err(SnippetError::Name), "{name}");
+        }
+    }
+
+    #[test]
+    fn schemas_are_those_of_objects() {
+        let good = [
+            json!({"type": "object"}),
+            json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
+        ];
+        for schema in good {
+            assert_eq!(check_schema(&schema), Ok(()), "{schema}");
+        }
+        let wrong = [
+            json!({}),
+            json!([]),
+            json!({"type": "array"}),
+            json!({"type": "object", "properties": {"n": "integer"}}),
+            json!({"type": "object", "required": "n"}),
+        ];
+        for schema in wrong {
+            assert_eq!(check_schema(&schema), Err(SnippetError::Schema), "{schema}");
+        }
+        let long = json!({"type": "object", "description": "x".repeat(MAX_SCHEMA_BYTES)});
+        assert!(matches!(check_schema(&long), Err(SnippetError::LongSchema(_))));
+    }
+
+    #[test]
+    fn every_part_changes_the_pin_and_the_order_of_keys_does_not() {
+        let schema = json!({"type": "object", "properties": {"a": {}, "b": {"x": 1, "y": 2}}});
+        let other = json!({"properties": {"b": {"y": 2, "x": 1}, "a": {}}, "type": "object"});
+        let first = pin("n", "javascript", "d", "c", &schema);
+        assert_eq!(first, pin("n", "javascript", "d", "c", &other));
+        let changed = [
+            pin("m", "javascript", "d", "c", &schema),
+            pin("n", "typescript", "d", "c", &schema),
+            pin("n", "javascript", "dc", "", &schema),
+            pin("n", "javascript", "d", "cc", &schema),
+            pin("n", "javascript", "d", "c", &json!({"type": "object"})),
+        ];
+        assert!(changed.iter().all(|pin| *pin != first && pin.len() == 64));
+    }
+}

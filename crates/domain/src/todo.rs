@@ -1,0 +1,204 @@
+//! Todos: what a user wants to get done, in lists that all their agents share.
+//!
+//! A todo is due on a day or at a time of day in a time zone, which is that of its user unless something else is said. It is
+//! overdue from [`Due::at`] on: the end of that day, or that time.
+
+use std::str::FromStr;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+
+use crate::local_time::instant;
+
+/// Maximum length of the name of a list, in characters.
+pub const MAX_LIST_CHARS: usize = 60;
+/// Maximum length of the details of a todo, in bytes.
+pub const MAX_DETAILS_BYTES: usize = 4_000;
+/// Maximum number of todos that one call adds.
+pub const MAX_ADDED_TODOS: usize = 50;
+/// The distance between the positions of two todos that were added one after the other.
+pub const STEP: f64 = 1024.0;
+
+/// How much a todo matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// Less than others.
+    Low,
+    /// As much as most.
+    #[default]
+    Normal,
+    /// More than others.
+    High,
+}
+
+impl Priority {
+    /// The name in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Normal => "normal",
+            Self::High => "high",
+        }
+    }
+
+    /// The number in the database: greater is more important.
+    #[must_use]
+    pub fn stored(self) -> i16 {
+        match self {
+            Self::Low => 0,
+            Self::Normal => 1,
+            Self::High => 2,
+        }
+    }
+
+    /// The priority with this number.
+    #[must_use]
+    pub fn from_stored(stored: i16) -> Self {
+        match stored {
+            ..=0 => Self::Low,
+            1 => Self::Normal,
+            2.. => Self::High,
+        }
+    }
+}
+
+/// When a todo is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The local day or time: `2026-12-01`, `2026-12-01T15:00`.
+    pub local: String,
+    /// The time zone of that day or time.
+    pub zone: Tz,
+    /// From when on it is overdue.
+    pub at: DateTime<Utc>,
+}
+
+/// A text that is not a time at which something can be due.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{given}` is not a day or a time: write 2026-12-01, 2026-12-01T15:00 (local time) or 2026-12-01T15:00:00Z"
+)]
+pub struct InvalidDue {
+    /// The given text, shortened.
+    given: String,
+}
+
+impl Due {
+    /// Parses a day, a local time of `zone`, or a time with an offset, which becomes a local time of `zone`.
+    ///
+    /// # Errors
+    /// [`InvalidDue`] when it is none of them, or the clocks of the zone never show it.
+    pub fn parse(given: &str, zone: Tz) -> Result<Self, InvalidDue> {
+        let text = given.trim();
+        let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
+        let due = match day {
+            Some(day) => Self::on(day, zone),
+            None => {
+                let forms = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"];
+                let local = forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
+                match local {
+                    Some(local) => instant(zone, local).map(|at| Self::at_time(at, zone)),
+                    None => DateTime::from_str(text).ok().map(|at: DateTime<Utc>| Self::at_time(at, zone)),
+                }
+            }
+        };
+        due.ok_or_else(|| InvalidDue { given: text.chars().take(60).collect() })
+    }
+
+    /// The end of a day is the beginning of the next one that the zone has.
+    fn on(day: NaiveDate, zone: Tz) -> Option<Self> {
+        let mut next = day.succ_opt()?;
+        let at = match instant(zone, next.and_time(NaiveTime::MIN)) {
+            Some(at) => at,
+            None => {
+                next = next.succ_opt()?;
+                instant(zone, next.and_time(NaiveTime::MIN))?
+            }
+        };
+        Some(Self { local: day.format("%Y-%m-%d").to_string(), zone, at })
+    }
+
+    fn at_time(at: DateTime<Utc>, zone: Tz) -> Self {
+        Self { local: at.with_timezone(&zone).format("%Y-%m-%dT%H:%M").to_string(), zone, at }
+    }
+}
+
+/// Which todos a list has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    /// Those that are not done.
+    #[default]
+    Open,
+    /// Those that are done.
+    Done,
+    /// All of them, open ones first.
+    All,
+}
+
+impl TodoStatus {
+    /// What a query asks `is_done` for; `None`: both.
+    #[must_use]
+    pub fn is_done(self) -> Option<bool> {
+        match self {
+            Self::Open => Some(false),
+            Self::Done => Some(true),
+            Self::All => None,
+        }
+    }
+}
+
+/// A position between two others: before `next`, after `before` if there is one. `None`: there is no number between them.
+#[must_use]
+pub fn between(before: Option<f64>, next: f64) -> Option<f64> {
+    let Some(before) = before else { return Some(next - STEP) };
+    let middle = before + (next - before) / 2.0;
+    (before < middle && middle < next).then_some(middle)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn due(text: &str, zone: Tz) -> (String, String) {
+        let due = Due::parse(text, zone).unwrap();
+        (due.local, due.at.to_rfc3339())
+    }
+
+    #[test]
+    fn a_day_ends_when_the_next_one_begins_in_its_zone() {
+        let berlin = chrono_tz::Europe::Berlin;
+        for (text, local, at) in [
+            ("2026-12-01", "2026-12-01", "2026-12-01T23:00:00+00:00"),
+            ("2026-12-01T15:00", "2026-12-01T15:00", "2026-12-01T14:00:00+00:00"),
+            ("2026-12-01T15:00:00Z", "2026-12-01T16:00", "2026-12-01T15:00:00+00:00"),
+            ("2026-12-01T15:00:00-05:00", "2026-12-01T21:00", "2026-12-01T20:00:00+00:00"),
+            // The clocks skip an hour: the first minute after it.
+            ("2026-03-29T02:30", "2026-03-29T03:00", "2026-03-29T01:00:00+00:00"),
+        ] {
+            assert_eq!(due(text, berlin), (local.to_owned(), at.to_owned()), "{text}");
+        }
+        // Samoa had no 30 December 2011.
+        let (_, at) = due("2011-12-29", chrono_tz::Pacific::Apia);
+        assert_eq!(at, "2011-12-30T10:00:00+00:00");
+        for wrong in ["tomorrow", "", "2026-13-01", "01.12.2026"] {
+            assert!(Due::parse(wrong, berlin).is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn positions_between_two_are_between_them(before in -1e9..1e9, gap in 0.0..1e6) {
+            let next = before + gap;
+            if let Some(middle) = between(Some(before), next) {
+                prop_assert!(before < middle && middle < next);
+            }
+            prop_assert!(between(None, next).unwrap() < next);
+        }
+    }
+}

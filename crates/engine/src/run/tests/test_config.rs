@@ -1,0 +1,72 @@
+//! The settings of the process that tests drive runs in.
+
+use houston_domain::agent::budget::Budget;
+use houston_domain::agent::limits::Limits;
+use houston_domain::retry::DelayedRetry;
+use houston_domain::task::TaskLimits;
+use serde::Deserialize;
+
+use crate::config::{
+    ApprovalConfig, CompressionConfig, Config, ContextConfig, TeamsConfig, TitleConfig, WatchdogConfig,
+};
+
+#[derive(Deserialize)]
+struct CheckIns {
+    limits: houston_domain::check_in::CheckInLimits,
+}
+
+/// The settings of a process without servers.
+pub(super) fn config() -> Config {
+    let check_ins: CheckIns =
+        toml::from_str(include_str!("../../../../../jobs/agent_check_in.toml")).unwrap();
+    Config {
+        limits: Limits {
+            max_iterations: 20,
+            max_same_tool: 5,
+            max_duration_s: 600,
+            max_history_entries: 0,
+            max_output_tokens: 1000,
+        },
+        budget: Budget::default(),
+        context: ContextConfig {
+            notes: 20,
+            prompt_chars: 16_000,
+            prompt: houston_domain::knowledge::PromptLimits::default(),
+            max_tool_result_bytes: 262_144,
+            max_tool_calls: 32,
+            max_answer_bytes: 1_000,
+            budget_tokens: houston_domain::agent::token_budget::TokenBudget::default(),
+            direct_tokens: 4_000,
+            compression: CompressionConfig::default(),
+            results: houston_domain::tool_result::ResultLimits::default(),
+            titles: TitleConfig::default(),
+            approvals: ApprovalConfig::default(),
+        },
+        tasks: TaskLimits::default(),
+        reach: houston_domain::reach::ReachLimits::default(),
+        check_ins: check_ins.limits,
+        delayed: DelayedRetry {
+            rate_limited: 5,
+            network: 3,
+            other: 2,
+            base_ms: 50,
+            max_ms: 200,
+            patience_s: 3600,
+        },
+        max_crashes: 3,
+        max_claims: 20,
+        doubt_ms: 500,
+        hand_over_ms: 1000,
+        watchdog: WatchdogConfig { grace_s: 30 },
+        overseer: houston_domain::overseer::Settings::default(),
+        teams: TeamsConfig {
+            message_chars: 8000,
+            earlier_texts: 4,
+            earlier_chars: 300,
+            timeout_ms: 10_000,
+            max_output_tokens: 1000,
+            limits: houston_domain::team::TeamLimits::default(),
+            rules: houston_domain::team::RuleLimits::default(),
+        },
+    }
+}

@@ -1,0 +1,62 @@
+//! Calls of tools, as observers see them.
+
+use houston_domain::tool_call::{ToolCall, ToolResponse};
+use houston_tools::{Acted, CodeCalls};
+use tokio::sync::mpsc;
+use tracing::{Instrument as _, Span};
+
+use super::ToolRunner;
+use super::call::{ExternalCall, Running};
+use crate::observer::Observed;
+use crate::run::journal::Journal;
+use crate::run::storage::RunStorage;
+
+impl ToolRunner {
+    /// Starts a call that acts outside of Houston, between the two calls of the observers.
+    pub(super) fn start_call<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        external: ExternalCall,
+        code_calls: Option<mpsc::UnboundedSender<CodeCalls>>,
+    ) -> Running {
+        let observers = &journal.services.observers;
+        if observers.is_empty() {
+            return external.run(self.offer(), code_calls);
+        }
+        let (observers, owner) = (observers.clone(), journal.owner);
+        let (span, asked) = (span_of(&external.call), external.call.clone());
+        let running = external.run(self.offer(), code_calls).instrument(span.clone());
+        Box::pin(async move {
+            observers.notify(&owner, &span, Observed::ToolCallStarted { call: &asked });
+            let returned = running.await;
+            // One that has paused is observed again when it goes on.
+            if let Acted::Done(response) = &returned.acted {
+                observers.notify(&owner, &span, Observed::ToolCallEnded { call: &returned.call, response });
+            }
+            returned
+        })
+    }
+}
+
+/// Calls the observers for calls that have their responses: those that read or write Houston's own tables, and those that were
+/// refused. `calls` are those of the turn.
+pub(super) fn observe<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    calls: &[ToolCall],
+    responses: &[(String, ToolResponse)],
+) {
+    let observers = &journal.services.observers;
+    if observers.is_empty() {
+        return;
+    }
+    for (id, response) in responses {
+        let Some(call) = calls.iter().find(|call| call.id == *id) else { continue };
+        let span = span_of(call);
+        observers.notify(&journal.owner, &span, Observed::ToolCallStarted { call });
+        observers.notify(&journal.owner, &span, Observed::ToolCallEnded { call, response });
+    }
+}
+
+fn span_of(call: &ToolCall) -> Span {
+    tracing::info_span!("engine.tool.call", tool = call.name, call = call.id)
+}

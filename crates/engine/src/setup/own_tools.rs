@@ -1,0 +1,187 @@
+//! Tools of a tenant's own: compiled once per version of their source, and added to the setups of runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use houston_domain::id::TenantId;
+use houston_domain::sealed::{Purpose, SecretKeys};
+use houston_domain::tool_source::{SourceSummary, SourceType, purpose};
+use houston_store::run_context::RunContext;
+use houston_store::tool_source::StoredSource;
+use houston_tools::endpoint::tools_of_document;
+use houston_tools::outside::Web;
+use houston_tools::{Registry, SharedTool};
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::task::spawn_blocking;
+
+use crate::config::Config;
+use crate::setup::cache::Cache;
+use crate::setup::{Setup, reply_of, searched, switches};
+
+/// Length of the documents of all sources that are kept compiled.
+const MAX_CACHED_BYTES: usize = 8 * 1024 * 1024;
+
+/// What the tools of tenants' own need.
+#[derive(Clone, Default)]
+pub struct OwnToolsParts {
+    /// Sends their requests: to the public internet only.
+    pub web: Arc<Web>,
+    /// The keys of their secrets. Without, they have none.
+    pub keys: Option<SecretKeys>,
+}
+
+/// Compiles and caches the tools of tenants' own.
+pub(crate) struct OwnTools {
+    parts: OwnToolsParts,
+    compiled: Cache<Version, Tools>,
+}
+
+/// Tools of one source.
+pub(crate) type Tools = Arc<[SharedTool]>;
+
+/// A version of a source.
+#[derive(PartialEq, Eq, Hash)]
+struct Version {
+    tenant: TenantId,
+    source: SourceType,
+    name: String,
+    hash: String,
+    /// Length of its document; 0 to look it up.
+    bytes: Bytes,
+}
+
+/// A number that makes no difference between versions.
+struct Bytes(usize);
+
+impl PartialEq for Bytes {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Bytes {}
+
+impl std::hash::Hash for Bytes {
+    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
+}
+
+impl Version {
+    fn of(tenant: TenantId, summary: &SourceSummary, hash: String, bytes: usize) -> Self {
+        Self { tenant, source: summary.source, name: summary.name.clone(), hash, bytes: Bytes(bytes) }
+    }
+}
+
+impl OwnTools {
+    pub(crate) fn new(parts: OwnToolsParts) -> Self {
+        Self { parts, compiled: Cache::weighing(MAX_CACHED_BYTES, |version: &Version| version.bytes.0) }
+    }
+
+    /// The tools of a source, if this process has compiled its version.
+    pub(crate) fn cached(&self, tenant: TenantId, summary: &SourceSummary) -> Option<Tools> {
+        self.compiled.get(&Version::of(tenant, summary, summary.hash.clone(), 0), |_| true)
+    }
+
+    /// Compiles a source. One that this version cannot read has no tools.
+    pub(crate) async fn compile(
+        &self,
+        tenant: TenantId,
+        summary: &SourceSummary,
+        stored: StoredSource,
+    ) -> Tools {
+        let version = Version::of(tenant, summary, stored.hash.clone(), stored.document.len());
+        let (parts, name, source) = (self.parts.clone(), summary.name.clone(), summary.source);
+        // Reading a long document takes too long for a thread of the runtime.
+        let compiled = spawn_blocking(move || {
+            let secrets = parts.secrets(tenant, source, &name, stored.sealed.as_deref());
+            tools_of_document(&stored.document, &name, &secrets, &parts.web).unwrap_or_else(|error| {
+                tracing::error!(%tenant, %error, "a document of endpoints cannot be read: its tools are not offered");
+                Vec::new()
+            })
+        });
+        let tools: Tools = compiled.await.unwrap_or_default().into();
+        self.compiled.put(version, Arc::clone(&tools));
+        tools
+    }
+}
+
+impl OwnToolsParts {
+    /// The secrets of a source. Where they cannot be opened, each call that needs one says that it is not set.
+    fn secrets(
+        &self,
+        tenant: TenantId,
+        source: SourceType,
+        name: &str,
+        sealed: Option<&[u8]>,
+    ) -> BTreeMap<String, SecretString> {
+        let Some(sealed) = sealed else { return BTreeMap::new() };
+        let what = purpose(source, name);
+        let opened = match &self.keys {
+            Some(keys) => {
+                keys.open(Purpose { tenant, what: &what }, sealed).map_err(|error| error.to_string())
+            }
+            None => Err("HOUSTON_SECRETS_KEY is not set".to_owned()),
+        };
+        match opened {
+            Ok(text) => serde_json::from_str::<BTreeMap<String, String>>(text.expose_secret())
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(name, secret)| (name, SecretString::from(secret)))
+                .collect(),
+            Err(reason) => {
+                tracing::error!(%tenant, what, reason, "secrets of a tenant cannot be opened");
+                BTreeMap::new()
+            }
+        }
+    }
+}
+
+/// The sources that may have tools for a run with this setup.
+pub(crate) fn sources_for<'c>(setup: &Setup, context: &'c RunContext) -> Vec<(TenantId, &'c SourceSummary)> {
+    let Some((tenant, sources)) = &context.sources else { return Vec::new() };
+    let lists_others = !setup.unknown_tools.is_empty();
+    let may_have = |source: &&SourceSummary| lists_others || source.kinds.contains(&setup.agent_type.kind);
+    let able = setup.model.description().supports_tools;
+    sources.iter().filter(|_| able).filter(may_have).map(|source| (*tenant, source)).collect()
+}
+
+/// The setup with the tools of these sources that it is to have: all of a source whose kinds include the setup's, and those
+/// that its agent lists. A tool of the installation's keeps its name.
+pub(crate) fn extended(
+    setup: &Arc<Setup>,
+    sources: &[(&SourceSummary, Tools)],
+    registry: &Registry,
+    config: &Config,
+) -> Arc<Setup> {
+    let kind = &setup.agent_type.kind;
+    let mut more: Vec<SharedTool> = Vec::new();
+    for (source, tools) in sources {
+        let is_for_all = source.kinds.contains(kind);
+        for tool in tools.iter() {
+            let name = &tool.definition().name;
+            let is_wanted = is_for_all || setup.unknown_tools.contains(name);
+            let is_taken =
+                registry.is_taken(name) || more.iter().any(|other| other.definition().name == *name);
+            if is_wanted && is_taken {
+                tracing::warn!(
+                    source = source.name,
+                    tool = name,
+                    "a tool of a tenant has a name that is taken"
+                );
+            } else if is_wanted {
+                more.push(Arc::clone(tool));
+            }
+        }
+    }
+    if more.is_empty() {
+        return Arc::clone(setup);
+    }
+    let mut setup = Setup::clone(setup);
+    let with = setup.offer_with_results.with(&more);
+    setup.offer_with_results = searched(with, &setup.agent_type, config);
+    setup.offer = match setup.offer_with_results.is_searched() {
+        true => setup.offer_with_results.clone(),
+        false => setup.offer.with(&more),
+    };
+    setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
+    Arc::new(switches::applied(setup))
+}

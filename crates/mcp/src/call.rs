@@ -1,0 +1,182 @@
+//! [`Call`]: one call of a tool, from its arguments to what the model reads, over the pauses in its middle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::tool_call::{EffectClass, ToolResponse};
+use houston_tools::untrusted::marked;
+use houston_tools::{Acted, CallContext, Pause, Paused, Until};
+use rmcp::model::{CallToolResponse, CallToolResult, InputRequests, InputRequiredResult, JsonObject};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::answer::response;
+use crate::asked::Asked;
+use crate::connection::{Again, Request};
+use crate::error::CallError;
+use crate::server::Server;
+use crate::task::{self, Begun};
+
+/// How often a server may ask in one call, or want it to be sent again.
+const MAX_ROUNDS: u32 = 10;
+/// The pause before a call is sent again that needs no input: a server does this when it has too much to do.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The most bytes of what a server wants back.
+const MAX_REQUEST_STATE: usize = 64 * 1024;
+/// What the model reads if the server asked in a way that cannot wait.
+const DECLINED: &str = "[during this call the server asked a person something, which was declined: Houston can only ask for \
+                        servers that speak the protocol of 2026-07-28 (`protocol` in mcp.toml)]";
+
+/// What a call needs of its tool.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) server: Arc<Server>,
+    /// The name that the server gives the tool.
+    pub(crate) remote: String,
+    pub(crate) effect: EffectClass,
+    pub(crate) is_untrusted: bool,
+}
+
+/// What a paused call needs to go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// The server has asked: the call is sent again with the answer.
+    Asked {
+        asked: Asked,
+        /// What the server wants back, byte for byte.
+        request_state: Option<String>,
+        round: u32,
+    },
+    /// The server has begun a task.
+    Task(Begun),
+}
+
+impl State {
+    pub(crate) fn to_value(&self) -> Value {
+        // All keys are strings, so this does not fail.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl Call {
+    /// Calls the tool.
+    pub(crate) async fn begin(self, arguments: JsonObject, context: CallContext) -> Acted {
+        self.send(arguments, None, 0, &context).await
+    }
+
+    /// Goes on after a pause.
+    pub(crate) async fn go_on(self, paused: Paused, arguments: JsonObject, context: CallContext) -> Acted {
+        let Paused { state, answer } = paused;
+        match (State::deserialize(&state), answer) {
+            (Ok(State::Asked { asked, request_state, round }), Some(answer)) => {
+                let responses = Some(asked.responses(&answer));
+                let again = Again { responses, state: request_state };
+                self.send(arguments, Some(again), round, &context).await
+            }
+            (Ok(State::Task(mut begun)), Some(answer)) => {
+                let Some(asked) = begun.asked.take() else { return begun.after(Duration::ZERO) };
+                match self.server.update_task(begun.id(), asked.responses(&answer)).await {
+                    Ok(()) => begun.after(Duration::ZERO),
+                    Err(error) => Acted::Done(self.failed(error)),
+                }
+            }
+            (Ok(State::Task(begun)), None) => task::follow(&self, begun, &context).await,
+            // What this version of Houston does not understand was stored by another one.
+            _ => Acted::Done(ToolResponse::outcome_unknown()),
+        }
+    }
+
+    /// Ends what goes on at the server.
+    pub(crate) async fn give_up(self, state: Value) {
+        if let Ok(State::Task(begun)) = State::deserialize(&state)
+            && let Err(error) = self.server.cancel_task(begun.id()).await
+        {
+            tracing::info!(server = self.server.name(), %error, "a task was not cancelled; it may go on");
+        }
+    }
+
+    async fn send(
+        &self,
+        arguments: JsonObject,
+        mut again: Option<Again>,
+        mut round: u32,
+        context: &CallContext,
+    ) -> Acted {
+        loop {
+            let request = Request {
+                tool: self.remote.clone(),
+                arguments: arguments.clone(),
+                key: context.idempotency_key.clone(),
+                again,
+                progress: context.progress.clone(),
+            };
+            let (answer, declined) = match self.server.call(request).await {
+                Ok(answered) => answered,
+                Err(error) => return Acted::Done(self.failed(error)),
+            };
+            round += 1;
+            match answer {
+                CallToolResponse::Complete(result) => {
+                    let response = self.response(Ok(result));
+                    let noted = |text: &str| format!("{DECLINED}\n{text}");
+                    return Acted::Done(if declined { response.map_text(noted) } else { response });
+                }
+                CallToolResponse::InputRequired(_) if round > MAX_ROUNDS => {
+                    let why = format!("asked more than {MAX_ROUNDS} times in one call");
+                    return Acted::Done(self.failed(CallError::Asked { why }));
+                }
+                CallToolResponse::InputRequired(InputRequiredResult {
+                    input_requests,
+                    request_state,
+                    ..
+                }) => {
+                    if let Some(state) =
+                        request_state.as_ref().filter(|state| state.len() > MAX_REQUEST_STATE)
+                    {
+                        let why = format!(
+                            "wants {} bytes to be kept and sent back; at most {MAX_REQUEST_STATE} are",
+                            state.len()
+                        );
+                        return Acted::Done(self.failed(CallError::Asked { why }));
+                    }
+                    let Some(requests) = input_requests.filter(|requests| !requests.is_empty()) else {
+                        again = Some(Again { responses: None, state: request_state });
+                        tokio::time::sleep(AGAIN).await;
+                        continue;
+                    };
+                    return self.ask(requests, |asked| State::Asked { asked, request_state, round });
+                }
+                CallToolResponse::Task(begun) => {
+                    return match Begun::new(&begun.task, context) {
+                        Ok(begun) => begun.after(Duration::ZERO),
+                        Err(why) => Acted::Done(self.failed(CallError::Asked { why })),
+                    };
+                }
+                _ => {
+                    let wants = "with something else";
+                    return Acted::Done(self.failed(CallError::Unsupported { wants }));
+                }
+            }
+        }
+    }
+
+    /// Pauses until a person has answered. `state`: what is kept meanwhile.
+    pub(crate) fn ask(&self, requests: InputRequests, state: impl FnOnce(Asked) -> State) -> Acted {
+        match Asked::of(self.server.name(), &self.remote, requests) {
+            Ok((asked, question)) => {
+                Acted::Paused(Pause { state: state(asked).to_value(), until: Until::Answered(question) })
+            }
+            Err(why) => Acted::Done(self.failed(CallError::Asked { why })),
+        }
+    }
+
+    pub(crate) fn failed(&self, error: CallError) -> ToolResponse {
+        self.response(Err(error))
+    }
+
+    pub(crate) fn response(&self, answer: Result<CallToolResult, CallError>) -> ToolResponse {
+        let response = response(self.effect, answer);
+        if self.is_untrusted { response.map_text(|text| marked(self.server.name(), text)) } else { response }
+    }
+}

@@ -1,0 +1,129 @@
+//! Custom tables and their records.
+
+use houston_domain::custom_table::{Field, Fields};
+use houston_domain::id::{RecordId, TableId, UserId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::schema;
+use crate::time::Time;
+
+/// A custom table of a user.
+///
+/// ```json
+/// {"id": "table_0190…", "user_id": "user_0190…", "name": "expenses", "description": "What was spent",
+///  "fields": [{"name": "amount", "type": "number", "required": true}], "schema": {"type": "object", …},
+///  "records": 12, "bytes": 1840, "untrusted": false, "created_at": "2026-11-22T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TableResponse {
+    #[schema(value_type = schema::TableId)]
+    pub id: TableId,
+    #[schema(value_type = schema::UserId)]
+    pub user_id: UserId,
+    /// Unique among the tables of the user.
+    pub name: String,
+    pub description: String,
+    #[schema(value_type = Vec<schema::TableField>)]
+    pub fields: Fields,
+    /// The JSON Schema of a record.
+    #[schema(value_type = schema::AnyJson)]
+    pub schema: Value,
+    /// How many records it has.
+    pub records: i64,
+    /// Bytes of its records as JSON.
+    pub bytes: i64,
+    /// Whether an agent made it after it had read what strangers wrote.
+    pub untrusted: bool,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+}
+
+/// Creates a table, with fields or by the name of a preset: `{"preset": "expenses"}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateTable {
+    /// Small letters, digits and `_`; the preset's if it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Up to 500 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::TableField>)]
+    pub fields: Vec<Field>,
+    /// A table of `tables.toml`, in place of fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
+}
+
+/// A record of a custom table.
+///
+/// ```json
+/// {"id": "record_0190…", "table_id": "table_0190…", "values": {"amount": 12.5}, "untrusted": false,
+///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RecordResponse {
+    #[schema(value_type = schema::RecordId)]
+    pub id: RecordId,
+    #[schema(value_type = schema::TableId)]
+    pub table_id: TableId,
+    /// By the names of the fields.
+    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    pub values: Map<String, Value>,
+    /// Whether an agent wrote it after it had read what strangers wrote.
+    pub untrusted: bool,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+    #[schema(value_type = schema::Time)]
+    pub updated_at: Time,
+}
+
+/// Adds records to a table, all or none: `{"records": [{"amount": 12.5}]}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddRecords {
+    /// 1 to 100 records, each with its values by the names of the fields.
+    #[schema(min_items = 1, max_items = 100, value_type = Vec<BTreeMap<String, schema::AnyJson>>)]
+    pub records: Vec<Map<String, Value>>,
+}
+
+/// The records that were added, in the order given.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AddedRecords {
+    pub data: Vec<RecordResponse>,
+}
+
+/// Changes a record: given values are set, null removes one, others stay. `{"values": {"amount": 13}}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateRecord {
+    /// By the names of the fields.
+    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    pub values: Map<String, Value>,
+}
+
+/// Numbers over records: one group, or one for each value of `group_by`.
+///
+/// ```json
+/// {"data": [{"group": "food", "value": "61.30"}, {"group": null, "value": null}], "has_more": false}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AggregateResponse {
+    pub data: Vec<AggregateGroup>,
+    /// Whether there are more than 100 groups.
+    pub has_more: bool,
+}
+
+/// One number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AggregateGroup {
+    /// The value that its records have in common; null: none.
+    #[schema(value_type = schema::AnyJson)]
+    pub group: Value,
+    /// A count as a number, a sum or mean as a decimal in a text, the least or greatest value as it is; null: no value.
+    #[schema(value_type = schema::AnyJson)]
+    pub value: Value,
+}

@@ -1,0 +1,309 @@
+//! Records of custom tables. What is written has been checked by the table's
+//! [`Fields`](houston_domain::custom_table::Fields); searches get their conditions as parameters.
+
+mod search;
+
+use chrono::{DateTime, Utc};
+use houston_domain::custom_table::{Aggregate, TableLimits};
+use houston_domain::id::{RecordId, TableId, TenantId, UserId};
+use serde_json::{Map, Value};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+pub use self::search::{Group, RecordFilter, RecordSearch};
+pub(crate) use self::search::{aggregate, search};
+use crate::custom_table::{self, CustomTable};
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+
+/// A record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CustomRecord {
+    /// The record's id.
+    pub id: RecordId,
+    /// The table it is in.
+    pub table: TableId,
+    /// Its values by the names of their fields.
+    pub data: Map<String, Value>,
+    /// Whether a session wrote it that had read what strangers wrote.
+    pub untrusted: bool,
+    /// When it was added.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+fn data(Json(data): Json<Map<String, Value>>) -> Map<String, Value> {
+    data
+}
+
+fn bytes(record: &Map<String, Value>) -> i32 {
+    let bytes = serde_json::to_vec(record).map_or(0, |json| json.len());
+    i32::try_from(bytes).unwrap_or(i32::MAX)
+}
+
+/// Adds records to a table, in the order given.
+///
+/// # Errors
+/// [`Error::TooLarge`] when a record is too long or all together are, [`Error::Full`] when there would be too many,
+/// [`Error::NotFound`] when the table was deleted meanwhile. Then nothing was written, and the transaction goes on.
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    table: &CustomTable,
+    new: &[(RecordId, Map<String, Value>)],
+    (untrusted, created_at): (bool, Option<DateTime<Utc>>),
+    limits: &TableLimits,
+) -> Result<()> {
+    let ids: Vec<Uuid> = new.iter().map(|(id, _)| id.0).collect();
+    let values: Vec<Value> = new.iter().map(|(_, data)| Value::Object(data.clone())).collect();
+    let lengths: Vec<i32> = new.iter().map(|(_, data)| bytes(data)).collect();
+    if lengths.iter().any(|length| i64::from(*length) > i64::from(limits.max_record_bytes)) {
+        return Err(too_large("record", limits.max_record_bytes));
+    }
+    let all = lengths.iter().copied().map(i64::from).sum::<i64>();
+    let done = sqlx::query!(
+        r#"-- store::custom_record::insert
+        with counted as (
+            update houston.custom_tables t set records = t.records + cardinality($3::uuid[]), bytes = t.bytes + $6
+             where t.tenant_id = $1 and t.id = $2 and t.records + cardinality($3::uuid[]) <= $8 and t.bytes + $6 <= $9
+               and exists (select from houston.users u where u.id = t.user_id and u.tenant_id = $1)
+            returning t.tenant_id, t.user_id, t.id),
+        made as (
+            insert into houston.custom_records (id, tenant_id, user_id, table_id, data, bytes, untrusted, created_at,
+                                                updated_at)
+            select v.id, c.tenant_id, c.user_id, c.id, v.data, v.bytes, $7,
+                   coalesce($10, statement_timestamp()), coalesce($10, statement_timestamp())
+              from counted c, unnest($3::uuid[], $4::jsonb[], $5::integer[]) as v (id, data, bytes)
+            returning 1)
+        select (select count(*) from made) as "made!",
+               (select t.records from houston.custom_tables t where t.tenant_id = $1 and t.id = $2) as records"#,
+        tenant.0,
+        table.id.0,
+        &ids,
+        &values,
+        &lengths,
+        all,
+        untrusted,
+        i32::try_from(limits.max_records).unwrap_or(i32::MAX),
+        i64::from(limits.max_bytes),
+        created_at
+    )
+    .fetch_one(connection)
+    .await?;
+    let more = i64::try_from(new.len()).unwrap_or(i64::MAX);
+    match done.records {
+        _ if done.made == more => Ok(()),
+        None => Err(Error::NotFound { what: "table" }),
+        Some(records) if i64::from(records) + more > i64::from(limits.max_records) => {
+            Err(Error::Full { what: "records of a table", limit: limits.max_records.into() })
+        }
+        Some(_) => Err(too_large("table", limits.max_bytes)),
+    }
+}
+
+fn too_large(what: &'static str, limit: u32) -> Error {
+    Error::TooLarge { what, limit: usize::try_from(limit).unwrap_or(usize::MAX) }
+}
+
+/// A record of the tenant.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    id: RecordId,
+) -> Result<Option<CustomRecord>> {
+    let row = sqlx::query!(
+        r#"-- store::custom_record::find
+        select r.id, r.table_id, r.data as "data: Json<Map<String, Value>>", r.untrusted, r.created_at, r.updated_at
+          from houston.custom_records r join houston.users u on u.id = r.user_id
+         -- A user who is being erased has no tenant any more.
+         where r.tenant_id = $1 and u.tenant_id = $1 and r.id = $2"#,
+        tenant.0,
+        id.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| CustomRecord {
+        id: RecordId(row.id),
+        table: TableId(row.table_id),
+        data: data(row.data),
+        untrusted: row.untrusted,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+    }))
+}
+
+/// Changes values of a record; null removes one. `None`: the table has no such record.
+///
+/// # Errors
+/// [`Error::TooLarge`] when the record or its table would be too long. Then nothing was written, and the transaction goes on.
+pub(crate) async fn change(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    (table, id): (&CustomTable, RecordId),
+    changes: &Map<String, Value>,
+    untrusted: bool,
+    limits: &TableLimits,
+) -> Result<Option<CustomRecord>> {
+    let removed: Vec<String> =
+        changes.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect();
+    let set: Map<String, Value> =
+        changes.iter().filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect();
+    let row = sqlx::query!(
+        r#"-- store::custom_record::change
+        with before as materialized (
+            select r.id, r.bytes, (r.data - $5::text[]) || $6 as data from houston.custom_records r
+             where r.tenant_id = $1 and r.user_id = $2 and r.table_id = $3 and r.id = $4 for no key update),
+        counted as (
+            update houston.custom_tables t set bytes = t.bytes + octet_length(b.data::text) - b.bytes from before b
+             where t.tenant_id = $1 and t.id = $3 and octet_length(b.data::text) <= $8
+               and (octet_length(b.data::text) <= b.bytes or t.bytes + octet_length(b.data::text) - b.bytes <= $9)
+            returning t.id),
+        changed as (
+            update houston.custom_records r
+               set data = b.data, bytes = octet_length(b.data::text), untrusted = r.untrusted or $7,
+                   updated_at = statement_timestamp()
+              from before b, counted c where r.tenant_id = $1 and r.id = b.id
+            returning r.id, r.data, r.untrusted, r.created_at, r.updated_at)
+        select exists (select from before) as "found!", n.id as "id?", n.data as "data?: Json<Map<String, Value>>",
+               n.untrusted as "untrusted?", n.created_at as "created_at?", n.updated_at as "updated_at?"
+          from (select 1) as one left join changed n on true"#,
+        tenant.0,
+        table.user.0,
+        table.id.0,
+        id.0,
+        &removed,
+        Value::Object(set),
+        untrusted,
+        i32::try_from(limits.max_record_bytes).unwrap_or(i32::MAX),
+        i64::from(limits.max_bytes)
+    )
+    .fetch_one(connection)
+    .await?;
+    if !row.found {
+        return Ok(None);
+    }
+    let (Some(changed), Some(created_at), Some(updated_at)) = (row.data, row.created_at, row.updated_at)
+    else {
+        return Err(too_large("record", limits.max_record_bytes));
+    };
+    let (data, untrusted) = (data(changed), row.untrusted.unwrap_or_default());
+    Ok(Some(CustomRecord { id, table: table.id, data, untrusted, created_at, updated_at }))
+}
+
+/// Deletes a record of a table. Returns whether it existed.
+pub(crate) async fn delete(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    (user, table, id): (UserId, TableId, RecordId),
+) -> Result<bool> {
+    let done = sqlx::query_scalar!(
+        r#"-- store::custom_record::delete
+        with gone as (
+            delete from houston.custom_records
+             where tenant_id = $1 and user_id = $2 and table_id = $3 and id = $4 returning bytes),
+        counted as (
+            update houston.custom_tables t set records = t.records - 1, bytes = t.bytes - g.bytes from gone g
+             where t.tenant_id = $1 and t.id = $3)
+        select exists (select from gone) as "gone!""#,
+        tenant.0,
+        user.0,
+        table.0,
+        id.0
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(done)
+}
+
+const NOT_FOUND: Error = Error::NotFound { what: "record" };
+
+/// The errors of all methods besides those named: [`Error::Database`] when Postgres cannot be reached or refuses the
+/// statement.
+impl TenantStore<'_> {
+    /// Adds checked records to a table. `response` is what the client is answered, stored under the idempotency key.
+    ///
+    /// # Errors
+    /// As [`insert`]: [`Error::TooLarge`], [`Error::Full`], [`Error::NotFound`].
+    pub async fn add_records(
+        self,
+        (table, created_at): (&CustomTable, DateTime<Utc>),
+        new: &[(RecordId, Map<String, Value>)],
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        let first = new.first().map_or(table.id.0, |(id, _)| id.0);
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, first, response).await? {
+            return Ok(earlier);
+        }
+        let how = (false, Some(created_at));
+        insert(&mut tx, self.tenant, table, new, how, &self.knowledge_limits.tables).await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// Records of a table that match, and how many there are in all.
+    ///
+    /// # Errors
+    /// None besides.
+    pub async fn search_records(
+        self,
+        table: &CustomTable,
+        wanted: &RecordSearch,
+    ) -> Result<(Vec<CustomRecord>, i64)> {
+        let connection = &mut *self.pool.acquire().await?;
+        search(connection, self.tenant, table, wanted, &self.knowledge_limits.tables).await
+    }
+
+    /// Numbers over the records of a table that match.
+    ///
+    /// # Errors
+    /// None besides.
+    pub async fn aggregate_records(
+        self,
+        table: &CustomTable,
+        filter: &RecordFilter,
+        wanted: &Aggregate,
+    ) -> Result<Vec<Group>> {
+        let connection = &mut *self.pool.acquire().await?;
+        aggregate(connection, self.tenant, table, (filter, wanted), &self.knowledge_limits.tables).await
+    }
+
+    /// A record of the tenant with its table.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such record.
+    pub async fn record(self, id: RecordId) -> Result<(CustomTable, CustomRecord)> {
+        let connection = &mut *self.pool.acquire().await?;
+        let record = find(connection, self.tenant, id).await?.ok_or(NOT_FOUND)?;
+        let table = custom_table::find(connection, self.tenant, record.table).await?.ok_or(NOT_FOUND)?;
+        Ok((table, record))
+    }
+
+    /// Changes values of a record, which have been checked; null removes one.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the table has no such record, [`Error::TooLarge`] when it would be too long.
+    pub async fn change_record(
+        self,
+        (table, id): (&CustomTable, RecordId),
+        changes: &Map<String, Value>,
+    ) -> Result<CustomRecord> {
+        let (connection, limits) = (&mut *self.pool.acquire().await?, &self.knowledge_limits.tables);
+        change(connection, self.tenant, (table, id), changes, false, limits).await?.ok_or(NOT_FOUND)
+    }
+
+    /// Deletes a record.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such record.
+    pub async fn delete_record(self, id: RecordId) -> Result<()> {
+        let (table, record) = self.record(id).await?;
+        let connection = &mut *self.pool.acquire().await?;
+        let is_gone = delete(connection, self.tenant, (table.user, table.id, record.id)).await?;
+        if is_gone { Ok(()) } else { Err(NOT_FOUND) }
+    }
+}

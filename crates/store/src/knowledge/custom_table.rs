@@ -1,0 +1,254 @@
+//! Custom tables of users. Their records are in [`custom_record`](crate::custom_record).
+
+use chrono::{DateTime, Utc};
+use houston_domain::custom_table::{Fields, TableLimits};
+use houston_domain::id::{TableId, TenantId, UserId};
+use serde_json::Value;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+
+use crate::bound;
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+
+/// A table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CustomTable {
+    /// The table's id.
+    pub id: TableId,
+    /// The user it belongs to.
+    pub user: UserId,
+    /// Its name, unique among the tables of the user.
+    pub name: String,
+    /// What it is for; may be empty.
+    pub description: String,
+    /// Its fields.
+    pub fields: Fields,
+    /// How many records it has.
+    pub records: i64,
+    /// Bytes of its records, as JSON.
+    pub bytes: i64,
+    /// Whether a session made it that had read what strangers wrote.
+    pub untrusted: bool,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+}
+
+/// A table to be created.
+#[derive(Debug, Clone, Copy)]
+pub struct NewCustomTable<'a> {
+    /// The id of the table.
+    pub id: TableId,
+    /// The user it belongs to.
+    pub user: UserId,
+    /// Its name.
+    pub name: &'a str,
+    /// What it is for.
+    pub description: &'a str,
+    /// Its fields.
+    pub fields: &'a Fields,
+    /// Whether what strangers wrote was read before.
+    pub untrusted: bool,
+    /// When it is created.
+    pub created_at: DateTime<Utc>,
+}
+
+macro_rules! table {
+    ($row:expr) => {{
+        let row = $row;
+        let Json(fields) = row.fields;
+        CustomTable {
+            id: TableId(row.id),
+            user: UserId(row.user_id),
+            name: row.name,
+            description: row.description,
+            fields,
+            records: row.records.into(),
+            bytes: row.bytes,
+            untrusted: row.untrusted,
+            created_at: row.created_at,
+        }
+    }};
+}
+
+/// Creates a table.
+///
+/// # Errors
+/// [`Error::Exists`] when the user has a table with this name, [`Error::Full`] when there are too many,
+/// [`Error::NotFound`] when the tenant has no such user. Then nothing was written, and the transaction goes on.
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    new: &NewCustomTable<'_>,
+    limits: &TableLimits,
+) -> Result<()> {
+    bound::lock(connection, "custom tables", new.user.0).await?;
+    if let Some(table) = find_named(connection, tenant, new.user, new.name).await? {
+        return Err(Error::Exists { what: "table", existing: Some(table.id.to_string()) });
+    }
+    let done = sqlx::query!(
+        r#"-- store::custom_table::insert
+        with owner as (select id, tenant_id from houston.users where tenant_id = $1 and id = $2),
+        made as (
+            insert into houston.custom_tables (id, tenant_id, user_id, name, description, fields, untrusted, created_at)
+            select $3, tenant_id, id, $4, $5, $6, $7, $8 from owner
+             where (select count(*) from houston.custom_tables where tenant_id = $1 and user_id = $2) < $9
+            returning id)
+        select exists (select from owner) as "found!", exists (select from made) as "made!""#,
+        tenant.0,
+        new.user.0,
+        new.id.0,
+        new.name,
+        new.description,
+        Json(new.fields) as _,
+        new.untrusted,
+        new.created_at,
+        i64::from(limits.max_tables)
+    )
+    .fetch_one(connection)
+    .await?;
+    Error::check_inserted("user", "tables of a user", limits.max_tables, done.found, done.made)
+}
+
+/// Tables of a user by their names, from after `after` on.
+pub(crate) async fn list(
+    connection: &mut PgConnection,
+    (tenant, user): (TenantId, UserId),
+    after: &str,
+    limit: i64,
+) -> Result<Vec<CustomTable>> {
+    let rows = sqlx::query!(
+        r#"-- store::custom_table::list
+        select id, user_id, name, description, fields as "fields: Json<Fields>", records, bytes, untrusted, created_at
+          from houston.custom_tables where tenant_id = $1 and user_id = $2 and name > $3 order by name limit $4"#,
+        tenant.0,
+        user.0,
+        after,
+        limit
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| table!(row)).collect())
+}
+
+/// The table of a user with this name.
+pub(crate) async fn find_named(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    user: UserId,
+    name: &str,
+) -> Result<Option<CustomTable>> {
+    let row = sqlx::query!(
+        r#"-- store::custom_table::find_named
+        select id, user_id, name, description, fields as "fields: Json<Fields>", records, bytes, untrusted, created_at
+          from houston.custom_tables where tenant_id = $1 and user_id = $2 and name = $3"#,
+        tenant.0,
+        user.0,
+        name
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| table!(row)))
+}
+
+/// A table of the tenant.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    id: TableId,
+) -> Result<Option<CustomTable>> {
+    let row = sqlx::query!(
+        r#"-- store::custom_table::find
+        select t.id, t.user_id, t.name, t.description, t.fields as "fields: Json<Fields>", t.records, t.bytes,
+               t.untrusted, t.created_at
+          from houston.custom_tables t join houston.users u on u.id = t.user_id
+         -- A user who is being erased has no tenant any more.
+         where t.tenant_id = $1 and u.tenant_id = $1 and t.id = $2"#,
+        tenant.0,
+        id.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| table!(row)))
+}
+
+/// Deletes a table with its records. Returns whether it existed.
+pub(crate) async fn delete(connection: &mut PgConnection, tenant: TenantId, id: TableId) -> Result<bool> {
+    let gone = sqlx::query_scalar!(
+        "-- store::custom_table::delete
+        delete from houston.custom_tables t
+         where t.tenant_id = $1 and t.id = $2
+           and exists (select from houston.users u where u.id = t.user_id and u.tenant_id = $1)
+        returning user_id",
+        tenant.0,
+        id.0
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(user) = gone else { return Ok(false) };
+    // Who adds a record changes the row of the table first, so none is added any more, and this statement sees all.
+    sqlx::query!(
+        "-- store::custom_table::delete_records
+        delete from houston.custom_records where tenant_id = $1 and user_id = $2 and table_id = $3",
+        tenant.0,
+        user,
+        id.0
+    )
+    .execute(connection)
+    .await?;
+    Ok(true)
+}
+
+const NOT_FOUND: Error = Error::NotFound { what: "table" };
+
+impl TenantStore<'_> {
+    /// Creates a table. `response` is what the client is answered, stored under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Exists`] when the user has a table with this name,
+    /// [`Error::Full`] when there are too many, [`Error::Database`] when Postgres cannot be reached or refuses a statement.
+    pub async fn create_table(
+        self,
+        new: &NewCustomTable<'_>,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, new.id.0, response).await? {
+            return Ok(earlier);
+        }
+        insert(&mut tx, self.tenant, new, &self.knowledge_limits.tables).await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// Tables of a user by their names, from after `after` on.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn tables(self, user: UserId, after: Option<&str>, limit: i64) -> Result<Vec<CustomTable>> {
+        let connection = &mut *self.pool.acquire().await?;
+        list(connection, (self.tenant, user), after.unwrap_or_default(), limit).await
+    }
+
+    /// A table of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such table, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn table(self, id: TableId) -> Result<CustomTable> {
+        find(&mut *self.pool.acquire().await?, self.tenant, id).await?.ok_or(NOT_FOUND)
+    }
+
+    /// Deletes a table of the tenant with its records.
+    ///
+    /// # Errors
+    /// As [`Self::table`].
+    pub async fn delete_table(self, id: TableId) -> Result<()> {
+        let mut tx = self.pool.begin().await?;
+        let is_gone = delete(&mut tx, self.tenant, id).await?;
+        tx.commit().await?;
+        if is_gone { Ok(()) } else { Err(NOT_FOUND) }
+    }
+}

@@ -1,0 +1,308 @@
+//! Snippets: code that agents keep for a user, and the tools that some of them are. Runs write them in the transactions of
+//! their steps; requests read and delete them.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{TenantId, UserId};
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::bound;
+use crate::error::{Error, Result};
+use crate::handle::{OperatorStore, Shared, TenantStore};
+
+/// A snippet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snippet {
+    /// Its name, one of its user's.
+    pub name: String,
+    /// `javascript` or `typescript`.
+    pub language: String,
+    /// What it does: one line.
+    pub description: String,
+    /// The body of an async function. It reads its argument as `input`.
+    pub code: String,
+    /// Whether the session that wrote it had read what strangers wrote.
+    pub untrusted: bool,
+    /// What a person allowed, if it is a tool.
+    pub tool: Option<StoredTool>,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// What makes a snippet a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredTool {
+    /// The JSON schema of its arguments.
+    pub input_schema: Value,
+    /// The hash of what a person allowed.
+    pub pin: String,
+}
+
+/// A snippet without its code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnippetEntry {
+    /// Its name.
+    pub name: String,
+    /// `javascript` or `typescript`.
+    pub language: String,
+    /// What it does: one line.
+    pub description: String,
+    /// Length of its code in characters.
+    pub chars: u32,
+    /// Whether the session that wrote it had read what strangers wrote.
+    pub untrusted: bool,
+    /// Whether it is a tool.
+    pub is_tool: bool,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A snippet to be saved.
+#[derive(Debug, Clone, Copy)]
+pub struct NewSnippet<'a> {
+    /// Its name: a snippet of that name is replaced.
+    pub name: &'a str,
+    /// `javascript` or `typescript`.
+    pub language: &'a str,
+    /// What it does: one line.
+    pub description: &'a str,
+    /// The code.
+    pub code: &'a str,
+    /// The schema and the pin, if a person has let it become a tool.
+    pub tool: Option<(&'a Value, &'a str)>,
+}
+
+/// How many snippets a user may have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SnippetLimits {
+    pub(crate) snippets: u32,
+    /// Of them, tools.
+    pub(crate) tools: u32,
+}
+
+/// What saving a snippet has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SavedSnippet {
+    /// Whether there was one of that name.
+    pub replaced: bool,
+    /// Whether it was a tool and is none any more.
+    pub lost_tool: bool,
+}
+
+/// # Errors
+/// [`Error::Full`] when the user has the maximum number of snippets, or of those that are tools.
+pub(crate) async fn save(
+    connection: &mut PgConnection,
+    (tenant, user): (TenantId, UserId),
+    snippet: &NewSnippet<'_>,
+    untrusted: bool,
+    limits: SnippetLimits,
+) -> Result<SavedSnippet> {
+    bound::lock(connection, "snippets", user.0).await?;
+    let present = sqlx::query!(
+        r#"-- store::snippet::present
+        select count(*) as "all!", count(*) filter (where pin is not null and name <> $3) as "other_tools!",
+               coalesce(bool_or(name = $3), false) as "exists!",
+               coalesce(bool_or(name = $3 and pin is not null), false) as "is_tool!"
+          from houston.snippets where tenant_id = $1 and user_id = $2"#,
+        tenant.0,
+        user.0,
+        snippet.name
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if !present.exists && present.all >= i64::from(limits.snippets) {
+        return Err(Error::Full { what: "snippets of a user", limit: limits.snippets.into() });
+    }
+    if snippet.tool.is_some() && present.other_tools >= i64::from(limits.tools) {
+        return Err(Error::Full { what: "snippets of a user that are tools", limit: limits.tools.into() });
+    }
+    let (schema, pin) = snippet.tool.unzip();
+    let is_tool = sqlx::query_scalar!(
+        r#"-- store::snippet::save
+        insert into houston.snippets as s (user_id, name, tenant_id, language, description, code, untrusted,
+                                           input_schema, pin, created_at, updated_at)
+        select u.id, $3, u.tenant_id, $4, $5, $6, $7, $8, $9, clock_timestamp(), clock_timestamp()
+          from houston.users u where u.tenant_id = $1 and u.id = $2
+        on conflict (user_id, name) do update
+           set language = excluded.language, description = excluded.description, code = excluded.code,
+               untrusted = excluded.untrusted, updated_at = excluded.updated_at,
+               -- What a person allowed stays as long as nothing of it changes.
+               input_schema = case when excluded.pin is null and (s.language, s.description, s.code)
+                                   = (excluded.language, excluded.description, excluded.code)
+                                   then s.input_schema else excluded.input_schema end,
+               pin = case when excluded.pin is null and (s.language, s.description, s.code)
+                          = (excluded.language, excluded.description, excluded.code)
+                          then s.pin else excluded.pin end
+         where s.tenant_id = $1
+        returning pin is not null as "is_tool!""#,
+        tenant.0,
+        user.0,
+        snippet.name,
+        snippet.language,
+        snippet.description,
+        snippet.code,
+        untrusted,
+        schema,
+        pin
+    )
+    .fetch_optional(connection)
+    .await?;
+    let is_tool = is_tool.ok_or(Error::NotFound { what: "user" })?;
+    Ok(SavedSnippet { replaced: present.exists, lost_tool: present.is_tool && !is_tool })
+}
+
+/// Snippets of a user without their code, in the order of their names, after `after`.
+pub(crate) async fn list(
+    connection: &mut PgConnection,
+    tenant: Option<TenantId>,
+    user: UserId,
+    after: &str,
+    limit: i64,
+) -> Result<Vec<SnippetEntry>> {
+    let rows = sqlx::query!(
+        r#"-- store::snippet::list
+        select name, language, description, char_length(code) as "chars!", untrusted, pin is not null as "is_tool!",
+               created_at, updated_at
+          from houston.snippets
+         where tenant_id = coalesce($1, tenant_id) and user_id = $2 and name > $3 order by name limit $4"#,
+        tenant.map(|tenant| tenant.0),
+        user.0,
+        after,
+        limit
+    )
+    .fetch_all(connection)
+    .await?;
+    let entries = rows.into_iter().map(|row| SnippetEntry {
+        name: row.name,
+        language: row.language,
+        description: row.description,
+        chars: u32::try_from(row.chars).unwrap_or(0),
+        untrusted: row.untrusted,
+        is_tool: row.is_tool,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+    });
+    Ok(entries.collect())
+}
+
+/// A snippet of a user; `None`: there is none of this name.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    user: UserId,
+    name: &str,
+) -> Result<Option<Snippet>> {
+    let row = sqlx::query!(
+        "-- store::snippet::find
+        select name, language, description, code, untrusted, input_schema, pin, created_at, updated_at
+          from houston.snippets where tenant_id = $1 and user_id = $2 and name = $3",
+        tenant.0,
+        user.0,
+        name
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| Snippet {
+        name: row.name,
+        language: row.language,
+        description: row.description,
+        code: row.code,
+        untrusted: row.untrusted,
+        tool: row.input_schema.zip(row.pin).map(|(input_schema, pin)| StoredTool { input_schema, pin }),
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+    }))
+}
+
+/// Deletes a snippet. Returns whether it existed.
+pub(crate) async fn delete(
+    connection: &mut PgConnection,
+    tenant: Option<TenantId>,
+    user: UserId,
+    name: &str,
+) -> Result<bool> {
+    let done = sqlx::query!(
+        "-- store::snippet::delete
+        delete from houston.snippets where tenant_id = coalesce($1, tenant_id) and user_id = $2 and name = $3",
+        tenant.map(|tenant| tenant.0),
+        user.0,
+        name
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+impl TenantStore<'_> {
+    /// Snippets of a user of the tenant without their code, in the order of their names, after `after` if given.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn snippets(
+        self,
+        user: UserId,
+        after: Option<String>,
+        limit: i64,
+    ) -> Result<Vec<SnippetEntry>> {
+        self.shared.snippets(Some(self.tenant), user, &after.unwrap_or_default(), limit).await
+    }
+
+    /// A snippet of a user of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such snippet, [`Error::Database`] when Postgres cannot be reached or refuses the
+    /// statement.
+    pub async fn snippet(self, user: UserId, name: &str) -> Result<Snippet> {
+        let found = find(&mut *self.pool.acquire().await?, self.tenant, user, name).await?;
+        found.ok_or(Error::NotFound { what: "snippet" })
+    }
+
+    /// Deletes a snippet of a user of the tenant. If it is a tool, runs that begin later have it no more.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such snippet, [`Error::Database`] when Postgres cannot be reached or refuses the
+    /// statement.
+    pub async fn delete_snippet(self, user: UserId, name: &str) -> Result<()> {
+        self.shared.delete_snippet(Some(self.tenant), user, name).await
+    }
+}
+
+impl OperatorStore<'_> {
+    /// Like [`TenantStore::snippets`], for any tenant.
+    ///
+    /// # Errors
+    /// As [`TenantStore::snippets`].
+    pub async fn snippets(self, user: UserId, limit: i64) -> Result<Vec<SnippetEntry>> {
+        self.shared.snippets(None, user, "", limit).await
+    }
+
+    /// Like [`TenantStore::delete_snippet`], for any tenant.
+    ///
+    /// # Errors
+    /// As [`TenantStore::delete_snippet`].
+    pub async fn delete_snippet(self, user: UserId, name: &str) -> Result<()> {
+        self.shared.delete_snippet(None, user, name).await
+    }
+}
+
+impl Shared {
+    async fn snippets(
+        &self,
+        tenant: Option<TenantId>,
+        user: UserId,
+        after: &str,
+        limit: i64,
+    ) -> Result<Vec<SnippetEntry>> {
+        list(&mut *self.pool.acquire().await?, tenant, user, after, limit).await
+    }
+
+    async fn delete_snippet(&self, tenant: Option<TenantId>, user: UserId, name: &str) -> Result<()> {
+        let existed = delete(&mut *self.pool.acquire().await?, tenant, user, name).await?;
+        if existed { Ok(()) } else { Err(Error::NotFound { what: "snippet" }) }
+    }
+}

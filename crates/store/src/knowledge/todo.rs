@@ -1,0 +1,390 @@
+//! Todos of users. Requests of a tenant write them, and so do runs, in the fenced transaction of a step.
+
+mod order;
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, TenantId, TodoId, UserId};
+use houston_domain::knowledge::KnowledgeLimits;
+use houston_domain::todo::{Due, Priority, STEP, TodoStatus};
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+pub(crate) use self::order::put_before;
+use crate::bound;
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+
+/// A todo.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Todo {
+    /// The todo's id.
+    pub id: TodoId,
+    /// The user who wants it done.
+    pub user: UserId,
+    /// The name of its list; empty: no list.
+    pub list: String,
+    /// What is to be done, one line.
+    pub title: String,
+    /// More about it, in Markdown; may be empty.
+    pub details: String,
+    /// How much it matters.
+    pub priority: Priority,
+    /// When it is due: the local day or time, its time zone, and from when on it is overdue.
+    pub due: Option<(String, String, DateTime<Utc>)>,
+    /// Its place in the order of lists: a lesser one comes first.
+    pub position: f64,
+    /// When it was done.
+    pub done_at: Option<DateTime<Utc>>,
+    /// Whether a session wrote it that had read what strangers wrote.
+    pub untrusted: bool,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A todo to be created. It comes last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTodo {
+    /// The id of the todo.
+    pub id: TodoId,
+    /// The name of its list; empty: no list.
+    pub list: String,
+    /// What is to be done.
+    pub title: String,
+    /// More about it.
+    pub details: String,
+    /// How much it matters.
+    pub priority: Priority,
+    /// When it is due.
+    pub due: Option<Due>,
+}
+
+/// A change of a todo; `None` leaves the value as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TodoChange {
+    /// The new name of its list.
+    pub list: Option<String>,
+    /// The new title.
+    pub title: Option<String>,
+    /// The new details.
+    pub details: Option<String>,
+    /// The new priority.
+    pub priority: Option<Priority>,
+    /// When it is due; `Some(None)`: at no time.
+    pub due: Option<Option<Due>>,
+    /// Whether it is done.
+    pub done: Option<bool>,
+}
+
+/// Which todos a list has.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TodoQuery {
+    /// Whether they are done.
+    pub status: TodoStatus,
+    /// Only those of this list.
+    pub list: Option<String>,
+    /// Only those that are overdue at this time, or due by then.
+    pub due_by: Option<DateTime<Utc>>,
+    /// Only those with this text in their title or details.
+    pub text: Option<String>,
+    /// Only those that the agent of this agentable wrote.
+    pub written_for: Option<AgentableId>,
+    /// Only those that come after this one.
+    pub after: Option<TodoId>,
+    /// Maximum number.
+    pub limit: i64,
+}
+
+macro_rules! todo {
+    ($row:expr) => {{
+        let row = $row;
+        Todo {
+            id: TodoId(row.id),
+            user: UserId(row.user_id),
+            list: row.list,
+            title: row.title,
+            details: row.details,
+            priority: Priority::from_stored(row.priority),
+            due: row.due.zip(row.time_zone).zip(row.due_at).map(|((due, zone), at)| (due, zone, at)),
+            position: row.position,
+            done_at: row.done_at,
+            untrusted: row.untrusted,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }};
+}
+
+/// Who creates a todo, and when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Author {
+    /// A request, at this time.
+    Request(DateTime<Utc>),
+    /// The agent of an agentable, now; whether what strangers wrote was read before.
+    Agent(AgentableId, bool),
+}
+
+/// Creates todos of a user, in the order given.
+///
+/// # Errors
+/// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when there would be too many; then none is created.
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    (tenant, user): (TenantId, UserId),
+    new: &[NewTodo],
+    author: Author,
+    limits: &KnowledgeLimits,
+) -> Result<()> {
+    bound::lock(connection, "todos", user.0).await?;
+    let (agentable, untrusted, at) = match author {
+        Author::Request(at) => (None, false, Some(at)),
+        Author::Agent(agentable, untrusted) => (Some(agentable.0), untrusted, None),
+    };
+    let ids: Vec<Uuid> = new.iter().map(|todo| todo.id.0).collect();
+    let lists: Vec<&str> = new.iter().map(|todo| todo.list.as_str()).collect();
+    let titles: Vec<&str> = new.iter().map(|todo| todo.title.as_str()).collect();
+    let details: Vec<&str> = new.iter().map(|todo| todo.details.as_str()).collect();
+    let priorities: Vec<i16> = new.iter().map(|todo| todo.priority.stored()).collect();
+    let dues = new.iter().map(|todo| todo.due.as_ref());
+    let locals: Vec<Option<String>> = dues.clone().map(|due| due.map(|due| due.local.clone())).collect();
+    let zones: Vec<Option<String>> = dues.clone().map(|due| due.map(|due| due.zone.to_string())).collect();
+    let times: Vec<Option<DateTime<Utc>>> = dues.map(|due| due.map(|due| due.at)).collect();
+    let done = sqlx::query!(
+        r#"-- store::todo::insert
+        with owner as (select id, tenant_id from houston.users where tenant_id = $1 and id = $2),
+        present as (select count(*) as n, coalesce(max(position), 0) as last from houston.todos
+                     where tenant_id = $1 and user_id = $2),
+        made as (
+            insert into houston.todos (id, tenant_id, user_id, agentable_id, list, title, details, priority, due,
+                                       time_zone, due_at, position, untrusted, created_at, updated_at)
+            select v.id, o.tenant_id, o.id, $3, v.list, v.title, v.details, v.priority, v.due, v.zone, v.at,
+                   p.last + $4::double precision * v.nth, $5, coalesce($15, statement_timestamp()),
+                   coalesce($15, statement_timestamp())
+              from owner o, present p,
+                   unnest($6::uuid[], $7::text[], $8::text[], $9::text[], $10::smallint[], $11::text[], $12::text[],
+                          $13::timestamptz[]) with ordinality
+                       as v (id, list, title, details, priority, due, zone, at, nth)
+             where p.n + cardinality($6::uuid[]) <= $14
+            returning id)
+        select exists (select from owner) as "found!", exists (select from made) as "made!""#,
+        tenant.0,
+        user.0,
+        agentable,
+        STEP,
+        untrusted,
+        &ids,
+        &lists as _,
+        &titles as _,
+        &details as _,
+        &priorities,
+        &locals as _,
+        &zones as _,
+        &times as _,
+        i64::from(limits.max_todos),
+        at
+    )
+    .fetch_one(connection)
+    .await?;
+    Error::check_inserted("user", "todos of a user", limits.max_todos, done.found, done.made)
+}
+
+/// Todos of a user in their order, those that are done last.
+pub(crate) async fn list(
+    connection: &mut PgConnection,
+    (tenant, user): (TenantId, UserId),
+    query: &TodoQuery,
+) -> Result<Vec<Todo>> {
+    let rows = sqlx::query!(
+        r#"-- store::todo::list
+        select id, user_id, list, title, details, priority, due, time_zone, due_at, position, done_at, untrusted,
+               created_at, updated_at
+          from houston.todos t
+         where tenant_id = $1 and user_id = $2
+           and ($3::boolean is null or (done_at is not null) = $3)
+           and ($4::text is null or lower(list) = lower($4))
+           and ($5::timestamptz is null or due_at <= $5)
+           and ($6::text is null or position(lower($6) in lower(title || ' ' || details)) > 0)
+           and ($7::uuid is null or agentable_id = $7)
+           and ($8::uuid is null or (done_at is not null, position, id)
+                > (select b.done_at is not null, b.position, b.id from houston.todos b
+                    where b.tenant_id = $1 and b.user_id = $2 and b.id = $8))
+         order by done_at is not null, position, id limit $9"#,
+        tenant.0,
+        user.0,
+        query.status.is_done(),
+        query.list,
+        query.due_by,
+        query.text,
+        query.written_for.map(|agentable| agentable.0),
+        query.after.map(|todo| todo.0),
+        query.limit
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| todo!(row)).collect())
+}
+
+/// A todo of the tenant; with `within`, only if it belongs to that user.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<UserId>,
+    id: TodoId,
+) -> Result<Option<Todo>> {
+    let row = sqlx::query!(
+        "-- store::todo::find
+        select t.id, t.user_id, t.list, t.title, t.details, t.priority, t.due, t.time_zone, t.due_at, t.position,
+               t.done_at, t.untrusted, t.created_at, t.updated_at
+          from houston.todos t join houston.users u on u.id = t.user_id
+         -- A user who is being erased has no tenant any more.
+         where t.tenant_id = $1 and u.tenant_id = $1 and t.id = $2 and ($3::uuid is null or t.user_id = $3)",
+        tenant.0,
+        id.0,
+        within.map(|user| user.0)
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| todo!(row)))
+}
+
+/// Changes todos of the tenant in the same way; with `within`, only those of that user. Returns them as they are then.
+pub(crate) async fn change(
+    connection: &mut PgConnection,
+    (tenant, within): (TenantId, Option<UserId>),
+    ids: &[TodoId],
+    change: &TodoChange,
+    untrusted: bool,
+) -> Result<Vec<Todo>> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    let due = change.due.as_ref().and_then(Option::as_ref);
+    // Text that stays keeps its mark.
+    let writes = change.list.is_some() || change.title.is_some() || change.details.is_some();
+    let rows = sqlx::query!(
+        "-- store::todo::change
+        with t as materialized (select statement_timestamp() as at)
+        update houston.todos d
+           set list = coalesce($4, d.list), title = coalesce($5, d.title), details = coalesce($6, d.details),
+               priority = coalesce($7, d.priority),
+               due = case when $8 then $9 else d.due end, time_zone = case when $8 then $10 else d.time_zone end,
+               due_at = case when $8 then $11 else d.due_at end,
+               done_at = case $12::boolean when true then coalesce(d.done_at, t.at) when false then null
+                                           else d.done_at end,
+               untrusted = d.untrusted or $13, updated_at = t.at
+          from t
+         where d.tenant_id = $1 and d.id = any ($2) and ($3::uuid is null or d.user_id = $3)
+           and exists (select from houston.users u where u.id = d.user_id and u.tenant_id = $1)
+        returning d.id, d.user_id, d.list, d.title, d.details, d.priority, d.due, d.time_zone, d.due_at, d.position,
+                  d.done_at, d.untrusted, d.created_at, d.updated_at",
+        tenant.0,
+        &ids,
+        within.map(|user| user.0),
+        change.list,
+        change.title,
+        change.details,
+        change.priority.map(Priority::stored),
+        change.due.is_some(),
+        due.map(|due| due.local.as_str()),
+        due.map(|due| due.zone.to_string()),
+        due.map(|due| due.at),
+        change.done,
+        untrusted && writes
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| todo!(row)).collect())
+}
+
+/// Deletes todos of the tenant; with `within`, only those of that user. Returns how many existed.
+pub(crate) async fn delete(
+    connection: &mut PgConnection,
+    (tenant, within): (TenantId, Option<UserId>),
+    ids: &[TodoId],
+) -> Result<u64> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    let done = sqlx::query!(
+        "-- store::todo::delete
+        delete from houston.todos d
+         where d.tenant_id = $1 and d.id = any ($2) and ($3::uuid is null or d.user_id = $3)
+           and exists (select from houston.users u where u.id = d.user_id and u.tenant_id = $1)",
+        tenant.0,
+        &ids,
+        within.map(|user| user.0)
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+const NOT_FOUND: Error = Error::NotFound { what: "todo" };
+
+impl TenantStore<'_> {
+    /// Creates a todo. `response` is what the client is answered, stored under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when the user has the maximum number,
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn create_todo(
+        self,
+        user: UserId,
+        (new, created_at): (NewTodo, DateTime<Utc>),
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, new.id.0, response).await? {
+            return Ok(earlier);
+        }
+        let author = Author::Request(created_at);
+        insert(&mut tx, (self.tenant, user), &[new], author, &self.knowledge_limits).await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// Todos of a user in their order, those that are done last.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn todos(self, user: UserId, query: &TodoQuery) -> Result<Vec<Todo>> {
+        list(&mut *self.pool.acquire().await?, (self.tenant, user), query).await
+    }
+
+    /// A todo of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such todo, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn todo(self, id: TodoId) -> Result<Todo> {
+        find(&mut *self.pool.acquire().await?, self.tenant, None, id).await?.ok_or(NOT_FOUND)
+    }
+
+    /// Changes a todo of the tenant, and moves it before another one of the same user.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such todo, or the user no such other one; [`Error::Database`] when
+    /// Postgres cannot be reached or refuses a statement. Then nothing was changed.
+    pub async fn change_todo(self, id: TodoId, to: &TodoChange, before: Option<TodoId>) -> Result<Todo> {
+        let mut tx = self.pool.begin().await?;
+        let mut todo =
+            change(&mut tx, (self.tenant, None), &[id], to, false).await?.pop().ok_or(NOT_FOUND)?;
+        if let Some(next) = before {
+            if !put_before(&mut tx, (self.tenant, todo.user), id, next).await? {
+                return Err(NOT_FOUND);
+            }
+            todo = find(&mut tx, self.tenant, None, id).await?.ok_or(NOT_FOUND)?;
+        }
+        tx.commit().await?;
+        Ok(todo)
+    }
+
+    /// Deletes a todo of the tenant.
+    ///
+    /// # Errors
+    /// As [`Self::todo`].
+    pub async fn delete_todo(self, id: TodoId) -> Result<()> {
+        let deleted = delete(&mut *self.pool.acquire().await?, (self.tenant, None), &[id]).await?;
+        if deleted > 0 { Ok(()) } else { Err(NOT_FOUND) }
+    }
+}

@@ -1,0 +1,312 @@
+//! The other conversations of a user, as an agent reaches them: listing, reading, posting. Every query is for the tenant and
+//! the user of the run, and for the kinds that its own kind reaches.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::AgentableId;
+use houston_domain::reach::{AgentPost, PostCounts};
+use houston_domain::run::RunStatus;
+pub use houston_domain::system_message::Delivery;
+use serde::Deserialize;
+use sqlx::PgConnection;
+
+use crate::cancel::ARCHIVED;
+use crate::error::{Error, Result};
+use crate::fairness::Fairness;
+use crate::record::{Owner, RecordIds};
+use crate::system_message::{NewSystemMessage, deliver, lock};
+
+/// Which kinds the agents of a kind reach: pairs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reach {
+    pub(crate) kinds: Vec<String>,
+    pub(crate) reached: Vec<String>,
+}
+
+impl Reach {
+    /// The reach of kinds: each with those that it reaches.
+    pub fn new<'k>(kinds: impl IntoIterator<Item = (&'k str, &'k [String])>) -> Self {
+        let mut reach = Self::default();
+        for (kind, reached) in kinds {
+            for other in reached {
+                reach.kinds.push(kind.to_owned());
+                reach.reached.push(other.clone());
+            }
+        }
+        reach
+    }
+}
+
+/// A conversation, as lists show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversation {
+    /// The agentable's id.
+    pub id: AgentableId,
+    /// Its kind.
+    pub kind: String,
+    /// Its title; may be empty.
+    pub title: String,
+    /// Its stored status.
+    pub status: Option<String>,
+    /// The status of its open or latest run.
+    pub run: Option<RunStatus>,
+    /// Whether strangers may have put words into the title.
+    pub untrusted: bool,
+}
+
+impl Conversation {
+    /// Whether it is archived: agents do not wake it.
+    #[must_use]
+    pub fn is_archived(&self) -> bool {
+        self.status.as_deref() == Some(ARCHIVED)
+    }
+}
+
+/// The conversations of its user that a prompt shows.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct PromptConversations {
+    /// The newest that are not archived.
+    #[serde(rename = "shown")]
+    pub newest: Vec<PromptConversation>,
+    /// How many there are that are not archived; counted up to [`COUNTED`] of each kind.
+    pub open: i64,
+    /// How many are archived, among those counted.
+    pub archived: i64,
+}
+
+/// Of each kind, the conversations that a prompt counts: the newest.
+pub const COUNTED: i64 = 100;
+
+/// A conversation in a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PromptConversation {
+    /// The agentable's id.
+    pub id: uuid::Uuid,
+    /// Its kind.
+    pub kind: String,
+    /// Its title; may be empty.
+    pub title: String,
+    /// Its stored status.
+    pub status: Option<String>,
+    /// The status of its open or latest run.
+    pub run: Option<String>,
+    /// Whether strangers may have put words into the title.
+    pub untrusted: bool,
+}
+
+/// A page of conversations, newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConversationQuery<'a> {
+    /// Of these kinds.
+    pub kinds: &'a [String],
+    /// Only older ones than this.
+    pub before: Option<AgentableId>,
+    /// Maximum number.
+    pub limit: i64,
+    /// Archived ones as well.
+    pub archived: bool,
+}
+
+/// A message of a thread, as an agent of another conversation reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadMessage {
+    /// Its position.
+    pub seq: i64,
+    /// Who wrote it: `user`, `agent` or `system`.
+    pub source: String,
+    /// The beginning of the text.
+    pub text: String,
+    /// Length of the whole text, in characters.
+    pub chars: i32,
+    /// Whether strangers may have put words into it.
+    pub untrusted: bool,
+    /// When it was written.
+    pub at: DateTime<Utc>,
+}
+
+/// A message to be posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewAgentMessage<'a> {
+    /// The agentable whose agent reads it.
+    pub to: AgentableId,
+    /// The text.
+    pub text: &'a str,
+    /// How many agents it has passed, its author included.
+    pub hops: i32,
+}
+
+/// The conversations of the user, without that of the run itself.
+pub(crate) async fn list(
+    connection: &mut PgConnection,
+    owner: Owner,
+    query: &ConversationQuery<'_>,
+) -> Result<Vec<Conversation>> {
+    let rows = sqlx::query!(
+        r#"-- store::reach::list
+        select a.id, a.kind, a.title, a.status, a.untrusted, r.status as "run?"
+          from unnest($3::text[]) as v (kind)
+         cross join lateral (
+               select * from houston.agentables o
+                where o.user_id = $2 and o.kind = v.kind and o.tenant_id = $1 and o.id <> $4
+                  and ($5::uuid is null or o.id < $5) and ($6 or o.status is distinct from $8)
+                order by o.id desc limit $7) a
+          left join houston.run_locks k on k.agentable_id = a.id
+          left join houston.runs r on r.id = k.run_id
+         order by a.id desc limit $7"#,
+        owner.tenant.0,
+        owner.user.0,
+        query.kinds,
+        owner.agentable.0,
+        query.before.map(|before| before.0),
+        query.archived,
+        query.limit,
+        ARCHIVED
+    )
+    .fetch_all(connection)
+    .await?;
+    let conversations = rows.into_iter().map(|row| Conversation {
+        id: AgentableId(row.id),
+        kind: row.kind,
+        title: row.title,
+        status: row.status,
+        run: row.run.as_deref().and_then(RunStatus::from_name),
+        untrusted: row.untrusted,
+    });
+    Ok(conversations.collect())
+}
+
+/// A conversation of the user; `None`: there is none with this id among these kinds.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    owner: Owner,
+    kinds: &[String],
+    id: AgentableId,
+) -> Result<Option<Conversation>> {
+    let row = sqlx::query!(
+        r#"-- store::reach::find
+        select a.id, a.kind, a.title, a.status, a.untrusted, r.status as "run?"
+          from houston.agentables a
+          left join houston.run_locks k on k.agentable_id = a.id
+          left join houston.runs r on r.id = k.run_id
+         where a.id = $4 and a.tenant_id = $1 and a.user_id = $2 and a.kind = any ($3) and a.id <> $5"#,
+        owner.tenant.0,
+        owner.user.0,
+        kinds,
+        id.0,
+        owner.agentable.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| Conversation {
+        id: AgentableId(row.id),
+        kind: row.kind,
+        title: row.title,
+        status: row.status,
+        run: row.run.as_deref().and_then(RunStatus::from_name),
+        untrusted: row.untrusted,
+    }))
+}
+
+/// Texts of the thread before a position, newest first, each with its first `chars` characters. Tool calls and errors are
+/// left out, and what was rolled back.
+pub(crate) async fn thread(
+    connection: &mut PgConnection,
+    owner: Owner,
+    of: AgentableId,
+    (before, limit, chars): (Option<i64>, i64, i32),
+) -> Result<Vec<ReadMessage>> {
+    let rows = sqlx::query_as!(
+        ReadMessage,
+        r#"-- store::reach::thread
+        select m.seq, m.source, left(m.content, $5) as "text!", char_length(m.content) as "chars!", m.created_at as at,
+               (m.metadata @> '{"untrusted": true}'
+                or m.source = 'system' and strpos(m.content, '<untrusted source="') > 0) as "untrusted!"
+          from houston.messages m
+         where m.agentable_id = $2 and m.tenant_id = $1 and m.message_type = 'text'
+           and m.source in ('user', 'agent', 'system') and not m.metadata @> '{"rolled_back": true}'
+           and m.seq < coalesce($3, 9223372036854775807)
+         order by m.seq desc limit $4"#,
+        owner.tenant.0,
+        of.0,
+        before,
+        limit,
+        chars
+    );
+    Ok(rows.fetch_all(connection).await?)
+}
+
+/// The kind of the run's own agentable, and what counts against the limits of a message that it posts; at most `most` of the
+/// last hour are counted.
+pub(crate) async fn counts(
+    connection: &mut PgConnection,
+    owner: Owner,
+    most: i64,
+) -> Result<(String, PostCounts)> {
+    let row = sqlx::query!(
+        r#"-- store::reach::counts
+        select a.kind, (select count(*) from houston.agent_messages p where p.from_run = $3) as "of_this_run!",
+               (select count(*) from (
+                       select from houston.agent_messages p
+                        where p.user_id = $2 and p.created_at > clock_timestamp() - interval '1 hour' limit $5) h)
+                   as "of_this_hour!",
+               coalesce((select max(p.hops)
+                           from houston.runs r
+                           join houston.messages m on m.agentable_id = r.agentable_id and m.seq >= r.first_seq
+                                                  and m.run_id = r.id and m.source = 'system'
+                           join houston.agent_messages p on p.message_id = m.id
+                          where r.id = $3), 0) as "hops!"
+          from houston.agentables a where a.id = $4 and a.tenant_id = $1"#,
+        owner.tenant.0,
+        owner.user.0,
+        owner.run.0,
+        owner.agentable.0,
+        most
+    )
+    .fetch_optional(connection)
+    .await?
+    .ok_or(Error::NotFound { what: "agentable" })?;
+    let counts = PostCounts { of_this_run: row.of_this_run, of_this_hour: row.of_this_hour, hops: row.hops };
+    Ok((row.kind, counts))
+}
+
+/// Posts a message to a conversation that [`find`] has returned: its agent is woken when the step is committed. The caller
+/// holds the lock of its own agentable; when two agents post to each other at once, Postgres ends one of the transactions,
+/// which is repeated.
+pub(crate) async fn post(
+    connection: &mut PgConnection,
+    owner: Owner,
+    ids: RecordIds,
+    (own_kind, message): (&str, NewAgentMessage<'_>),
+    fairness: Fairness,
+) -> Result<Delivery> {
+    let Some(row) = lock(connection, message.to).await? else {
+        return Err(Error::NotFound { what: "agentable" });
+    };
+    let NewAgentMessage { to, text, hops } = message;
+    let from = owner.agentable.public_id(own_kind);
+    let post = AgentPost { from: &from, text, untrusted: owner.untrusted, hops };
+    let (content, metadata) = (post.frame(), post.metadata());
+    let system = NewSystemMessage {
+        agentable: to,
+        message: ids.message,
+        run: ids.run,
+        mode: None,
+        content: &content,
+        metadata: &metadata,
+        event: None,
+    };
+    let delivery = deliver(connection, &row, &system, fairness).await?;
+    sqlx::query!(
+        "-- store::reach::post
+        insert into houston.agent_messages (message_id, tenant_id, user_id, from_run, agentable_id, hops)
+        values ($1, $2, $3, $4, $5, $6)",
+        ids.message.0,
+        owner.tenant.0,
+        owner.user.0,
+        owner.run.0,
+        to.0,
+        hops
+    )
+    .execute(connection)
+    .await?;
+    Ok(delivery)
+}

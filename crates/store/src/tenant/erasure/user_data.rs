@@ -1,0 +1,47 @@
+//! Deleting what belongs to a user and to no agentable.
+
+use std::collections::BTreeMap;
+
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use super::open_request::OpenRequest;
+use super::sweep::count_items;
+use crate::error::Result;
+
+/// Deletes up to about `rows` rows of each table. Returns how many.
+pub(super) async fn delete(
+    connection: &mut PgConnection,
+    open: &mut OpenRequest,
+    user: Uuid,
+    rows: i64,
+) -> Result<i64> {
+    let gone = sqlx::query!(
+        r#"-- store::erasure::user_data::delete
+        with items as (
+            delete from houston.knowledge_items where ctid = any (array(
+                select ctid from houston.knowledge_items where user_id = $1 limit $2)) returning kind),
+        profiles as (delete from houston.profiles where user_id = $1 returning 1),
+        todos as (
+            delete from houston.todos where ctid = any (array(
+                select ctid from houston.todos where user_id = $1 limit $2)) returning 1),
+        records as (
+            delete from houston.custom_records where ctid = any (array(
+                select ctid from houston.custom_records where user_id = $1 limit $2)) returning 1),
+        tables as (delete from houston.custom_tables where user_id = $1 returning 1)
+        select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
+                   as "items: Json<BTreeMap<String, i64>>",
+               (select count(*) from profiles) as "profiles!", (select count(*) from todos) as "todos!",
+               (select count(*) from records) as "records!", (select count(*) from tables) as "tables!""#,
+        user,
+        rows
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(count_items(open, gone.items)
+        + open.count("profiles", gone.profiles)
+        + open.count("todos", gone.todos)
+        + open.count("custom_records", gone.records)
+        + open.count("custom_tables", gone.tables))
+}

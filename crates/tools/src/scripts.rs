@@ -1,0 +1,244 @@
+//! [`Scripts`]: how code is run in the sandbox, for all tools that run code.
+
+use std::time::Duration;
+
+use houston_domain::guard::{Category, Level, Risk, ToolFacts};
+use houston_domain::snippet;
+use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_sandbox::{
+    Answer, Call, Error, Host, Language, MAX_CODE, NoTools, Outcome, Run, Sandbox, Script,
+};
+use serde_json::{Value, json};
+
+use crate::builtin::READ_SNIPPET;
+use crate::code::{Code, CodeCall, CodeHost, declarations};
+use crate::outside::Outside;
+use crate::tool::{CallContext, Plan};
+use crate::untrusted;
+
+/// Where a description begins to name the tools that code may call.
+const WITH_TOOLS: &str = " With `await tools.<name>(input)`";
+
+/// Runs code in the sandbox. Its random numbers follow from the call, so that it may be repeated after a crash.
+#[derive(Clone)]
+pub(crate) struct Scripts {
+    sandbox: Option<Sandbox>,
+    /// The same for code that calls tools. It keeps its child while it waits for one that may need a child as well.
+    calling: Option<Sandbox>,
+    time: Duration,
+    most_calls: usize,
+    /// The tools that code may call: none outside code mode.
+    tools: Vec<String>,
+}
+
+/// What guards rely on about a tool that runs code.
+pub(crate) fn facts() -> ToolFacts {
+    ToolFacts {
+        level: Level::Execute,
+        category: Category::CodeExecute,
+        risk: Risk::Exec,
+        ..ToolFacts::default()
+    }
+}
+
+impl Scripts {
+    pub(crate) fn new(outside: &Outside) -> Self {
+        Self {
+            sandbox: outside.sandbox.clone(),
+            calling: outside.sandbox.as_ref().map(Sandbox::apart),
+            time: outside.code_time,
+            most_calls: outside.code_calls,
+            tools: Vec::new(),
+        }
+    }
+
+    /// Whether this machine can run code.
+    pub(crate) fn can_run(&self) -> bool {
+        self.sandbox.is_some()
+    }
+
+    /// The same for code that may call `tools`.
+    pub(crate) fn with_tools(&self, tools: &[ToolDefinition]) -> Self {
+        Self { tools: tools.iter().map(|tool| tool.name.clone()).collect(), ..self.clone() }
+    }
+
+    /// The description of a tool whose code may call `tools`.
+    pub(crate) fn described(&self, description: &str, tools: &[ToolDefinition]) -> String {
+        let base = description.split(WITH_TOOLS).next().unwrap_or_default();
+        if tools.is_empty() {
+            return base.to_owned();
+        }
+        format!(
+            "{base}{WITH_TOOLS} it calls your tools, at most {} times: the value is their result, an error is thrown. Use it \
+             for many calls, or to reduce what they return. Tools:\n{}",
+            self.most_calls,
+            declarations(tools)
+        )
+    }
+
+    /// The script of a call.
+    pub(crate) fn script(&self, code: &str, language: Language, context: &CallContext) -> Script {
+        let mut script = Script::new(code);
+        script.language = language;
+        script.now_ms = context.now.timestamp_millis();
+        script.seed = seed(&context.idempotency_key);
+        script.limits.time = self.time;
+        script.limits.calls = self.most_calls;
+        script.tools.clone_from(&self.tools);
+        script
+    }
+
+    /// Runs a script for a call of the tool `name`.
+    pub(crate) fn plan(&self, name: &'static str, mut script: Script) -> Plan {
+        if script.tools.is_empty() {
+            let sandbox = self.sandbox.clone();
+            return Plan::Execute(Box::pin(async move {
+                let Some(sandbox) = sandbox else { return unavailable() };
+                finished(name, sandbox.run(&script, &mut NoTools).await)
+            }));
+        }
+        let sandbox = self.calling.clone();
+        Plan::Code(Code::new(move |host| {
+            Box::pin(async move {
+                let Some(sandbox) = sandbox else { return unavailable() };
+                // The same in every replay.
+                script.now_ms = host.now.timestamp_millis();
+                finished(name, sandbox.run(&script, &mut Calls { host, before: 0 }).await)
+            })
+        }))
+    }
+
+    /// Runs the snippet `snippet` of the user with `input`, for a call of the tool `name`. The first call of the code reads
+    /// it: that is judged and recorded like every other call, so a repetition after a crash runs the same code. `pin`: the
+    /// hash of what a person allowed; other code is not run.
+    pub(crate) fn plan_snippet(
+        &self,
+        name: &'static str,
+        (snippet, pin): (String, Option<String>),
+        input: Value,
+        context: &CallContext,
+    ) -> Plan {
+        let (sandbox, template) = (self.calling.clone(), self.script("", Language::default(), context));
+        Plan::Code(Code::new(move |mut host| {
+            Box::pin(async move {
+                let Some(sandbox) = sandbox else { return unavailable() };
+                let call =
+                    CodeCall { number: 1, tool: READ_SNIPPET.to_owned(), input: json!({"name": snippet}) };
+                let read = match host.answer(vec![call]).await {
+                    Ok(answers) => answers.into_iter().next(),
+                    Err(reason) => return ToolResponse::failure(ToolErrorCode::IoError, reason),
+                };
+                let loaded = match read {
+                    Some(Ok(value)) => Loaded::of(value),
+                    Some(Err(message)) => return ToolResponse::failure(ToolErrorCode::NotFound, message),
+                    None => None,
+                };
+                let Some(loaded) = loaded else {
+                    let text = format!("{name}: the snippet {snippet} cannot be read: save it again");
+                    return ToolResponse::failure(ToolErrorCode::IoError, text);
+                };
+                if pin.is_some() && loaded.pin != pin {
+                    return ToolResponse::failure(ToolErrorCode::PermissionDenied, changed(&snippet));
+                }
+                let mut script = template;
+                script.now_ms = host.now.timestamp_millis();
+                script.language = loaded.language;
+                script.code = with_input(&loaded.code, &input);
+                let (chars, most) = (script.code.chars().count(), MAX_CODE);
+                if chars > most {
+                    let text = format!(
+                        "{name}: the code and its input have {chars} characters together; at most {most} are allowed: give \
+                         less input"
+                    );
+                    return ToolResponse::failure(ToolErrorCode::ValidationError, text);
+                }
+                finished(name, sandbox.run(&script, &mut Calls { host, before: 1 }).await)
+            })
+        }))
+    }
+}
+
+fn changed(snippet: &str) -> String {
+    format!(
+        "{} has changed since a person allowed it: a person must allow it again",
+        snippet::tool_name(snippet)
+    )
+}
+
+/// The code with its argument, on the same line so that the lines of errors are those of the code.
+fn with_input(code: &str, input: &Value) -> String {
+    let json = Value::String(input.to_string());
+    format!("const input = JSON.parse({json}); {code}")
+}
+
+/// A snippet as the tool that reads it answers.
+struct Loaded {
+    language: Language,
+    code: String,
+    pin: Option<String>,
+}
+
+impl Loaded {
+    fn of(answer: Value) -> Option<Self> {
+        let answer = match answer {
+            Value::String(text) => serde_json::from_str(untrusted::inner(&text)).ok()?,
+            other => other,
+        };
+        Some(Self {
+            language: serde_json::from_value(answer["language"].clone()).ok()?,
+            code: answer["code"].as_str()?.to_owned(),
+            pin: answer["pin"].as_str().map(str::to_owned),
+        })
+    }
+}
+
+/// Passes the calls of a script on.
+struct Calls {
+    host: CodeHost,
+    /// How many calls were made before those of the script.
+    before: usize,
+}
+
+impl Host for Calls {
+    async fn answer(&mut self, calls: Vec<Call>) -> Result<Vec<Answer>, String> {
+        let before = self.before;
+        let call = |Call { number, tool, input }| CodeCall { number: number + before, tool, input };
+        self.host.answer(calls.into_iter().map(call).collect()).await
+    }
+}
+
+fn unavailable() -> ToolResponse {
+    let reason = "code cannot be run safely on this machine: `houston doctor` says why";
+    ToolResponse::failure(ToolErrorCode::ConfigError, reason)
+}
+
+fn finished(name: &str, run: Result<Run, Error>) -> ToolResponse {
+    match run {
+        Ok(run) => response(&run),
+        Err(error) => ToolResponse::failure(ToolErrorCode::IoError, format!("{name}: {error}")),
+    }
+}
+
+/// The first 64 bits of the key, which is hexadecimal.
+fn seed(key: &str) -> u64 {
+    key.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or_default()
+}
+
+/// What the model reads: the result, then the console.
+fn response(run: &Run) -> ToolResponse {
+    let console = run.console.text();
+    let text = if console.is_empty() {
+        run.outcome.text()
+    } else {
+        format!("{}\n\nconsole:\n{}", run.outcome.text(), console.trim_end())
+    };
+    if run.outcome.is_value() {
+        return ToolResponse::success(text);
+    }
+    let code = match run.outcome {
+        Outcome::Invalid(_) => ToolErrorCode::ValidationError,
+        Outcome::TimedOut(_) => ToolErrorCode::Timeout,
+        _ => ToolErrorCode::Unknown,
+    };
+    ToolResponse::failure(code, text)
+}
