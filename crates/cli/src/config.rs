@@ -22,6 +22,7 @@ mod rules;
 pub(crate) mod secrets;
 mod skills;
 mod tables;
+mod tools;
 mod use_case;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use houston_domain::agentable::AgentType;
 use houston_domain::custom_table::TablePresets;
+use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::{GuardSettings, Layer};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
@@ -84,6 +86,7 @@ const FILES: &[(&str, &str)] = &[
     ("tables", include_str!("../../../jobs/tables.toml")),
     ("packs", include_str!("../../../jobs/packs.toml")),
     ("skills", include_str!("../../../jobs/skills.toml")),
+    ("tools", include_str!("../../../jobs/tools.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -161,6 +164,9 @@ pub(crate) struct Settings {
     pub(crate) overseer: overseer::Settings,
     /// `jobs/packs.toml`.
     pub(crate) packs: Packs,
+    /// `jobs/tools.toml`.
+    #[serde(default)]
+    pub(crate) tools: Fallbacks,
     /// `jobs/skills.toml`.
     pub(crate) skills: SkillSettings,
     /// `jobs/tables.toml`.
@@ -239,6 +245,7 @@ pub(crate) fn load<'f>(
     let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
     settings.packs.check(&tools, &mcp.servers, &figment)?;
     tables::check(&settings.tables, &settings.knowledge.tables, &figment)?;
+    tools::check(&settings.tools, &tools, &figment)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
     let skills = settings.skills.load(&folders, &figment)?;

@@ -140,6 +140,7 @@ impl System {
             make_model: Arc::clone(&models.make),
             drivers: self.loaded.drivers.clone(),
             guards: Arc::clone(&self.loaded.guards),
+            fallbacks: self.loaded.settings.tools.clone(),
             own_tools: own_tools(&self.loaded),
         })
         .map_err(|error| Failure::Usage(error.into()))?

@@ -14,7 +14,8 @@ const CALLED: &str = "[called: ";
 /// The lines of a result among which that line is: it may follow the mark of untrusted text.
 const LINES: usize = 2;
 
-/// The id of the `number`-th call, from 1, that the code of the call `outer` makes.
+/// The id of the `number`-th call, from 1, that the code of the call `outer` makes. A call whose fallback is called has that
+/// as its first, and itself with the failure that it returned under the number 0.
 #[must_use]
 pub fn id(outer: &str, number: usize, tool: &str, input: &Value) -> String {
     let mut hash = Sha256::new();
@@ -34,6 +35,13 @@ pub fn number(id: &str, outer: &str) -> Option<usize> {
     let (number, hash) = id.strip_prefix(outer)?.strip_prefix('.')?.split_once('-')?;
     let is_hash = hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     number.parse().ok().filter(|_| is_hash)
+}
+
+/// Whether the call was made by the code of `outer`, or by what that has called.
+#[must_use]
+pub fn is_within(id: &str, outer: &str) -> bool {
+    let inner = id.strip_prefix(outer).and_then(|rest| rest.strip_prefix('.'));
+    inner.is_some_and(|inner| inner.split('.').all(|part| number(&format!(".{part}"), "").is_some()))
 }
 
 /// The line that says which tools were called. A worker that takes the session over reads in it what the session has read.
@@ -69,6 +77,17 @@ mod tests {
         assert_eq!(number(&made, "call_"), None);
         for other in ["call_7", "call_7.2", "call_7.2-xyz", "call_70.2-0123456789abcdef"] {
             assert_eq!(number(other, "call_7"), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn calls_of_calls_are_within_the_first() {
+        let made = id("call_7", 2, "fetch", &json!({}));
+        let inner = id(&made, 1, "search", &json!({}));
+        assert_eq!((number(&inner, "call_7"), number(&inner, &made)), (None, Some(1)));
+        assert!(is_within(&made, "call_7") && is_within(&inner, "call_7") && is_within(&inner, &made));
+        for other in ["call_7", "call_70.1-0123456789abcdef", "call_7.1-xy", "call_7x"] {
+            assert!(!is_within(other, "call_7"), "{other}");
         }
     }
 

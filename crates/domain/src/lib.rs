@@ -33,6 +33,7 @@ pub mod date_math;
 pub mod death;
 pub mod error_message;
 pub mod event;
+pub mod fallback;
 pub mod frame;
 pub mod guard;
 pub mod health;

@@ -96,6 +96,8 @@ pub enum StopReason {
     MaxTokens,
     /// The model or a filter of its provider refused.
     Refusal,
+    /// A tool on the provider's side takes long: the answer goes on once it is sent back as it is.
+    Paused,
 }
 
 /// One complete answer of a model.

@@ -61,7 +61,7 @@ pub struct LargeResult {
 }
 
 /// An answered model call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ModelCall {
     /// The part before the slash in `anthropic/claude-…`.
     pub provider: String,

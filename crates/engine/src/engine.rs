@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::agentable::{AgentType, Urgency};
+use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::Layer;
 use houston_domain::id::Ids;
 use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::RunStore;
 use houston_tools::Registry;
+use houston_tools::ask::{TOOLS, VISION};
 
 use crate::background::sessions::Sessions;
 use crate::background::side_model::SideModel;
@@ -58,6 +60,8 @@ pub struct Parts {
     pub drivers: Drivers,
     /// The guards of the installation, from `jobs/guards.toml`.
     pub guards: Arc<Layer>,
+    /// What is called in the place of tools that failed, from `jobs/tools.toml`.
+    pub fallbacks: Fallbacks,
     /// What the tools of tenants' own need.
     pub own_tools: OwnToolsParts,
 }
@@ -70,6 +74,8 @@ impl Engine {
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
         let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
         let (summaries, title_model) = (side("summaries"), side("titles"));
+        let asked = [TOOLS, VISION].into_iter();
+        let side_models = asked.filter_map(|use_case| Some((use_case, side(use_case)?))).collect();
         let Parts { store, bus, hints, ids, config, agent_types, tools, models, make_model, .. } = parts;
         let setups = Setups::new(agent_types, config, tools, models, make_model, parts.guards)?
             .with_drivers(&parts.drivers)?
@@ -78,8 +84,20 @@ impl Engine {
         let sessions = Sessions::new(store.clone(), Arc::clone(&ids), config.budget, summaries.clone());
         let live = LiveRuns::default();
         let rates = Rates::default();
-        let observers = Observers::default();
-        let services = Services { bus, hints, ids, config, setups, live, summaries, rates, observers };
+        let (observers, fallbacks) = (Observers::default(), parts.fallbacks);
+        let services = Services {
+            bus,
+            hints,
+            ids,
+            config,
+            setups,
+            live,
+            summaries,
+            side_models,
+            rates,
+            fallbacks,
+            observers,
+        };
         Ok(Self { store, services, titles, sessions })
     }
 

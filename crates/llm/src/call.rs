@@ -32,6 +32,19 @@ pub struct Answer {
 /// # Errors
 /// As [`Model::stream`]; `INVALID_RESPONSE` when the second answer violates the schema, too.
 pub async fn call(model: &dyn Model, request: &Request<'_>) -> Result<Answer, ModelError> {
+    call_counted(model, request, &mut None).await
+}
+
+/// As [`call`]. `counted` gets the model that answered last and the tokens of all answers, also of those that are no answer to
+/// the caller because they violate the schema, or because the caller stops waiting.
+///
+/// # Errors
+/// As [`call`].
+pub async fn call_counted(
+    model: &dyn Model,
+    request: &Request<'_>,
+    counted: &mut Option<(Description, Usage)>,
+) -> Result<Answer, ModelError> {
     let Some(answer_schema) = request.answer_schema else { return ask(model, request).await };
     let mut system = request.system.to_vec();
     system.push(SystemPart { text: instruction(&answer_schema), cached: false });
@@ -41,6 +54,7 @@ pub async fn call(model: &dyn Model, request: &Request<'_>) -> Result<Answer, Mo
         Ok(value) => return Ok(Answer { value: Some(value), ..first }),
         Err(fault) => fault,
     };
+    *counted = Some((first.model.clone(), first.usage));
     tracing::warn!(model = %first.model, fault, "the answer violates its schema; asking again");
     let mut entries = request.entries.to_vec();
     // A history must not contain an empty text.
@@ -52,6 +66,7 @@ pub async fn call(model: &dyn Model, request: &Request<'_>) -> Result<Answer, Mo
     let second = ask(model, &Request { entries: &entries, input_tokens: None, ..request }).await?;
     let mut usage = first.usage;
     usage += second.usage;
+    *counted = Some((second.model.clone(), usage));
     match read(&answer_schema, &second) {
         Ok(value) => Ok(Answer { value: Some(value), usage, ..second }),
         Err(fault) => {

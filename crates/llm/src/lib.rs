@@ -35,7 +35,8 @@
 //! - Server-side tools: none are requested. Their blocks in an answer are stored and sent back.
 //! - A tokenizer: [`tokens`] estimates within a few percent, and the counts that providers report are exact.
 //! - Retries across runs: they are stored in Postgres and scheduled by the worker.
-//! - Sampling parameters, reasoning budgets and images: several current models reject the first two.
+//! - Sampling parameters and reasoning budgets: several current models reject them. Images in a history: a request may have
+//!   one image, which belongs to its last entry.
 //! - HTTP/2, see [`Http::new`].
 //!
 //! # Add a provider
@@ -82,13 +83,13 @@ pub mod tokens;
 pub mod unavailable;
 pub mod wire;
 
-pub use call::{Answer, call};
+pub use call::{Answer, call, call_counted};
 pub use capabilities::Capabilities;
 pub use context_budget::ContextBudget;
 pub use detect::{detect, detect_all};
 pub use http::{Http, Timeouts};
 pub use model::{
-    AnswerSchema, Deferred, Description, Event, EventStream, Model, Request, Switch, SystemPart,
+    AnswerSchema, Deferred, Description, Event, EventStream, Image, Model, Request, Switch, SystemPart,
 };
 pub use price::Price;
 pub use provider::{

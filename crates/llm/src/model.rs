@@ -1,5 +1,6 @@
 //! The interface of a model: takes a [`Request`], returns a stream of [`Event`]s.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::pin::Pin;
 
@@ -63,6 +64,15 @@ pub struct AnswerSchema<'a> {
     pub schema: &'a Value,
 }
 
+/// An image that a model is to look at.
+#[derive(Debug, Clone, Copy)]
+pub struct Image<'a> {
+    /// `image/png`, `image/jpeg`, `image/webp` or `image/gif`.
+    pub media_type: &'a str,
+    /// Its bytes, in Base64.
+    pub base64: &'a str,
+}
+
 /// Tools that a model searches for. One whose provider has a search of its own is sent their definitions, marked as deferred;
 /// every other one finds them with tools of Houston's.
 #[derive(Debug, Clone, Copy)]
@@ -101,11 +111,24 @@ pub struct Request<'a> {
     pub max_output_tokens: u32,
     /// Schema of the answer, if it must be JSON.
     pub answer_schema: Option<AnswerSchema<'a>>,
+    /// An image that belongs to the last user entry. On wires for which Houston has no form of images, a line says that there is
+    /// one.
+    pub image: Option<Image<'a>>,
     /// Requests with the same key share a prefix. Some providers route by it to a warm cache.
     pub cache_key: Option<&'a str>,
     /// Length of the request in tokens, if the caller knows it (see [`ContextBudget`](crate::ContextBudget)).
     /// Otherwise it is estimated where needed.
     pub input_tokens: Option<u64>,
+}
+
+/// What a model reads in the place of an image.
+const UNSEEN: &str = "[There is an image here, which cannot be sent to you.]";
+
+impl Image<'_> {
+    /// As a `data:` URL.
+    pub(crate) fn data_url(&self) -> String {
+        format!("data:{};base64,{}", self.media_type, self.base64)
+    }
 }
 
 impl<'a> Request<'a> {
@@ -118,6 +141,15 @@ impl<'a> Request<'a> {
             _ => (self.tools, [].as_slice()),
         };
         if model.supports_tools { (tools, deferred) } else { (&[], &[]) }
+    }
+
+    /// The system context for a wire without a form of images: it says that there is one.
+    pub(crate) fn context_without_image(&self) -> Option<Cow<'a, str>> {
+        match (self.context(), self.image) {
+            (context, None) => context.map(Cow::Borrowed),
+            (None, Some(_)) => Some(Cow::Borrowed(UNSEEN)),
+            (Some(context), Some(_)) => Some(Cow::Owned(format!("{context}\n\n{UNSEEN}"))),
+        }
     }
 
     /// The system context, unless it is blank.

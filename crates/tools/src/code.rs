@@ -28,6 +28,8 @@ pub struct CodeCalls {
     pub of: String,
     /// The calls.
     pub calls: Vec<CodeCall>,
+    /// Set if the call `of` runs no code, but has failed with this response, and its fallback is called.
+    pub failed: Option<ToolResponse>,
     /// One answer per call, in their order. An error ends the code.
     pub answers: oneshot::Sender<Result<Vec<CodeAnswer>, String>>,
 }
@@ -49,9 +51,25 @@ impl CodeHost {
     /// # Errors
     /// Why the code must end.
     pub async fn answer(&mut self, calls: Vec<CodeCall>) -> Result<Vec<CodeAnswer>, String> {
+        self.send(calls, None).await
+    }
+
+    /// Asks for the fallback of a call that failed. What it answers is known to who drives the run.
+    ///
+    /// # Errors
+    /// Why the run does not go on.
+    pub async fn fall_back(&mut self, call: CodeCall, failed: ToolResponse) -> Result<(), String> {
+        self.send(vec![call], Some(failed)).await.map(drop)
+    }
+
+    async fn send(
+        &mut self,
+        calls: Vec<CodeCall>,
+        failed: Option<ToolResponse>,
+    ) -> Result<Vec<CodeAnswer>, String> {
         let (answers, answered) = oneshot::channel();
         let gone = |()| "the run has ended".to_owned();
-        let sent = self.calls.send(CodeCalls { of: self.of.clone(), calls, answers });
+        let sent = self.calls.send(CodeCalls { of: self.of.clone(), calls, failed, answers });
         sent.map_err(|_| gone(()))?;
         answered.await.map_err(|_| gone(()))?
     }

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! Registry::offer(names) → Offer::definitions() → sent to the model: all, or a few and three that find the others
-//! the model's ToolCall   → Offer::plan(call)    → Plan::{Answer, Message, Record, Execute} → carried out by the engine
+//! the model's ToolCall   → Offer::plan(call)    → Plan::{Answer, Message, Record, Execute, …} → carried out by the engine
 //! Plan::Record(record)   → Record::apply(tx)    → what the model reads, committed with the rows
+//! Plan::Ask(ask)         → asked by the engine  → what another model answered, within the budget
 //! ```
 //!
 //! # Invariants
@@ -34,6 +35,7 @@
 //! needs a person in its middle, or that starts something and asks for it later, returns [`Plan::Begin`], and goes on in
 //! [`Tool::go_on`]: the run waits meanwhile, and holds nothing.
 
+pub mod ask;
 pub mod builtin;
 pub mod code;
 pub mod endpoint;
@@ -51,10 +53,12 @@ pub mod registry;
 mod scripts;
 pub mod skills;
 mod snippets;
+mod source;
 mod tables;
 pub mod tool;
 pub mod untrusted;
 
+pub use ask::Ask;
 pub use code::{Code, CodeAnswer, CodeCall, CodeCalls, CodeHost};
 pub use offer::{FINDING_TOOLS, Offer};
 pub use outside::Outside;

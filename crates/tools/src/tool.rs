@@ -15,6 +15,7 @@ use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::ask::Ask;
 use crate::code::Code;
 use crate::pausing::{Acted, Paused};
 use crate::progress::Progress;
@@ -83,6 +84,8 @@ pub enum Plan {
     /// Code that calls other tools. Its intent is committed before it starts, and so is the response to each of its calls
     /// before the code goes on: after a crash it is run again with those responses.
     Code(Code),
+    /// A question to a model. Its intent is committed before the model is asked, and its costs with the response.
+    Ask(Box<Ask>),
 }
 
 impl Plan {
@@ -102,6 +105,7 @@ impl std::fmt::Debug for Plan {
             Self::Execute(_) => f.write_str("Execute"),
             Self::Begin(_) => f.write_str("Begin"),
             Self::Code(_) => f.write_str("Code"),
+            Self::Ask(ask) => f.debug_tuple("Ask").field(ask).finish(),
         }
     }
 }

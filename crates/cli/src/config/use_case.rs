@@ -12,7 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub(crate) const AUTO: &str = "auto";
 
 /// The use cases a model can be set for.
-pub(crate) const USE_CASES: [&str; 5] = ["agent", "summaries", "titles", "planner", "routing"];
+pub(crate) const USE_CASES: [&str; 7] =
+    ["agent", "summaries", "titles", "planner", "routing", "tools", "vision"];
 
 /// `jobs/models.toml`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,6 +29,10 @@ pub(crate) struct Models {
     pub(crate) planner: Option<ModelSelection>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) routing: Option<ModelSelection>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tools: Option<ModelSelection>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) vision: Option<ModelSelection>,
     /// A quality from 1 to 100 by the beginning of a model's name; strategies compare it.
     #[serde(default)]
     pub(crate) quality: BTreeMap<String, u8>,
@@ -42,6 +47,8 @@ impl Models {
             self.titles.as_ref(),
             self.planner.as_ref(),
             self.routing.as_ref(),
+            self.tools.as_ref(),
+            self.vision.as_ref(),
         ];
         USE_CASES.into_iter().zip(selection).filter_map(|(name, selection)| Some((name, selection?)))
     }

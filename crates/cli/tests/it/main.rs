@@ -22,6 +22,8 @@ mod documents;
 #[cfg(test)]
 mod failure;
 #[cfg(test)]
+mod fallbacks;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod goal_tools;

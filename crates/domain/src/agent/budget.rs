@@ -61,6 +61,18 @@ pub struct Spent {
     pub user_today: Option<Decimal>,
 }
 
+impl Spent {
+    /// The same with `more` US dollars, which calls may cost that have not returned.
+    #[must_use]
+    pub fn and(self, more: Decimal) -> Self {
+        let add = |spent: Option<Decimal>| Some(spent.unwrap_or_default() + more);
+        if more.is_zero() {
+            return self;
+        }
+        Self { run: add(self.run), agentable: add(self.agentable), user_today: add(self.user_today) }
+    }
+}
+
 /// What a budget covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetScope {

@@ -141,6 +141,8 @@ impl Sessions {
             text: conversation.text(),
             max_output_tokens: settings.summary_output_tokens,
             within: Duration::from_secs(settings.summary_lease_s.saturating_sub(WRITE_MARGIN_S).max(1)),
+            schema: None,
+            image: None,
         };
         let spent = if budget.is_set() {
             // A summary belongs to no run, so the session's id finds no run's costs. If Postgres fails, no call is made.

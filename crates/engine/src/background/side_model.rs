@@ -6,10 +6,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use houston_domain::agent::budget::{Budget, OverBudget, Spent};
 use houston_domain::history::{Block, Entry};
-use houston_domain::model::{ModelError, ModelErrorCode, StopReason};
+use houston_domain::model::{ModelError, ModelErrorCode, StopReason, Usage};
 use houston_domain::step::ModelCall;
 use houston_domain::storable::storable;
-use houston_llm::{Model, Request, SystemPart, call, tokens};
+use houston_llm::{AnswerSchema, Description, Image, Model, Request, SystemPart, call_counted, tokens};
+use rust_decimal::Decimal;
+use serde_json::Value;
 
 use crate::setup::prices::Prices;
 
@@ -30,12 +32,20 @@ pub(crate) struct Question<'q> {
     pub(crate) max_output_tokens: u32,
     /// Time-out of the call.
     pub(crate) within: Duration,
+    /// The schema of the answer, if it must be JSON.
+    pub(crate) schema: Option<&'q Value>,
+    /// An image that the question is about.
+    pub(crate) image: Option<Image<'q>>,
 }
+
+/// Whether an answer was cut off at its limit.
+pub(crate) struct Cut(pub(crate) bool);
 
 /// An answer of a side model.
 pub(crate) struct Answered {
-    /// The text: not empty, without characters that Postgres cannot store.
+    /// The text: not empty, without characters that Postgres cannot store. JSON, if the question has a schema.
     pub(crate) text: String,
+    pub(crate) cut: Cut,
     /// The call, for the run's costs; its iteration is 0.
     pub(crate) call: ModelCall,
 }
@@ -55,6 +65,9 @@ pub(crate) enum NoAnswer {
     /// The answer is empty or a refusal. Contains the call, for its costs.
     #[error("the answer is empty or a refusal")]
     Empty(Box<ModelCall>),
+    /// The answer does not match the schema, also when asked for again. Contains both calls as one, for their costs.
+    #[error("the answer does not match the schema")]
+    Invalid(Box<ModelCall>),
 }
 
 impl SideModel {
@@ -82,6 +95,8 @@ impl SideModel {
             system: &system,
             entries: &entries,
             max_output_tokens: question.max_output_tokens,
+            answer_schema: question.schema.map(|schema| AnswerSchema { name: "answer", schema }),
+            image: question.image,
             ..Request::default()
         };
         let (limits, spent) = budget;
@@ -90,24 +105,59 @@ impl SideModel {
             let next = self.prices.max_cost(sent, question.max_output_tokens, now, limits.refuse_unpriced);
             limits.check(spent, next)?;
         }
-        let answer = tokio::time::timeout(question.within, call(&*self.model, &request))
-            .await
-            .map_err(|_| ModelError::new(ModelErrorCode::Timeout, "the model did not answer in time"))??;
-        let mut usage = answer.usage;
-        let reported = self.prices.apply(&answer.model, &mut usage, now);
-        let call = ModelCall {
-            provider: answer.model.provider.clone(),
-            model: answer.model.model.clone(),
-            iteration: 0,
-            usage,
-            reported,
+        let mut counted = None;
+        let answer =
+            tokio::time::timeout(question.within, call_counted(&*self.model, &request, &mut counted)).await;
+        let answer = match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) if counted.is_none() => return Err(error.into()),
+            Err(_) if counted.is_none() => {
+                let error = ModelError::new(ModelErrorCode::Timeout, "the model did not answer in time");
+                return Err(error.into());
+            }
+            Ok(Err(_)) | Err(_) => {
+                let call = counted.map(|(model, usage)| self.priced(&model, usage, now)).unwrap_or_default();
+                return Err(NoAnswer::Invalid(Box::new(call)));
+            }
         };
-        let mut text = answer.text.trim().to_owned();
+        let call = self.priced(&answer.model, answer.usage, now);
+        let mut text = match &answer.value {
+            Some(value) => value.to_string(),
+            None => answer.text.trim().to_owned(),
+        };
         storable(&mut text);
         if text.is_empty() || answer.stop == StopReason::Refusal {
             return Err(NoAnswer::Empty(Box::new(call)));
         }
-        Ok(Answered { text, call })
+        Ok(Answered { text, call, cut: Cut(answer.stop == StopReason::MaxTokens) })
+    }
+
+    /// The most that an answer to the question may cost, in US dollars; `more`: tokens besides those of its texts.
+    pub(crate) fn max_cost(
+        &self,
+        question: &Question<'_>,
+        more: u64,
+        now: DateTime<Utc>,
+        all: bool,
+    ) -> Option<Decimal> {
+        let entries = [Entry::user(vec![Block::text(question.text.clone())])];
+        let system = [SystemPart { text: question.instructions.to_owned(), cached: true }];
+        let schema = question.schema.map(|schema| AnswerSchema { name: "answer", schema });
+        let request =
+            Request { system: &system, entries: &entries, answer_schema: schema, ..Request::default() };
+        let sent = tokens::of_request(&request, &self.model.description().provider).saturating_add(more);
+        self.prices.max_cost(sent, question.max_output_tokens, now, all)
+    }
+
+    /// The model that is asked first, as `provider/model`.
+    pub(crate) fn name(&self) -> String {
+        self.model.description().to_string()
+    }
+
+    fn priced(&self, answering: &Description, mut usage: Usage, now: DateTime<Utc>) -> ModelCall {
+        let reported = self.prices.apply(answering, &mut usage, now);
+        let Description { provider, model, .. } = answering.clone();
+        ModelCall { provider, model, iteration: 0, usage, reported }
     }
 }
 

@@ -130,6 +130,8 @@ impl Titles {
             text: transcript(request),
             max_output_tokens: config.max_output_tokens,
             within: Duration::from_secs(config.timeout_s),
+            schema: None,
+            image: None,
         };
         let budget = self.budget;
         let spent = if budget.is_set() {

@@ -1,7 +1,9 @@
 //! [`Services`]: what driving runs needs of the process, besides their storage.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use houston_domain::fallback::Fallbacks;
 use houston_domain::id::Ids;
 use houston_queue::{DeltaBus, HintSender, Lane};
 
@@ -23,8 +25,12 @@ pub(crate) struct Services {
     pub(crate) live: LiveRuns,
     /// The model that summarises the beginning of a long history.
     pub(crate) summaries: Option<SideModel>,
+    /// The models that tools ask, by use case.
+    pub(crate) side_models: BTreeMap<&'static str, SideModel>,
     /// Calls of tools whose number is limited.
     pub(crate) rates: Rates,
+    /// What is called in the place of tools that failed.
+    pub(crate) fallbacks: Fallbacks,
     /// What is called when runs do something.
     pub(crate) observers: Observers,
 }

@@ -24,8 +24,9 @@ use houston_store::run_context::RunContext;
 use houston_store::skill::SkillText;
 use houston_store::step::Commit;
 use houston_store::tool_source::StoredSource;
-use houston_store::{Result, RunStore};
+use houston_store::{Error, Result, RunStore};
 use houston_tools::Record;
+use houston_tools::ask::{SourceText, TextSource};
 use serde_json::Value;
 
 /// A question to the storage; resolves to its answer.
@@ -69,6 +70,13 @@ pub(crate) trait RunStorage: Sync {
     fn acquit_others(&self, agentable: AgentableId) -> impl Query<()>;
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost>;
     fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent>;
+    /// The text that a call names; `None`: there is none that the agentable may read.
+    fn source_text(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        source: &TextSource,
+    ) -> impl Query<Option<SourceText>>;
     fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>>;
     fn request_title(
         &self,
@@ -182,6 +190,15 @@ impl RunStorage for RunStore {
         RunStore::spent(self, agentable, run)
     }
 
+    fn source_text(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        source: &TextSource,
+    ) -> impl Query<Option<SourceText>> {
+        read_source(self, tenant, agentable, source)
+    }
+
     fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>> {
         RunStore::skill_text(self, owner.tenant, owner.user, source, name)
     }
@@ -223,5 +240,33 @@ impl RunTransaction for FencedTx {
 
     fn commit(self, step: &Step) -> impl Query<Commit> {
         FencedTx::commit(self, step)
+    }
+}
+
+/// The text of a file or a large result that an agentable may read; `None`: there is none.
+///
+/// # Errors
+/// As the methods of the store.
+async fn read_source(
+    store: &RunStore,
+    tenant: TenantId,
+    agentable: AgentableId,
+    source: &TextSource,
+) -> Result<Option<SourceText>> {
+    let read = match source {
+        TextSource::Given(text) => Ok(SourceText::new(text.clone(), false)),
+        TextSource::File(path) => {
+            let file = store.tenant(tenant).file(agentable, path).await;
+            file.map(|file| SourceText::new(file.content, file.untrusted))
+        }
+        TextSource::Result(id) => {
+            let result = store.tenant(tenant).tool_result(agentable, *id).await;
+            result.map(|result| SourceText::new(result.content, false))
+        }
+    };
+    match read {
+        Ok(text) => Ok(Some(text)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }

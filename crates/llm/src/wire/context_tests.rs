@@ -138,3 +138,42 @@ fn blank_system_context_is_not_sent() {
         assert_eq!(sent(wire, &conversation, Some(" \n")), sent(wire, &conversation, None), "{wire:?}");
     }
 }
+
+#[test]
+fn image_is_sent_with_the_last_message_or_a_line_says_so() {
+    let model =
+        Description { provider: "p".into(), model: "m".into(), simulated: false, supports_tools: true };
+    let entries = [Entry::user(vec![Block::text("What is this?")])];
+    let image = Some(crate::model::Image { media_type: "image/png", base64: "AAAA" });
+    let request = Request { entries: &entries, max_output_tokens: 9, image, ..Request::default() };
+    let part = |wire: Wire| -> Option<Value> {
+        let body: Value =
+            serde_json::from_slice(&wire.encode(&model, Dialect::COMPATIBLE, &request)).unwrap();
+        let (list, parts, at) = match wire {
+            Wire::Anthropic => ("messages", "content", 0),
+            Wire::OpenAiChat => ("messages", "content", 1),
+            Wire::OpenAiResponses => ("input", "content", 1),
+            Wire::Gemini => ("contents", "parts", 0),
+            _ => {
+                assert!(body.to_string().contains("There is an image here"), "{wire:?}: {body}");
+                return None;
+            }
+        };
+        let messages = body[list].as_array().unwrap();
+        assert_eq!(messages.len(), 1, "{wire:?}: {body}");
+        Some(messages[0][parts][at].clone())
+    };
+    let url = "data:image/png;base64,AAAA";
+    for wire in WIRES {
+        let expected = match wire {
+            Wire::Anthropic => {
+                json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}})
+            }
+            Wire::OpenAiChat => json!({"type": "image_url", "image_url": {"url": url}}),
+            Wire::OpenAiResponses => json!({"type": "input_image", "image_url": url}),
+            Wire::Gemini => json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}),
+            _ => Value::Null,
+        };
+        assert_eq!(part(wire).unwrap_or_default(), expected, "{wire:?}");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod add_records;
 mod aggregate_records;
+mod analyze_image;
 mod calculate;
 mod create_feed_item;
 mod create_note;
@@ -15,6 +16,7 @@ mod delete_record;
 mod delete_snippet;
 mod drop_table;
 mod edit_file;
+mod extract_data;
 mod fetch_page;
 mod find_files;
 mod get_current_time;
@@ -55,6 +57,7 @@ mod search_tools;
 mod search_web;
 mod send_message;
 mod transform_text;
+mod translate;
 mod update_note;
 mod update_profile;
 mod update_record;
@@ -65,6 +68,7 @@ mod write_file;
 use std::sync::Arc;
 
 pub use create_task::NAME as CREATE_TASK;
+pub use extract_data::NAME as EXTRACT_DATA;
 pub use list_conversations::NAME as LIST_CONVERSATIONS;
 pub(crate) use list_files::NAME as LIST_FILES;
 pub use list_learnings::NAME as LIST_LEARNINGS;
@@ -78,6 +82,7 @@ pub use read_result::{NAME as READ_RESULT, preview};
 pub(crate) use read_snippet::NAME as READ_SNIPPET;
 pub use search_agent_history::NAME as SEARCH_AGENT_HISTORY;
 pub use search_tools::NAME as SEARCH_TOOLS;
+pub use translate::NAME as TRANSLATE;
 
 use houston_domain::inner_call::USE_TOOL;
 
@@ -92,6 +97,7 @@ pub const REACHING: [&str; 3] =
 
 /// All built-in tools. Those that act outside Houston use `outside`.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "one line for each tool")]
 pub fn all(outside: &Outside) -> Vec<SharedTool> {
     vec![
         Arc::new(send_message::SendMessage::default()),
@@ -152,6 +158,9 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(drop_table::DropTable::default()),
         Arc::new(date_math::DateMath::default()),
         Arc::new(transform_text::TransformText::default()),
+        Arc::new(extract_data::ExtractData::default()),
+        Arc::new(translate::Translate::default()),
+        Arc::new(analyze_image::AnalyzeImage::new(outside)),
     ]
 }
 

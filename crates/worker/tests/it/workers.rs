@@ -111,9 +111,7 @@ impl TestCluster {
         let extra: Vec<String> = tools.iter().map(|tool| tool.definition().name.clone()).collect();
         let registry = registry_with(tools);
         let mut types = agent_types();
-        for agent_type in &mut types {
-            agent_type.tools.extend(extra.iter().cloned());
-        }
+        types.iter_mut().for_each(|agent_type| agent_type.tools.extend(extra.iter().cloned()));
         let drivers = self.drivers(&mut types[0]);
         let (store, redis) = (open(self.servers.database_url()), redis(&self.servers));
         let bus = DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone());
@@ -134,6 +132,7 @@ impl TestCluster {
                 models: BTreeMap::from([("agent".to_owned(), model)]),
                 drivers,
                 guards: guards(),
+                fallbacks: houston_domain::fallback::Fallbacks::default(),
                 own_tools: self.own_tools.clone(),
             })
             .unwrap(),

@@ -151,6 +151,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
             text: transcript::of(replaced, config.read_chars, mark),
             max_output_tokens: config.summary_tokens,
             within: Duration::from_secs(config.timeout_s),
+            schema: None,
+            image: None,
         };
         let asking = pin!(ask(&self.journal, question));
         let Ok(answered) = self.journal.signals.until_stopped(asking).await? else { return Ok(None) };

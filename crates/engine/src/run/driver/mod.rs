@@ -5,11 +5,15 @@ mod answering_agent;
 #[cfg(test)]
 mod approval_tests;
 #[cfg(test)]
+mod asking_tests;
+#[cfg(test)]
 mod code_tests;
 mod compression;
 mod driven;
 mod ending;
 mod failure;
+#[cfg(test)]
+mod fallback_tests;
 #[cfg(test)]
 mod hook_tests;
 mod load;

@@ -162,6 +162,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let of_run = || questions.iter().filter(|(of, _)| *of == run).map(|(_, question)| question);
         if raises != self.oversight.raises && !of_run().any(budget::ends_run) {
             // The budget is checked again, with these.
+            self.tools.raises = raises;
             self.oversight.raises = raises;
             return Ok(ControlFlow::Continue(()));
         }

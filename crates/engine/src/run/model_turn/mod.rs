@@ -8,8 +8,8 @@ mod tests;
 use std::pin::pin;
 use std::sync::Arc;
 
-use houston_domain::history::Entry;
-use houston_domain::model::{ModelAnswer as Answer, ModelError, Usage};
+use houston_domain::history::{Block, Entry};
+use houston_domain::model::{ModelAnswer as Answer, ModelError, StopReason, Usage};
 use houston_llm::{ContextBudget, Deferred, Description, Request, SystemPart, tokens};
 use houston_tools::{FINDING_TOOLS, Offer};
 use tracing::{Instrument as _, Span};
@@ -39,6 +39,9 @@ pub(crate) struct ModelTurn {
     /// Estimates the tokens of requests from what the provider counted before.
     budget: ContextBudget,
 }
+
+/// How often one answer is let go on after its provider has paused it.
+const MAX_PAUSES: usize = 8;
 
 /// How a model call ended.
 pub(crate) enum ModelOutcome {
@@ -105,6 +108,7 @@ impl ModelTurn {
             deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
             answer_schema: None,
+            image: None,
             cache_key: Some(&self.cache_key),
             input_tokens,
         }
@@ -175,7 +179,42 @@ impl ModelTurn {
     ) -> Result<Box<Answer>, ModelError> {
         let request = self.request(history, offer, Some(tokens));
         let stream = self.setup.model.stream(&request).await?;
-        read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await
+        let mut answer = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
+        if answer.stop == StopReason::Paused {
+            Box::pin(self.go_on(history, offer, &mut answer, bounds, answerer)).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Lets the provider go on with an answer that it has paused, up to [`MAX_PAUSES`] times: it is sent back as it is, as the
+    /// end of the history.
+    async fn go_on(
+        &self,
+        history: &[Entry],
+        offer: &Offer,
+        answer: &mut Answer,
+        bounds: Bounds,
+        answerer: &mut Answerer,
+    ) -> Result<(), ModelError> {
+        let mut entries = history.to_vec();
+        // The system context precedes the answer, as in the request before.
+        entries.extend(self.system_context.iter().map(|text| Entry::user(vec![Block::text(text.as_str())])));
+        for _ in 0..MAX_PAUSES {
+            entries.push(Entry::assistant(answer.content.clone()));
+            let request = Request { system_context: None, ..self.request(&entries, offer, None) };
+            let stream = self.setup.model.stream(&request).await?;
+            let more = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
+            entries.pop();
+            answer.content.extend(more.content);
+            answer.malformed.extend(more.malformed);
+            answer.usage += more.usage;
+            answer.stop = more.stop;
+            if answer.stop != StopReason::Paused {
+                return Ok(());
+            }
+        }
+        answer.stop = StopReason::MaxTokens;
+        Ok(())
     }
 }
 

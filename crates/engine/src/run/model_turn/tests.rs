@@ -19,7 +19,10 @@ struct Call {
 
 impl Call {
     fn new(script: Script) -> Self {
-        let model = ScriptedModel::new([script]);
+        Self::of(ScriptedModel::new([script]))
+    }
+
+    fn of(model: Arc<ScriptedModel>) -> Self {
         let process = Process::new(Arc::clone(&model), Vec::new());
         let live = Arc::clone(&process.registration.live);
         let turn = ModelTurn::new(process.setup(), live, "key".to_owned(), Vec::new(), None);
@@ -149,4 +152,40 @@ async fn next_call_is_checked_against_the_budget() {
     process.storage.set_spent(Spent { run: Some(1.into()), ..Spent::default() });
     let over = check_budget(&journal, &setup, 1_000, &Raises::default()).await.unwrap().over.unwrap();
     assert!(matches!(over, OverBudget::Exceeded { scope: BudgetScope::Run, .. }), "{over}");
+}
+
+fn paused(text: &str) -> Script {
+    let Script::Events(mut events) = says(text) else { return says(text) };
+    if let Some(Ok(Event::Done(answer))) = events.last_mut() {
+        answer.stop = StopReason::Paused;
+    }
+    Script::Events(events)
+}
+
+#[tokio::test(start_paused = true)]
+async fn paused_answer_is_sent_back_and_goes_on() {
+    let model = ScriptedModel::new([paused("I look. "), paused("I look on. "), says("Found.")]);
+    let mut call = Call::of(Arc::clone(&model));
+    call.turn.system_context = Some("It is noon.".to_owned());
+    let (outcome, text) = call.run(nothing).await;
+    let Ok(ModelOutcome::Answered { answer, usage, .. }) = outcome else { panic!("no answer") };
+    let texts = ["I look. ", "I look on. ", "Found."].map(Block::text);
+    assert_eq!((answer.content.as_slice(), answer.stop), (texts.as_slice(), StopReason::EndTurn));
+    assert_eq!(usage.input_tokens, 3 * USAGE.input_tokens, "each part is paid for");
+    assert_eq!(text, "I look. I look on. Found.");
+    let last = model.histories().pop().unwrap();
+    assert_eq!(
+        last.iter().map(|entry| entry.text()).collect::<Vec<_>>(),
+        ["Hello", "It is noon.", "I look. \n\nI look on. "]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn answer_that_is_paused_for_ever_is_cut_off() {
+    let model = ScriptedModel::new((0..20).map(|_| paused("…")));
+    let mut call = Call::of(Arc::clone(&model));
+    let (outcome, _) = call.run(nothing).await;
+    let Ok(ModelOutcome::Answered { answer, .. }) = outcome else { panic!("no answer") };
+    assert_eq!(answer.stop, StopReason::MaxTokens);
+    assert_eq!(model.calls.load(Ordering::Relaxed), 1 + MAX_PAUSES);
 }

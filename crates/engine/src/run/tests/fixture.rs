@@ -15,7 +15,9 @@ use houston_domain::guard::{Layer, LayerKind, ToolFacts};
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, Ids, MessageId};
 use houston_domain::model::Usage;
-use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolResponse};
+use houston_domain::retry::DelayedRetry;
+use houston_domain::task::TaskLimits;
+use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::claim::{ClaimedRun, Fence};
@@ -46,6 +48,7 @@ use crate::setup::kinds::Setups;
 #[derive(Clone, Copy)]
 pub(in crate::run) enum Behaviour {
     Answers,
+    Fails(ToolErrorCode),
     Hangs,
     Panics,
     /// Answers once it is asked to stop.
@@ -89,7 +92,6 @@ impl TestTool {
         Self { facts: Some(facts), ..self }
     }
 
-    /// What [`Tool::check`] finds out.
     pub(in crate::run) fn checked(self, check: CheckOutcome) -> Self {
         Self { check, ..self }
     }
@@ -120,6 +122,7 @@ impl Tool for TestTool {
             executed.fetch_add(1, Ordering::Relaxed);
             inputs.lock().unwrap().push(input);
             match behaviour {
+                Behaviour::Fails(code) => return ToolResponse::failure(code, "It is down."),
                 Behaviour::Answers => {
                     (0..100).for_each(|nth| progress.report(f64::from(nth), Some(100.0), "counting"))
                 }
@@ -229,7 +232,9 @@ impl Process {
             setups,
             live,
             summaries: None,
+            side_models: BTreeMap::new(),
             rates: crate::rates::Rates::default(),
+            fallbacks: Default::default(),
             observers: crate::observer::Observers::default(),
         };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);

@@ -9,7 +9,7 @@ use houston_domain::agent::budget::Spent;
 use houston_domain::frame::{FrameMark, MessageBlock};
 use houston_domain::guard::Grant;
 use houston_domain::history::{Block, Entry};
-use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, UserId, WriteId};
+use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, TenantId, UserId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::Source;
@@ -29,6 +29,7 @@ use houston_store::run_context::RunContext;
 use houston_store::skill::SkillText;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::{Error, Result};
+use houston_tools::ask::{SourceText, TextSource};
 use serde_json::Value;
 
 use super::memory_transaction::{MemoryTransaction, framed};
@@ -110,6 +111,10 @@ impl MemoryStorage {
     /// Lets the next commits fail in this way.
     pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         self.rows().faults.extend(faults);
+    }
+
+    pub(crate) fn set_spent(&self, spent: Spent) {
+        self.rows().spent = spent;
     }
 
     /// For the next records, whether they are refused.
@@ -388,6 +393,11 @@ impl RunStorage for MemoryStorage {
 
     async fn spent(&self, _: AgentableId, _: RunId) -> Result<Spent> {
         Ok(self.rows().spent)
+    }
+
+    async fn source_text(&self, _: TenantId, _: AgentableId, of: &TextSource) -> Result<Option<SourceText>> {
+        let TextSource::Given(text) = of else { return Ok(None) };
+        Ok(Some(SourceText::new(text.clone(), false)))
     }
 
     async fn skill_text(&self, _: &Owner, _: SkillSource, name: &str) -> Result<Option<SkillText>> {

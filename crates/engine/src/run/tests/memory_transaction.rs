@@ -19,6 +19,13 @@ pub(crate) struct MemoryTransaction {
     pub(super) records: Vec<String>,
 }
 
+impl MemoryStorage {
+    /// For the next records, whether they are refused.
+    pub(crate) fn refuse_records(&self, refused: impl IntoIterator<Item = bool>) {
+        self.rows().refusals.extend(refused);
+    }
+}
+
 impl RunTransaction for MemoryTransaction {
     async fn record(
         &mut self,

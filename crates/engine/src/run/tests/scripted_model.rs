@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use houston_domain::history::Block;
+use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
 use houston_llm::{Description, Event, EventStream, Model, Request};
 use serde_json::{Value, json};
@@ -31,11 +31,13 @@ pub(in crate::run) struct ScriptedModel {
     pub(in crate::run) requests: Mutex<Vec<Asked>>,
 }
 
-/// What a request contained besides the history.
+/// What a request contained.
 pub(in crate::run) struct Asked {
     pub(in crate::run) tools: Vec<String>,
     pub(in crate::run) system: String,
     pub(in crate::run) context: String,
+    /// The history.
+    pub(in crate::run) entries: Vec<Entry>,
 }
 
 impl Asked {
@@ -44,6 +46,7 @@ impl Asked {
             tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             system: request.system.iter().map(|part| part.text.as_str()).collect(),
             context: request.system_context.unwrap_or_default().to_owned(),
+            entries: request.entries.to_vec(),
         }
     }
 }
@@ -59,6 +62,11 @@ impl ScriptedModel {
         let scripts = Mutex::new(scripts.into_iter().collect());
         let (was_dropped, calls, requests) = (Arc::default(), AtomicUsize::new(0), Mutex::default());
         Arc::new(Self { description, scripts, was_dropped, calls, requests })
+    }
+
+    /// The histories that it was sent.
+    pub(in crate::run) fn histories(&self) -> Vec<Vec<Entry>> {
+        self.requests.lock().unwrap().iter().map(|asked| asked.entries.clone()).collect()
     }
 }
 

@@ -1,20 +1,38 @@
 //! One call that acts outside of Houston.
 
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use houston_domain::guard::Intent;
 use houston_domain::id::MessageId;
+use houston_domain::step::ModelCall;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_tools::{
-    Acted, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Paused, Plan, SharedTool,
+    Acted, Ask, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Paused, Plan, SharedTool,
 };
 use tokio::sync::mpsc;
 
+use super::asking::Paid;
 use super::code::time_of;
+use super::fallback::FallbackCall;
 
 /// A running call; completes with its response, or when it pauses.
-pub(super) type Running = BoxFuture<'static, (ToolCall, Acted)>;
+pub(super) type Running = BoxFuture<'static, Returned>;
+
+/// A call that has returned, or has paused.
+pub(super) struct Returned {
+    pub(super) call: ToolCall,
+    pub(super) acted: Acted,
+    /// What the model cost that was asked, if one was.
+    pub(super) cost: Option<Box<ModelCall>>,
+}
+
+impl Returned {
+    fn new(call: ToolCall, response: ToolResponse) -> Self {
+        Self { call, acted: Acted::Done(response), cost: None }
+    }
+}
 
 /// A call that acts outside of Houston.
 pub(super) struct ExternalCall {
@@ -24,8 +42,10 @@ pub(super) struct ExternalCall {
     pub(super) work: Work,
     /// What the model reads before the result.
     pub(super) note: Option<String>,
-    /// What the model said a call that runs code is for.
+    /// What the model said the call is for, and so what the calls are for that follow from it.
     pub(super) intent: Option<Intent>,
+    /// What is called if this call fails.
+    pub(super) fallback: Option<FallbackCall>,
 }
 
 /// How a call is executed.
@@ -38,6 +58,10 @@ pub(super) enum Work {
     GoOn(Paused),
     /// Run this code, which calls tools.
     Code(Code),
+    /// Ask a model; what it works on is not read yet.
+    Ask(Box<Ask>),
+    /// Run this future, which asks a model.
+    Paid(BoxFuture<'static, Paid>),
     /// The call was interrupted by a crash: ask the tool whether it happened, and execute it if not.
     Check,
 }
@@ -57,24 +81,34 @@ impl Work {
         matches!(self, Self::Code(_))
     }
 
-    async fn run(self, tool: &SharedTool, call: &ToolCall, context: &CallContext) -> Acted {
-        Acted::Done(match self {
+    async fn run(
+        self,
+        tool: &SharedTool,
+        call: &ToolCall,
+        context: &CallContext,
+    ) -> (Acted, Option<Box<ModelCall>>) {
+        let response = match self {
+            Self::Paid(work) => {
+                let (response, cost) = work.await;
+                return (Acted::Done(response), cost);
+            }
             Self::Execute(work) => work.await,
-            Self::Begin(work) => return work.await,
-            Self::GoOn(paused) => return tool.go_on(paused, &call.input, context).await,
-            // Code is run by `ExternalCall::run`.
-            Self::Code(_) => ToolResponse::outcome_unknown(),
+            Self::Begin(work) => return (work.await, None),
+            Self::GoOn(paused) => return (tool.go_on(paused, &call.input, context).await, None),
+            // Code is run by `ExternalCall::run`, and a question has become `Paid` before.
+            Self::Code(_) | Self::Ask(_) => ToolResponse::outcome_unknown(),
             Self::Check => match tool.check(&call.input, context).await {
                 CheckOutcome::Executed(response) => response,
                 CheckOutcome::Unknown => ToolResponse::outcome_unknown(),
                 CheckOutcome::NotExecuted => match tool.plan(&call.input, context) {
                     Ok(Plan::Execute(work)) => work.await,
-                    Ok(Plan::Begin(work)) => return work.await,
+                    Ok(Plan::Begin(work)) => return (work.await, None),
                     Ok(_) => ToolResponse::outcome_unknown(),
                     Err(invalid) => invalid.into(),
                 },
             },
-        })
+        };
+        (Acted::Done(response), None)
     }
 
     /// Whether the call goes on by itself: it only asks how far it is.
@@ -91,46 +125,53 @@ impl ExternalCall {
     }
 
     /// Runs the call, up to its time-out. A panic becomes a failed response. Code sends its calls to `code_calls`; its own time
-    /// is limited where it runs, and each of its calls has a time-out.
+    /// is limited where it runs, and each of its calls has a time-out. So has a fallback, which is asked for there as well.
     pub(super) fn run(self, offer: &Offer, code_calls: Option<mpsc::UnboundedSender<CodeCalls>>) -> Running {
-        let Self { call, context, cell, work, note, .. } = self;
+        let Self { call, context, cell, work, note, fallback, .. } = self;
         if let Some(cell) = cell {
             context.progress.runs_as(cell);
         }
-        let work = match (work, code_calls) {
+        let now = time_of(cell).unwrap_or(context.now);
+        let (work, code_calls) = match (work, code_calls) {
             (Work::Code(code), Some(calls)) => {
-                let now = time_of(cell).unwrap_or(context.now);
                 let code = code.run(CodeHost { of: call.id.clone(), now, calls });
                 return Box::pin(async move {
                     let response = AssertUnwindSafe(code).catch_unwind().await;
                     let response = response.unwrap_or_else(|_panic| panicked(&call));
-                    (call, Acted::Done(noted(response, note.as_deref())))
+                    Returned::new(call, noted(response, note.as_deref()))
                 });
             }
-            (work, _) => work,
+            (work, calls) => (work, calls),
         };
         let Some(tool) = offer.get(&call.name).cloned() else {
-            return Box::pin(std::future::ready((call, Acted::Done(ToolResponse::outcome_unknown()))));
+            return Box::pin(std::future::ready(Returned::new(call, ToolResponse::outcome_unknown())));
         };
         Box::pin(async move {
             let timeout = tool.definition().timeout;
             let guarded = AssertUnwindSafe(work.run(&tool, &call, &context)).catch_unwind();
-            let response = match tokio::time::timeout(timeout, guarded).await {
-                Ok(Ok(paused @ Acted::Paused(_))) => return (call, paused),
-                Ok(Ok(Acted::Done(response))) => response,
-                Ok(Err(_panic)) => panicked(&call),
-                Err(_elapsed) => ToolResponse::failure(
-                    ToolErrorCode::Timeout,
-                    format!(
-                        "{} did not answer within {} s. It may have happened: verify before you try again.",
-                        call.name,
-                        timeout.as_secs()
-                    ),
-                ),
+            let (response, cost) = match tokio::time::timeout(timeout, guarded).await {
+                // Its fallback is called if it fails in the end.
+                Ok(Ok((acted @ Acted::Paused(_), cost))) => return Returned { call, acted, cost },
+                Ok(Ok((Acted::Done(response), cost))) => (response, cost),
+                Ok(Err(_panic)) => (panicked(&call), None),
+                Err(_elapsed) => (timed_out(&call, timeout), None),
             };
-            (call, Acted::Done(noted(response, note.as_deref())))
+            if let (Some(fallback), Some(calls)) = (fallback, code_calls)
+                && fallback.follows(tool.definition().effect, &response)
+            {
+                fallback.call(CodeHost { of: call.id.clone(), now, calls }, &response).await;
+            }
+            Returned { call, acted: Acted::Done(noted(response, note.as_deref())), cost }
         })
     }
+}
+
+fn timed_out(call: &ToolCall, timeout: Duration) -> ToolResponse {
+    let (tool, seconds) = (&call.name, timeout.as_secs());
+    ToolResponse::failure(
+        ToolErrorCode::Timeout,
+        format!("{tool} did not answer within {seconds} s. It may have happened: verify before you try again."),
+    )
 }
 
 fn panicked(call: &ToolCall) -> ToolResponse {

@@ -77,11 +77,16 @@ impl ToolRunner {
         codes: &mut Codes<'_>,
         (running, open, cells): (&mut FuturesUnordered<Running>, &mut Vec<OpenCall>, &mut Cells),
     ) -> Result<(), Interrupted> {
-        let CodeCalls { of, calls, answers } = asked;
+        let CodeCalls { of, calls, failed, answers } = asked;
+        if let (Some(failed), Some(falling)) =
+            (failed, codes.script(&of).and_then(|script| script.falling.as_mut()))
+        {
+            falling.failed(cut(journal, failed));
+        }
         let calls: Vec<(usize, ToolCall)> = calls.into_iter().map(|call| named(&of, call)).collect();
         let names: Vec<String> = calls.iter().map(|(_, call)| call.name.clone()).collect();
         let ids = calls.iter().map(|(_, call)| (call.id.clone(), Progress::Runs)).collect();
-        codes.rounds.push(Round { of: of.clone(), calls: ids, answers });
+        codes.rounds.push(Round { of: of.clone(), calls: ids, tools: names.clone(), answers });
         let Some(mut sorted) = self.sort_made(journal, &of, calls, codes).await? else {
             codes.end(&of, End::Diverged);
             if let Some(at) = codes.rounds.iter().position(|round| round.of == of) {
@@ -103,10 +108,15 @@ impl ToolRunner {
                 script.has_called(name, untrusted);
             }
         }
+        // The fallback of a fallback is not called.
+        let may_fall = codes.script(&of).is_none_or(|script| script.falling.is_none());
         for call in external {
+            let call = if may_fall { self.with_fallback(journal, call) } else { call };
+            let call = self.with_material(journal, call).await?;
             open.push(self.open_call(&call));
             cells.extend(call.cell.map(|cell| (call.call.id.clone(), cell)));
-            running.push(self.start_call(journal, call, None));
+            let sender = codes.begin(self, &call);
+            running.push(self.start_call(journal, call, sender));
         }
         if codes.script(&of).is_some_and(|script| script.untrusted) {
             self.taint.add_untrusted();
@@ -213,8 +223,12 @@ impl ToolRunner {
         codes: &mut Codes<'_>,
     ) -> Result<Vec<ExternalCall>, Interrupted> {
         let Sorted { new, decided, superseded, .. } = sorted;
-        let intent = codes.script(of).and_then(|script| script.intent.clone());
         let mut step = journal.next_step();
+        let script = codes.script(of);
+        if let Some(falling) = script.as_ref().and_then(|script| script.falling.as_ref()) {
+            falling.record(&mut step);
+        }
+        let intent = script.and_then(|script| script.intent.clone());
         if !superseded.is_empty() {
             step.questions.get_or_insert_default().superseded = superseded;
         }

@@ -1,17 +1,19 @@
-//! [`Codes`]: the code that the calls of a turn run, and which of its calls have no answer yet.
+//! [`Codes`]: the code that the calls of a turn run, and which of its calls have no answer yet. A call with a fallback counts as
+//! code whose one call is the fallback.
 
 use houston_domain::code_call;
 use houston_domain::guard::Intent as StatedIntent;
 use houston_domain::history::Entry;
 use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::paused_call::PausedCall;
-use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 use houston_tools::{CodeAnswer, CodeCalls, untrusted};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Held;
 use super::call::ExternalCall;
+use super::fallback::Falling;
+use super::{Held, ToolRunner};
 
 /// What ends code whose call waits for a person; only the code's process sees it.
 const WAITS: &str = "a call waits for a person";
@@ -47,6 +49,8 @@ pub(super) struct Script {
     /// Whether it has read what strangers wrote.
     pub(super) untrusted: bool,
     end: Option<End>,
+    /// Set if it is no code, but a call with a fallback.
+    pub(super) falling: Option<Box<Falling>>,
 }
 
 /// Why the engine ended code.
@@ -62,6 +66,8 @@ pub(super) enum End {
 pub(super) struct Round {
     pub(super) of: String,
     pub(super) calls: Vec<(String, Progress)>,
+    /// The tools that are called.
+    pub(super) tools: Vec<String>,
     pub(super) answers: oneshot::Sender<Result<Vec<CodeAnswer>, String>>,
 }
 
@@ -73,16 +79,22 @@ pub(super) enum Progress {
 
 impl<'h> Codes<'h> {
     /// Of the calls that are to be executed, those that run code.
-    pub(super) fn of(external: &[ExternalCall], history: &'h [Entry]) -> Self {
-        let scripts: Vec<Script> =
-            external.iter().filter(|call| call.work.is_code()).map(Script::of).collect();
-        let channel = (!scripts.is_empty()).then(mpsc::unbounded_channel);
-        Self { history, scripts, channel, ..Self::default() }
+    pub(super) fn of(history: &'h [Entry]) -> Self {
+        Self { history, ..Self::default() }
     }
 
-    /// Where code sends its calls.
-    pub(super) fn sender(&self) -> Option<mpsc::UnboundedSender<CodeCalls>> {
-        self.channel.as_ref().map(|(sender, _)| sender.clone())
+    /// Adds a call that is to be executed. Returns where it sends its calls, if it runs code or has a fallback.
+    pub(super) fn begin(
+        &mut self,
+        runner: &ToolRunner,
+        call: &ExternalCall,
+    ) -> Option<mpsc::UnboundedSender<CodeCalls>> {
+        if !call.work.is_code() && call.fallback.is_none() {
+            return None;
+        }
+        self.scripts.push(Script::of(runner, call));
+        let (sender, _) = self.channel.get_or_insert_with(mpsc::unbounded_channel);
+        Some(sender.clone())
     }
 
     /// The next calls; pending if no call runs code.
@@ -116,7 +128,10 @@ impl<'h> Codes<'h> {
         let Some(script) = self.scripts.iter().position(|script| script.of == call) else {
             return Some(response);
         };
-        let Script { called, untrusted, end, .. } = self.scripts.swap_remove(script);
+        let Script { called, untrusted, end, falling, .. } = self.scripts.swap_remove(script);
+        if let Some(falling) = falling {
+            return if end == Some(End::Waits) { None } else { Some(falling.response().unwrap_or(response)) };
+        }
         let response = match end {
             Some(End::Waits) => return None,
             Some(End::Diverged) => diverged(),
@@ -131,6 +146,12 @@ impl<'h> Codes<'h> {
             let text = format!("{line}\n{text}");
             if untrusted { untrusted::marked("code", &text) } else { text }
         }))
+    }
+
+    /// Takes out a call with a fallback that has paused. `None`: it has none.
+    pub(super) fn take_paused(&mut self, call: &str) -> Option<Script> {
+        let at = self.scripts.iter().position(|script| script.of == call)?;
+        Some(self.scripts.swap_remove(at))
     }
 
     pub(super) fn script(&mut self, of: &str) -> Option<&mut Script> {
@@ -150,6 +171,9 @@ impl<'h> Codes<'h> {
             *progress = Progress::Answered(answer_of(response));
             if let Some(script) = self.scripts.iter_mut().find(|script| script.of == round.of) {
                 script.untrusted |= untrusted::is_marked(response.text());
+                if let (Some(falling), [tool, ..]) = (&mut script.falling, round.tools.as_slice()) {
+                    falling.answered(tool, response);
+                }
             }
             return;
         }
@@ -159,7 +183,7 @@ impl<'h> Codes<'h> {
     pub(super) fn settle(&mut self) {
         let runs = |(_, progress): &(String, Progress)| matches!(progress, Progress::Runs);
         while let Some(at) = self.rounds.iter().position(|round| !round.calls.iter().any(runs)) {
-            let Round { of, calls, answers } = self.rounds.swap_remove(at);
+            let Round { of, calls, answers, .. } = self.rounds.swap_remove(at);
             let waits = calls.iter().any(|(_, progress)| matches!(progress, Progress::Waits));
             let answered = calls.into_iter().filter_map(|(_, progress)| match progress {
                 Progress::Answered(answer) => Some(answer),
@@ -190,9 +214,10 @@ impl<'h> Codes<'h> {
         self.pauses.push(paused);
     }
 
-    fn waits(&mut self, call: &str) {
-        let calls = self.rounds.iter_mut().flat_map(|round| &mut round.calls);
-        if let Some((_, progress)) = calls.into_iter().find(|(id, _)| id == call) {
+    /// A call of code, or what is called in its place, waits for a person or has paused.
+    pub(super) fn waits(&mut self, call: &str) {
+        let mut calls = self.rounds.iter_mut().flat_map(|round| &mut round.calls);
+        if let Some((_, progress)) = calls.find(|(id, _)| id == call) {
             *progress = Progress::Waits;
         }
     }
@@ -207,7 +232,12 @@ impl Script {
         self.untrusted |= untrusted;
     }
 
-    fn of(call: &ExternalCall) -> Self {
+    fn of(runner: &ToolRunner, call: &ExternalCall) -> Self {
+        let falling = call.fallback.is_some().then(|| {
+            let tool = runner.offer().get(&call.call.name);
+            let effect = tool.map_or(EffectClass::Effect, |tool| tool.definition().effect);
+            Box::new(Falling::of(call, effect))
+        });
         Self {
             of: call.call.id.clone(),
             intent: call.intent.clone(),
@@ -215,6 +245,7 @@ impl Script {
             progress: call.context.progress.clone(),
             untrusted: false,
             end: None,
+            falling,
         }
     }
 }

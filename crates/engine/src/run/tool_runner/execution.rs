@@ -10,8 +10,9 @@ use houston_domain::paused_call::PausedCall;
 use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 use houston_tools::{Acted, CodeCalls, Pause, Paused};
+use rust_decimal::Decimal;
 
-use super::call::{ExternalCall, Running};
+use super::call::{ExternalCall, Returned, Running};
 use super::codes::Codes;
 use super::pausing::Pausing;
 use super::{Cells, ExternalCalls, Held, Responses, ToolRunner, add_response, cell_of};
@@ -56,15 +57,19 @@ impl ToolRunner {
         if journal.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
+        let external = self.ready(journal, external).await?;
         let mut open: Vec<OpenCall> = external.iter().map(|external| self.open_call(external)).collect();
         let mut cells: Cells = external
             .iter()
             .filter_map(|external| external.cell.map(|cell| (external.call.id.clone(), cell)))
             .collect();
         // Boxed: most turns run no code.
-        let mut codes = Box::new(Codes::of(&external, history));
-        let mut running: FuturesUnordered<Running> =
-            external.into_iter().map(|external| self.start_call(journal, external, codes.sender())).collect();
+        let mut codes = Box::new(Codes::of(history));
+        let mut running = FuturesUnordered::<Running>::new();
+        for call in external {
+            let sender = codes.begin(self, &call);
+            running.push(self.start_call(journal, call, sender));
+        }
         let mut drained = pin!(journal.signals.drained().fuse());
         loop {
             let returned = match next(journal, &mut running, &open, &mut codes, drained.as_mut()).await? {
@@ -87,17 +92,13 @@ impl ToolRunner {
             let Some(returned) = returned else {
                 return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             };
-            open.retain(|open| open.call != returned.0.id);
-            let going = match self.pause_returned(journal, &mut step, returned, &mut codes, &cells).await? {
-                Ok(going) => going,
-                Err(returned) => {
-                    let calls = (&mut *codes, &mut responses, &mut cells);
-                    if !self.add_returned(journal, &mut step, returned, calls) {
-                        continue;
-                    }
-                    None
-                }
-            };
+            open.retain(|open| open.call != returned.call.id);
+            let calls = (&mut *codes, &mut responses, &mut cells);
+            let (is_new, going) = self.add_returned(journal, &mut step, returned, calls).await?;
+            if !is_new {
+                codes.settle();
+                continue;
+            }
             if running.is_empty() && going.is_none() {
                 return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             }
@@ -108,20 +109,51 @@ impl ToolRunner {
             codes.settle();
             if let Some(going) = going {
                 open.push(self.open_call(&going));
-                running.push(going.run(self.offer(), None));
+                let sender = codes.begin(self, &going);
+                running.push(self.start_call(journal, going, sender));
             }
         }
     }
 
-    /// Adds to a step that a call has paused, if it has. Returns the call if it goes on once that is committed; an error is the
-    /// response of a call that has ended.
+    /// The calls with their fallbacks, and with what a model is asked about.
+    async fn ready<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        external: Vec<ExternalCall>,
+    ) -> Result<Vec<ExternalCall>, Interrupted> {
+        self.reserved = Decimal::ZERO;
+        let mut ready = Vec::with_capacity(external.len());
+        for call in external {
+            ready.push(self.with_material(journal, self.with_fallback(journal, call)).await?);
+        }
+        Ok(ready)
+    }
+
+    /// Adds what a call has returned to a step. Returns whether there is something to commit, and the call if it has paused and
+    /// goes on once that is committed.
+    async fn add_returned<S: RunStorage>(
+        &mut self,
+        journal: &mut Journal<'_, S>,
+        step: &mut Step,
+        mut returned: Returned,
+        calls: (&mut Codes<'_>, &mut Responses, &mut Cells),
+    ) -> Result<(bool, Option<ExternalCall>), Interrupted> {
+        journal.pay(step, returned.cost.take());
+        Ok(match self.pause_returned(journal, step, returned, (&mut *calls.0, &*calls.2)).await? {
+            Ok(going) => (true, going),
+            Err(ended) => (self.add_ended(journal, step, ended, calls) || step.call.is_some(), None),
+        })
+    }
+
+    /// Adds to a step that a call has paused, if it has. Returns the call if it goes on once that is committed, with its
+    /// fallback if it had one; an error is the response of a call that has ended. While a call is paused, its fallback is not
+    /// called: the call may still succeed.
     async fn pause_returned<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
         step: &mut Step,
-        (call, acted): (ToolCall, Acted),
-        codes: &mut Codes<'_>,
-        cells: &Cells,
+        Returned { call, acted, .. }: Returned,
+        (codes, cells): (&mut Codes<'_>, &Cells),
     ) -> Result<Result<Option<ExternalCall>, (ToolCall, ToolResponse)>, Interrupted> {
         let pause: Pause = match acted {
             Acted::Done(response) => return Ok(Err((call, response))),
@@ -132,9 +164,13 @@ impl ToolRunner {
             (Pausing::Failed(response), _) => Err((call, response)),
             (Pausing::Now(paused), _) => {
                 let paused = Paused { state: paused.state, answer: None };
-                Ok(Some(self.going_on(journal, call, cell, paused, None)))
+                let script = codes.take_paused(&call.id);
+                let intent = script.as_ref().and_then(|script| script.intent.as_ref());
+                let going = self.going_on(journal, call, cell, paused, intent);
+                Ok(Some(if script.is_some() { self.with_fallback(journal, going) } else { going }))
             }
             (Pausing::Later(paused), Some(cell)) => {
+                codes.take_paused(&call.id);
                 let seen = self.seen_messages(journal, &paused).await?;
                 codes.pause(call.id, paused, cell, seen);
                 Ok(None)
@@ -144,21 +180,24 @@ impl ToolRunner {
         })
     }
 
-    /// Adds the response of a call to a step. Returns whether there is something to commit: code that waits for a person has no
-    /// response yet.
-    fn add_returned<S: RunStorage>(
+    /// Adds the response of a call that has ended to a step. Returns whether there is something to commit: code that waits for a
+    /// person has no response yet.
+    fn add_ended<S: RunStorage>(
         &mut self,
         journal: &Journal<'_, S>,
         step: &mut Step,
         (call, response): (ToolCall, ToolResponse),
         (codes, responses, cells): (&mut Codes<'_>, &mut Responses, &mut Cells),
     ) -> bool {
+        let is_short = |count| self.made_more(&call.id, count);
+        let Some(response) = codes.finished(&call.id, response, is_short) else {
+            codes.waits(&call.id);
+            return false;
+        };
         if codes.made(&call.id) {
             self.add_of_code(journal, step, &call, response, codes, cells);
             return true;
         }
-        let is_short = |count| self.made_more(&call.id, count);
-        let Some(response) = codes.finished(&call.id, response, is_short) else { return false };
         let response = self.take(journal, step, &call, response, cells);
         responses.push((call.id, response));
         true
@@ -209,13 +248,14 @@ impl ToolRunner {
                 () = journal.signals.lost() => return Err(Interrupted::Lost),
                 returned = tokio::time::timeout_at(until, running.next()) => returned,
             };
-            let (call, response) = match returned {
-                Ok(Some((call, Acted::Done(response)))) => (call, response),
+            let (call, response, cost) = match returned {
+                Ok(Some(Returned { call, acted: Acted::Done(response), cost })) => (call, response, cost),
                 // What has begun is ended by the tool itself: it was asked to stop.
-                Ok(Some((_, Acted::Paused(_)))) => continue,
+                Ok(Some(Returned { acted: Acted::Paused(_), .. })) => continue,
                 Ok(None) | Err(_) => return Ok(()),
             };
             let mut step = journal.next_step();
+            journal.pay(&mut step, cost);
             let response = self.take(journal, &mut step, &call, response, cells);
             responses.push((call.id, response));
             journal.commit(step).await?;
@@ -227,7 +267,7 @@ impl ToolRunner {
 #[expect(clippy::large_enum_variant, reason = "one lives at a time, and is taken apart at once")]
 enum Happened {
     /// A call has returned; `None`: none is running.
-    Returned(Option<(ToolCall, Acted)>),
+    Returned(Option<Returned>),
     /// Code has made calls.
     Asked(CodeCalls),
     Stopped(Stop),

@@ -1,9 +1,11 @@
 //! [`ToolRunner`]: the tool calls of one turn, from their plans to their results.
 
+mod asking;
 mod call;
 mod code;
 mod codes;
 mod execution;
+mod fallback;
 mod guard;
 mod held;
 mod large_result;
@@ -27,12 +29,14 @@ use houston_domain::guard::{CompiledGrant, Intent as StatedIntent};
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
+use houston_domain::question::budget::Raises;
 use houston_domain::skill::USE_SKILL;
 use houston_domain::skill::entry::read_in;
 use houston_domain::step::{Intent, NewMessage, Step};
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
 use houston_tools::{CallContext, Offer, Plan, Skills, TaskKind};
+use rust_decimal::Decimal;
 use serde_json::json;
 
 use self::call::ExternalCall;
@@ -75,6 +79,10 @@ pub(crate) struct ToolRunner {
     zone: Tz,
     /// What an earlier attempt has committed about the calls of the run: code that is run again reads it.
     recorded: Committed,
+    /// What people have added to the budgets.
+    pub(crate) raises: Raises,
+    /// What calls that ask models may cost which have begun in this turn, in US dollars.
+    reserved: Decimal,
     /// The kinds of task the agent may create, once a call has asked.
     task_kinds: OnceLock<Arc<[TaskKind]>>,
 }
@@ -108,8 +116,20 @@ impl ToolRunner {
     ) -> Self {
         let skills = skills.map(Arc::new);
         let recorded = Committed::default();
-        let task_kinds = OnceLock::new();
-        Self { setup, offer, offer_with_results, has_results, skills, taint, zone, recorded, task_kinds }
+        let (raises, reserved, task_kinds) = (Raises::default(), Decimal::ZERO, OnceLock::new());
+        Self {
+            setup,
+            offer,
+            offer_with_results,
+            has_results,
+            skills,
+            taint,
+            zone,
+            recorded,
+            raises,
+            reserved,
+            task_kinds,
+        }
     }
 
     /// The skills of the run.
@@ -172,7 +192,10 @@ impl ToolRunner {
             {
                 plans.held.push(HeldCall::new(journal, call.clone(), (why, lasting), plan));
             }
-            _ => plans.add(journal, limited, context, plan, (note, intent)),
+            _ => {
+                let plan = self.failing_later(journal, &limited.name, plan);
+                plans.add(journal, limited, context, plan, (note, intent));
+            }
         }
     }
 

@@ -28,12 +28,12 @@ impl ToolRunner {
         let running = external.run(self.offer(), code_calls).instrument(span.clone());
         Box::pin(async move {
             observers.notify(&owner, &span, Observed::ToolCallStarted { call: &asked });
-            let (call, acted) = running.await;
+            let returned = running.await;
             // One that has paused is observed again when it goes on.
-            if let Acted::Done(response) = &acted {
-                observers.notify(&owner, &span, Observed::ToolCallEnded { call: &call, response });
+            if let Acted::Done(response) = &returned.acted {
+                observers.notify(&owner, &span, Observed::ToolCallEnded { call: &returned.call, response });
             }
-            (call, acted)
+            returned
         })
     }
 }

@@ -116,7 +116,8 @@ impl ToolRunner {
     ) -> ExternalCall {
         let (call, note) = self.limited(call);
         let context = self.call_context(journal, &call);
-        ExternalCall { call, context, cell, work: Work::GoOn(paused), note, intent: intent.cloned() }
+        let (work, intent) = (Work::GoOn(paused), intent.cloned());
+        ExternalCall { call, context, cell, work, note, intent, fallback: None }
     }
 
     /// Ends what goes on elsewhere of paused calls, because their run ends.

@@ -49,9 +49,10 @@ impl Plans {
                 self.messages.push(content);
             }
             Plan::Record(record) => self.recorded.push(PendingRecord::new(journal, call.id, record, note)),
-            Plan::Execute(work) => self.add_external(call, context, Work::Execute(work), note, None),
-            Plan::Begin(work) => self.add_external(call, context, Work::Begin(work), note, None),
-            Plan::Code(code) => self.add_external(call, context, Work::Code(code), note, intent.cloned()),
+            Plan::Execute(work) => self.add_external(call, context, Work::Execute(work), note, intent),
+            Plan::Begin(work) => self.add_external(call, context, Work::Begin(work), note, intent),
+            Plan::Ask(ask) => self.add_external(call, context, Work::Ask(ask), note, intent),
+            Plan::Code(code) => self.add_external(call, context, Work::Code(code), note, intent),
         }
     }
 
@@ -61,9 +62,10 @@ impl Plans {
         context: CallContext,
         work: Work,
         note: Option<String>,
-        intent: Option<Intent>,
+        intent: Option<&Intent>,
     ) {
-        self.external.push(ExternalCall { call, context, cell: None, work, note, intent });
+        let intent = intent.cloned();
+        self.external.push(ExternalCall { call, context, cell: None, work, note, intent, fallback: None });
     }
 
     /// Whether a lasting yes may answer the question about a held call.

@@ -76,7 +76,7 @@ impl OpenCalls {
         intents: HashMap<String, CommittedIntent>,
         questions: &[Question],
     ) {
-        let is_made = |id: &str| calls.iter().any(|call| code_call::number(id, &call.id).is_some());
+        let is_made = |id: &str| calls.iter().any(|call| code_call::is_within(id, &call.id));
         for question in questions.iter().filter(|question| question.state == QuestionState::Open) {
             let id = question.asked.subject.as_deref().filter(|id| is_made(id) && !intents.contains_key(*id));
             let cell = question.asked.approval.as_ref().map(|of| of.message_id);
@@ -291,6 +291,7 @@ impl ToolRunner {
                         Judgement::Allow | Judgement::Hold { .. } => {
                             let context = self.call_context(journal, &call);
                             let plan = self.offer().plan(&call, &context);
+                            let plan = self.failing_later(journal, &call.name, plan);
                             plans.add(journal, call, context, plan, (joined(note, lowered), intent));
                         }
                     }
@@ -321,11 +322,12 @@ impl ToolRunner {
                 Plan::Execute(work) => Work::Execute(work),
                 Plan::Begin(work) => Work::Begin(work),
                 Plan::Code(code) => Work::Code(code),
+                Plan::Ask(ask) => Work::Ask(ask),
                 Plan::Answer(response) => Work::answered(response),
                 Plan::Record(_) | Plan::Message { .. } => Work::unknown(),
             },
         };
-        ExternalCall { call, context, cell: Some(cell), work, note, intent: intent.cloned() }
+        ExternalCall { call, context, cell: Some(cell), work, note, intent: intent.cloned(), fallback: None }
     }
 
     /// Executes a call as if it had never started. Only for tests with the mutation `Intent`.
@@ -334,9 +336,22 @@ impl ToolRunner {
         match self.offer().plan(&call, &context) {
             Plan::Execute(work) => {
                 let work = Work::Execute(work);
-                Some(ExternalCall { call, context, cell: None, work, note: None, intent: None })
+                Some(ExternalCall {
+                    call,
+                    context,
+                    cell: None,
+                    work,
+                    note: None,
+                    intent: None,
+                    fallback: None,
+                })
             }
-            Plan::Answer(_) | Plan::Record(_) | Plan::Message { .. } | Plan::Code(_) | Plan::Begin(_) => None,
+            Plan::Answer(_)
+            | Plan::Record(_)
+            | Plan::Message { .. }
+            | Plan::Code(_)
+            | Plan::Ask(_)
+            | Plan::Begin(_) => None,
         }
     }
 }

@@ -118,6 +118,17 @@ enum Plain<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<CacheControl>,
     },
+    Image {
+        source: ImageSource<'a>,
+    },
+}
+
+#[derive(Serialize)]
+struct ImageSource<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    media_type: &'a str,
+    data: &'a str,
 }
 
 /// Cached for five minutes after each use.
@@ -151,6 +162,10 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     if last.is_some() || request.cache_key.is_some() {
         let of_user = messages.iter_mut().rev().filter(|message| message.role == Role::User.as_str());
         of_user.take(MARKED_TURNS).for_each(Message::mark);
+    }
+    if let (Some(image), Some(last)) = (request.image, messages.last_mut()) {
+        let source = ImageSource { kind: "base64", media_type: image.media_type, data: image.base64 };
+        last.content.insert(0, Content::Plain(Plain::Image { source }));
     }
     // After the last mark, because the next request does not contain it.
     if let Some(text) = request.context() {

@@ -128,8 +128,8 @@ impl ReportedUsage {
     }
 }
 
-/// Maps a stop reason. `pause_turn` means that the answer is incomplete because a server-side tool takes long, so it
-/// maps to [`StopReason::MaxTokens`]; the only such tool that Houston requests searches for tools, which is quick.
+/// Maps a stop reason. `pause_turn` means that the answer is incomplete because a server-side tool takes long:
+/// <https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons>.
 ///
 /// # Errors
 /// `INVALID_RESPONSE` for a reason that Anthropic does not define, unless `end` is [`AnswerEnd::Unknown`]: then it
@@ -138,7 +138,8 @@ pub(super) fn stop_reason(reason: &str, end: AnswerEnd) -> Result<StopReason, Mo
     Ok(match reason {
         "" | "end_turn" | "stop_sequence" => StopReason::EndTurn,
         "tool_use" => StopReason::ToolUse,
-        "max_tokens" | "model_context_window_exceeded" | "pause_turn" => StopReason::MaxTokens,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+        "pause_turn" => StopReason::Paused,
         "refusal" => StopReason::Refusal,
         // Other servers with this protocol use OpenAI's finish reasons.
         other => return super::super::finish_reason::stop_reason(other, end),

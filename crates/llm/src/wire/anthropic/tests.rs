@@ -256,7 +256,7 @@ fn server_tool_blocks_are_stored_unchanged() {
             r#"{"type":"compaction","content":"folded \u00e4"}"#,
         ]
     );
-    assert_eq!((turn.usage.cache_write_tokens, turn.stop), (7, StopReason::MaxTokens));
+    assert_eq!((turn.usage.cache_write_tokens, turn.stop), (7, StopReason::Paused));
 }
 
 #[test]

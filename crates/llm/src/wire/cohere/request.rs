@@ -111,11 +111,11 @@ fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> 
             Role::Assistant => messages.push(Message::Assistant(assistant(&turn, &model.provider))),
         }
     }
-    match (request.context(), messages.last_mut()) {
+    match (request.context_without_image(), messages.last_mut()) {
         (Some(context), Some(Message::User { content } | Message::Tool { content, .. })) => {
-            append_context(content, context);
+            append_context(content, &context);
         }
-        (Some(context), _) => messages.push(Message::User { content: context.into() }),
+        (Some(context), _) => messages.push(Message::User { content: context }),
         (None, _) => {}
     }
     messages

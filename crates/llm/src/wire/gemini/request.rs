@@ -50,6 +50,14 @@ enum Part<'a> {
 enum Plain<'a> {
     Text(Cow<'a, str>),
     FunctionResponse(FunctionResponse<'a>),
+    InlineData(InlineData<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InlineData<'a> {
+    mime_type: &'a str,
+    data: &'a str,
 }
 
 #[derive(Serialize)]
@@ -191,6 +199,10 @@ fn contents<'a>(model: &Description, generation: Generation, request: &Request<'
             }
         };
         contents.push(Content { role: Some(role), parts });
+    }
+    if let (Some(image), Some(last)) = (request.image, contents.last_mut()) {
+        let data = InlineData { mime_type: image.media_type, data: image.base64 };
+        last.parts.insert(0, Part::Plain(Plain::InlineData(data)));
     }
     match (request.context(), contents.last_mut().filter(|last| last.role == Some("user"))) {
         (Some(context), Some(last)) => last.parts.push(text(context)),

@@ -123,10 +123,10 @@ fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> 
         }
     }
     let said_last = messages.last_mut().filter(|last| matches!(last.role, "user" | "tool"));
-    match (request.context(), said_last) {
-        (Some(context), Some(last)) => append_context(&mut last.content, context),
+    match (request.context_without_image(), said_last) {
+        (Some(context), Some(last)) => append_context(&mut last.content, &context),
         (Some(context), None) => {
-            messages.push(Message { role: "user", content: context.into(), ..Message::default() });
+            messages.push(Message { role: "user", content: context, ..Message::default() });
         }
         (None, _) => {}
     }

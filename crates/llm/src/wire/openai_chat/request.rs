@@ -48,10 +48,34 @@ enum ResponseFormat<'a> {
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 enum Message<'a> {
-    System { content: String },
-    User { content: Cow<'a, str> },
+    System {
+        content: String,
+    },
+    User {
+        content: Cow<'a, str>,
+    },
+    #[serde(rename = "user")]
+    Seeing {
+        content: [ContentPart<'a>; 2],
+    },
     Assistant(Assistant<'a>),
-    Tool { tool_call_id: Cow<'a, str>, content: Cow<'a, str> },
+    Tool {
+        tool_call_id: Cow<'a, str>,
+        content: Cow<'a, str>,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ContentPart<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    /// A `data:` URL.
+    url: String,
 }
 
 #[derive(Default, Serialize)]
@@ -134,6 +158,14 @@ fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) ->
         }
         (Some(context), _) => messages.push(Message::User { content: context.into() }),
         (None, _) => {}
+    }
+    if let (Some(image), Some(last)) = (request.image, messages.last_mut())
+        && let Message::User { content } = last
+    {
+        let image_url = ImageUrl { url: image.data_url() };
+        let content =
+            [ContentPart::Text { text: std::mem::take(content) }, ContentPart::ImageUrl { image_url }];
+        *last = Message::Seeing { content };
     }
     messages
 }

@@ -93,14 +93,19 @@ enum Plain<'a> {
 #[serde(untagged)]
 enum Content<'a> {
     Text(&'a str),
-    Parts(Vec<InputText<'a>>),
+    Parts(Vec<InputPart<'a>>),
 }
 
 #[derive(Serialize)]
-struct InputText<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    text: &'a str,
+#[serde(tag = "type", rename_all = "snake_case")]
+enum InputPart<'a> {
+    InputText {
+        text: &'a str,
+    },
+    InputImage {
+        /// A `data:` URL.
+        image_url: String,
+    },
 }
 
 /// Requests encrypted reasoning, so that it can be sent back to a provider that stores nothing.
@@ -120,6 +125,11 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
             Role::User => push_user(&turn, &mut input),
             Role::Assistant => push_assistant(&turn, &model.provider, &mut input),
         }
+    }
+    if let (Some(image), Some(Item::Plain(Plain::Message { content: Content::Parts(parts), .. }))) =
+        (request.image, input.last_mut())
+    {
+        parts.push(InputPart::InputImage { image_url: image.data_url() });
     }
     if let Some(text) = request.context() {
         push_context(text, &mut input);
@@ -170,7 +180,7 @@ fn push_user<'a>(turn: &Turn<'a>, input: &mut Vec<Item<'a>>) {
                 input.push(Item::Plain(Plain::FunctionCallOutput { call_id, output: content.into() }));
             }
             Block::Text { text, .. } => {
-                parts.push(InputText { kind: "input_text", text: user_text(text) });
+                parts.push(InputPart::InputText { text: user_text(text) });
             }
             _ => {}
         }
@@ -184,7 +194,7 @@ fn push_user<'a>(turn: &Turn<'a>, input: &mut Vec<Item<'a>>) {
 /// Appends the system context to the last user message or tool result, so that the next request starts with
 /// everything before it. As a message of its own after a tool result it would look like the user's next turn.
 fn push_context<'a>(text: &'a str, input: &mut Vec<Item<'a>>) {
-    let part = InputText { kind: "input_text", text };
+    let part = InputPart::InputText { text };
     match input.last_mut() {
         Some(Item::Plain(Plain::Message { content: Content::Parts(parts), .. })) => parts.push(part),
         Some(Item::Plain(Plain::FunctionCallOutput { output, .. })) => append_context(output, text),

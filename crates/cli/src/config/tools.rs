@@ -1,0 +1,66 @@
+//! `jobs/tools.toml`: what is called in the place of tools that failed.
+
+use figment::Figment;
+use houston_domain::fallback::Fallbacks;
+
+use super::explain::nearest;
+use super::{ConfigError, origin_of};
+
+/// Checks that both tools of each fallback exist. `tools`: the names of all tools.
+///
+/// # Errors
+/// [`ConfigError::Setting`] for the first that does not, or that cannot work.
+pub(super) fn check(fallbacks: &Fallbacks, tools: &[String], figment: &Figment) -> Result<(), ConfigError> {
+    let names: Vec<&str> = tools.iter().map(String::as_str).collect();
+    let missing = |name: &str| {
+        let like = nearest(name, &names).map(|like| format!("; did you mean `{like}`?")).unwrap_or_default();
+        format!("there is no tool `{name}`; there are: {}{like}", names.join(", "))
+    };
+    let unknown = fallbacks.iter().find_map(|(tool, fallback)| {
+        let is_missing = |name: &str| !names.contains(&name);
+        if is_missing(tool) {
+            return Some((tool.to_owned(), missing(tool)));
+        }
+        let fallback = fallback.tool.as_str();
+        is_missing(fallback).then(|| (format!("{tool}.fallback"), missing(fallback)))
+    });
+    match fallbacks.mistake().or(unknown) {
+        None => Ok(()),
+        Some((key, reason)) => {
+            let key = format!("tools.{key}");
+            let origin = origin_of(&figment.find_metadata(&key).cloned(), &key);
+            Err(ConfigError::Setting { key, origin, reason })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::load;
+    use crate::config::tests::tools;
+
+    fn read(text: &str) -> Result<Option<String>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tools.toml"), text).unwrap();
+        let loaded = load(Some(folder.path()), &tools()).map_err(|error| error.to_string())?;
+        Ok(loaded.settings.tools.of("search_web").map(|fallback| fallback.tool.clone()))
+    }
+
+    #[test]
+    fn fallbacks_name_tools_that_exist() {
+        assert_eq!(read(""), Ok(None));
+        assert_eq!(read("[search_web]\nfallback = 'fetch_page'"), Ok(Some("fetch_page".to_owned())));
+        for (text, parts) in [
+            ("[search_wb]\nfallback = 'fetch_page'", ["tools.search_wb", "did you mean `search_web`?"]),
+            ("[search_web]\nfallback = 'fetch_pge'", ["tools.search_web.fallback", "`fetch_page`?"]),
+            ("[search_web]\nfallback = 'search_web'", ["tools.search_web.fallback", "its own fallback"]),
+            ("[search_web]\nfalback = 'fetch_page'", ["tools.toml", "did you mean `fallback`?"]),
+            ("[search_web]\nfallback = { tool = 'fetch_page', on = ['TIMEOT'] }", ["tools.toml", "TIMEOUT"]),
+        ] {
+            let error = read(text).unwrap_err();
+            for part in parts {
+                assert!(error.contains(part), "{text}: `{part}` is not in: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Calls that ask a model: what they work on is read, the budget is checked, and what the model costs is committed with the
+//! response.
+
+use std::time::Duration;
+
+use houston_domain::agent::budget::Spent;
+use houston_domain::step::{ModelCall, Step};
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_llm::Image as SentImage;
+use houston_tools::ask::{Ask, Material, SourceText};
+use rust_decimal::Decimal;
+
+use super::ToolRunner;
+use super::call::{ExternalCall, Work};
+use crate::background::side_model::{Answered, Cut, NoAnswer, Question, SideModel};
+use crate::error::Interrupted;
+use crate::run::journal::Journal;
+use crate::run::storage::RunStorage;
+
+/// Estimated tokens of an image: more than any provider counts for one of the largest size it takes.
+const IMAGE_TOKENS: u64 = 5_000;
+
+/// What a call that asked a model returned, and what it cost.
+pub(super) type Paid = (ToolResponse, Option<Box<ModelCall>>);
+
+/// A question that is ready to be asked.
+struct Ready {
+    ask: Ask,
+    /// The text that the model reads.
+    text: String,
+    source: String,
+    untrusted: bool,
+}
+
+impl ToolRunner {
+    /// The call; one that asks a model with what the model works on, or the reason why it is not asked.
+    ///
+    /// # Errors
+    /// As [`Journal::retrying`].
+    pub(super) async fn with_material<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        call: ExternalCall,
+    ) -> Result<ExternalCall, Interrupted> {
+        let ExternalCall { work: Work::Ask(ask), .. } = call else { return Ok(call) };
+        let work = match Box::pin(self.asking(journal, *ask)).await? {
+            Ok(asking) => asking,
+            Err(response) => Work::answered(response),
+        };
+        Ok(ExternalCall { work, ..call })
+    }
+
+    async fn asking<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        mut ask: Ask,
+    ) -> Result<Result<Work, ToolResponse>, Interrupted> {
+        let Some(model) = journal.services.side_models.get(ask.use_case).cloned() else {
+            return Ok(Err(not_set(&ask)));
+        };
+        let (ready, image) = match std::mem::replace(&mut ask.material, Material::given()) {
+            Material::Image(source, load) => {
+                let text = ask.task.clone();
+                (Ready { ask, text, source, untrusted: true }, Some(load))
+            }
+            Material::Text(source) => {
+                let (tenant, agentable) = (journal.owner.tenant, journal.agentable());
+                let read =
+                    journal.retrying(|storage| storage.source_text(tenant, agentable, &source)).await?;
+                let Some(SourceText { text, untrusted }) = read else { return Ok(Err(ask.missing(&source))) };
+                match ask.question(&source.name(), &text) {
+                    Ok(text) => (Ready { ask, text, source: source.name(), untrusted }, None),
+                    Err(refused) => return Ok(Err(refused)),
+                }
+            }
+        };
+        let budget = journal.services.config.budget.raised(&self.raises);
+        let mut spent = Spent::default();
+        let now = journal.now();
+        if budget.is_set() {
+            let (agentable, run) = (journal.agentable(), journal.run());
+            spent = journal.retrying(|storage| storage.spent(agentable, run)).await?.and(self.reserved);
+            // Calls that run at once must not spend the same rest of a budget.
+            let more = if image.is_some() { IMAGE_TOKENS } else { 0 };
+            let most = model.max_cost(&ready.question(None), more, now, budget.refuse_unpriced);
+            if let Err(over) = budget.check(&spent, most) {
+                let text = format!("{}: the model is not asked: {over}", ready.ask.tool);
+                return Ok(Err(ToolResponse::failure(ToolErrorCode::RateLimited, text)));
+            }
+            self.reserved += most.unwrap_or(Decimal::ZERO);
+        }
+        let work = async move {
+            let image = match image {
+                None => None,
+                Some(load) => match load.await {
+                    Ok(image) => Some(image),
+                    Err(response) => return (response, None),
+                },
+            };
+            let sent =
+                image.as_ref().map(|image| SentImage { media_type: image.media_type, base64: &image.base64 });
+            let answered = model.ask(ready.question(sent), (&budget, &spent), now).await;
+            ready.response(&model, answered)
+        };
+        Ok(Ok(Work::Paid(Box::pin(work))))
+    }
+}
+
+impl Ready {
+    fn question<'q>(&'q self, image: Option<SentImage<'q>>) -> Question<'q> {
+        Question {
+            instructions: self.ask.instructions,
+            text: self.text.clone(),
+            max_output_tokens: self.ask.max_output_tokens,
+            // The tool's own time-out ends it earlier.
+            within: Duration::from_secs(3600),
+            schema: self.ask.schema.as_ref(),
+            image,
+        }
+    }
+
+    fn response(&self, model: &SideModel, answered: Result<Answered, NoAnswer>) -> Paid {
+        let tool = self.ask.tool;
+        let failed = |code, why: &str| ToolResponse::failure(code, format!("{tool}: {why}"));
+        match answered {
+            Ok(Answered { call, cut: Cut(true), .. }) => {
+                let why = "the answer was longer than the model may write: give the text in parts";
+                (failed(ToolErrorCode::ValidationError, why), Some(Box::new(call)))
+            }
+            Ok(Answered { text, call, .. }) => {
+                (self.ask.response(&self.source, self.untrusted, &text), Some(Box::new(call)))
+            }
+            Err(NoAnswer::Simulated) => (not_set(&self.ask), None),
+            Err(NoAnswer::Empty(call)) => {
+                (failed(ToolErrorCode::Unknown, "the model did not answer, or declined"), Some(call))
+            }
+            Err(NoAnswer::Invalid(call)) => {
+                let why = "the model did not answer as the schema demands, twice: simplify the schema, or shorten the text";
+                (failed(ToolErrorCode::Unknown, why), Some(call))
+            }
+            Err(NoAnswer::OverBudget(over)) => (failed(ToolErrorCode::RateLimited, &over.to_string()), None),
+            Err(NoAnswer::Failed(error)) => {
+                tracing::info!(tool, model = %model.name(), %error, "the model of a tool failed");
+                (failed(ToolErrorCode::IoError, "the model could not be reached: try again later"), None)
+            }
+        }
+    }
+}
+
+fn not_set(ask: &Ask) -> ToolResponse {
+    let (tool, use_case) = (ask.tool, ask.use_case);
+    let why = format!(
+        "{tool}: no model is set for it: the operator of this installation sets `{use_case}` in models.toml"
+    );
+    ToolResponse::failure(ToolErrorCode::ConfigError, why)
+}
+
+impl<S: RunStorage> Journal<'_, S> {
+    /// Adds what a call that asked a model cost to the step with its response.
+    pub(super) fn pay(&mut self, step: &mut Step, call: Option<Box<ModelCall>>) {
+        let Some(call) = call else { return };
+        let call = ModelCall { iteration: self.open_iteration, ..*call };
+        self.add_usage(call.usage);
+        step.usage += call.usage;
+        step.call = Some(call);
+    }
+}
