@@ -260,7 +260,9 @@ impl Rows {
         }
         self.history.extend(step.entries.iter().cloned());
         for intent in &step.intents {
-            self.intents.insert(intent.call.clone(), CommittedIntent { cell: intent.cell, response: None });
+            let new = CommittedIntent { cell: intent.cell, response: None };
+            let before = self.intents.insert(intent.call.clone(), new);
+            assert!(before.is_none(), "{} is the key of two rows", intent.call);
         }
         for (call, response) in &step.responses {
             if let Some(intent) = self.intents.get_mut(call) {
