@@ -267,7 +267,8 @@ impl Rows {
         self.history.extend(framed(step));
         for intent in &step.intents {
             let started = CommittedIntent { cell: intent.cell, response: None, paused: None };
-            self.intents.insert(intent.call.clone(), started);
+            let before = self.intents.insert(intent.call.clone(), started);
+            assert!(before.is_none(), "{} is the key of two rows", intent.call);
         }
         for (call, response) in &step.responses {
             if let Some(intent) = self.intents.get_mut(call) {

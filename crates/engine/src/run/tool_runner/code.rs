@@ -225,7 +225,9 @@ impl ToolRunner {
         let Sorted { new, decided, superseded, .. } = sorted;
         let mut step = journal.next_step();
         let script = codes.script(of);
-        if let Some(falling) = script.as_ref().and_then(|script| script.falling.as_ref()) {
+        if let Some(falling) = script.as_ref().and_then(|script| script.falling.as_ref())
+            && self.recorded.failed(of).is_none()
+        {
             falling.record(&mut step);
         }
         let intent = script.and_then(|script| script.intent.clone());

@@ -168,7 +168,7 @@ impl ToolRunner {
 
 impl Committed {
     /// What a call returned whose fallback was called.
-    fn failed(&self, call: &str) -> Option<&ToolResponse> {
+    pub(super) fn failed(&self, call: &str) -> Option<&ToolResponse> {
         if self.intents.is_empty() {
             return None;
         }
