@@ -21,7 +21,7 @@ struct Reaching {
 /// `call <tool> <arguments>` calls the tool and says its result. A message of another agent is answered there, if the agent
 /// has the tool, and then to the user.
 fn script(call: &Call) -> Reply {
-    // A message that arrives while the agent answers stands beside the result of its answer.
+    // A message that arrives while the agent answers comes with the result of its answer.
     if let Some(result) = call.tool_results().iter().find(|result| result.content != "Message sent.") {
         return says(&result.content);
     }

@@ -1,5 +1,7 @@
 //! Decides what the simulated model answers, from the last user turn and the tool results since.
 
+mod requests;
+
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::inner_call::{USE_TOOL, inner_call};
 use serde_json::{Value, json};
@@ -171,26 +173,6 @@ impl<'a> Situation<'a> {
         })
     }
 
-    /// After the goals were listed: the message of the user to the first whose line has the words that name it.
-    fn post_to_found(&self, step: &Step<'_>) -> Option<Reply> {
-        let (name, text) = goal_message(&self.user_text).filter(|_| step.name == "list_conversations")?;
-        let line = step.answer.lines().find(|line| line.to_lowercase().contains(&name.to_lowercase()))?;
-        let id = line.split([' ', ':']).next()?;
-        self.call("post_to_conversation", &json!({"conversation_id": id, "text": text}))
-    }
-
-    /// A call that adds a todo or lists them, if the user speaks of one and the tool is offered.
-    fn todo_request(&self, lower: &str) -> Option<Reply> {
-        let mut words = lower.split(|c: char| !c.is_alphanumeric());
-        match words.rfind(|word| word.starts_with("todo"))? {
-            "todos" => self.call("list_todos", &json!({})),
-            _ => {
-                let title = shortened(after_phrase(&self.user_text, &["todo to", "todo that", "todo"]), 200);
-                self.call("manage_todos", &json!({"action": "add", "titles": [title]}))
-            }
-        }
-    }
-
     /// What follows a search for tools, or the help of one.
     fn next_of_finding(&self, step: &Step<'_>) -> Option<Reply> {
         match step.name {
@@ -200,28 +182,6 @@ impl<'a> Situation<'a> {
             }
             _ => None,
         }
-    }
-
-    /// A call that reads a page, searches or runs code, if the user asks for one and the tool is offered.
-    fn call_outside(&self, lower: &str) -> Option<Reply> {
-        if ["run the snippet ", "run snippet "].iter().any(|phrase| lower.contains(phrase)) {
-            let name = lower.split_whitespace().next_back().unwrap_or_default();
-            return self.call("run_snippet", &json!({"name": name.trim_end_matches(['.', '!', '?'])}));
-        }
-        if lower.contains("run") && (lower.contains("code") || lower.contains("```")) {
-            return self.call("run_code", &json!({"code": code_in(&self.user_text)}));
-        }
-        if ["calculate", "how much is"].iter().any(|phrase| lower.contains(phrase)) {
-            let sum = after_phrase(&self.user_text, &["calculate", "how much is"]);
-            return self.call("calculate", &json!({"expression": sum.trim_end_matches(['?', '.'])}));
-        }
-        if ["search the web", "search for", "google"].iter().any(|phrase| lower.contains(phrase)) {
-            let phrases = ["search the web for", "search the web", "search for", "google"];
-            return self.call("search_web", &json!({"query": after_phrase(&self.user_text, &phrases)}));
-        }
-        let mut words = self.user_text.split(|c: char| c.is_whitespace() || "<>\"'()".contains(c));
-        let url = words.find(|word| word.starts_with("http://") || word.starts_with("https://"))?;
-        self.call("fetch_page", &json!({"url": url.trim_end_matches(['.', ',', ';', '!', '?'])}))
     }
 
     /// A note with what a page says.

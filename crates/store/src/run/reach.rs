@@ -65,7 +65,6 @@ impl Conversation {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct PromptConversations {
     /// The newest that are not archived.
-    #[serde(rename = "shown")]
     pub newest: Vec<PromptConversation>,
     /// How many there are that are not archived; counted up to [`COUNTED`] of each kind.
     pub open: i64,

@@ -22,7 +22,7 @@ const WORN_OUT: [(&str, usize); 19] = [
     ("somebody", 0),
     ("whoever", 3),
     ("folded", 2),
-    ("bell", 42),
+    ("bell", 45),
     ("deed", 0),
     ("errand", 0),
     ("crew", 0),

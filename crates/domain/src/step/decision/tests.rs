@@ -375,8 +375,7 @@ proptest! {
         }
     }
 
-    /// Each message is read by this run, taken along by its cancel, or left to a later read, and as long as one is left
-    /// the agentable is awake.
+    /// Each message is read by this run, taken along by its cancel, or left; while one is left, the agentable is awake.
     #[test]
     fn no_message_is_lost(transition in transition(), count in 0..8_i64, cancel in proptest::option::of(10..20_i64)) {
         let seqs: Vec<i64> = (11..11 + count).collect();

@@ -170,7 +170,9 @@ fn timed_out(call: &ToolCall, timeout: Duration) -> ToolResponse {
     let (tool, seconds) = (&call.name, timeout.as_secs());
     ToolResponse::failure(
         ToolErrorCode::Timeout,
-        format!("{tool} did not answer within {seconds} s. It may have happened: verify before you try again."),
+        format!(
+            "{tool} did not answer within {seconds} s. It may have happened: verify before you try again."
+        ),
     )
 }
 

@@ -57,7 +57,7 @@ impl ToolRunner {
         if journal.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
-        let external = self.ready(journal, external).await?;
+        let external = Box::pin(self.ready(journal, external)).await?;
         let mut open: Vec<OpenCall> = external.iter().map(|external| self.open_call(external)).collect();
         let mut cells: Cells = external
             .iter()
@@ -94,7 +94,8 @@ impl ToolRunner {
             };
             open.retain(|open| open.call != returned.call.id);
             let calls = (&mut *codes, &mut responses, &mut cells);
-            let (is_new, going) = self.add_returned(journal, &mut step, returned, calls).await?;
+            let returned = Box::pin(self.add_returned(journal, &mut step, returned, calls));
+            let (is_new, going) = returned.await?;
             if !is_new {
                 codes.settle();
                 continue;

@@ -123,7 +123,7 @@ macro_rules! query_with_context {
                from (select where i.kind = any ($13::text[])) w
               cross join lateral (
                     select json_build_object(
-                               'shown', coalesce(json_agg(json_build_object('id', a.id, 'kind', a.kind, 'title', a.title,
+                               'newest', coalesce(json_agg(json_build_object('id', a.id, 'kind', a.kind, 'title', a.title,
                                                                             'status', a.status, 'untrusted', a.untrusted,
                                                                             'run', r.status) order by a.nth)
                                                      filter (where a.open and a.nth <= $15), '[]'),

@@ -1,0 +1,50 @@
+//! Calls that the text of the user asks for.
+
+use serde_json::json;
+
+use super::{Reply, Situation, Step, after_phrase, code_in, goal_message};
+use crate::shorten::shortened;
+
+impl Situation<'_> {
+    /// After the goals were listed: the message of the user to the first whose line has the words that name it.
+    pub(super) fn post_to_found(&self, step: &Step<'_>) -> Option<Reply> {
+        let (name, text) = goal_message(&self.user_text).filter(|_| step.name == "list_conversations")?;
+        let line = step.answer.lines().find(|line| line.to_lowercase().contains(&name.to_lowercase()))?;
+        let id = line.split([' ', ':']).next()?;
+        self.call("post_to_conversation", &json!({"conversation_id": id, "text": text}))
+    }
+
+    /// A call that adds a todo or lists them, if the user speaks of one and the tool is offered.
+    pub(super) fn todo_request(&self, lower: &str) -> Option<Reply> {
+        let mut words = lower.split(|c: char| !c.is_alphanumeric());
+        match words.rfind(|word| word.starts_with("todo"))? {
+            "todos" => self.call("list_todos", &json!({})),
+            _ => {
+                let title = shortened(after_phrase(&self.user_text, &["todo to", "todo that", "todo"]), 200);
+                self.call("manage_todos", &json!({"action": "add", "titles": [title]}))
+            }
+        }
+    }
+
+    /// A call that reads a page, searches or runs code, if the user asks for one and the tool is offered.
+    pub(super) fn call_outside(&self, lower: &str) -> Option<Reply> {
+        if ["run the snippet ", "run snippet "].iter().any(|phrase| lower.contains(phrase)) {
+            let name = lower.split_whitespace().next_back().unwrap_or_default();
+            return self.call("run_snippet", &json!({"name": name.trim_end_matches(['.', '!', '?'])}));
+        }
+        if lower.contains("run") && (lower.contains("code") || lower.contains("```")) {
+            return self.call("run_code", &json!({"code": code_in(&self.user_text)}));
+        }
+        if ["calculate", "how much is"].iter().any(|phrase| lower.contains(phrase)) {
+            let sum = after_phrase(&self.user_text, &["calculate", "how much is"]);
+            return self.call("calculate", &json!({"expression": sum.trim_end_matches(['?', '.'])}));
+        }
+        if ["search the web", "search for", "google"].iter().any(|phrase| lower.contains(phrase)) {
+            let phrases = ["search the web for", "search the web", "search for", "google"];
+            return self.call("search_web", &json!({"query": after_phrase(&self.user_text, &phrases)}));
+        }
+        let mut words = self.user_text.split(|c: char| c.is_whitespace() || "<>\"'()".contains(c));
+        let url = words.find(|word| word.starts_with("http://") || word.starts_with("https://"))?;
+        self.call("fetch_page", &json!({"url": url.trim_end_matches(['.', ',', ';', '!', '?'])}))
+    }
+}
