@@ -15,8 +15,6 @@ use houston_domain::guard::{Layer, LayerKind, ToolFacts};
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, Ids, MessageId};
 use houston_domain::model::Usage;
-use houston_domain::retry::DelayedRetry;
-use houston_domain::task::TaskLimits;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};

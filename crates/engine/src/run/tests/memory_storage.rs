@@ -113,15 +113,6 @@ impl MemoryStorage {
         self.rows().faults.extend(faults);
     }
 
-    pub(crate) fn set_spent(&self, spent: Spent) {
-        self.rows().spent = spent;
-    }
-
-    /// For the next records, whether they are refused.
-    pub(crate) fn refuse_records(&self, refused: impl IntoIterator<Item = bool>) {
-        self.rows().refusals.extend(refused);
-    }
-
     /// An intent that an earlier attempt committed.
     pub(crate) fn add_intent(&self, call: &str, intent: CommittedIntent) {
         self.rows().intents.insert(call.to_owned(), intent);

@@ -2,6 +2,7 @@
 
 mod asking;
 mod call;
+mod cells;
 mod code;
 mod codes;
 mod execution;
@@ -23,16 +24,13 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use chrono_tz::Tz;
-use houston_domain::agent::SEND_MESSAGE;
-use houston_domain::event::Event;
 use houston_domain::guard::{CompiledGrant, Intent as StatedIntent};
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
-use houston_domain::message::{MessageType, Source};
 use houston_domain::question::budget::Raises;
 use houston_domain::skill::USE_SKILL;
 use houston_domain::skill::entry::read_in;
-use houston_domain::step::{Intent, NewMessage, Step};
+use houston_domain::step::{Intent, Step};
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
 use houston_tools::{CallContext, Offer, Plan, Skills, TaskKind};
@@ -40,6 +38,7 @@ use rust_decimal::Decimal;
 use serde_json::json;
 
 use self::call::ExternalCall;
+use self::cells::{add_cells, add_response, cell_of, name_of, title};
 use self::guard::{Intents, Judged, Judgement};
 use self::held::{HeldCall, Others};
 use self::observed::observe;
@@ -51,6 +50,7 @@ use crate::run::storage::RunStorage;
 use crate::setup::Setup;
 use crate::setup::taint::Taint;
 
+pub(crate) use self::cells::{Cells, add_tool_result};
 pub(crate) use self::execution::ToolsOutcome;
 pub(crate) use self::held::Held;
 pub(crate) use self::record::WrittenRecords;
@@ -58,9 +58,6 @@ pub(crate) use self::resume::{OpenCalls, Resumed};
 
 /// Call ids with their responses.
 pub(crate) type Responses = Vec<(String, ToolResponse)>;
-
-/// Call ids with the thread messages (cells) that show them.
-pub(crate) type Cells = Vec<(String, MessageId)>;
 
 /// The tools a run may call.
 pub(crate) struct ToolRunner {
@@ -348,78 +345,4 @@ fn cut<S: RunStorage>(journal: &Journal<'_, S>, response: ToolResponse) -> ToolR
         None => response,
     };
     response.cut(journal.services.config.context.max_tool_result_bytes)
-}
-
-/// Adds a thread message (cell) for every call except `send_message`.
-fn add_cells<S: RunStorage>(
-    journal: &Journal<'_, S>,
-    step: &mut Step,
-    calls: &[ToolCall],
-    plans: &mut Plans,
-) -> Cells {
-    let mut cells = Cells::new();
-    for call in calls.iter().filter(|call| call.name != SEND_MESSAGE) {
-        let cell: MessageId = journal.new_id();
-        let waits = plans.held.iter().any(|held| held.call.id == call.id);
-        let of_call = plans.decided_by.iter().position(|(of, _)| *of == call.id);
-        let decided_by = of_call.map(|at| Box::new(plans.decided_by.swap_remove(at).1));
-        let status = if waits { "waiting" } else { "started" };
-        step.messages.push(NewMessage {
-            id: cell,
-            event: step.events.len(),
-            source: Source::Agent,
-            message_type: MessageType::Tool,
-            content: title(&call.name),
-            metadata: json!({"tool": call.name, "call_id": call.id, "status": status}),
-        });
-        step.events.push(Event::ToolCalled {
-            call_id: call.id.clone(),
-            name: call.name.clone(),
-            input: call.input.clone(),
-            message_id: cell,
-            decided_by,
-        });
-        cells.push((call.id.clone(), cell));
-    }
-    cells
-}
-
-/// Adds the result of a call: its event, and the new status of its cell.
-pub(crate) fn add_tool_result(step: &mut Step, call: &str, cell: MessageId, response: &ToolResponse) {
-    step.events.push(Event::ToolReturned {
-        call_id: call.to_owned(),
-        content: response.text().to_owned(),
-        is_error: !response.is_success(),
-        message_id: cell,
-    });
-    let status = if response.is_success() { "done" } else { "failed" };
-    match step.messages.iter_mut().find(|message| message.id == cell) {
-        Some(message) => message.metadata["status"] = json!(status),
-        None => step.cells.push((cell, json!({"status": status}))),
-    }
-}
-
-/// Adds the response of a call whose turn is still open: for the thread, for streams, and for a worker that takes the run
-/// over.
-fn add_response(step: &mut Step, call: &str, response: &ToolResponse, cells: &Cells) {
-    if let Some(cell) = cell_of(cells, call) {
-        add_tool_result(step, call, cell, response);
-    }
-    step.responses.push((call.to_owned(), response.clone()));
-}
-
-fn cell_of(cells: &Cells, call: &str) -> Option<MessageId> {
-    cells.iter().find(|(id, _)| id == call).map(|(_, cell)| *cell)
-}
-
-/// The name of the tool that a call of the turn calls.
-fn name_of<'c>(calls: &'c [ToolCall], call: &str) -> &'c str {
-    calls.iter().find(|other| other.id == call).map_or("", |call| call.name.as_str())
-}
-
-/// The content of a tool's cell: the tool's name as words, such as "Create note".
-fn title(name: &str) -> String {
-    let words = name.replace('_', " ");
-    let mut chars = words.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

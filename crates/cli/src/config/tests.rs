@@ -1,0 +1,72 @@
+//! The built-in settings, and what is said about wrong ones.
+
+use houston_domain::agent::token_budget::TokenBudget;
+use houston_domain::knowledge::PromptLimits;
+use houston_domain::team::TeamLimits;
+use houston_domain::tool_result::ResultLimits;
+use houston_engine::config::TitleConfig;
+use houston_store::Fairness;
+
+use super::*;
+
+pub(crate) fn tools() -> Vec<String> {
+    crate::toolbox::built_in()
+}
+
+#[test]
+fn built_in_settings_load() {
+    let loaded = load(None, &tools()).unwrap();
+    assert_eq!(loaded.settings.orchestrator.limits.max_iterations, 20);
+    assert_eq!(loaded.kinds.len(), 3);
+    assert!(loaded.kinds["goal"].agent_type.conversational);
+    let context = loaded.settings.orchestrator.context;
+    assert_eq!(context.prompt, PromptLimits::default());
+    assert_eq!(context.budget_tokens, TokenBudget::default());
+    assert_eq!(context.results, ResultLimits::default());
+    assert_eq!(context.titles, TitleConfig::default());
+    assert_eq!(loaded.settings.teams.limits, TeamLimits::default());
+    assert_eq!(loaded.settings.knowledge, KnowledgeLimits::default());
+    for (kind, Kind { agent_type, .. }) in &loaded.kinds {
+        assert_eq!(context.budget_tokens.with(agent_type.budget_tokens).oversized_share(), None, "{kind}");
+    }
+    // An application that posts with SQL alone gets these defaults.
+    assert_eq!(loaded.settings.orchestrator.fairness, Fairness::default());
+    assert!(loaded.entries().iter().any(|(key, value, origin)| {
+        key == "orchestrator.lease.ttl_s" && value == "30" && origin == "jobs/orchestrator.toml"
+    }));
+}
+
+#[test]
+fn invalid_setting_names_its_key_file_and_allowed_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("orchestrator.toml", "[limits]\nmax_iteration = 3");
+    let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+    assert!(error.contains("max_iteration") && error.contains("orchestrator.toml"), "{error}");
+    assert!(error.contains("max_iterations"), "{error}");
+
+    write("orchestrator.toml", "[limits]\nmax_iterations = \"many\"");
+    let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+    assert!(error.contains("orchestrator.limits.max_iterations") && error.contains("many"), "{error}");
+
+    write("orchestrator.toml", "[lease]\ntrust_s = 40");
+    let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+    assert!(error.contains("trust_s") && error.contains("less than ttl_s (30)"), "{error}");
+}
+
+#[test]
+fn one_file_adds_a_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("agents")).unwrap();
+    let file = folder.path().join("agents/project.toml");
+    let text = kinds::BUILT_IN[0].1.replace("kind = \"goal\"", "kind = \"project\"");
+    std::fs::write(&file, &text).unwrap();
+    let loaded = load(Some(folder.path()), &tools()).unwrap();
+    let origin = file.display().to_string();
+    assert!(loaded.entries().contains(&("agents.project.conversational".into(), "true".into(), origin)));
+    assert_eq!(loaded.first_kind().unwrap().kind, "goal", "a new kind does not replace the default one");
+
+    std::fs::write(&file, text.replace("archives", "archive")).unwrap();
+    let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+    assert!(error.contains("project.toml: line 4, column 1") && error.contains("`archives`?"), "{error}");
+}
