@@ -14,6 +14,13 @@ impl MemoryStorage {
         self.rows().spent = spent;
     }
 
+    /// A message of the user.
+    pub(crate) fn post(&self, text: &str) {
+        let mut rows = self.rows();
+        rows.unread.push(text.to_owned());
+        rows.is_awake = true;
+    }
+
     /// A skill of the tenant.
     pub(crate) fn add_skill(&self, text: &str) {
         let summary = SkillDocument::read(text, None).expect("a skill").summary(true);

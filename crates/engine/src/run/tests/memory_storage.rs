@@ -118,13 +118,6 @@ impl MemoryStorage {
         self.rows().intents.insert(call.to_owned(), intent);
     }
 
-    /// A message of the user.
-    pub(crate) fn post(&self, text: &str) {
-        let mut rows = self.rows();
-        rows.unread.push(text.to_owned());
-        rows.is_awake = true;
-    }
-
     /// Lets `count` commits succeed before one fails in this way.
     pub(crate) fn fail_after(&self, count: usize, fault: Fault) {
         let mut rows = self.rows();
