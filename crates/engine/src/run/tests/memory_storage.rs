@@ -75,7 +75,7 @@ pub(super) struct Rows {
     /// What the run's driver remembers.
     state: Option<Value>,
     /// Texts that the run has not read.
-    unread: Vec<String>,
+    pub(super) unread: Vec<String>,
     /// Skills of the tenant: summaries, and texts by name.
     pub(super) summaries: Vec<SkillSummary>,
     pub(super) skills: BTreeMap<String, String>,
