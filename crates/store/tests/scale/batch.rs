@@ -53,7 +53,10 @@ fn claims() -> [Case; 2] {
             ]
             .into_iter()
             // Of the context: notes, and what the prompt has of the user and of sessions.
-            .chain(["10", "500", "10", "200", "20", "1000", "10", "200", "5", "1000"].map(str::to_owned))
+            .chain(
+                ["10", "500", "10", "200", "20", "1000", "10", "200", "5", "1000", "'{}'", "'{}'", "20"]
+                    .map(str::to_owned),
+            )
             .chain(["10", "100", "262144", "array['goal']"].map(str::to_owned))
             .chain(["uuid", "text"].map(|of| format!("array_fill(null::{of}, array[{POSTS}])")))
             .chain([format!("array_fill(true, array[{POSTS}])")])

@@ -129,11 +129,19 @@ async fn fallback_that_fails_is_the_end() {
         effect("first", BUSY),
         effect("second", Behaviour::Answers),
         FALLBACK,
-        "denied = ['second']",
+        "[[rule]]\ntool = 'second'\nwhen = { '/kind' = 'x' }\ndecide = 'deny'\nwhy = 'not this kind'",
     );
     assert_eq!(denied.process.drive(1).await.unwrap(), ENDED);
     assert_eq!(denied.made(), [1, 0], "guards decide about the fallback, too");
-    assert!(denied.result().contains("refused by a guard"), "{}", denied.result());
+    assert!(denied.result().contains("not this kind"), "{}", denied.result());
+    let answers = effect("second", Behaviour::Answers);
+    let off = Falling::new(effect("first", BUSY), answers, FALLBACK, "denied = ['second']");
+    assert_eq!(off.process.drive(1).await.unwrap(), ENDED);
+    assert_eq!(
+        (off.made(), off.result()),
+        ([1, 0], "It is down.".to_owned()),
+        "a tool that is off is no fallback"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,7 +42,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
     /// `kind` is the setup of the agentable's kind, `context` what was read with the claim.
     pub(super) async fn load(
         mut journal: Journal<'e, S>,
-        attempt: Attempt,
+        attempt: Box<Attempt>,
         registration: Registration,
         kind: Arc<Setup>,
         context: Option<Box<RunContext>>,

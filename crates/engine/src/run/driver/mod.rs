@@ -159,7 +159,8 @@ pub(crate) struct RunDriver<'e, S> {
     model: ModelTurn,
     tools: Box<ToolRunner>,
     run: AgentRun,
-    attempt: Attempt,
+    /// Boxed: it is read at the beginning and the end, and the future of the run waits in between.
+    attempt: Box<Attempt>,
     registration: Registration,
     /// The setup of the agent that answers, limited to what this run may do.
     setup: Arc<Setup>,
@@ -239,7 +240,8 @@ async fn start<'e, S: RunStorage>(
     let context = claimed.context.take();
     match services.setup(&claimed.kind).cloned() {
         Some(kind) => {
-            let driver = RunDriver::load(journal, Attempt::of(claimed), registration, kind, context).await?;
+            let attempt = Box::new(Attempt::of(claimed));
+            let driver = RunDriver::load(journal, attempt, registration, kind, context).await?;
             Ok(Started::Driving(driver))
         }
         None => unknown_kind::refuse(journal, &claimed.kind, context).await.map(Started::Refused),
