@@ -4,7 +4,7 @@
 //! | part | decides |
 //! |---|---|
 //! | [`document`] | what a SKILL.md says |
-//! | [`file`] | which files may lie beside it |
+//! | [`mod@file`] | which files may lie beside it |
 //! | [`trigger`] | whether a message calls for a skill |
 //! | [`disclosure`] | which skills there are for a run, and how much of them its agent reads |
 //! | [`entry`] | the text that an agent reads, and which skills its session has read |

@@ -226,7 +226,7 @@ impl TenantStore<'_> {
     /// Adds checked records to a table. `response` is what the client is answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// As [`insert`]: [`Error::TooLarge`], [`Error::Full`], [`Error::NotFound`].
+    /// [`Error::TooLarge`], [`Error::Full`], [`Error::NotFound`].
     pub async fn add_records(
         self,
         (table, created_at): (&CustomTable, DateTime<Utc>),

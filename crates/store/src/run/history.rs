@@ -46,7 +46,7 @@ impl RunStore {
     /// The committed intents of a run, by call id.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement, or has a pause that cannot be read.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement, or has a pause that cannot be read.
     pub async fn committed_intents(&self, run: RunId) -> Result<HashMap<String, CommittedIntent>> {
         let rows = sqlx::query!(
             r#"-- store::history::known_calls

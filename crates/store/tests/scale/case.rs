@@ -236,10 +236,10 @@ fn agents() -> Vec<Case> {
 fn followed() -> Vec<Case> {
     let (driven, run) = (id("goal", DRIVEN), id("run", LAST_RUNS + IDLE));
     vec![
-        context("by the default agent", DRIVEN, &["agents_default"], [45, 120]),
-        context("by an agent", OF_AGENT, &["agents_pkey"], [45, 120]),
-        context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [75, 180]),
-        context("a team has picked", OF_TEAM, &["agents_pkey", "events_pkey"], [50, 150])
+        context("by the default agent", DRIVEN, &["agents_default"], [45, 130]),
+        context("by an agent", OF_AGENT, &["agents_pkey"], [45, 135]),
+        context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [75, 195]),
+        context("a team has picked", OF_TEAM, &["agents_pkey", "events_pkey"], [50, 160])
             .after(format!("{SETTINGS}{}", picked(OF_TEAM))),
         case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
