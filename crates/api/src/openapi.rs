@@ -2,8 +2,8 @@
 //! compare it with `openapi.json`, which is what servers answer with.
 //!
 //! Handlers name their success responses and the codes of their 409 and 429. All errors have the same body, and most
-//! follow from what a handler takes: a key (401), an id (404), a body (400, 408, 413, 415, 422), a query (422). Those
-//! are added here.
+//! follow from what a handler takes: a key (401), an id (404), a body (400, 408, 413, 415, 422), a query or a name (422).
+//! Those are added here.
 
 use houston_protocol::problem::{Problem, ProblemCode};
 use houston_protocol::schema;
@@ -96,7 +96,7 @@ fn add_error_responses(path: &str, operation: &mut Operation) {
     let is_possible = |status| match status {
         "400" | "408" | "413" | "415" => has_body,
         "404" => path.contains('{'),
-        "422" => has_body || has_query || has_header,
+        "422" => has_body || has_query || has_header || path.contains("{name}"),
         _ => !is_open,
     };
     let responses = &mut operation.responses.responses;
