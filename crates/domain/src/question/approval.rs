@@ -162,6 +162,12 @@ pub fn answer_schema(input: &Value, lasting: bool) -> Value {
     })
 }
 
+/// The schema of the tool's arguments in the schema of an approval's answer.
+#[must_use]
+pub fn arguments(answer_schema: &Value) -> Option<&Value> {
+    answer_schema.pointer("/oneOf/1/properties/input")
+}
+
 /// The question's text: `Delete note: it deletes something for good. Allow it?`
 #[must_use]
 pub fn question_text(title: &str, why: &str) -> String {

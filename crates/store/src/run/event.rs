@@ -12,6 +12,7 @@ use crate::event::batch::{Page, StreamRead};
 use crate::event::derived::{StreamMessage, next_message};
 use crate::handle::{ApiStore, RunStore, TenantStore};
 
+pub(crate) mod asked;
 pub(crate) mod batch;
 mod derived;
 mod position;

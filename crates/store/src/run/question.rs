@@ -10,7 +10,6 @@ use std::borrow::Cow;
 use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, RunId};
-use houston_domain::question::approval::Approval;
 use houston_domain::question::own;
 use houston_domain::question::{ClosedQuestion, NewQuestion, Question, QuestionChanges, QuestionState};
 use houston_domain::step::Step;
@@ -25,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
 
-pub(crate) use self::row::{Row, question_row};
+pub(crate) use self::row::{Row, StoredApproval, question_row};
 
 /// The unread messages of an agentable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -154,7 +153,7 @@ struct NewRow<'a> {
     schema: Option<&'a Value>,
     default_value: Option<&'a Value>,
     expires_at: Option<DateTime<Utc>>,
-    approval: Option<&'a Approval>,
+    approval: Option<StoredApproval<'a>>,
 }
 
 /// Writes the questions of a step, and closes those that it supersedes; `closes_all`: also all others of its run, which
@@ -223,15 +222,18 @@ async fn insert(
     }
     let rows: Vec<NewRow<'_>> = questions
         .iter()
-        .map(|question| NewRow {
-            id: question.id.0,
-            kind: question.kind.as_str(),
-            subject: question.subject.as_deref(),
-            text: &question.text,
-            schema: question.schema.as_ref(),
-            default_value: question.default_value.as_ref(),
-            expires_at: question.expires_at,
-            approval: question.approval.as_deref(),
+        .map(|question| {
+            let (approval, schema) = StoredApproval::of(question);
+            NewRow {
+                id: question.id.0,
+                kind: question.kind.as_str(),
+                subject: question.subject.as_deref(),
+                text: &question.text,
+                schema,
+                default_value: question.default_value.as_ref(),
+                expires_at: question.expires_at,
+                approval,
+            }
         })
         .collect();
     sqlx::query!(

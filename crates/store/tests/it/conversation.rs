@@ -261,7 +261,7 @@ pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
 }
 
 /// Imports the document as a goal.
-async fn imported(test: &TestStore, document: &Conversation) -> AgentableId {
+pub(crate) async fn imported(test: &TestStore, document: &Conversation) -> AgentableId {
     let (id, user): (AgentableId, _) =
         (test.ids.next(), { test.requests().agentable("goal", test.goal).await.unwrap().user });
     let agentable = NewAgentable {
@@ -282,6 +282,10 @@ async fn imported(test: &TestStore, document: &Conversation) -> AgentableId {
 /// Imports the document and exports it again.
 pub(crate) async fn round_trip(test: &TestStore, document: &Conversation) -> Conversation {
     let id = imported(test, document).await;
+    exported(test, id).await
+}
+
+pub(crate) async fn exported(test: &TestStore, id: AgentableId) -> Conversation {
     let agentable = test.requests().agentable("goal", id).await.unwrap();
     let options = ExportOptions { until: None, knowledge: true, max_bytes: usize::MAX };
     test.requests().conversation(&agentable, &options).await.unwrap()

@@ -3,12 +3,13 @@
 use chrono::DateTime;
 use houston_domain::conversation::{ExportedApproval, ExportedQuestion, ThreadMessage};
 use houston_domain::message::{MessageType, Source};
+use houston_domain::question::approval::answer_schema;
 use houston_domain::question::{QuestionKind, QuestionState};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::json;
 
-use crate::conversation::{conversation, round_trip};
+use crate::conversation::{conversation, exported, imported};
 use crate::test_store::TestStore;
 
 #[tokio::test]
@@ -45,9 +46,20 @@ async fn approvals_keep_their_calls_and_find_their_cells() {
     document.messages = vec![cell(0), cell(10)];
     document.questions = vec![approval(0, "call_1"), approval(10, "call_1")];
     assert_eq!(document.check(), Ok(()));
-    assert_eq!(round_trip(&test, &document).await, document);
+    let id = imported(&test, &document).await;
+    assert_eq!(exported(&test, id).await, document);
     let cells = "select string_agg((m.content || '?' = q.text)::text, ',')
                    from houston.questions q
                    join houston.messages m on 'msg_' || replace(m.id::text, '-', '') = q.approval ->> 'message_id'";
     assert_eq!(test.sql(cells).trim(), "true,true");
+
+    // One that could have been answered for good, as it is stored: with the schema of its arguments.
+    test.sql(
+        r#"update houston.questions
+              set approval = approval || '{"lasting": true, "pin": "p1", "arguments": {"type": "object"}}'
+            where text = 'Delete note 0?'"#,
+    );
+    let read = exported(&test, id).await.questions;
+    assert_eq!(read[0].schema, Some(answer_schema(&json!({"type": "object"}), true)));
+    assert_eq!(read[0].approval, document.questions[0].approval);
 }

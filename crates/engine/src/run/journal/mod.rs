@@ -7,7 +7,7 @@ mod tests;
 
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Event, Live};
 use houston_domain::frame::FrameMark;
@@ -129,7 +129,8 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     /// When a question that is asked now expires.
     pub(crate) fn approvals_expire_at(&self) -> Option<DateTime<Utc>> {
         let after = i64::try_from(self.services.config.context.approvals.expire_after_s).ok()?;
-        self.now().checked_add_signed(TimeDelta::try_seconds(after)?)
+        // As Postgres stores it, so that readers of the event now and later see the same.
+        Some(self.now().checked_add_signed(TimeDelta::try_seconds(after)?)?.trunc_subsecs(6))
     }
 
     /// The agentable the run is for.

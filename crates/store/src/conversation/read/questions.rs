@@ -1,11 +1,20 @@
 //! Reading the closed questions of a conversation.
 
-use houston_domain::conversation::ExportedQuestion;
+use houston_domain::conversation::{ExportedApproval, ExportedQuestion};
+use houston_domain::question::approval::Approval;
 use houston_domain::question::{QuestionKind, QuestionState};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{End, PAGE, Reader};
 use crate::error::Result;
+use crate::question::StoredApproval;
+
+/// What an export has of an approval.
+fn exported(approval: Value) -> Option<ExportedApproval> {
+    let Approval { tool, input, why, .. } = serde_json::from_value(approval).ok()?;
+    Some(ExportedApproval { tool, input, why })
+}
 
 impl Reader<'_> {
     /// The questions that were closed by the end of the thread. An open one belongs to a turn that is not complete.
@@ -16,7 +25,7 @@ impl Reader<'_> {
             let rows = sqlx::query!(
                 r#"-- store::conversation::read::questions::questions
                 select id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by, created_at,
-                       closed_at as "closed_at!", approval - 'message_id' as approval,
+                       closed_at as "closed_at!", approval,
                        octet_length(concat(text, schema::text, default_value::text, answer::text, approval::text)) as "bytes!"
                   from houston.questions
                  where tenant_id = $1 and agentable_id = $2 and id > $3 and state <> 'open'
@@ -38,7 +47,7 @@ impl Reader<'_> {
                     kind: QuestionKind::from_name(&row.kind).unwrap_or(QuestionKind::Input),
                     subject: row.subject,
                     text: row.text,
-                    schema: row.schema,
+                    schema: row.schema.or_else(|| StoredApproval::schema(row.approval.as_ref())),
                     default_value: row.default_value,
                     expires_at: row.expires_at,
                     state: QuestionState::from_name(&row.state).unwrap_or(QuestionState::Cancelled),
@@ -46,7 +55,7 @@ impl Reader<'_> {
                     answered_by: row.answered_by,
                     created_at: row.created_at,
                     closed_at: row.closed_at,
-                    approval: row.approval.and_then(|approval| serde_json::from_value(approval).ok()),
+                    approval: row.approval.and_then(exported),
                 });
             }
             if is_last {

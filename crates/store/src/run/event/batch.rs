@@ -10,6 +10,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::StreamHead;
+use super::asked::AskedQuestions;
 use super::derived::{StreamMessage, Stretch, body};
 use crate::batcher::Batch;
 use crate::error::{Error, Result};
@@ -111,7 +112,7 @@ impl Row {
     }
 
     /// Adds what the row is to the stretch of the stream.
-    fn take(self, stretch: &mut Stretch) -> serde_json::Result<()> {
+    fn take(self, asked: &AskedQuestions, stretch: &mut Stretch) -> serde_json::Result<()> {
         let (Some(what), Some(seq), Some(id), Some(at)) = (self.what, self.seq, self.id, self.at) else {
             return Ok(());
         };
@@ -124,7 +125,7 @@ impl Row {
             }
             ("run", Some(data), _) => stretch.runs.push(serde_json::from_str(data.0.get())?),
             ("event", Some(data), message) => {
-                let event = serde_json::from_str(data.0.get())?;
+                let event = asked.event(&data.0)?;
                 let body = message.map(|((source, kind), content)| body(&source, &kind, content, metadata));
                 stretch.events.push(Committed { seq, run_id: RunId(id), at, event, body });
             }
@@ -136,14 +137,18 @@ impl Row {
 
 /// Reads the head of each stream and its next events.
 pub(crate) async fn read(connection: &mut PgConnection, items: &[StreamRead]) -> Result<Vec<Result<Page>>> {
-    let mut rows = rows(connection, items).await?.into_iter().peekable();
+    let rows = rows(connection, items).await?;
+    let events = rows.iter().filter(|row| row.what.as_deref() == Some("event"));
+    let events = events.filter_map(|row| row.data.as_ref().map(|data| &*data.0));
+    let asked = AskedQuestions::of(connection, events).await?;
+    let mut rows = rows.into_iter().peekable();
     let mut pages = Vec::with_capacity(items.len());
     for (n, item) in (1..).zip(items) {
         let (mut head, mut stretch) = (None, Ok(Stretch::default()));
         while let Some(row) = rows.next_if(|row| row.n == n) {
             head = Some((row.head(), row.after, row.upto));
             let seq = row.seq.unwrap_or(0);
-            if let Err(source) = stretch.as_mut().map_or(Ok(()), |stretch| row.take(stretch)) {
+            if let Err(source) = stretch.as_mut().map_or(Ok(()), |stretch| row.take(&asked, stretch)) {
                 stretch = Err(undecodable(item.agentable, seq, source));
             }
         }

@@ -1,12 +1,11 @@
 //! Waits in an event stream: what a run waited for at a position, and where it began to wait.
 
-use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId};
 use houston_domain::question::NewQuestion;
-use sqlx::types::Json;
 
 use crate::error::Result;
 use crate::handle::TenantStore;
+use crate::question::question_row;
 
 impl TenantStore<'_> {
     /// The questions that were open when a run of the agentable began to wait with the event at position `seq`, the oldest
@@ -15,30 +14,29 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn questions_at_wait(self, agentable: AgentableId, seq: i64) -> Result<Vec<NewQuestion>> {
-        let asked = sqlx::query_scalar!(
+        let asked = sqlx::query!(
             r#"-- store::event::wait::questions_at_wait
-            select q.data as "data: Json<Event>"
+            select q.id, q.kind, q.subject, q.text, q.schema, q.default_value, q.expires_at, q.state, q.answer, q.answered_by,
+                   q.created_at, q.closed_at, q.approval
               from houston.events w
               join houston.runs r on r.id = w.run_id
-              join houston.events q on q.agentable_id = $1 and q.seq >= r.first_seq and q.seq < $2
+              join houston.events a on a.agentable_id = $1 and a.seq >= r.first_seq and a.seq < $2
+              join houston.questions q on q.agentable_id = $1
+                                      and q.id = replace(a.data ->> 'question_id', 'question_', '')::uuid
              where w.tenant_id = $3 and w.agentable_id = $1 and w.seq = $2 and w.data ->> 'type' = 'run_waiting'
-               and q.data ->> 'type' = 'question_asked'
+               and a.data ->> 'type' = 'question_asked'
                and not exists (select from houston.events c
-                                where c.agentable_id = $1 and c.seq > q.seq and c.seq < $2
+                                where c.agentable_id = $1 and c.seq > a.seq and c.seq < $2
                                   and c.data ->> 'type' = 'question_closed'
-                                  and c.data ->> 'question_id' = q.data ->> 'question_id')
-             order by q.seq"#,
+                                  and c.data ->> 'question_id' = a.data ->> 'question_id')
+             order by a.seq"#,
             agentable.0,
             seq,
             self.tenant.0
         )
         .fetch_all(&self.pool)
         .await?;
-        let questions = asked.into_iter().filter_map(|event| match event.0 {
-            Event::QuestionAsked(question) => Some(*question),
-            _ => None,
-        });
-        Ok(questions.collect())
+        Ok(asked.into_iter().map(|row| question_row!(row).into_question().asked).collect())
     }
 
     /// The position of the event with which the latest run of the agentable began to wait before position `seq`, if it had not

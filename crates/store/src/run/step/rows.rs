@@ -19,6 +19,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use uuid::Uuid;
 
 use crate::claim::Fence;
+use crate::event::asked::stored;
 use crate::stored_block::NewText;
 
 /// A step of a batch: what it changes in the rows of its lock and its run, the rows it adds, and the model call it pays
@@ -267,7 +268,7 @@ impl EventRow {
     fn of(nth: usize, event: &Event, step: &Step) -> serde_json::Result<Self> {
         let message = step.messages.iter().find(|message| message.event == nth);
         let follows = message.and_then(|of| of_message(of.source, of.message_type, of.id));
-        let data = if follows.as_ref() == Some(event) { None } else { Some(to_raw_value(event)?) };
+        let data = if follows.as_ref() == Some(event) { None } else { Some(stored(event)?) };
         Ok(Self { message_id: event.message_id().map(|id| id.0), data })
     }
 }
