@@ -92,6 +92,7 @@ impl TestInstallation {
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         if self.others.is_empty() {
             return vec![
+                no_settings(),
                 ("DATABASE_URL", self.database_url().to_owned()),
                 ("HOUSTON_REDIS_URL", self.redis_url().to_owned()),
             ];
@@ -100,7 +101,7 @@ impl TestInstallation {
             let (database, redis) = (cell.database_url(), cell.redis_url());
             format!("{{shards=\"{first:04x}-{last:04x}\",database_url=\"{database}\",redis_url=\"{redis}\"}}")
         });
-        vec![("HOUSTON_CELLS__CELLS", format!("[{}]", cells.collect::<Vec<_>>().join(",")))]
+        vec![no_settings(), ("HOUSTON_CELLS__CELLS", format!("[{}]", cells.collect::<Vec<_>>().join(",")))]
     }
 
     /// The database URL for sqlx and psql.
@@ -238,4 +239,9 @@ impl TestInstallation {
         }
         Ok(())
     }
+}
+
+/// Without the settings of who runs the tests: what `houston mcp add` has written to `~/.config/houston`.
+fn no_settings() -> (&'static str, String) {
+    ("XDG_CONFIG_HOME", "/nonexistent".to_owned())
 }
