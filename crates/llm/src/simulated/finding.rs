@@ -1,7 +1,7 @@
-//! Finding tools whose definitions were not sent: search, read the help of the first, call it.
+//! Tools that the simulated model has no rule for: one that the user names; one that is searched, read about and called.
 
 use houston_domain::inner_call::{ARGUMENTS, USE_TOOL};
-use serde_json::{Number, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 /// Finds tools.
 pub(super) const SEARCH: &str = "search_tools";
@@ -45,4 +45,45 @@ pub(super) fn example(help: &str, text: &str) -> Option<Value> {
         }
     }
     Some(call)
+}
+
+/// The tool of a server that the text names, with the arguments that it gives: `math__add with a=2 b=3 say="hi"`.
+pub(super) fn named<'t>(text: &str, offered: &[&'t str]) -> Option<(&'t str, Value)> {
+    let words = || text.split(|c: char| !(c.is_alphanumeric() || "_-".contains(c)));
+    let name = offered.iter().find(|name| name.contains("__") && words().any(|word| word == **name))?;
+    let mut arguments = Map::new();
+    for (before, after) in text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..])) {
+        let key = before.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default();
+        let value = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split('"').next().map(Value::from),
+            None => after.split(|c: char| c.is_whitespace() || ",;".contains(c)).next().map(|word| {
+                let word = word.trim_end_matches(['.', '!', '?']);
+                serde_json::from_str(word).unwrap_or_else(|_| Value::from(word))
+            }),
+        };
+        arguments.extend(value.filter(|_| !key.is_empty()).map(|value| (key.to_owned(), value)));
+    }
+    Some((name, Value::Object(arguments)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tool_of_a_server_is_called_by_its_name() {
+        let offered = ["send_message", "math__add", "everything__get-sum"];
+        let call = |text| named(text, &offered);
+        assert_eq!(
+            call(r#"Use math__add with a=2, b=3.5 and say="good day"."#),
+            Some(("math__add", json!({"a": 2, "b": 3.5, "say": "good day"})))
+        );
+        assert_eq!(
+            call("everything__get-sum a=1 b=true c=x."),
+            Some(("everything__get-sum", json!({"a": 1, "b": true, "c": "x"})))
+        );
+        assert_eq!(call("math__add = what?"), Some(("math__add", json!({}))));
+        assert_eq!(call("send_message content=x"), None, "it has a rule of its own");
+        assert_eq!(call("math__adder a=1"), None);
+    }
 }

@@ -18,6 +18,7 @@
 //! | "write hello to a.txt" | `write_file {path, content}` | `send_message` with the outcome |
 //! | "read a.txt" | `read_file {path}` | `send_message` with its text |
 //! | the time or date | `get_current_time {time_zone?}` | `send_message` |
+//! | "use math__add with a=2 b=3", naming a tool of a server | that call | `send_message` with the result |
 //! | "use a tool to add 2 and 3", where tools must be searched | `search_tools {query}`, `get_tool_help` and `use_tool` of the first | `send_message` with the result |
 //! | anything else, and a skill was disclosed | `send_message` with its first line | – |
 //! | anything else | `send_message`, saying that the model is simulated | – |

@@ -126,7 +126,9 @@ impl<'a> Situation<'a> {
         let lower = self.user_text.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         let call = |name: &str, input: Value| self.call(name, &input);
-        if let Some(call) = self.call_outside(&lower) {
+        let named = finding::named(&self.user_text, &self.offered);
+        let named = named.and_then(|(name, input)| self.call(name, &input));
+        if let Some(call) = named.or_else(|| self.call_outside(&lower)) {
             return call;
         }
         if let Some(call) = self.todo_request(&lower) {
