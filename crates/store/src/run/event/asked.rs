@@ -50,12 +50,13 @@ fn question_of(data: &RawValue) -> Option<QuestionId> {
 pub(super) struct AskedQuestions(HashMap<Uuid, NewQuestion>);
 
 impl AskedQuestions {
-    /// Reads them; executes a statement only if there are any.
+    /// Reads them, if they are of these tenants; executes a statement only if there are any.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub(super) async fn of(
         connection: &mut PgConnection,
+        tenants: &[Uuid],
         events: impl Iterator<Item = &RawValue>,
     ) -> Result<Self> {
         let ids: Vec<Uuid> = events.filter_map(question_of).map(|id| id.0).collect();
@@ -66,8 +67,9 @@ impl AskedQuestions {
             "-- store::event::asked::questions
             select id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by, created_at, closed_at,
                    approval
-              from houston.questions where id = any ($1)",
-            &ids
+              from houston.questions where id = any ($1) and tenant_id = any ($2)",
+            &ids,
+            tenants
         )
         .fetch_all(connection)
         .await?;

@@ -138,9 +138,10 @@ impl Row {
 /// Reads the head of each stream and its next events.
 pub(crate) async fn read(connection: &mut PgConnection, items: &[StreamRead]) -> Result<Vec<Result<Page>>> {
     let rows = rows(connection, items).await?;
+    let tenants: Vec<Uuid> = items.iter().map(|item| item.tenant.0).collect();
     let events = rows.iter().filter(|row| row.what.as_deref() == Some("event"));
     let events = events.filter_map(|row| row.data.as_ref().map(|data| &*data.0));
-    let asked = AskedQuestions::of(connection, events).await?;
+    let asked = AskedQuestions::of(connection, &tenants, events).await?;
     let mut rows = rows.into_iter().peekable();
     let mut pages = Vec::with_capacity(items.len());
     for (n, item) in (1..).zip(items) {
