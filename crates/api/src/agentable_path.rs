@@ -34,6 +34,12 @@ impl AgentablePath {
         Some(Self { kind: kind.kind.clone(), id, urgency, conversational, double_texting })
     }
 
+    /// The agentable with the parameters `kinds` and `id`.
+    pub(crate) fn of_params(types: &BTreeMap<String, AgentType>, params: &RawPathParams) -> Option<Self> {
+        let param = |name| params.iter().find(|(of, _)| *of == name).map_or("", |(_, value)| value);
+        Self::find(types, param("kinds"), param("id"))
+    }
+
     /// The id with its prefix, e.g. `goal_0190…`.
     pub(crate) fn public_id(&self) -> String {
         self.id.public_id(&self.kind)
@@ -51,8 +57,7 @@ impl FromRequestParts<Arc<App>> for AgentablePath {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "agentable" };
         let params = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOT_FOUND)?;
-        let param = |name| params.iter().find(|(of, _)| *of == name).map_or("", |(_, value)| value);
-        Self::find(&app.state.agent_types, param("kinds"), param("id")).ok_or(NOT_FOUND)
+        Self::of_params(&app.state.agent_types, &params).ok_or(NOT_FOUND)
     }
 }
 

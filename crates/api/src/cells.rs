@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::{FromRequestParts as _, Request};
+use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::join_all;
@@ -27,7 +27,7 @@ use serde_json::Value;
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
-use crate::auth::Caller;
+use crate::auth::{Caller, authenticate};
 use crate::error::ApiError;
 use crate::page::{List, NextPage, PageQuery};
 use crate::problem::ResponseError;
@@ -85,6 +85,7 @@ impl Target {
             ["readyz"] => Self::Ready,
             ["v1", "health"] if reads => Self::Health,
             ["v1", "agents" | "teams" | "endpoints" | "skills", ..] | ["v1", "guards"] => Self::Copied,
+            ["v1", "client-tokens", ..] => Self::Home,
             ["v1", "users"] if reads => Self::Page(List::Users),
             ["v1", "erasures"] if reads => Self::Page(List::Erasures),
             ["v1", resource] if reads => {
@@ -188,7 +189,7 @@ impl Dispatcher {
     async fn copied(&self, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
         // An invalid key is refused by the endpoint.
-        let caller = Caller::from_request_parts(&mut parts, &self.home).await.ok();
+        let caller = authenticate(&mut parts, &self.home).await.ok().map(|authority| authority.caller);
         let path = parts.uri.path().to_owned();
         if parts.method == Method::DELETE {
             // What is in use in any cell is not deleted. If the home refuses, the copy brings it back.

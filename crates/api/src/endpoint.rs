@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::{Extension, Router};
 use axum::routing::MethodRouter;
 #[cfg(test)]
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
+use crate::access::Access;
 use crate::state::App;
 
 /// The handlers of one path.
@@ -26,6 +27,9 @@ pub(crate) struct Endpoints {
     router: Router<Arc<App>>,
     #[cfg(test)]
     documented: OpenApiRouter<Arc<App>>,
+    /// The access of each path that needs a key.
+    #[cfg(test)]
+    access: std::collections::HashMap<String, Access>,
 }
 
 impl Endpoint {
@@ -50,16 +54,37 @@ impl Endpoints {
             router: Router::new(),
             #[cfg(test)]
             documented: OpenApiRouter::with_openapi(crate::openapi::document()),
+            #[cfg(test)]
+            access: std::collections::HashMap::new(),
         }
     }
 
-    /// Adds an endpoint.
-    pub(crate) fn routes(self, endpoint: Endpoint) -> Self {
+    /// Adds an endpoint that needs no key.
+    pub(crate) fn open(self, endpoint: Endpoint) -> Self {
         Self {
             router: self.router.route(&endpoint.path, endpoint.handlers),
             #[cfg(test)]
             documented: self.documented.routes(endpoint.documented),
+            #[cfg(test)]
+            access: self.access,
         }
+    }
+
+    /// Adds an endpoint, with what it needs of the key.
+    pub(crate) fn routes(self, access: Access, mut endpoint: Endpoint) -> Self {
+        #[cfg(test)]
+        let path = endpoint.path.clone();
+        endpoint.handlers = endpoint.handlers.route_layer(Extension(access));
+        let all = self.open(endpoint);
+        #[cfg(test)]
+        let all = all.with_access(path, access);
+        all
+    }
+
+    #[cfg(test)]
+    fn with_access(mut self, path: String, access: Access) -> Self {
+        self.access.insert(path, access);
+        self
     }
 
     pub(crate) fn merge(self, others: Self) -> Self {
@@ -67,6 +92,8 @@ impl Endpoints {
             router: self.router.merge(others.router),
             #[cfg(test)]
             documented: self.documented.merge(others.documented),
+            #[cfg(test)]
+            access: self.access.into_iter().chain(others.access).collect(),
         }
     }
 
@@ -77,7 +104,7 @@ impl Endpoints {
     /// The document generated from the handlers.
     #[cfg(test)]
     pub(crate) fn into_document(self) -> utoipa::openapi::OpenApi {
-        crate::openapi::complete(self.documented.into_openapi())
+        crate::openapi::complete(self.documented.into_openapi(), &self.access)
     }
 }
 

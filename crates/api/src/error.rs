@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use houston_domain::id::{QuestionId, RunId};
 use houston_domain::question::QuestionState;
 use houston_domain::run::RunStatus;
+use houston_domain::scope::{Scope, Scopes};
 use houston_protocol::problem::{FieldError, ProblemCode};
 use serde_json::Value;
 
@@ -26,6 +27,20 @@ pub enum ApiError {
     /// The request has no API key, or one that does not exist or was revoked.
     #[error("missing or invalid API key; send a valid one as `Authorization: Bearer hou_…`")]
     Unauthorized,
+    /// The key lacks a scope.
+    #[error("this key has no scope `{needed}`, only `{scopes}`; use a key with it (`houston key create --scope {needed}`)")]
+    MissingScope {
+        /// The scope that the request needs.
+        needed: Scope,
+        /// Those of the key.
+        scopes: Scopes,
+    },
+    /// The key is bound to one user, or to some agentables of one.
+    #[error(
+        "this key is bound to one user or to some of the user's agentables, and this belongs to more than that; use a key of \
+         the tenant (`houston key create`)"
+    )]
+    BoundKey,
     /// The address sent too many wrong keys, or too many unknown keys are waiting to be looked up.
     #[error("too many unknown API keys; try again after the seconds in `Retry-After`")]
     TooManyKeys,
@@ -292,6 +307,7 @@ impl ApiError {
     pub fn code(&self) -> ProblemCode {
         match self {
             Self::Unauthorized => ProblemCode::Unauthorized,
+            Self::MissingScope { .. } | Self::BoundKey => ProblemCode::Forbidden,
             Self::TooManyKeys => ProblemCode::TooManyKeys,
             Self::NotFound { .. } => ProblemCode::NotFound,
             Self::MethodNotAllowed => ProblemCode::MethodNotAllowed,

@@ -15,7 +15,7 @@ use subtle::ConstantTimeEq as _;
 use tokio::time::{Instant, MissedTickBehavior, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::Caller;
+use crate::auth::Authority;
 use crate::error::ApiError;
 use crate::log_throttle::LogThrottle;
 
@@ -25,6 +25,8 @@ const MAX_CACHED_KEYS: usize = 10_000;
 const MAX_WAITING: usize = 1_000;
 /// Minimum time between two look-ups; keys that arrive meanwhile are looked up together.
 const LOOKUP_INTERVAL: Duration = Duration::from_millis(20);
+/// How often the use of a key is stored.
+const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
 /// Time limit of a look-up.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -45,9 +47,9 @@ pub(crate) struct KeyCache {
     refusals: LogThrottle,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct ValidKey {
-    caller: Caller,
+    authority: Authority,
     until: Instant,
     /// A request is looking the key up again; until it is done, other requests still use this entry.
     refreshing: bool,
@@ -81,18 +83,21 @@ impl KeyCache {
         }
     }
 
-    /// The caller, if the key was valid at most `trusted_for` ago. After that time one request gets `None` and looks
-    /// the key up; concurrent requests still get the cached caller.
-    pub(crate) fn trusted(&self, hash: &Hash) -> Option<Caller> {
+    /// What the key allows, if it was valid at most `trusted_for` ago and has not expired. After that time one request gets
+    /// `None` and looks the key up; concurrent requests still get what is cached.
+    pub(crate) fn trusted(&self, hash: &Hash) -> Option<Authority> {
         let now = Instant::now();
         let mut valid = lock(&self.valid);
         let cached = valid.get_mut(hash)?;
+        if cached.authority.is_expired(now) {
+            return None;
+        }
         if now < cached.until {
-            return Some(cached.caller);
+            return Some(cached.authority.clone());
         }
         let trusted_still = now < cached.until + self.trusted_for;
         if cached.refreshing && trusted_still {
-            return Some(cached.caller);
+            return Some(cached.authority.clone());
         }
         cached.refreshing = true;
         None
@@ -106,9 +111,9 @@ impl KeyCache {
     /// Looks a key up in Postgres, together with all other waiting keys.
     ///
     /// # Errors
-    /// [`ApiError::Unauthorized`] when the key does not exist or was revoked, [`ApiError::TooManyKeys`] when too many
+    /// [`ApiError::Unauthorized`] when the key does not exist, was revoked or has expired, [`ApiError::TooManyKeys`] when too many
     /// keys wait, [`ApiError::Unavailable`] when Postgres does not answer in time, or the store's errors.
-    pub(crate) async fn look_up(&self, store: &ApiStore, key: &str, hash: Hash) -> Result<Caller, ApiError> {
+    pub(crate) async fn look_up(&self, store: &ApiStore, key: &str, hash: Hash) -> Result<Authority, ApiError> {
         if let Some(Err(invalid)) = self.cached_result(&hash) {
             return Err(invalid);
         }
@@ -136,15 +141,18 @@ impl KeyCache {
         *last = LastLookup { at: Instant::now(), failed: !matches!(found, Ok(Ok(_))) };
         let found = found.map_err(|_| ApiError::Unavailable(None))??;
         requested.keys().for_each(|hash| self.store_result(*hash, &found));
-        let own = found.iter().find(|key| is_of(key, &hash)).map(Caller::of);
+        drop(last);
+        note_use(store, &found, &requested).await;
+        let own = found.iter().find(|key| is_of(key, &hash)).map(Authority::of);
         own.ok_or(ApiError::Unauthorized)
     }
 
     /// The result of the latest look-up of the key, if it is still fresh.
-    fn cached_result(&self, hash: &Hash) -> Option<Result<Caller, ApiError>> {
+    fn cached_result(&self, hash: &Hash) -> Option<Result<Authority, ApiError>> {
         let now = Instant::now();
-        if let Some(valid) = lock(&self.valid).get(hash).filter(|valid| now < valid.until) {
-            return Some(Ok(valid.caller));
+        let is_fresh = |valid: &&ValidKey| now < valid.until && !valid.authority.is_expired(now);
+        if let Some(valid) = lock(&self.valid).get(hash).filter(is_fresh) {
+            return Some(Ok(valid.authority.clone()));
         }
         let is_invalid = lock(&self.invalid).get(hash).is_some_and(|until| now < *until);
         is_invalid.then_some(Err(ApiError::Unauthorized))
@@ -156,7 +164,7 @@ impl KeyCache {
         match found.iter().find(|key| is_of(key, &hash)) {
             Some(key) => {
                 invalid.remove(&hash);
-                insert(&mut valid, hash, ValidKey { caller: Caller::of(key), until, refreshing: false });
+                insert(&mut valid, hash, ValidKey { authority: Authority::of(key), until, refreshing: false });
             }
             None => {
                 valid.remove(&hash);
@@ -181,7 +189,7 @@ impl KeyCache {
         KeyInUse { key, revoked: streams_of_key.revoked.clone(), in_use: Arc::clone(&self.in_use) }
     }
 
-    /// Periodically asks Postgres, in one query, which keys of open streams were revoked, and ends their streams. Never
+    /// Periodically asks Postgres, in one query, which keys of open streams were revoked or have expired, and ends their streams. Never
     /// returns.
     pub(crate) async fn watch_revocations(&self, store: &ApiStore) {
         // A stream must end within the time for which a revoked key may still be trusted.
@@ -207,7 +215,7 @@ impl KeyCache {
         let valid: HashSet<ApiKeyId> = store.valid_api_keys(&used).await?.into_iter().collect();
         let in_use = lock(&self.in_use);
         for key in used.iter().filter(|key| !valid.contains(key)) {
-            lock(&self.valid).retain(|_, valid| valid.caller.key() != *key);
+            lock(&self.valid).retain(|_, valid| valid.authority.caller.key() != *key);
             if let Some(streams_of_key) = in_use.get(key) {
                 streams_of_key.revoked.cancel();
             }
@@ -220,7 +228,7 @@ impl KeyCache {
 #[derive(Debug)]
 pub(crate) struct KeyInUse {
     key: ApiKeyId,
-    /// Cancelled when the key was revoked.
+    /// Cancelled when the key was revoked or has expired.
     pub(crate) revoked: CancellationToken,
     in_use: Arc<Mutex<HashMap<ApiKeyId, KeyStreams>>>,
 }
@@ -234,6 +242,21 @@ impl Drop for KeyInUse {
                 in_use.remove(&self.key);
             }
         }
+    }
+}
+
+/// Stores that the requested keys among `found` were used: once a minute each.
+async fn note_use(store: &ApiStore, found: &[ApiKey], requested: &HashMap<Hash, String>) {
+    let is_due = |key: &&ApiKey| key.used_ago.is_none_or(|ago| ago >= USE_NOTED_EVERY);
+    let is_requested = |key: &&ApiKey| Hash::try_from(key.secret_sha256.as_slice()).is_ok_and(|hash| requested.contains_key(&hash));
+    let used: Vec<ApiKeyId> = found.iter().filter(is_due).filter(is_requested).map(|key| key.id).collect();
+    if used.is_empty() {
+        return;
+    }
+    match timeout(QUERY_TIMEOUT, store.api_keys_used(&used)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the last use of keys was not stored"),
+        Err(elapsed) => tracing::debug!(%elapsed, "the last use of keys was not stored"),
     }
 }
 
@@ -256,6 +279,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use chrono::DateTime;
     use houston_domain::id::TenantId;
+    use houston_domain::scope::Scopes;
     use uuid::Uuid;
 
     use super::*;
@@ -272,13 +296,21 @@ mod tests {
             secret_sha256: HASH.to_vec(),
             created_at: DateTime::UNIX_EPOCH,
             revoked_at: None,
+            scopes: Scopes::ADMIN,
+            user: None,
+            agentables: None,
+            expires_at: None,
+            expires_in: None,
+            last_used_at: None,
+            used_ago: None,
+            parent: None,
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn key_is_trusted_for_its_time_then_one_request_looks_it_up() {
         let keys = KeyCache::new(Duration::from_secs(5));
-        let found = Some(Caller::of(&key()));
+        let found = Some(Authority::of(&key()));
         assert_eq!(keys.trusted(&HASH), None);
         keys.store_result(HASH, &[key()]);
         assert_eq!(keys.trusted(&HASH), found);

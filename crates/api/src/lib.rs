@@ -84,6 +84,7 @@
 //! Its frames in `events::render`, its effect on open text in `events::cursor`, and a line in the script of the
 //! cursor's property test.
 
+mod access;
 mod agentable_path;
 mod agentables;
 mod agents;
@@ -92,6 +93,7 @@ mod auth;
 mod body;
 mod cells;
 mod check_ins;
+mod client_tokens;
 mod compressions;
 mod config;
 mod connection;

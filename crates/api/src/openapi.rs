@@ -2,17 +2,22 @@
 //! compare it with `openapi.json`, which is what servers answer with.
 //!
 //! Handlers name their success responses and the codes of their 409 and 429. All errors have the same body, and most
-//! follow from what a handler takes: a key (401), an id (404), a body (400, 408, 413, 415, 422), a query or a name (422).
+//! follow from what a handler takes: a key (401, 403), an id (404), a body (400, 408, 413, 415, 422), a query or a name (422).
 //! Those are added here.
 
+use std::collections::HashMap;
+
+use axum::http::Method;
 use houston_protocol::problem::{Problem, ProblemCode};
 use houston_protocol::schema;
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi as _};
+
+use crate::access::Access;
 
 /// The document without its paths.
 #[derive(utoipa::OpenApi)]
@@ -35,6 +40,8 @@ use utoipa::{Modify, OpenApi as _};
         schema::TeamId,
         schema::SessionId,
         schema::CheckInId,
+        schema::ApiKeyId,
+        schema::Scope,
     ))
 )]
 struct Document;
@@ -46,7 +53,7 @@ impl Modify for ApiKey {
         let key = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
             .bearer_format("hou_…")
-            .description(Some("An API key. `houston key create` creates one; `houston dev` prints one."));
+            .description(Some("An API key or a client token. `houston key create` creates a key; `houston dev` prints one. The names beside each operation are the scopes that it needs; `admin` allows all."));
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("api_key", SecurityScheme::Http(key.build()));
     }
@@ -57,8 +64,8 @@ pub(crate) fn document() -> OpenApi {
     Document::openapi()
 }
 
-/// Adds the shared error responses to all operations.
-pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
+/// Adds the shared error responses and the scopes to all operations.
+pub(crate) fn complete(mut document: OpenApi, access: &HashMap<String, Access>) -> OpenApi {
     let components = document.components.get_or_insert_default();
     for status in SHARED {
         let mut response = ResponseBuilder::new().description(meanings(status)).build();
@@ -66,9 +73,20 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
         components.responses.insert(format!("problem_{status}"), RefOr::T(response));
     }
     for (path, item) in &mut document.paths.paths {
-        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
-        for operation in operations.into_iter().flatten() {
+        let operations = [
+            (Method::GET, &mut item.get),
+            (Method::PUT, &mut item.put),
+            (Method::POST, &mut item.post),
+            (Method::PATCH, &mut item.patch),
+            (Method::DELETE, &mut item.delete),
+        ];
+        for (method, operation) in operations {
+            let Some(operation) = operation else { continue };
             add_error_responses(path, operation);
+            if let Some(access) = access.get(path) {
+                let scope = access.scope(&method).as_str();
+                operation.security = Some(vec![SecurityRequirement::new("api_key", [scope])]);
+            }
         }
     }
     document
@@ -81,7 +99,7 @@ fn json(document: &OpenApi) -> String {
 }
 
 /// The status codes whose errors mean the same for all operations.
-const SHARED: [&str; 9] = ["400", "401", "404", "408", "413", "415", "422", "500", "503"];
+const SHARED: [&str; 10] = ["400", "401", "403", "404", "408", "413", "415", "422", "500", "503"];
 
 fn add_error_responses(path: &str, operation: &mut Operation) {
     let is_open = operation.security.is_some();

@@ -16,6 +16,7 @@ use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::{ApiStore, TenantStore};
 use tokio_util::sync::CancellationToken;
 
+use crate::access::Owners;
 use crate::agentable_path::{AgentableCache, AgentablePath};
 use crate::agents::sources::AgentSources;
 use crate::auth::Caller;
@@ -70,6 +71,7 @@ pub(crate) struct App {
     pub(crate) keys: KeyCache,
     pub(crate) peers: Arc<Peers>,
     pub(crate) agentables: AgentableCache,
+    pub(crate) owners: Owners,
     pub(crate) streams: Streams,
     pub(crate) offload: Offload,
     pub(crate) documents: Arc<DocumentMemory>,
@@ -102,6 +104,7 @@ impl App {
             keys,
             peers,
             agentables: AgentableCache::default(),
+            owners: Owners::default(),
             streams: Streams::default(),
             offload: Offload::default(),
             documents: Arc::default(),

@@ -19,6 +19,7 @@
 pub mod agent;
 pub mod agent_settings;
 pub mod agentable;
+pub mod api_key;
 pub mod autonomy;
 pub mod capability;
 pub mod cell;
@@ -55,6 +56,7 @@ pub mod retry;
 pub mod run;
 pub mod runtime_state;
 pub mod schedule;
+pub mod scope;
 pub mod sealed;
 pub mod session;
 pub mod skill;

@@ -38,6 +38,7 @@ pub mod agent;
 pub mod agentable;
 pub mod agui;
 pub mod check_in;
+pub mod client_token;
 pub mod conversation;
 pub mod erasure;
 pub mod feed;

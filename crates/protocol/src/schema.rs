@@ -53,6 +53,8 @@ described! {
         .examples(["goal_019ab3c4d5e67f8091a2b3c4d5e6f708"]);
     /// A user.
     UserId => id("user", "user");
+    /// What a key may do.
+    Scope => one_of(&houston_domain::scope::Scope::ALL.map(houston_domain::scope::Scope::as_str));
     /// A run.
     RunId => id("run", "run");
     /// A thread message.

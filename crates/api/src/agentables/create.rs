@@ -226,7 +226,8 @@ async fn owner(
     key: Option<IdempotencyKey<'_>>,
 ) -> Result<Owner, ApiError> {
     match user {
-        (Some(id), None) => Ok(Owner::Existing(id)),
+        (Some(id), None) => caller.check_user(id).map(|()| Owner::Existing(id)),
+        (None, Some(_)) if caller.user().is_some() => Err(ApiError::BoundKey),
         (None, Some(user)) => {
             let new = new_user(app, caller, "/user", user, key)?;
             Ok(owner_of(&app.with_shard(shard(new.id)), caller, new).await?)

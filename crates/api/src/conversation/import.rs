@@ -63,6 +63,7 @@ async fn parse_and_create(
     received: ReceivedDocument,
 ) -> Result<Response, ApiError> {
     let (Creation { value: Body { user_id, title, mut conversation }, key }, _permit) = received.read()?;
+    caller.check_user(user_id)?;
     let app = &app.with_shard(shard(user_id));
     if conversation.kind != kind.name {
         let other = &conversation.kind;

@@ -64,7 +64,7 @@ pub(crate) async fn run(
         Some(at) => Some(at),
         None => begin(&app, caller, &path, &input).await?,
     };
-    open(app, caller, path, at, &Options { interrupts: true, ..Options::default() }).await
+    open(app, caller, path, at, &Options::with_interrupts()).await
 }
 
 /// Does what the client asks for. Returns where its stream begins: with what follows the wait that was answered, or with the

@@ -30,6 +30,16 @@ pub(crate) struct Options {
     pub(crate) follow: bool,
     #[serde(default)]
     pub(crate) interrupts: bool,
+    /// A client token, which authentication has read.
+    #[serde(default, rename = "access_token")]
+    _token: serde::de::IgnoredAny,
+}
+
+impl Options {
+    /// From the open or latest run on, with interrupts.
+    pub(crate) fn with_interrupts() -> Self {
+        Self { interrupts: true, ..Self::default() }
+    }
 }
 
 #[utoipa::path(
@@ -44,6 +54,7 @@ pub(crate) struct Options {
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run."),
         ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
         ("interrupts" = Option<bool>, Query, description = "Whether the run ends for this stream with the outcome `interrupt` while it waits for a person; false by default."),
+        ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
         ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
     ),
     responses(

@@ -51,6 +51,7 @@ pub(crate) async fn list(
     let user = user_id
         .map(|id| id.parse::<UserId>().map_err(|error| ApiError::parameter("user_id", error.to_string())))
         .transpose()?;
+    let user = caller.list_of(user)?;
     let kind = kind
         .map(|name| {
             let unknown = || ApiError::parameter("kind", "must be approval, input or budget".to_owned());

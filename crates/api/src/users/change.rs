@@ -43,6 +43,10 @@ pub(crate) async fn change(
             "nothing to change: give at least one of name, time_zone, external_id",
         ));
     }
+    if external_id.is_some() && caller.user().is_some() {
+        // It is by its external id that a backend finds a user.
+        return Err(ApiError::BoundKey);
+    }
     name.as_deref().map_or(Ok(()), |name| check_name("", name))?;
     time_zone.as_deref().map_or(Ok(()), |zone| check_time_zone("", zone))?;
     external_id.as_ref().and_then(Option::as_deref).map_or(Ok(()), |id| check_external_id("", id))?;

@@ -3,6 +3,8 @@
 houston_testkit::shared_postgres!();
 
 #[cfg(test)]
+mod access;
+#[cfg(test)]
 mod agents;
 #[cfg(test)]
 mod approval_links;
@@ -10,6 +12,8 @@ mod approval_links;
 mod archived;
 #[cfg(test)]
 mod auth;
+#[cfg(test)]
+mod client_tokens;
 #[cfg(test)]
 mod clients;
 #[cfg(test)]

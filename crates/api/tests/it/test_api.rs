@@ -12,10 +12,12 @@ use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};
 use houston_domain::schedule::CheckInConfig;
+use houston_domain::scope::Scopes;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, HintSender, Redis};
 use houston_store::Store;
+use houston_store::api_key::NewApiKey;
 use houston_testkit::installation::TestInstallation;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -211,7 +213,8 @@ pub(crate) fn bearer(key: &str) -> String {
 pub(crate) async fn make_tenant(store: &Store, ids: &Ids, name: &str, key: &str) -> TenantId {
     let tenant = store.operator().ensure_tenant(ids.next(), name).await.unwrap();
     let id: ApiKeyId = ids.next();
-    store.operator().create_api_key(id, tenant, "test", key).await.unwrap();
+    let new = NewApiKey { id, name: "test", key, scopes: Scopes::ADMIN, user: None, expires_at: None };
+    store.operator().create_api_key(tenant, &new).await.unwrap();
     tenant
 }
 

@@ -214,7 +214,7 @@ async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), 
             return Ok(());
         }
     }
-    let (_, _, secret) = key::create(store, ids, DEMO, "houston dev").await?;
+    let (_, _, secret) = key::create(store, ids, (DEMO, "houston dev"), key::Limits::NONE).await?;
     std::fs::create_dir_all(folder)?;
     write_key(&file, &secret)?;
     Ok(())

@@ -1,7 +1,10 @@
 //! Tenants and their API keys. Only the SHA-256 of a key is stored.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
-use houston_domain::id::{ApiKeyId, TenantId};
+use houston_domain::id::{AgentableId, ApiKeyId, TenantId, UserId};
+use houston_domain::scope::Scopes;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -30,6 +33,39 @@ pub struct ApiKey {
     pub created_at: DateTime<Utc>,
     /// When it was revoked.
     pub revoked_at: Option<DateTime<Utc>>,
+    /// What it allows.
+    pub scopes: Scopes,
+    /// The only user that it reads and writes for.
+    pub user: Option<UserId>,
+    /// The only agentables of that user.
+    pub agentables: Option<Vec<AgentableId>>,
+    /// When it stops being valid.
+    pub expires_at: Option<DateTime<Utc>>,
+    /// How long it is still valid, by the clock of Postgres.
+    pub expires_in: Option<Duration>,
+    /// When it was last used; at most a minute before it truly was.
+    pub last_used_at: Option<DateTime<Utc>>,
+    /// How long ago that was, by the clock of Postgres.
+    pub used_ago: Option<Duration>,
+    /// Of a client token: the key that made it.
+    pub parent: Option<ApiKeyId>,
+}
+
+/// A key to be stored.
+#[derive(Debug, Clone, Copy)]
+pub struct NewApiKey<'a> {
+    /// Its id.
+    pub id: ApiKeyId,
+    /// What it is for.
+    pub name: &'a str,
+    /// The key itself; only its hash and its first characters are stored.
+    pub key: &'a str,
+    /// What it allows.
+    pub scopes: Scopes,
+    /// The only user that it reads and writes for.
+    pub user: Option<UserId>,
+    /// When it stops being valid.
+    pub expires_at: Option<DateTime<Utc>>,
 }
 
 /// Whose request it is, by its key. Only a key that was read from Postgres has one.
@@ -70,6 +106,14 @@ struct KeyRow {
     secret_sha256: Vec<u8>,
     created_at: DateTime<Utc>,
     revoked_at: Option<DateTime<Utc>>,
+    scopes: Vec<String>,
+    user_id: Option<Uuid>,
+    agentables: Option<Vec<Uuid>>,
+    expires_at: Option<DateTime<Utc>>,
+    expires_in: Option<f64>,
+    last_used_at: Option<DateTime<Utc>>,
+    used_ago: Option<f64>,
+    parent_id: Option<Uuid>,
 }
 
 impl From<KeyRow> for ApiKey {
@@ -83,8 +127,21 @@ impl From<KeyRow> for ApiKey {
             secret_sha256: row.secret_sha256,
             created_at: row.created_at,
             revoked_at: row.revoked_at,
+            scopes: Scopes::of_names(row.scopes.iter().map(String::as_str)),
+            user: row.user_id.map(UserId),
+            agentables: row.agentables.map(|ids| ids.into_iter().map(AgentableId).collect()),
+            expires_at: row.expires_at,
+            // A time that does not fit is as good as none.
+            expires_in: row.expires_in.and_then(seconds),
+            last_used_at: row.last_used_at,
+            used_ago: row.used_ago.and_then(seconds),
+            parent: row.parent_id.map(ApiKeyId),
         }
     }
+}
+
+fn seconds(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
 }
 
 /// The SHA-256 under which a key is stored.
@@ -104,15 +161,39 @@ impl Shared {
         let keys = sqlx::query_as!(
             KeyRow,
             "-- store::api_key::like
-            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix,
-                   k.secret_sha256, k.created_at, k.revoked_at
+            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
+                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id,
+                   extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
+                   extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
               from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
-             where k.prefix = any($1) and k.revoked_at is null",
+              left join houston.api_keys p on p.id = k.parent_id
+             where k.prefix = any($1) and k.revoked_at is null and p.revoked_at is null
+               and least(k.expires_at, p.expires_at) > statement_timestamp() is not false",
             prefixes
         )
         .fetch_all(&self.pool)
         .await?;
         Ok(keys.into_iter().map(ApiKey::from).collect())
+    }
+
+    async fn add_key(&self, tenant: TenantId, new: &NewApiKey<'_>) -> Result<()> {
+        let NewApiKey { id, name, key, scopes, user, expires_at } = new;
+        sqlx::query!(
+            "-- store::api_key::create
+            insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256, scopes, user_id, expires_at)
+            values ($1, $2, $3, $4, $5, $6, $7, $8)",
+            id.0,
+            tenant.0,
+            *name,
+            prefix(key),
+            &hash(key),
+            &scopes.names(),
+            user.map(|user| user.0),
+            *expires_at
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
     }
 }
 
@@ -139,27 +220,15 @@ impl OperatorStore<'_> {
         Ok(TenantId(id))
     }
 
-    /// Stores the hash and the prefix of a new key.
+    /// Stores the hash and the prefix of a new key of the tenant.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn create_api_key(self, id: ApiKeyId, tenant: TenantId, name: &str, key: &str) -> Result<()> {
-        let prefix = prefix(key);
-        sqlx::query!(
-            "-- store::api_key::create
-            insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256) values ($1, $2, $3, $4, $5)",
-            id.0,
-            tenant.0,
-            name,
-            prefix,
-            &hash(key)
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+    pub async fn create_api_key(self, tenant: TenantId, new: &NewApiKey<'_>) -> Result<()> {
+        self.shared.add_key(tenant, new).await
     }
 
-    /// Keys with the prefix of `key` that are not revoked. The caller compares the hashes in constant time.
+    /// Valid keys with the prefix of `key`. The caller compares the hashes in constant time.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
@@ -169,7 +238,7 @@ impl OperatorStore<'_> {
 }
 
 impl ApiStore {
-    /// Keys with one of these prefixes that are not revoked. The caller compares the hashes in constant time.
+    /// Valid keys with one of these prefixes. The caller compares the hashes in constant time.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
@@ -177,7 +246,23 @@ impl ApiStore {
         self.shared.keys_with(prefixes).await
     }
 
-    /// The keys among `keys` that are not revoked.
+    /// Notes that the keys were used now.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn api_keys_used(&self, keys: &[ApiKeyId]) -> Result<()> {
+        let ids: Vec<Uuid> = keys.iter().map(|key| key.0).collect();
+        sqlx::query!(
+            "-- store::api_key::used
+            update houston.api_keys set last_used_at = statement_timestamp() where id = any($1)",
+            &ids
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// The keys among `keys` that are valid: neither revoked nor expired.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
@@ -185,7 +270,10 @@ impl ApiStore {
         let ids: Vec<Uuid> = keys.iter().map(|key| key.0).collect();
         let valid = sqlx::query_scalar!(
             "-- store::api_key::valid
-            select id from houston.api_keys where id = any($1) and revoked_at is null",
+            select k.id
+              from houston.api_keys k left join houston.api_keys p on p.id = k.parent_id
+             where k.id = any($1) and k.revoked_at is null and p.revoked_at is null
+               and least(k.expires_at, p.expires_at) > statement_timestamp() is not false",
             &ids
         )
         .fetch_all(&self.pool)
@@ -195,7 +283,7 @@ impl ApiStore {
 }
 
 impl OperatorStore<'_> {
-    /// All keys of all tenants, oldest first, revoked ones included.
+    /// All keys of all tenants, oldest first, revoked and expired ones included; no client tokens.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
@@ -203,9 +291,12 @@ impl OperatorStore<'_> {
         let keys = sqlx::query_as!(
             KeyRow,
             "-- store::api_key::list
-            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix,
-                   k.secret_sha256, k.created_at, k.revoked_at
+            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
+                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id,
+                   extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
+                   extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
               from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
+             where k.parent_id is null
              order by k.id"
         )
         .fetch_all(&self.pool)

@@ -44,7 +44,8 @@ impl Copies {
             r#"-- store::copies::read
             select jsonb_build_object(
                        'tenant', to_jsonb(t),
-                       'keys', (select coalesce(jsonb_agg(k), '[]') from houston.api_keys k where k.tenant_id = t.id),
+                       'keys', (select coalesce(jsonb_agg(k), '[]') from houston.api_keys k
+                                 where k.tenant_id = t.id and k.parent_id is null),
                        'agents', (select coalesce(jsonb_agg(a), '[]') from houston.agents a where a.tenant_id = t.id),
                        'teams', (select coalesce(jsonb_agg(m), '[]') from houston.teams m where m.tenant_id = t.id),
                        'members', (select coalesce(jsonb_agg(x), '[]') from houston.team_agents x
@@ -103,7 +104,9 @@ async fn replace(other: &PgPool, tenant: TenantId, rows: &Value) -> Result<()> {
         "-- store::copies::keys
         insert into houston.api_keys
         select r.* from jsonb_populate_recordset(null::houston.api_keys, $1::jsonb->'keys') r
-        on conflict (id) do update set name = excluded.name, revoked_at = excluded.revoked_at",
+        on conflict (id) do update
+           set name = excluded.name, revoked_at = excluded.revoked_at, scopes = excluded.scopes,
+               user_id = excluded.user_id, expires_at = excluded.expires_at",
         rows
     )
     .execute(&mut *tx)

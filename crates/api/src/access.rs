@@ -1,0 +1,182 @@
+//! What an endpoint needs of the key of a request: a scope, and for a key that is bound to one user, that what the path
+//! names is this user's.
+//!
+//! Each route of [`crate::router`] is added with its [`Access`]; [`Caller`](crate::auth::Caller) checks it before
+//! the handler runs. What is another user's is 404, as if it did not exist; a missing scope is 403.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::{FromRequestParts as _, RawPathParams};
+use axum::http::Method;
+use axum::http::request::Parts;
+use houston_domain::id::{AgentableId, TenantId, UserId};
+use houston_domain::scope::Scope;
+use uuid::Uuid;
+
+use crate::agentable_path::AgentablePath;
+use crate::auth::Authority;
+use crate::error::ApiError;
+use crate::state::App;
+
+/// What an endpoint needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Access {
+    subject: Subject,
+    /// The scope of GET and HEAD.
+    read: Scope,
+    /// The scope of the other methods.
+    change: Scope,
+    delete: Scope,
+    /// Whether a client token may stand in the query, for clients that cannot send headers.
+    query_token: bool,
+}
+
+/// Whose resource the path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// That of the whole tenant: not for keys of one user.
+    Tenant,
+    /// That of the user `{id}`.
+    User,
+    /// That of the agentable `{id}`.
+    Agentable,
+    /// The row `{id}`, which belongs to an agentable or a user.
+    Row,
+    /// The path names nobody: the handler keeps to [`Caller::user`](crate::auth::Caller::user).
+    Named,
+}
+
+/// Agents, teams and other things of the tenant.
+pub(crate) const TENANT: Access = Access::of(Subject::Tenant).change(Scope::ManageAgents);
+/// A user, and what a user has.
+pub(crate) const USER: Access = Access::of(Subject::User);
+/// An agentable, and what it has.
+pub(crate) const AGENTABLE: Access = Access::of(Subject::Agentable);
+/// One row of an agentable or a user.
+pub(crate) const ROW: Access = Access::of(Subject::Row);
+/// What the query or the body names.
+pub(crate) const NAMED: Access = Access::of(Subject::Named);
+
+impl Access {
+    const fn of(subject: Subject) -> Self {
+        Self { subject, read: Scope::Read, change: Scope::Post, delete: Scope::Post, query_token: false }
+    }
+
+    /// The scope of all methods.
+    pub(crate) const fn all(self, scope: Scope) -> Self {
+        Self { read: scope, change: scope, delete: scope, ..self }
+    }
+
+    /// The scope of all methods that change something.
+    pub(crate) const fn change(self, change: Scope) -> Self {
+        Self { change, delete: change, ..self }
+    }
+
+    /// The scope of DELETE.
+    pub(crate) const fn delete(self, delete: Scope) -> Self {
+        Self { delete, ..self }
+    }
+
+    /// A client token may stand in the query.
+    pub(crate) const fn with_query_token(self) -> Self {
+        Self { query_token: true, ..self }
+    }
+
+    pub(crate) fn takes_query_token(self) -> bool {
+        self.query_token
+    }
+
+    /// The scope that a request with this method needs.
+    pub(crate) fn scope(self, method: &Method) -> Scope {
+        match *method {
+            Method::DELETE => self.delete,
+            ref method if method.is_safe() => self.read,
+            _ => self.change,
+        }
+    }
+
+    /// Checks the scope, and for a key of one user, whose resource it is.
+    ///
+    /// # Errors
+    /// [`ApiError::MissingScope`], [`ApiError::BoundKey`], [`ApiError::NotFound`] for what is another user's, or the
+    /// store's errors.
+    pub(crate) async fn check(self, authority: &Authority, parts: &mut Parts, app: &App) -> Result<(), ApiError> {
+        let scope = self.scope(&parts.method);
+        if !authority.caller.scopes().allow(scope) {
+            return Err(ApiError::MissingScope { needed: scope, scopes: authority.caller.scopes() });
+        }
+        match authority.caller.user() {
+            Some(user) => self.check_owner(authority, user, parts, app).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn check_owner(
+        self,
+        authority: &Authority,
+        user: UserId,
+        parts: &mut Parts,
+        app: &App,
+    ) -> Result<(), ApiError> {
+        const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
+        let id = path_id(parts).await;
+        let (owner, agentable) = match self.subject {
+            Subject::Tenant => return Err(ApiError::BoundKey),
+            Subject::User if authority.agentables.is_some() => return Err(ApiError::BoundKey),
+            Subject::Named if authority.agentables.is_some() => return Err(ApiError::BoundKey),
+            Subject::Named => (user, None),
+            Subject::User => (id.and_then(|id| id.parse().ok()).ok_or(NOT_FOUND)?, None),
+            Subject::Agentable => {
+                let kinds = &app.state.agent_types;
+                let path = AgentablePath::of_params(kinds, &RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOT_FOUND)?);
+                let path = path.ok_or(NOT_FOUND)?;
+                (app.owners.user_of(authority, path.id, app).await?, Some(path.id))
+            }
+            Subject::Row => {
+                let id = id.as_deref().and_then(uuid_of).ok_or(NOT_FOUND)?;
+                let owner = app.store(authority.caller).owner_of_row(id).await?;
+                (owner.user, owner.agentable)
+            }
+        };
+        let is_allowed = |allowed: &Arc<[AgentableId]>| agentable.is_some_and(|id| allowed.contains(&id));
+        let is_own = owner == user && authority.agentables.as_ref().is_none_or(is_allowed);
+        if is_own { Ok(()) } else { Err(NOT_FOUND) }
+    }
+}
+
+/// The parameter `id` of the path.
+async fn path_id(parts: &mut Parts) -> Option<String> {
+    let params = RawPathParams::from_request_parts(parts, &()).await.ok()?;
+    params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned())
+}
+
+/// The UUID of a public id such as `run_0190…`.
+fn uuid_of(id: &str) -> Option<Uuid> {
+    let (_, digits) = id.rsplit_once('_')?;
+    Uuid::try_parse(digits).ok()
+}
+
+/// Caches the users of agentables, which never change, to save keys of one user a query per request.
+#[derive(Debug, Default)]
+pub(crate) struct Owners(Mutex<HashMap<AgentableId, (TenantId, UserId)>>);
+
+/// Maximum number of cached agentables. The cache is cleared when it is full.
+const MAX_CACHED_OWNERS: usize = 50_000;
+
+impl Owners {
+    async fn user_of(&self, authority: &Authority, agentable: AgentableId, app: &App) -> Result<UserId, ApiError> {
+        let caller = authority.caller;
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&agentable).copied();
+        if let Some((_, user)) = cached.filter(|(tenant, _)| *tenant == caller.tenant()) {
+            return Ok(user);
+        }
+        let user = app.store(caller).user_of_agentable(agentable).await?;
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.len() >= MAX_CACHED_OWNERS {
+            cached.clear();
+        }
+        cached.insert(agentable, (caller.tenant(), user));
+        Ok(user)
+    }
+}

@@ -1,0 +1,39 @@
+//! `DELETE /v1/client-tokens/{id}`: ends a client token before it expires. Its requests are refused, and its streams end, within
+//! `server.key_cache_s`.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use houston_domain::id::{ApiKeyId, shard};
+use houston_protocol::schema;
+
+use crate::agentable_path::Id;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+#[utoipa::path(
+    delete,
+    path = "/v1/client-tokens/{id}",
+    tag = "keys",
+    operation_id = "delete_client_token",
+    summary = "End a client token before it expires.",
+    params(("id" = schema::ApiKeyId, Path, description = "Id of the token.")),
+    responses((status = 204, description = "The token is not valid any more.")),
+)]
+pub(crate) async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<ApiKeyId>,
+) -> Result<StatusCode, ApiError> {
+    if caller.is_client_token() {
+        return Err(ApiError::BoundKey);
+    }
+    let cell = app.with_shard(shard(id));
+    if !Arc::ptr_eq(&cell, &app) {
+        cell.store(caller).delete_client_token(id, caller.user()).await?;
+    }
+    app.store(caller).delete_client_token(id, caller.user()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,138 @@
+//! What an API key may do: a set of scopes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// One thing that a key may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Read what belongs to users: conversations, events, notes, costs.
+    Read,
+    /// Write for users: post messages, answer questions, cancel runs, change what belongs to a user.
+    Post,
+    /// Change agents, teams, guards, skills and endpoints, with the providers and models they use.
+    ManageAgents,
+    /// See how the installation works: health, prompts, state; reload files.
+    Operate,
+    /// Everything, and what only this scope allows: keys, erasing users.
+    Admin,
+}
+
+impl Scope {
+    /// All scopes.
+    pub const ALL: [Self; 5] = [Self::Read, Self::Post, Self::ManageAgents, Self::Operate, Self::Admin];
+
+    /// Its name on the wire and in commands.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Post => "post",
+            Self::ManageAgents => "manage_agents",
+            Self::Operate => "operate",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A name that is no scope.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no scope; scopes are `read`, `post`, `manage_agents`, `operate` and `admin`")]
+pub struct UnknownScope(String);
+
+impl FromStr for Scope {
+    type Err = UnknownScope;
+
+    fn from_str(name: &str) -> Result<Self, UnknownScope> {
+        let found = Self::ALL.into_iter().find(|scope| scope.as_str() == name);
+        found.ok_or_else(|| UnknownScope(name.chars().take(40).collect()))
+    }
+}
+
+/// A set of scopes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scopes(u8);
+
+impl Scopes {
+    /// Everything.
+    pub const ADMIN: Self = Self(1 << Scope::Admin as u8);
+
+    /// Whether it allows what needs `scope`.
+    #[must_use]
+    pub const fn allow(self, scope: Scope) -> bool {
+        self.0 & (Self::ADMIN.0 | 1 << scope as u8) != 0
+    }
+
+    /// The scopes by name, in a fixed order.
+    pub fn iter(self) -> impl Iterator<Item = Scope> {
+        Scope::ALL.into_iter().filter(move |scope| self.0 & (1 << *scope as u8) != 0)
+    }
+
+    /// Whether it has no scope.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// A key that is bound to one user has no scope for what belongs to all: the ones of these it may not have.
+    pub fn beyond_a_user(self) -> impl Iterator<Item = Scope> {
+        self.iter().filter(|scope| !matches!(scope, Scope::Read | Scope::Post))
+    }
+
+    /// The scopes with these names. Names of newer versions are left out: they allow nothing here.
+    pub fn of_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+        names.into_iter().filter_map(|name| name.parse().ok()).collect()
+    }
+
+    /// Their names.
+    #[must_use]
+    pub fn names(self) -> Vec<String> {
+        self.iter().map(|scope| scope.as_str().to_owned()).collect()
+    }
+}
+
+impl FromIterator<Scope> for Scopes {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        Self(scopes.into_iter().fold(0, |set, scope| set | 1 << scope as u8))
+    }
+}
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.names().join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admin_allows_everything_and_other_scopes_themselves() {
+        for scope in Scope::ALL {
+            let own: Scopes = [scope].into_iter().collect();
+            for asked in Scope::ALL {
+                assert_eq!(own.allow(asked), scope == asked || scope == Scope::Admin, "{scope} {asked}");
+            }
+            assert!(!Scopes::default().allow(scope));
+            assert_eq!(scope.as_str().parse(), Ok(scope));
+        }
+    }
+
+    #[test]
+    fn names_of_newer_versions_allow_nothing() {
+        let scopes = Scopes::of_names(["post", "fly"]);
+        assert_eq!(scopes.to_string(), "post");
+        assert!(Scopes::of_names(["fly"]).is_empty());
+        assert_eq!("fly".parse::<Scope>().unwrap_err().to_string().matches("`fly`").count(), 1);
+    }
+}

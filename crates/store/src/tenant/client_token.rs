@@ -1,0 +1,118 @@
+//! Client tokens: short-lived keys for the browser or the phone of one user, made by a key of the tenant and valid only
+//! while that key is.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, ApiKeyId, UserId};
+use houston_domain::scope::Scopes;
+use uuid::Uuid;
+
+use crate::api_key::{hash, prefix};
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+
+/// A client token to be stored.
+#[derive(Debug, Clone, Copy)]
+pub struct NewClientToken<'a> {
+    /// Its id.
+    pub id: ApiKeyId,
+    /// The key that makes it.
+    pub parent: ApiKeyId,
+    /// The token itself; only its hash and its first characters are stored.
+    pub token: &'a str,
+    /// What it allows.
+    pub scopes: Scopes,
+    /// Whose it is.
+    pub user: UserId,
+    /// The only agentables of the user that it is for.
+    pub agentables: Option<&'a [AgentableId]>,
+    /// How long it is valid.
+    pub lifetime: Duration,
+}
+
+impl TenantStore<'_> {
+    /// Stores a token in the cell of its user, and deletes expired ones of the same key. Returns when it expires.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the user does not exist or one of the agentables is not the user's,
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn create_client_token(self, new: &NewClientToken<'_>) -> Result<DateTime<Utc>> {
+        let agentables = agentables(new);
+        let missing = sqlx::query_scalar!(
+            r#"-- store::client_token::missing
+            select case when not exists (select from houston.users where tenant_id = $1 and id = $2) then 'user'
+                        when exists (
+                             select from unnest($3::uuid[]) as of (id)
+                              where not exists (select from houston.agentables a
+                                                 where a.tenant_id = $1 and a.user_id = $2 and a.id = of.id)) then 'agentable'
+                   end as missing"#,
+            self.tenant.0,
+            new.user.0,
+            agentables.as_deref()
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        match missing.as_deref() {
+            Some("user") => Err(Error::NotFound { what: "user" }),
+            Some(_) => Err(Error::NotFound { what: "agentable" }),
+            None => self.copy_client_token(new).await,
+        }
+    }
+
+    /// Stores a token that the cell of its user has, in another cell. Returns when it expires.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn copy_client_token(self, new: &NewClientToken<'_>) -> Result<DateTime<Utc>> {
+        let agentables = agentables(new);
+        let expires_at = sqlx::query_scalar!(
+            r#"-- store::client_token::create
+            with expired as (
+                delete from houston.api_keys k
+                 where k.tenant_id = $2 and k.id in (
+                       select o.id from houston.api_keys o
+                        where o.parent_id = $3 and o.expires_at < statement_timestamp() - interval '1 hour'
+                        order by o.expires_at limit 100))
+            insert into houston.api_keys
+                   (id, tenant_id, parent_id, name, prefix, secret_sha256, scopes, user_id, agentables, expires_at)
+            values ($1, $2, $3, 'client token', $4, $5, $6, $7, $8, statement_timestamp() + make_interval(secs => $9))
+            returning expires_at as "expires_at!""#,
+            new.id.0,
+            self.tenant.0,
+            new.parent.0,
+            prefix(new.token),
+            &hash(new.token),
+            &new.scopes.names(),
+            new.user.0,
+            agentables.as_deref(),
+            new.lifetime.as_secs_f64()
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(expires_at)
+    }
+
+    /// Deletes a client token; with `user`, only if it is one of this user's.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none, [`Error::Database`] when Postgres cannot be reached or refuses the
+    /// statement.
+    pub async fn delete_client_token(self, id: ApiKeyId, user: Option<UserId>) -> Result<()> {
+        let deleted = sqlx::query!(
+            "-- store::client_token::delete
+            delete from houston.api_keys
+             where tenant_id = $1 and id = $2 and parent_id is not null and user_id = coalesce($3, user_id)",
+            self.tenant.0,
+            id.0,
+            user.map(|user| user.0)
+        )
+        .execute(&self.pool)
+        .await?;
+        if deleted.rows_affected() == 0 { Err(Error::NotFound { what: "client token" }) } else { Ok(()) }
+    }
+}
+
+fn agentables(new: &NewClientToken<'_>) -> Option<Vec<Uuid>> {
+    new.agentables.map(|ids| ids.iter().map(|id| id.0).collect())
+}
