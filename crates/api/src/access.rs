@@ -101,7 +101,12 @@ impl Access {
     /// # Errors
     /// [`ApiError::MissingScope`], [`ApiError::BoundKey`], [`ApiError::NotFound`] for what is another user's, or the
     /// store's errors.
-    pub(crate) async fn check(self, authority: &Authority, parts: &mut Parts, app: &App) -> Result<(), ApiError> {
+    pub(crate) async fn check(
+        self,
+        authority: &Authority,
+        parts: &mut Parts,
+        app: &App,
+    ) -> Result<(), ApiError> {
         let scope = self.scope(&parts.method);
         if !authority.caller.scopes().allow(scope) {
             return Err(ApiError::MissingScope { needed: scope, scopes: authority.caller.scopes() });
@@ -129,7 +134,10 @@ impl Access {
             Subject::User => (id.and_then(|id| id.parse().ok()).ok_or(NOT_FOUND)?, None),
             Subject::Agentable => {
                 let kinds = &app.state.agent_types;
-                let path = AgentablePath::of_params(kinds, &RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOT_FOUND)?);
+                let path = AgentablePath::of_params(
+                    kinds,
+                    &RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOT_FOUND)?,
+                );
                 let path = path.ok_or(NOT_FOUND)?;
                 (app.owners.user_of(authority, path.id, app).await?, Some(path.id))
             }
@@ -165,7 +173,12 @@ pub(crate) struct Owners(Mutex<HashMap<AgentableId, (TenantId, UserId)>>);
 const MAX_CACHED_OWNERS: usize = 50_000;
 
 impl Owners {
-    async fn user_of(&self, authority: &Authority, agentable: AgentableId, app: &App) -> Result<UserId, ApiError> {
+    async fn user_of(
+        &self,
+        authority: &Authority,
+        agentable: AgentableId,
+        app: &App,
+    ) -> Result<UserId, ApiError> {
         let caller = authority.caller;
         let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&agentable).copied();
         if let Some((_, user)) = cached.filter(|(tenant, _)| *tenant == caller.tenant()) {

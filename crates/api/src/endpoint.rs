@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use axum::{Extension, Router};
 use axum::routing::MethodRouter;
+use axum::{Extension, Router};
 #[cfg(test)]
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 

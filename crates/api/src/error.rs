@@ -28,7 +28,9 @@ pub enum ApiError {
     #[error("missing or invalid API key; send a valid one as `Authorization: Bearer hou_…`")]
     Unauthorized,
     /// The key lacks a scope.
-    #[error("this key has no scope `{needed}`, only `{scopes}`; use a key with it (`houston key create --scope {needed}`)")]
+    #[error(
+        "this key has no scope `{needed}`, only `{scopes}`; use a key with it (`houston key create --scope {needed}`)"
+    )]
     MissingScope {
         /// The scope that the request needs.
         needed: Scope,

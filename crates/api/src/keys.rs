@@ -113,7 +113,12 @@ impl KeyCache {
     /// # Errors
     /// [`ApiError::Unauthorized`] when the key does not exist, was revoked or has expired, [`ApiError::TooManyKeys`] when too many
     /// keys wait, [`ApiError::Unavailable`] when Postgres does not answer in time, or the store's errors.
-    pub(crate) async fn look_up(&self, store: &ApiStore, key: &str, hash: Hash) -> Result<Authority, ApiError> {
+    pub(crate) async fn look_up(
+        &self,
+        store: &ApiStore,
+        key: &str,
+        hash: Hash,
+    ) -> Result<Authority, ApiError> {
         if let Some(Err(invalid)) = self.cached_result(&hash) {
             return Err(invalid);
         }
@@ -164,7 +169,11 @@ impl KeyCache {
         match found.iter().find(|key| is_of(key, &hash)) {
             Some(key) => {
                 invalid.remove(&hash);
-                insert(&mut valid, hash, ValidKey { authority: Authority::of(key), until, refreshing: false });
+                insert(
+                    &mut valid,
+                    hash,
+                    ValidKey { authority: Authority::of(key), until, refreshing: false },
+                );
             }
             None => {
                 valid.remove(&hash);
@@ -248,7 +257,9 @@ impl Drop for KeyInUse {
 /// Stores that the requested keys among `found` were used: once a minute each.
 async fn note_use(store: &ApiStore, found: &[ApiKey], requested: &HashMap<Hash, String>) {
     let is_due = |key: &&ApiKey| key.used_ago.is_none_or(|ago| ago >= USE_NOTED_EVERY);
-    let is_requested = |key: &&ApiKey| Hash::try_from(key.secret_sha256.as_slice()).is_ok_and(|hash| requested.contains_key(&hash));
+    let is_requested = |key: &&ApiKey| {
+        Hash::try_from(key.secret_sha256.as_slice()).is_ok_and(|hash| requested.contains_key(&hash))
+    };
     let used: Vec<ApiKeyId> = found.iter().filter(is_due).filter(is_requested).map(|key| key.id).collect();
     if used.is_empty() {
         return;

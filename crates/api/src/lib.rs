@@ -8,6 +8,8 @@
 //! - A message is committed before it is acknowledged; hints and live events are sent afterwards and may be lost.
 //! - Every query is restricted to the caller's tenant: the rows of tenants are behind a `TenantStore`, which only
 //!   authentication can make (`auth`, `keys`). Resources of other tenants are 404.
+//! - Every route is added with what it needs of the key (`access`): a scope, and whose resource its path names. What is not
+//!   the caller's is 404; a missing scope is 403. A test tries every operation of the document with every scope.
 //! - Every error response is `application/problem+json` with a stable `code`: an [`ApiError`], rendered by `envelope`.
 //!   Only requests that are not HTTP/1.1 or have too long a head are refused earlier, by hyper: 400, 414 or 431 without
 //!   a body.
@@ -48,6 +50,7 @@
 //! | links of a question | 20 | 409 `full` |
 //! | skills of a tenant; of a user | `knowledge.skills.max_of_tenant`, 100; `max_of_user`, 50 | 409 `full` |
 //! | a skill; its files | 256 KiB; 50 of 128 KiB, together 512 KiB | 422 `invalid_request` |
+//! | client token | 1 to 1,440 minutes, 60 by default; 1 to 100 agentables or all of one user | 422 `invalid_request` |
 //! | external id | 255 characters | 422 `invalid_request` |
 //! | `Idempotency-Key` | 255 printable ASCII characters | 422 `invalid_idempotency_key` |
 //! | exported, imported or forked conversation | `server.conversation.max_bytes`, 32 MiB | 413 `too_large`, `body_too_large` |
@@ -61,7 +64,7 @@
 //! | computing on the runtime's threads | a few ms; longer work runs on blocking threads, 4 at once (`offload`) | it waits |
 //! | connections | `server.clients.max_connections`, 20,000, and 200 fewer than the limit on open files; 1,000 per address | closed |
 //! | unknown keys, wrong approval links | 60 wrong keys per address and minute; 1,000 waiting to be looked up, all in one query | 429 `too_many_keys`, `Retry-After`, without a query |
-//! | use of a revoked key, for requests and streams | `server.key_cache_s`, 5 s | 401; the stream is aborted |
+//! | use of a key that was revoked or has expired, for requests and streams | `server.key_cache_s`, 5 s | 401; the stream is aborted |
 //! | waiting for a database connection | 2 s | 503 `unavailable`, `Retry-After` |
 //! | open streams | `server.max_streams`, 10,000; `max_streams_per_tenant`, 5,000 | 429 `too_many_streams`; a client that resumes is disconnected and reconnects |
 //! | live items waiting for a stream | 256 or 1 MiB (`houston_queue`); 64 while it reads Postgres | the stream is aborted; it reads Postgres once more |
@@ -76,7 +79,7 @@
 //! # Add an endpoint
 //! One file `<resource>/<verb>.rs` with its body type, its handler and a comment that names method and path. The
 //! handler takes a `Caller` before anything that reads the body, and has a `#[utoipa::path]` with path, parameters,
-//! body and responses. Add one line in `router` (`routes!`), wire types in `houston_protocol`, and a test of each error
+//! body and responses. Add one line in `router` (`routes!`), with what it needs of the key, wire types in `houston_protocol`, and a test of each error
 //! in `tests/it`. The test in `openapi` rewrites `openapi.json`: commit it. A new error is a variant of [`ApiError`]
 //! with its `ProblemCode`.
 //!

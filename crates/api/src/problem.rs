@@ -64,7 +64,8 @@ impl ResponseError {
         }
         if let ApiError::MissingScope { needed, .. } = error {
             let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{needed}\"");
-            headers.extend(HeaderValue::try_from(challenge).ok().map(|value| (header::WWW_AUTHENTICATE, value)));
+            headers
+                .extend(HeaderValue::try_from(challenge).ok().map(|value| (header::WWW_AUTHENTICATE, value)));
         }
         if let Some(seconds) = error.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));

@@ -16,9 +16,9 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events, feed, files,
-    grants, guards, health, history, insight, messages, profile, questions, runs, sessions, skills, snippets,
-    table_records, tables, teams, todos, tool_sources, users,
+    agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
+    feed, files, grants, guards, health, history, insight, messages, profile, questions, runs, sessions,
+    skills, snippets, table_records, tables, teams, todos, tool_sources, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -80,7 +80,10 @@ pub(crate) fn endpoints() -> Endpoints {
 fn user_routes() -> Endpoints {
     Endpoints::default()
         .routes(TENANT.change(Scope::Post), routes!(users::list::list, users::create::create))
-        .routes(USER.delete(Scope::Admin), routes!(users::get::get, users::change::change, users::delete::delete))
+        .routes(
+            USER.delete(Scope::Admin),
+            routes!(users::get::get, users::change::change, users::delete::delete),
+        )
         .routes(USER, routes!(users::costs::costs))
         .routes(USER.change(Scope::ManageAgents), routes!(guards::user::get, guards::user::set))
         .routes(USER, routes!(skills::user::list))
@@ -103,11 +106,10 @@ fn user_routes() -> Endpoints {
         .routes(ROW, routes!(tables::get::get, tables::delete::delete))
         .routes(ROW, routes!(tables::aggregate::aggregate))
         .routes(ROW, routes!(table_records::list::list, table_records::add::add))
-        .routes(ROW, routes!(
-            table_records::get::get,
-            table_records::change::change,
-            table_records::delete::delete
-        ))
+        .routes(
+            ROW,
+            routes!(table_records::get::get, table_records::change::change, table_records::delete::delete),
+        )
 }
 
 /// Agents and teams.
@@ -126,7 +128,10 @@ fn agent_routes() -> Endpoints {
 fn agentable_routes() -> Endpoints {
     Endpoints::default()
         .routes(NAMED, routes!(agentables::list::list, agentables::create::create))
-        .routes(AGENTABLE, routes!(agentables::get::get, agentables::change::change, agentables::delete::delete))
+        .routes(
+            AGENTABLE,
+            routes!(agentables::get::get, agentables::change::change, agentables::delete::delete),
+        )
         .routes(NAMED, routes!(conversation::import::import))
         .routes(AGENTABLE, routes!(conversation::export::export))
         .routes(AGENTABLE, routes!(conversation::fork::fork))
@@ -136,7 +141,10 @@ fn agentable_routes() -> Endpoints {
         .routes(AGENTABLE.all(Scope::Operate), routes!(insight::prompt))
         .routes(AGENTABLE.all(Scope::Operate), routes!(insight::tools))
         .routes(AGENTABLE.all(Scope::Operate), routes!(insight::guard))
-        .routes(AGENTABLE.change(Scope::ManageAgents), routes!(guards::agentable::get, guards::agentable::set))
+        .routes(
+            AGENTABLE.change(Scope::ManageAgents),
+            routes!(guards::agentable::get, guards::agentable::set),
+        )
         .routes(AGENTABLE, routes!(agentables::cancel::cancel))
         .routes(AGENTABLE, routes!(agentables::archive::archive))
         .routes(AGENTABLE, routes!(agentables::archive::unarchive))

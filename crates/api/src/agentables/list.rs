@@ -58,7 +58,8 @@ pub(crate) async fn list(
         id.parse::<UserId>().map_err(|_| ApiError::parameter("user_id", "must be the id of a user, `user_…`"))
     });
     let statuses = query.status.zip(agent_type).map(|(status, kind)| statuses(kind, &status));
-    let filter = AgentableFilter { user: caller.list_of(user.transpose()?)?, statuses: statuses.transpose()? };
+    let filter =
+        AgentableFilter { user: caller.list_of(user.transpose()?)?, statuses: statuses.transpose()? };
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let (limit, before) = (page.limit()?, page.id(List::Agentables)?.map(Into::into));
     if let Some(user) = filter.user {

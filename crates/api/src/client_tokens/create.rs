@@ -109,12 +109,17 @@ fn lifetime(minutes: Option<u32>) -> Result<Duration, ApiError> {
 /// The agentables with these public ids, of any kind.
 fn agentables(types: &BTreeMap<String, AgentType>, ids: &[String]) -> Result<Vec<AgentableId>, ApiError> {
     if ids.is_empty() || ids.len() > MAX_AGENTABLES {
-        return Err(ApiError::field("/agentables", format!("must have 1 to {MAX_AGENTABLES} ids; leave it out for all")));
+        return Err(ApiError::field(
+            "/agentables",
+            format!("must have 1 to {MAX_AGENTABLES} ids; leave it out for all"),
+        ));
     }
     let parsed = ids.iter().enumerate().map(|(nth, id)| {
         let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);
         let parsed = types.get(kind).and_then(|_| parse_prefixed(kind, id).ok());
-        let wrong = || ApiError::field(&format!("/agentables/{nth}"), "must be the id of an agentable, as in `goal_…`");
+        let wrong = || {
+            ApiError::field(&format!("/agentables/{nth}"), "must be the id of an agentable, as in `goal_…`")
+        };
         parsed.map(AgentableId::from).ok_or_else(wrong)
     });
     parsed.collect()

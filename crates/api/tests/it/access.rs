@@ -27,7 +27,11 @@ fn operations() -> Vec<Operation> {
         for (method, operation) in item.as_object().unwrap() {
             let scopes = operation["security"][0]["api_key"].as_array();
             let Some(scopes) = scopes else {
-                assert_eq!(operation["security"], json!([{}]), "{method} {path} has neither a scope nor none");
+                assert_eq!(
+                    operation["security"],
+                    json!([{}]),
+                    "{method} {path} has neither a scope nor none"
+                );
                 continue;
             };
             assert_eq!(scopes.len(), 1, "{method} {path}");
@@ -79,7 +83,8 @@ async fn each_operation_needs_its_scope() {
         let path = path_of_nothing(&operation);
         for scope in Scope::ALL {
             let answer = send(&api, &format!("hou_{scope}_0123456789"), &operation, &path).await;
-            let what = format!("{} {path} with {scope}: {} {}", operation.method, answer.status, answer.text());
+            let what =
+                format!("{} {path} with {scope}: {} {}", operation.method, answer.status, answer.text());
             if scope == operation.scope || scope == Scope::Admin {
                 assert!(![401, 403].contains(&answer.status) && answer.status < 500, "{what}");
             } else {
@@ -95,14 +100,14 @@ async fn each_operation_needs_its_scope() {
 
 /// One thing of each kind that paths name, of the user of `api`, by the beginning of the path.
 async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
-    let made = async |path: String, body: Value| {
-        api.post(&path, body).await.ok()["id"].as_str().unwrap().to_owned()
-    };
+    let made =
+        async |path: String, body: Value| api.post(&path, body).await.ok()["id"].as_str().unwrap().to_owned();
     let user = |rest: &str| format!("/v1/users/{}/{rest}", api.user);
     let posted = api.post_message("hello").await;
     let id = |field: &str| posted[field].as_str().unwrap().to_owned();
     let table = made(user("tables"), json!({"name": "t", "fields": [{"name": "a", "type": "text"}]})).await;
-    let records = api.post(&format!("/v1/tables/{table}/records"), json!({"records": [{"a": "x"}]})).await.ok();
+    let records =
+        api.post(&format!("/v1/tables/{table}/records"), json!({"records": [{"a": "x"}]})).await.ok();
     let record = records["data"][0]["id"].as_str().unwrap().to_owned();
     let check_in = made(api.path("/check-ins"), json!({"in_minutes": 60, "reason": "look"})).await;
     let agentable = api.agentable().0;
@@ -171,9 +176,19 @@ async fn nothing_of_another_tenant_or_user_is_reached() {
         let what = format!("{} {path}", operation.method);
         if names_one && thing.is_some() {
             let answer = send(&api, "hou_tenant_0123456789", &operation, &path).await;
-            assert!([404, 422].contains(&answer.status), "another tenant: {what}: {} {}", answer.status, answer.text());
+            assert!(
+                [404, 422].contains(&answer.status),
+                "another tenant: {what}: {} {}",
+                answer.status,
+                answer.text()
+            );
             let answer = send(&api, "hou_bob_0123456789abc", &operation, &path).await;
-            assert!([403, 404].contains(&answer.status), "another user: {what}: {} {}", answer.status, answer.text());
+            assert!(
+                [403, 404].contains(&answer.status),
+                "another user: {what}: {} {}",
+                answer.status,
+                answer.text()
+            );
         } else if of_tenant && resource != "client-tokens" {
             let answer = send(&api, "hou_bob_0123456789abc", &operation, &path).await;
             assert_eq!(answer.status, 403, "a key of one user: {what}: {}", answer.text());
@@ -195,7 +210,11 @@ async fn nothing_of_another_tenant_or_user_is_reached() {
         }
     }
     assert!(reached > 30, "only {reached} operations were tried with the key of the user itself");
-    assert_eq!(api.get(&api.path("/messages")).await.json()["data"][0]["content"], "hello", "nothing was changed");
+    assert_eq!(
+        api.get(&api.path("/messages")).await.json()["data"][0]["content"],
+        "hello",
+        "nothing was changed"
+    );
 }
 
 #[tokio::test]

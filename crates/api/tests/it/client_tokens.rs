@@ -1,6 +1,5 @@
 //! Client tokens: made by a backend, used by the browser or the phone of one user.
 
-use chrono::Utc;
 use houston_domain::id::ApiKeyId;
 use houston_domain::scope::{Scope, Scopes};
 use houston_store::api_key::NewApiKey;
@@ -39,7 +38,10 @@ async fn token_reaches_its_agentables_with_its_scopes() {
     let key = text(&made, "token");
     let posted = api.send_as(key, "POST", &api.path("/messages"), message).await;
     assert_eq!(posted.status, 202, "{}", posted.text());
-    assert_eq!(api.send_as(key, "GET", "/v1/goals", json!(null)).await.ok()["data"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        api.send_as(key, "GET", "/v1/goals", json!(null)).await.ok()["data"].as_array().unwrap().len(),
+        2
+    );
     let stored = api.sql(&format!("select count(*) from houston.api_keys k where k::text like '%{key}%'"));
     assert_eq!(stored.trim(), "0", "the token itself is not stored");
 }
@@ -102,7 +104,7 @@ async fn streams_and_requests_end_when_a_token_is_deleted_expires_or_its_key_is_
         key: "hou_backend_0123456789",
         scopes: Scopes::ADMIN,
         user: None,
-        expires_at: Some(Utc::now() + chrono::TimeDelta::hours(1)),
+        expires_at: Some(api.state.ids.clock().now() + chrono::TimeDelta::hours(1)),
     };
     api.store.operator().create_api_key(api.tenant, &new).await.unwrap();
     let mut open = Vec::new();
@@ -131,7 +133,9 @@ async fn streams_and_requests_end_when_a_token_is_deleted_expires_or_its_key_is_
     api.store.operator().revoke_api_key(parent).await.unwrap();
     assert_eq!(of_revoked.rest().await.1, End::Aborted);
     for made in [&revoked, &expired, &deleted] {
-        api.send_as(text(made, "token"), "GET", &api.path(""), json!(null)).await.refused(401, "unauthorized");
+        api.send_as(text(made, "token"), "GET", &api.path(""), json!(null))
+            .await
+            .refused(401, "unauthorized");
     }
 }
 

@@ -176,7 +176,7 @@ async fn postgres(context: &Context, addresses: &CellAddresses) -> Vec<Finding> 
             findings.push(ok("schema", "up to date"));
             findings.push(match store.operator().list_api_keys().await {
                 Err(error) => red("api_keys", error.to_string(), "read the log of Postgres"),
-                Ok(keys) => match keys.iter().filter(|key| key.revoked_at.is_none()).count() {
+                Ok(keys) => match keys.iter().filter(|key| key.is_valid()).count() {
                     0 => warn("api_keys", "there is no active key", "create one: houston key create"),
                     count => ok("api_keys", format!("{count} active")),
                 },

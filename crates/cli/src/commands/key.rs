@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::anyhow;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -98,7 +97,8 @@ impl Limits {
     fn new(scopes: &[Scope], user: Option<UserId>, expires_in: Option<TimeDelta>) -> Result<Self, Failure> {
         let scopes: Scopes = scopes.iter().copied().collect();
         if let (Some(_), Some(scope)) = (user, scopes.beyond_a_user().next()) {
-            let detail = format!("a key of one user cannot have the scope `{scope}`: add `--scope read,post`");
+            let detail =
+                format!("a key of one user cannot have the scope `{scope}`: add `--scope read,post`");
             return Err(Failure::Usage(anyhow!("{detail}")));
         }
         Ok(Self { scopes, user, expires_at: expires_in.map(|left| SystemClock.now() + left) })
@@ -117,7 +117,10 @@ pub(crate) async fn create(
     ids.fill(&mut random);
     let (id, key) = (ids.next(), SecretKind::Key.secret(random));
     let Limits { scopes, user, expires_at } = limits;
-    store.operator().create_api_key(tenant, &NewApiKey { id, name, key: &key, scopes, user, expires_at }).await?;
+    store
+        .operator()
+        .create_api_key(tenant, &NewApiKey { id, name, key: &key, scopes, user, expires_at })
+        .await?;
     Ok((tenant, id, key))
 }
 
@@ -174,10 +177,10 @@ impl Key {
 }
 
 fn list(keys: &[ApiKey], json: bool) {
-    let status = |key: &ApiKey| match (key.revoked_at, key.expires_in) {
-        (Some(_), _) => "revoked",
-        (None, Some(Duration::ZERO)) => "expired",
-        _ => "active",
+    let status = |key: &ApiKey| match key.revoked_at {
+        Some(_) => "revoked",
+        None if key.is_valid() => "active",
+        None => "expired",
     };
     if json {
         let data = keys.iter().map(|key| {

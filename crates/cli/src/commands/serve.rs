@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
+use houston_store::api_key::ApiKey;
 
 use super::{Context, Failure, runtime};
 use crate::explain::Explainer;
@@ -35,9 +36,9 @@ impl Serve {
             let stores = connect::stores(settings, &addresses).await?;
             connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
             let keys = stores.home().operator().list_api_keys().await?;
-            if keys.iter().all(|key| key.revoked_at.is_some()) {
+            if !keys.iter().any(ApiKey::is_valid) {
                 return Err(Failure::Other(anyhow!(
-                    "there is no API key: create one with `houston key create`"
+                    "there is no valid API key: create one with `houston key create`"
                 )));
             }
             let explainer = Arc::new(Explainer::new(context.loaded.clone(), context.registry));

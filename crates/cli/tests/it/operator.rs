@@ -120,6 +120,27 @@ fn keys_are_listed_as_a_table_or_as_json() {
         (&listed["data"][0]["status"], &listed["data"][0]["tenant"]),
         (&"active".into(), &"test".into())
     );
+    assert_eq!(listed["data"][0]["scopes"], serde_json::json!(["admin"]));
+    let user = format!("user_{}", "0".repeat(32));
+    let made = ["key", "create", "--scope", "read,post", "--user", &user, "--expires-in", "30m", "--json"];
+    let made: Value = serde_json::from_str(&run(&made)).unwrap();
+    assert_eq!(
+        (&made["scopes"], &made["user_id"]),
+        (&serde_json::json!(["read", "post"]), &user.as_str().into())
+    );
+    assert_eq!(made["key"].as_str().unwrap().len(), "hou_".len() + 72);
+    for (wrong, says) in [
+        (["--scope", "write"], "`write` is no scope"),
+        (["--user", &user], "cannot have the scope `admin`"),
+        (["--expires-in", "2w"], "`90d`, `12h` or `30m`"),
+    ] {
+        let servers = houston.servers.lock().unwrap();
+        let mut command =
+            crate::test_houston::environment(houston_command(), &servers, houston.folder.path());
+        let output = command.args(["key", "create"]).args(wrong).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains(says), "{output:?}");
+    }
     let id = listed["data"][0]["id"].as_str().unwrap();
     let revoked: Value = serde_json::from_str(&run(&["key", "revoke", id, "--json"])).unwrap();
     assert_eq!(revoked["status"], "revoked");

@@ -90,6 +90,12 @@ impl Principal {
 }
 
 impl ApiKey {
+    /// Whether it is neither revoked nor expired.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.revoked_at.is_none() && self.expires_in != Some(Duration::ZERO)
+    }
+
     /// Whose requests the key authenticates.
     #[must_use]
     pub fn principal(&self) -> Principal {

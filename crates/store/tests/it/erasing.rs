@@ -18,13 +18,12 @@ use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};
 
 /// Tables without data of a user. The rows of a new table with such data belong into `erasing.sql`.
-const OF_NOBODY: [&str; 15] = [
+const OF_NOBODY: [&str; 14] = [
     "migrations",
     "functions",
     "installation",
     "settings",
     "agents",
-    "api_keys",
     "cron_ticks",
     "erased_spending",
     "erasures",

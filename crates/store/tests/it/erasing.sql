@@ -26,6 +26,8 @@ begin
     values (g, 0, t, r, 0, 'user', jsonb_build_array(jsonb_build_object('type', 'text', 'text', w)));
     insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id, response)
     values (r, 'call', g, t, 0, 'x', 'x', m, to_jsonb(w));
+    insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256, user_id)
+    values (gen_random_uuid(), t, w, 'hou_', sha256(convert_to(w, 'UTF8')), u);
     insert into houston.grants (id, tenant_id, user_id, agentable_id, tool, conditions, granted_by)
     values (gen_random_uuid(), t, u, g, w, jsonb_build_object('/to', jsonb_build_object('equals', w)), w),
            (gen_random_uuid(), t, u, null, w, '{}', w);

@@ -83,7 +83,7 @@ fn api_gets_its_tenant_from_authentication_only() {
     };
     assert_eq!(having(".principal()"), ["crates/api/src/auth.rs", "crates/api/src/state.rs"]);
     assert_eq!(having("key.principal()"), ["crates/api/src/auth.rs"]);
-    assert_eq!(having("Caller::of"), ["crates/api/src/keys.rs"], "where keys are looked up");
+    assert_eq!(having("Authority::of"), ["crates/api/src/keys.rs"], "where keys are looked up");
     assert!(having("    ApiKey {").is_empty(), "a key that was not read from Postgres");
 }
 

@@ -22,6 +22,8 @@ pub(super) async fn delete(
         with items as (
             delete from houston.knowledge_items where ctid = any (array(
                 select ctid from houston.knowledge_items where user_id = $1 limit $2)) returning kind),
+        -- A copy of such a key in another cell names a user who is found nowhere.
+        keys as (delete from houston.api_keys where user_id = $1 returning 1),
         profiles as (delete from houston.profiles where user_id = $1 returning 1),
         todos as (
             delete from houston.todos where ctid = any (array(
@@ -33,13 +35,15 @@ pub(super) async fn delete(
         select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
                    as "items: Json<BTreeMap<String, i64>>",
                (select count(*) from profiles) as "profiles!", (select count(*) from todos) as "todos!",
-               (select count(*) from records) as "records!", (select count(*) from tables) as "tables!""#,
+               (select count(*) from records) as "records!", (select count(*) from keys) as "keys!",
+               (select count(*) from tables) as "tables!""#,
         user,
         rows
     )
     .fetch_one(connection)
     .await?;
     Ok(count_items(open, gone.items)
+        + open.count("api_keys", gone.keys)
         + open.count("profiles", gone.profiles)
         + open.count("todos", gone.todos)
         + open.count("custom_records", gone.records)
