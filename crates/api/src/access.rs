@@ -43,7 +43,7 @@ enum Subject {
     Agentable,
     /// The row `{id}`, which belongs to an agentable or a user.
     Row,
-    /// The path names nobody: the handler keeps to [`Caller::user`](crate::auth::Caller::user).
+    /// The path names no user: the handler keeps to [`Caller::user`](crate::auth::Caller::user).
     Named,
 }
 

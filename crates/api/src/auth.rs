@@ -106,7 +106,7 @@ impl FromRequestParts<Arc<App>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let authority = authenticate(parts, app).await?;
-        // Every route that takes a caller is added with its access; without one, nobody may use it.
+        // Every route that takes a caller is added with its access; without one, it is refused.
         let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound { what: "route" })?;
         access.check(&authority, parts, app).await?;
         Ok(authority.caller)

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_earlier_versions_have_no_checksum_and_client_tokens_always_do() {
+    fn only_keys_of_earlier_versions_have_no_checksum() {
         let old = format!("hou_{}", "0f".repeat(32));
         assert_eq!(kind_of(&old), Some(SecretKind::Key));
         for none in ["", "hou", "houc_", "houc_0123", "sk_0123", "hou_ä", "hou_a b", &"hou_x".repeat(60)] {

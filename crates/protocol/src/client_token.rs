@@ -30,7 +30,7 @@ pub struct CreateClientToken {
     pub minutes: Option<u32>,
 }
 
-/// A new client token. The token itself is shown only here.
+/// A new client token. No other response has the token itself.
 ///
 /// ```json
 /// {"id": "key_0190…", "token": "houc_3f…", "user_id": "user_0190…", "agentables": ["goal_0190…"], "scopes": ["read"],

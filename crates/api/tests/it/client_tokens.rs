@@ -49,8 +49,8 @@ async fn token_reaches_its_agentables_with_its_scopes() {
 #[tokio::test]
 async fn wrong_requests_for_tokens_are_refused() {
     let api = TestApi::start().await;
-    let nobody = format!("user_{}", "0".repeat(32));
-    let missing = api.post("/v1/client-tokens", json!({"user_id": nobody})).await;
+    let missing = format!("user_{}", "0".repeat(32));
+    let missing = api.post("/v1/client-tokens", json!({"user_id": missing})).await;
     missing.refused(404, "not_found");
     for (body, pointer) in [
         (json!({"user_id": api.user, "minutes": 0}), "/minutes"),
@@ -95,7 +95,7 @@ async fn query_token_opens_streams_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn streams_and_requests_end_when_a_token_is_deleted_expires_or_its_key_is_revoked() {
+async fn streams_and_requests_end_with_the_validity_of_a_token() {
     let api = TestApi::start_with(|config| config.key_cache_s = 1).await;
     let parent: ApiKeyId = api.state.ids.next();
     let new = NewApiKey {

@@ -54,7 +54,7 @@ pub struct ApiKey {
 /// A key to be stored.
 #[derive(Debug, Clone, Copy)]
 pub struct NewApiKey<'a> {
-    /// Its id.
+    /// The id under which it is listed and revoked.
     pub id: ApiKeyId,
     /// What it is for.
     pub name: &'a str,

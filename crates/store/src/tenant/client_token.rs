@@ -15,7 +15,7 @@ use crate::handle::TenantStore;
 /// A client token to be stored.
 #[derive(Debug, Clone, Copy)]
 pub struct NewClientToken<'a> {
-    /// Its id.
+    /// The id under which it is deleted.
     pub id: ApiKeyId,
     /// The key that makes it.
     pub parent: ApiKeyId,
@@ -23,7 +23,7 @@ pub struct NewClientToken<'a> {
     pub token: &'a str,
     /// What it allows.
     pub scopes: Scopes,
-    /// Whose it is.
+    /// The user whose browser or phone gets it.
     pub user: UserId,
     /// The only agentables of the user that it is for.
     pub agentables: Option<&'a [AgentableId]>,
