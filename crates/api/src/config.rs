@@ -7,6 +7,8 @@ use houston_domain::statistics::Bounds;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::cors::CorsConfig;
+
 /// The settings of the HTTP server, `jobs/server.toml`:
 ///
 /// ```toml
@@ -45,6 +47,8 @@ pub struct Config {
     pub max_streams_per_tenant: usize,
     /// Limits on clients before authentication.
     pub clients: ClientsConfig,
+    /// Pages of which origins may call the API.
+    pub cors: CorsConfig,
     /// Default page size of a thread, at most 100 messages.
     pub thread_messages: u8,
     /// Limits of export, import, fork and statistics.
@@ -117,6 +121,7 @@ impl Default for Config {
             max_streams: 10_000,
             max_streams_per_tenant: 5_000,
             clients: ClientsConfig::default(),
+            cors: CorsConfig::default(),
             thread_messages: 50,
             conversation: ConversationConfig {
                 max_bytes: 32 * 1024 * 1024,

@@ -72,7 +72,7 @@
 //! | cached valid keys, invalid keys; agentables | 10,000 each; 50,000 | the cache is cleared |
 //!
 //! # Deliberately absent
-//! TLS and HTTP/2 (left to a proxy), CORS, rate limits for valid keys (pending work is limited instead), server-side
+//! TLS and HTTP/2 (left to a proxy), rate limits for valid keys (pending work is limited instead), server-side
 //! client sessions (clients keep their stream position), traits for the store or the queue, retries of client requests
 //! (clients retry with an idempotency key).
 //!
@@ -101,6 +101,7 @@ mod compressions;
 mod config;
 mod connection;
 mod conversation;
+mod cors;
 mod deadline;
 mod documents;
 mod endpoint;
@@ -148,6 +149,7 @@ mod users;
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
 pub use body::parse;
 pub use config::{ClientsConfig, Config, ConversationConfig};
+pub use cors::{CorsConfig, InvalidOrigin, Origin};
 pub use error::ApiError;
 pub use explain::{Explain, ExplainError, ExplainTopic};
 pub use router::router;

@@ -31,14 +31,16 @@ pub fn router(state: State) -> Router {
 const DOCUMENT: &str = include_str!("../openapi.json");
 
 pub(crate) fn routes(app: Arc<App>) -> Router {
-    endpoints()
+    let cors = app.state.config.cors.clone();
+    let all = endpoints()
         .into_router()
         .route(approve::PATH, get(approve::show).post(approve::decide))
         .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(from_fn_with_state(Arc::clone(&app), envelope))
-        .with_state(app)
+        .with_state(app);
+    cors.allow(all)
 }
 
 /// All endpoints except `/openapi.json` and the page of approval links.

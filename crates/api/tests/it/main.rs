@@ -19,6 +19,8 @@ mod clients;
 #[cfg(test)]
 mod conversation;
 #[cfg(test)]
+mod cors;
+#[cfg(test)]
 mod creation;
 #[cfg(test)]
 mod deadline;
