@@ -39,9 +39,13 @@ impl TryFrom<String> for Origin {
     fn try_from(text: String) -> Result<Self, InvalidOrigin> {
         let host = text.strip_prefix("https://").map(|host| (host, ":443"));
         let host = host.or_else(|| text.strip_prefix("http://").map(|host| (host, ":80")));
-        let is_host = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-:[]".contains(&byte);
+        let is_host =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-:[]".contains(&byte);
         let is_valid = host.is_some_and(|(host, usual_port)| {
-            !host.is_empty() && host.bytes().all(is_host) && !host.ends_with(usual_port) && !host.ends_with(':')
+            !host.is_empty()
+                && host.bytes().all(is_host)
+                && !host.ends_with(usual_port)
+                && !host.ends_with(':')
         });
         if is_valid { Ok(Self(text)) } else { Err(InvalidOrigin(text)) }
     }
@@ -66,13 +70,18 @@ impl CorsConfig {
             return routes;
         }
         let origins = self.origins.iter().filter_map(|origin| HeaderValue::from_str(&origin.0).ok());
-        let sent = ["idempotency-key", "last-event-id", "x-request-id", "traceparent"].map(HeaderName::from_static);
+        let sent =
+            ["idempotency-key", "last-event-id", "x-request-id", "traceparent"].map(HeaderName::from_static);
         let read = ["x-request-id", "idempotent-replayed"].map(HeaderName::from_static);
         let layer = CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
             .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
-            .allow_headers(sent.into_iter().chain([header::AUTHORIZATION, header::CONTENT_TYPE]).collect::<Vec<_>>())
-            .expose_headers(read.into_iter().chain([header::LOCATION, header::RETRY_AFTER]).collect::<Vec<_>>())
+            .allow_headers(
+                sent.into_iter().chain([header::AUTHORIZATION, header::CONTENT_TYPE]).collect::<Vec<_>>(),
+            )
+            .expose_headers(
+                read.into_iter().chain([header::LOCATION, header::RETRY_AFTER]).collect::<Vec<_>>(),
+            )
             .max_age(MAX_AGE);
         routes.layer(layer)
     }
@@ -84,7 +93,9 @@ mod tests {
 
     #[test]
     fn origins_are_what_browsers_send() {
-        for valid in ["https://app.example.com", "http://localhost:5173", "https://[::1]:8443", "http://10.0.0.1"] {
+        for valid in
+            ["https://app.example.com", "http://localhost:5173", "https://[::1]:8443", "http://10.0.0.1"]
+        {
             assert!(Origin::try_from(valid.to_owned()).is_ok(), "{valid}");
         }
         for invalid in [

@@ -33,7 +33,8 @@ async fn pages_of_the_listed_origins_may_call() {
     let refused = api.get_with(&api.path(""), &[PAGE]).await;
     refused.refused(401, "unauthorized");
     assert_eq!(refused.header("access-control-allow-origin"), PAGE.1, "the page can read why");
-    let other = api.get_with(&api.path(""), &[("origin", "https://evil.example"), ("authorization", &key)]).await;
+    let other =
+        api.get_with(&api.path(""), &[("origin", "https://evil.example"), ("authorization", &key)]).await;
     assert_eq!(other.header("access-control-allow-origin"), "");
 }
 

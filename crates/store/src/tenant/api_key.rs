@@ -172,9 +172,9 @@ impl Shared {
                    extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
                    extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
               from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
-              left join houston.api_keys p on p.id = k.parent_id
-             where k.prefix = any($1) and k.revoked_at is null and p.revoked_at is null
-               and least(k.expires_at, p.expires_at) > statement_timestamp() is not false",
+             where k.prefix = any($1) and k.revoked_at is null and k.expires_at > statement_timestamp() is not false
+               and coalesce((select p.revoked_at is null and p.expires_at > statement_timestamp() is not false
+                               from houston.api_keys p where p.id = k.parent_id), true)",
             prefixes
         )
         .fetch_all(&self.pool)
@@ -277,9 +277,10 @@ impl ApiStore {
         let valid = sqlx::query_scalar!(
             "-- store::api_key::valid
             select k.id
-              from houston.api_keys k left join houston.api_keys p on p.id = k.parent_id
-             where k.id = any($1) and k.revoked_at is null and p.revoked_at is null
-               and least(k.expires_at, p.expires_at) > statement_timestamp() is not false",
+              from houston.api_keys k
+             where k.id = any($1) and k.revoked_at is null and k.expires_at > statement_timestamp() is not false
+               and coalesce((select p.revoked_at is null and p.expires_at > statement_timestamp() is not false
+                               from houston.api_keys p where p.id = k.parent_id), true)",
             &ids
         )
         .fetch_all(&self.pool)

@@ -153,6 +153,7 @@ async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
     fill(&test, test.goal, "canary");
     let ours = needles(&test, test.goal, "canary", false);
     test.sql("update houston.users set name = 'Ann', external_id = null, guards = null");
+    test.sql("update houston.api_keys set name = 'phone' where user_id is not null");
     test.sql("update houston.grants set tool = 'send_mail', granted_by = 'Ann' where agentable_id is null");
     test.sql("update houston.snippets set description = '', code = ''");
     test.sql("update houston.profiles set facts = '{}'");
