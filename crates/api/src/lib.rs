@@ -111,6 +111,7 @@ mod guards;
 mod health;
 mod history;
 mod idempotency;
+mod images;
 mod insight;
 mod keys;
 mod knowledge;

@@ -15,8 +15,8 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, compressions, conversation, erasures, events, feed, files,
-    grants, guards, health, history, insight, messages, profile, questions, runs, sessions, skills, snippets,
-    table_records, tables, teams, todos, tool_sources, users,
+    grants, guards, health, history, images, insight, messages, profile, questions, runs, sessions, skills,
+    snippets, table_records, tables, teams, todos, tool_sources, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -50,6 +50,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(item::<Notes>())
         .routes(item::<Learnings>())
         .routes(routes!(messages::get::get))
+        .routes(routes!(images::get::get, images::delete::delete))
         .routes(routes!(runs::get::get))
         .routes(routes!(runs::calls::calls))
         .routes(routes!(runs::cancel::cancel))

@@ -55,6 +55,8 @@ described! {
     UserId => id("user", "user");
     /// A run.
     RunId => id("run", "run");
+    /// An image that was posted with a message.
+    ImageId => id("image", "image");
     /// A thread message.
     MessageId => id("msg", "msg");
     /// A note.

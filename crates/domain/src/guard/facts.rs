@@ -29,6 +29,9 @@ pub struct ToolFacts {
     pub folder_at: Vec<String>,
     /// JSON pointers to the arguments that are URLs or hosts.
     pub host_at: Vec<String>,
+    /// Whether a call without any of these arguments reaches no host, and sends nothing out. Settings cannot change it.
+    #[serde(skip)]
+    pub host_optional: bool,
     /// Whether its results contain private data.
     pub reads_private: bool,
     /// Whether its results contain what strangers wrote.

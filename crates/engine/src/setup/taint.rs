@@ -4,6 +4,7 @@ use houston_domain::code_call;
 use houston_domain::frame::FrameMark;
 use houston_domain::guard::Situation;
 use houston_domain::history::{Block, Entry, Role};
+use houston_domain::image::references;
 use houston_domain::inner_call::inner_call;
 use houston_domain::snippet::SnippetTool;
 use houston_store::run_context::RunContext;
@@ -59,8 +60,7 @@ impl Taint {
             };
             match block {
                 Block::ToolUse { name, input, .. } => called(inner_call(name, input).0),
-                // The report of a task that has read what strangers wrote.
-                Block::Text { text, .. } => taint.add_result(text),
+                Block::Text { text, .. } => taint.add_message(text),
                 Block::ToolResult { content, .. } => {
                     code_call::called(content).for_each(called);
                     taint.add_result(content);
@@ -83,6 +83,12 @@ impl Taint {
     /// A result was read. Rows that a session wrote which had read what strangers wrote are marked in it.
     pub(crate) fn add_result(&mut self, result: &str) {
         self.untrusted = self.untrusted || is_marked(result);
+    }
+
+    /// A message was read. The report of a task may have what strangers wrote; and so may an image, whoever posted it.
+    pub(crate) fn add_message(&mut self, text: &str) {
+        self.add_result(text);
+        self.untrusted = self.untrusted || references(text).next().is_some();
     }
 
     /// What strangers wrote was read.

@@ -23,6 +23,8 @@
 //! | anything else, and a skill was disclosed | `send_message` with its first line | – |
 //! | anything else | `send_message`, saying that the model is simulated | – |
 //!
+//! Of images that were posted with the text, it tells type and size.
+//!
 //! Tools that are not offered are not called; without `send_message` it answers in plain text. After a message was
 //! sent, it ends with "Done.".
 //!
@@ -185,7 +187,7 @@ fn block_length(block: &Block) -> usize {
         Block::Text { text, .. } | Block::Thinking { text, .. } => text.len(),
         Block::ToolUse { name, .. } => name.len() + 40,
         Block::ToolResult { content, .. } => content.len(),
-        Block::Opaque { .. } => 0,
+        Block::Image(_) | Block::Opaque { .. } => 0,
     }
 }
 
@@ -203,6 +205,7 @@ fn fingerprint(entries: &[Entry]) -> u32 {
         match block {
             Block::Text { text, .. } | Block::Thinking { text, .. } => feed(text.as_bytes()),
             Block::ToolUse { id, .. } => feed(id.as_bytes()),
+            Block::Image(image) => feed(image.id.0.as_bytes()),
             Block::Opaque { raw } => feed(raw.json.as_bytes()),
             Block::ToolResult { tool_use_id, content, .. } => {
                 feed(tool_use_id.as_bytes());

@@ -1,5 +1,7 @@
 use futures_util::StreamExt as _;
 use houston_domain::history::validate;
+use houston_domain::id::ImageId;
+use houston_domain::image::{ImageHeader, ImageType, SentImage, with_references};
 use houston_domain::model::ModelErrorCode;
 use houston_domain::tool_call::ToolDefinition;
 use serde_json::json;
@@ -174,6 +176,17 @@ async fn requests_map_to_tools() {
     }
     let called = converse("how are you", "ok").await;
     assert!(called[0].1["content"].as_str().unwrap().ends_with("You asked: how are you"), "{called:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn posted_images_are_told_of() {
+    let header = ImageHeader { image_type: ImageType::Png, width: 3, height: 2 };
+    let image = SentImage::new(ImageId(Default::default()), header, &[7]);
+    let text = with_references("What is this?", [image.id]);
+    let entries = [Entry::user(vec![Block::text(text), Block::Image(image)])];
+    let turn = turn_of(&events_of(&entries, &[]).await.unwrap());
+    let [Block::Text { text, .. }] = &turn.content[..] else { panic!("{turn:?}") };
+    assert!(text.ends_with("You asked: What is this? I see an image: PNG, 3 x 2 pixels."), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

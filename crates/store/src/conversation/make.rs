@@ -19,6 +19,7 @@ use crate::agentable::{NewAgentable, insert};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::image;
 use crate::serving::{ServedBy, assign};
 
 /// Rows of one statement, which must finish within the statement time-out.
@@ -92,6 +93,7 @@ impl TenantStore<'_> {
         owner.history(&mut tx, conversation).await?;
         if let Some(Origin { id, .. }) = origin {
             owner.frames(&mut tx, *id).await?;
+            image::copy_uses(&mut tx, self.tenant, (*id, agentable.id)).await?;
         }
         let last_seq = owner.thread(&mut tx, conversation, ids, agentable.created_at).await?;
         owner.notes(&mut tx, conversation, ids).await?;

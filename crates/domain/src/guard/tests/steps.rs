@@ -19,6 +19,33 @@ fn tool_that_asks_each_time_is_allowed_by_nothing_else() {
 }
 
 #[test]
+fn call_without_an_address_is_judged_by_none_if_it_may_have_none() {
+    let facts = ToolFacts {
+        host_at: vec!["/url".into()],
+        host_optional: true,
+        sends_out: true,
+        ..ToolFacts::of_effect(EffectClass::Read)
+    };
+    let layers = layers("profile = 'permissive'\nhosts = ['example.com']", &[]);
+    let both = Situation { untrusted_read: true, private_read: true, ..full() };
+    let judged = |facts: &ToolFacts, input: &Value| {
+        let call = Call { tool: "look", facts: Some(facts), input, pin: None, pin_changed: false };
+        ruling(&decide(&layers, &call, &both))
+    };
+    let required = ToolFacts { host_optional: false, ..facts.clone() };
+    for (input, expected) in [
+        (json!({"image_id": "image_1"}), Ruling::Allow),
+        (json!({"image_id": "image_1", "url": null}), Ruling::Allow),
+        (json!({"url": ""}), Ruling::Deny),
+        (json!({"url": "https://evil.example/"}), Ruling::Deny),
+        (json!({"url": "https://example.com/"}), Ruling::Ask),
+    ] {
+        assert_eq!(judged(&facts, &input), expected, "{input}");
+    }
+    assert_eq!(judged(&required, &json!({"image_id": "image_1"})), Ruling::Deny);
+}
+
+#[test]
 fn autonomy_is_enforced() {
     let open = "profile = { read = 'allow', write = 'allow', external = 'allow', exec = 'allow', destructive = 'allow' }";
     let layers = layers(open, &[]);

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use houston_domain::agent::budget::Spent;
+use houston_domain::image::MAX_TOKENS;
 use houston_domain::step::{ModelCall, Step};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_llm::Image as SentImage;
-use houston_tools::ask::{Ask, Material, SourceText};
+use houston_tools::ask::{Ask, Image, Material, SourceText};
 use rust_decimal::Decimal;
 
 use super::ToolRunner;
@@ -16,9 +18,6 @@ use crate::background::side_model::{Answered, Cut, NoAnswer, Question, SideModel
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
-
-/// Estimated tokens of an image: more than any provider counts for one of the largest size it takes.
-const IMAGE_TOKENS: u64 = 5_000;
 
 /// What a call that asked a model returned, and what it cost.
 pub(super) type Paid = (ToolResponse, Option<Box<ModelCall>>);
@@ -63,6 +62,21 @@ impl ToolRunner {
                 let text = ask.task.clone();
                 (Ready { ask, text, source, untrusted: true }, Some(load))
             }
+            Material::Posted(image) => {
+                let (tenant, user) = (journal.owner.tenant, journal.owner.user);
+                let ids = [image];
+                let found = journal.retrying(|storage| storage.images(tenant, user, &ids, &ids)).await?;
+                let Some(data) = found.into_iter().find_map(|image| image.data) else {
+                    let text = format!("{}: the user has no image {image}", ask.tool);
+                    return Ok(Err(ToolResponse::failure(ToolErrorCode::NotFound, text)));
+                };
+                let load = Image::of(&data).map_err(|why| {
+                    ToolResponse::failure(ToolErrorCode::ValidationError, format!("{}: {why}", ask.tool))
+                });
+                let text = ask.task.clone();
+                let load: BoxFuture<'static, _> = Box::pin(std::future::ready(load));
+                (Ready { ask, text, source: image.to_string(), untrusted: true }, Some(load))
+            }
             Material::Text(source) => {
                 let (tenant, agentable) = (journal.owner.tenant, journal.agentable());
                 let read =
@@ -81,7 +95,7 @@ impl ToolRunner {
             let (agentable, run) = (journal.agentable(), journal.run());
             spent = journal.retrying(|storage| storage.spent(agentable, run)).await?.and(self.reserved);
             // Calls that run at once must not spend the same rest of a budget.
-            let more = if image.is_some() { IMAGE_TOKENS } else { 0 };
+            let more = if image.is_some() { MAX_TOKENS } else { 0 };
             let most = model.max_cost(&ready.question(None), more, now, budget.refuse_unpriced);
             if let Err(over) = budget.check(&spent, most) {
                 let text = format!("{}: the model is not asked: {over}", ready.ask.tool);

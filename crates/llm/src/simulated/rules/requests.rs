@@ -2,8 +2,22 @@
 
 use serde_json::json;
 
-use super::{Reply, Situation, Step, after_phrase, code_in, goal_message};
+use super::{Reply, Situation, Step, after_phrase, goal_message};
 use crate::shorten::shortened;
+
+/// The code in a text: what is in its fence, else what follows the word "code". An expression becomes its result.
+fn code_in(text: &str) -> String {
+    let fenced = text.split("```").nth(1).map(|block| match block.split_once('\n') {
+        Some((language, code)) if language.chars().all(char::is_alphanumeric) => code,
+        _ => block,
+    });
+    let code = fenced.unwrap_or_else(|| after_phrase(text, &["this code", "the code", "code"]));
+    let code = code.trim().trim_matches('`').trim();
+    if code.contains("return") || code.contains([';', '\n']) {
+        return code.to_owned();
+    }
+    format!("return ({code});")
+}
 
 impl Situation<'_> {
     /// After the goals were listed: the message of the user to the first whose line has the words that name it.
