@@ -12,6 +12,7 @@
 //! | "fetch https://… and note what it says" | `fetch_page {url}`, then `create_note` if a note is wanted | `send_message` with its beginning |
 //! | "search the web for …" | `search_web {query}` | `send_message` with the results |
 //! | "how much is …", "calculate …" | `calculate {expression}` | `send_message` with the result |
+//! | "translate … into French" | `translate {text, to}` | `send_message` with the translation |
 //! | "run this code: …" | `run_code {code}`, of a fenced block or the rest of the text | `send_message` with the result |
 //! | "run the snippet …" | `run_snippet {name}`, of the last word | `send_message` with the result |
 //! | "remember that …" | `manage_learning {action: "add", content}` | `send_message` |

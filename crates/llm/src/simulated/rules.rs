@@ -120,6 +120,7 @@ impl<'a> Situation<'a> {
             ("fetch_page", _) => format!("The page says: {}", without_mark(&step.answer)),
             ("search_web", _) => format!("I found: {}", without_mark(&step.answer)),
             ("calculate", _) => format!("It is {}", step.answer),
+            ("translate", _) => format!("The translation: {}", without_mark(&step.answer)),
             ("run_snippet", _) => format!("The snippet returned {}", step.answer),
             ("run_code", _) => format!("The code returned {}", step.answer),
             (name, _) => format!("{name} answered: {}", step.answer),

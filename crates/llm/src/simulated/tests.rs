@@ -25,6 +25,7 @@ fn all_tools() -> Vec<ToolDefinition> {
         "run_snippet",
         "list_todos",
         "manage_todos",
+        "translate",
     ]
     .map(tool)
     .into()
@@ -165,6 +166,16 @@ async fn requests_map_to_tools() {
     for (text, name, input) in [
         ("show my notes", "list_notes", json!({})),
         ("remember that I like tea", "manage_learning", json!({"action": "add", "content": "I like tea"})),
+        (
+            "Please translate \"good morning\" into French.",
+            "translate",
+            json!({"text": "good morning", "to": "French"}),
+        ),
+        (
+            "translate to be or not to be to German",
+            "translate",
+            json!({"text": "to be or not to be", "to": "German"}),
+        ),
         ("Add a todo: buy milk", "manage_todos", json!({"action": "add", "titles": ["buy milk"]})),
         ("What are my todos?", "list_todos", json!({})),
         ("what time is it in Europe/Berlin?", "get_current_time", json!({"time_zone": "Europe/Berlin"})),

@@ -1,6 +1,6 @@
 //! Calls that the text of the user asks for.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Reply, Situation, Step, after_phrase, goal_message};
 use crate::shorten::shortened;
@@ -17,6 +17,18 @@ fn code_in(text: &str) -> String {
         return code.to_owned();
     }
     format!("return ({code});")
+}
+
+/// The arguments for "translate good morning into French".
+fn translation(text: &str) -> Option<Value> {
+    // Only ASCII letters change, so positions are the same as in `text`.
+    let lower = text.to_ascii_lowercase();
+    let start = lower.find("translate ")? + "translate ".len();
+    let (word, at) =
+        [" into ", " to "].iter().find_map(|word| Some((word, lower.get(start..)?.rfind(word)?)))?;
+    let what = text.get(start..start + at)?.trim_matches(|c: char| c.is_whitespace() || "\"':".contains(c));
+    let to = text.get(start + at + word.len()..)?.trim_end_matches(['.', '!', '?', ' ', '\n']);
+    (!what.is_empty() && !to.is_empty() && !to.contains('\n')).then(|| json!({"text": what, "to": to}))
 }
 
 impl Situation<'_> {
@@ -48,6 +60,9 @@ impl Situation<'_> {
         }
         if lower.contains("run") && (lower.contains("code") || lower.contains("```")) {
             return self.call("run_code", &json!({"code": code_in(&self.user_text)}));
+        }
+        if let Some(input) = translation(&self.user_text) {
+            return self.call("translate", &input);
         }
         if ["calculate", "how much is"].iter().any(|phrase| lower.contains(phrase)) {
             let sum = after_phrase(&self.user_text, &["calculate", "how much is"]);
