@@ -33,6 +33,7 @@ impl Taint {
             || !user.memories.items.is_empty()
             || !conversations.newest.is_empty();
         let untrusted = context.setting.untrusted
+            || user.untrusted
             // The model reads their descriptions with its tools.
             || context.snippet_tools.iter().any(|tool| tool.untrusted && is_offered(setup, tool))
             || sessions.iter().any(|session| session.untrusted)
