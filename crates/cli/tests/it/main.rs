@@ -72,6 +72,8 @@ mod skills;
 #[cfg(test)]
 mod snippets;
 #[cfg(test)]
+mod strangers;
+#[cfg(test)]
 mod task_cancel;
 #[cfg(test)]
 mod task_limits;

@@ -290,8 +290,13 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
             created_at: original.created_at,
         };
         let origin = Some(Origin { id: goal, served_by: ServedBy::default() });
-        let new =
-            NewConversation { agentable: copy, conversation: &conversation, run: test.ids.next(), origin };
+        let new = NewConversation {
+            agentable: copy,
+            conversation: &conversation,
+            digest: None,
+            run: test.ids.next(),
+            origin,
+        };
         let end = RunTransition::Terminate {
             event: finished(RunStatus::Completed),
             ending: ending(&test, RunStatus::Completed),
