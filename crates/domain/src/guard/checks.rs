@@ -174,10 +174,12 @@ impl<'a, T: Trace> Judge<'a, T> {
         Ok(())
     }
 
-    /// Whether the call of a tool that may do without an address has none.
+    /// Whether the call has what its tool takes in the place of an address, and no address. It is not enough that none is found:
+    /// settings say where one is looked for.
     fn reaches_no_host(&self) -> bool {
         let (facts, input) = (self.facts, self.call.input);
-        facts.host_optional && facts.host_at.iter().all(|at| values_at(input, at).is_empty())
+        let has = |at: &str| !values_at(input, at).is_empty();
+        facts.in_place_of_host.is_some_and(has) && !facts.host_at.iter().any(|at| has(at))
     }
 
     fn host(&mut self, layer: &'a Layer, raw: &str, host: Option<&str>) -> Checked {

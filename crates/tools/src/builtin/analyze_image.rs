@@ -73,8 +73,8 @@ impl Tool for AnalyzeImage {
             category: Category::NetworkRead,
             risk: Risk::Read,
             host_at: vec!["/url".to_owned()],
-            // A posted image has no address.
-            host_optional: true,
+            // A posted image has no address; a call with both is refused.
+            in_place_of_host: Some("/image_id"),
             untrusted_output: true,
             sends_out: true,
             ..ToolFacts::default()
