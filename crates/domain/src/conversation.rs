@@ -102,7 +102,7 @@ pub struct Conversation {
     /// then count as having read it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
-    /// Shows that this installation wrote the document, and that nobody has changed it since: see [`Conversation::digest`].
+    /// Shows that this installation wrote the document, and that it is unchanged: see [`Conversation::digest`].
     /// A document without it counts as untrusted when it is imported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seal: Option<String>,

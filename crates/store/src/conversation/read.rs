@@ -322,7 +322,7 @@ impl Reader<'_> {
     }
 }
 
-/// The seal of a document of the tenant with this digest.
+/// The seal of a document of the tenant with this digest. It is keyed twice, so that nothing can be appended to what is hashed.
 pub(super) async fn seal(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -330,7 +330,10 @@ pub(super) async fn seal(
 ) -> Result<String> {
     let row = sqlx::query!(
         r#"-- store::conversation::read::seal
-        select houston.conversation_seal($1, $2) as "seal!""#,
+        select encode(sha256(i.frame_secret
+                             || sha256(i.frame_secret || convert_to('conversation', 'UTF8') || uuid_send($1) || $2)),
+                      'hex') as "seal!"
+          from houston.installation i"#,
         tenant.0,
         digest
     )

@@ -276,13 +276,8 @@ pub(crate) async fn imported(test: &TestStore, document: &Conversation) -> Agent
         tools: document.tools.as_deref(),
         created_at: test.ids.clock().now(),
     };
-    let new = NewConversation {
-        agentable,
-        conversation: document,
-        digest: Some(document.digest()),
-        run: test.ids.next(),
-        origin: None,
-    };
+    let (digest, run) = (Some(document.digest()), test.ids.next());
+    let new = NewConversation { agentable, conversation: document, digest, run, origin: None };
     test.requests().create_conversation(&new, &test.ids, None, &Value::Null).await.unwrap();
     id
 }
