@@ -30,6 +30,7 @@ use utoipa::{Modify, OpenApi as _};
         schema::AgentableId,
         schema::UserId,
         schema::RunId,
+        schema::ImageId,
         schema::MessageId,
         schema::AgentId,
         schema::TeamId,

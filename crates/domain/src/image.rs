@@ -13,7 +13,7 @@
 //! only.
 
 mod header;
-mod shown;
+mod sent;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,12 +24,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::id::{ImageId, UserId, shard};
 
-pub use self::shown::{ContextImages, is_shown};
+pub use self::sent::{ContextImages, is_sent};
 
 /// Bytes of an image at most: every provider takes the 5 MB that it has in Base64.
 pub const MAX_IMAGE_BYTES: usize = 3_750_000;
 /// Pixels of the longer side at most: what every provider takes.
 pub const MAX_IMAGE_SIDE: u32 = 8_000;
+
+/// References of one text that are followed, the last ones: those of posted images are at the end, and more can only be typed.
+pub const MAX_REFERENCES: usize = 20;
 
 /// The start of a reference, up to the id.
 const REFERENCE: &str = "![image](/v1/images/";
@@ -219,7 +222,7 @@ pub fn with_references(text: &str, images: impl IntoIterator<Item = ImageId>) ->
 /// An image as a request to a model has it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SentImage {
-    /// Its id.
+    /// The id by which texts refer to it.
     pub id: ImageId,
     /// Type and size.
     pub header: ImageHeader,
@@ -233,13 +236,7 @@ impl SentImage {
     /// An image with these bytes.
     #[must_use]
     pub fn new(id: ImageId, header: ImageHeader, bytes: &[u8]) -> Self {
-        let ImageHeader { image_type, width, height } = header;
-        let name = image_type.name();
-        let unseen = format!(
-            "[Here the user has posted an image that you cannot see: {id}, {name}, {width} x {height} pixels. A tool such as \
-             analyze_image answers questions about it, given this id.]"
-        );
-        Self { id, header, base64: to_base64(bytes).into(), unseen }
+        Self { id, header, base64: to_base64(bytes).into(), unseen: unseen(id, header) }
     }
 
     /// Tokens that it costs a model, estimated: providers scale images down to about 5,000 at most.
@@ -248,6 +245,17 @@ impl SentImage {
         let pixels = u64::from(self.header.width) * u64::from(self.header.height);
         (pixels / PIXELS_PER_TOKEN).clamp(MIN_TOKENS, MAX_TOKENS)
     }
+}
+
+/// What a model that cannot see reads in the place of an image.
+#[must_use]
+pub fn unseen(id: ImageId, header: ImageHeader) -> String {
+    let ImageHeader { image_type, width, height } = header;
+    let name = image_type.name();
+    format!(
+        "[Here the user has posted an image that you cannot see: {id}, {name}, {width} x {height} pixels. A tool that \
+         answers questions about images takes this id.]"
+    )
 }
 
 /// How Anthropic counts; the others count less.

@@ -159,13 +159,10 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether the model is sent the images of the history: only if the tables say that it sees, because one that does not refuses
-/// the whole request.
+/// Whether there are images in the history and the model is sent them.
 pub(crate) fn sees(model: &Description, request: &Request<'_>) -> bool {
     let mut blocks = request.entries.iter().flat_map(|entry| &entry.content);
-    blocks.any(|block| matches!(block, Block::Image(_)))
-        && (model.simulated
-            || Capabilities::find(&model.provider, &model.model).and_then(|known| known.vision) == Some(true))
+    blocks.any(|block| matches!(block, Block::Image(_))) && model.sees()
 }
 
 /// An image of the history as a `data:` URL.
@@ -272,6 +269,16 @@ pub struct Description {
     pub simulated: bool,
     /// Whether the model supports tool calls.
     pub supports_tools: bool,
+}
+
+impl Description {
+    /// Whether the model is sent images: only if the tables say that it sees, because one that does not refuses the whole
+    /// request.
+    #[must_use]
+    pub fn sees(&self) -> bool {
+        self.simulated
+            || Capabilities::find(&self.provider, &self.model).and_then(|found| found.vision) == Some(true)
+    }
 }
 
 impl fmt::Display for Description {

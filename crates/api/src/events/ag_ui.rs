@@ -94,7 +94,7 @@ async fn begin(
     let resumed = resume(app, caller, path, &input.resume).await?;
     let Some((message, content, images)) = content else { return Ok(resumed) };
     let key = Key::of_message(&path.public_id(), &message.id, &content, &images)?;
-    let content = with_images(app, caller, path, "/messages", (content, &images)).await?;
+    let content = with_images(app, caller, path, "/messages", (content, &images), Some(&key)).await?;
     let metadata = Value::Object(Map::new());
     let (posted, _) =
         store(app, caller, path, (&content, &metadata, path.double_texting), Some(&key)).await?;

@@ -13,7 +13,9 @@ use houston_web::{Client, ContentTypes, Limits, Request, Tls};
 use super::post::check_content;
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
+use crate::documents::DocumentPermit;
 use crate::error::ApiError;
+use crate::idempotency::Key;
 use crate::state::App;
 
 /// What servers say that images are; the bytes decide.
@@ -26,17 +28,20 @@ const TYPES: &[&str] = &[
     "binary/octet-stream",
 ];
 
-/// The text of a message with references to its images, which are stored. Without images nothing is done.
+/// The text of a message with references to its images, which are stored. Without images nothing is done. If the message was
+/// posted before under `key`, its text is returned: the images are not fetched again, and may not be there any more.
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when an image is not accepted, [`ApiError::Full`] when the user has too many bytes of images,
-/// [`ApiError::NotFound`] when there is no such agentable, [`ApiError::MessageTooLarge`].
+/// [`ApiError::NotFound`] when there is no such agentable, [`ApiError::MessageTooLarge`], [`ApiError::TooManyDocuments`] when there
+/// is no memory for images that are fetched.
 pub(crate) async fn with_images(
     app: &Arc<App>,
     caller: Caller,
     path: &AgentablePath,
     pointer: &str,
     (content, images): (String, &[MessageImage]),
+    key: Option<&Key>,
 ) -> Result<String, ApiError> {
     if images.is_empty() {
         return Ok(content);
@@ -47,7 +52,18 @@ pub(crate) async fn with_images(
         let why = format!("has {} images; at most {most} are allowed in one message", images.len());
         return Err(ApiError::field(pointer, why));
     }
+    if let Some(key) = key
+        && let Some(text) = app.store(caller).text_posted_before(key.as_stored()).await?
+    {
+        return Ok(text);
+    }
     let user = app.store(caller).agentable(&path.kind, path.id).await?.user;
+    // Those in the body have their memory already.
+    let fetched = images.iter().filter(|image| image.url.is_some()).count();
+    let _permit = match fetched * MAX_IMAGE_BYTES {
+        0 => None,
+        bytes => Some(DocumentPermit::new(app, caller.tenant(), bytes).await?),
+    };
     let read = images.iter().enumerate().map(|(nth, image)| read(app, format!("{pointer}/{nth}"), image));
     let read = try_join_all(read).await?;
     let new: Vec<NewImage<'_>> = read

@@ -67,7 +67,8 @@ pub(crate) async fn post(
     }
     check_content("/content", &body.content, !body.images.is_empty())?;
     check_metadata("/metadata", &body.metadata)?;
-    let mut content = with_images(&app, caller, &path, "/images", (body.content, &body.images)).await?;
+    let mut content =
+        with_images(&app, caller, &path, "/images", (body.content, &body.images), key.as_ref()).await?;
     let metadata = Value::Object(body.metadata);
     let double_texting = body.double_texting.unwrap_or(path.double_texting);
     let post = (content.as_str(), &metadata, double_texting);

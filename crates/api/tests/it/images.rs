@@ -1,5 +1,7 @@
 //! Images that are posted with messages.
 
+use std::time::Duration;
+
 use houston_domain::image::to_base64;
 use serde_json::{Value, json};
 
@@ -35,6 +37,7 @@ async fn posted_image_is_stored_once_and_served_safely() {
     let content = message["content"].as_str().unwrap();
     assert!(content.starts_with("What is this?\n\n![image](/v1/images/image_"), "{content}");
     assert_eq!(content.matches("![image](/v1/images/image_").count(), 2, "{content}");
+    let posted = body.clone();
     let replay = api.post_with(&api.path("/messages"), &[("idempotency-key", "k")], body).await;
     assert_eq!((replay.header("idempotent-replayed"), replay.json()), ("true", message.clone()));
 
@@ -66,6 +69,9 @@ async fn posted_image_is_stored_once_and_served_safely() {
     api.get(&path).await.refused(404, "not_found");
     let kept = api.get(&format!("/v1/messages/{}", message["id"].as_str().unwrap())).await.ok();
     assert_eq!(kept["content"], message["content"], "the message stays");
+    let replay = api.post_with(&api.path("/messages"), &[("idempotency-key", "k")], posted).await;
+    assert_eq!((replay.header("idempotent-replayed"), replay.json()), ("true", message));
+    api.get(&path).await.refused(404, "not_found");
 }
 
 #[tokio::test]
@@ -115,13 +121,15 @@ async fn image_parts_of_ag_ui_clients_are_stored() {
     let image = to_base64(&png(3, 2, 0));
     let input = input(json!({"type": "data", "value": image, "mimeType": "image/png"}));
     // The stream goes on until the run ends; what counts is what was posted.
-    let posting = api.post(&api.path("/ag-ui"), input);
+    let path = api.path("/ag-ui");
+    let posting = api.post(&path, input);
     let posted = async {
         loop {
             let page = api.get(&api.path("/messages")).await.ok();
             if let Some(message) = page["data"].as_array().unwrap().first() {
                 return message.clone();
             }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     tokio::select! {

@@ -28,6 +28,8 @@ mod faults;
 #[cfg(test)]
 mod goal_tools;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 mod imported_sessions;
 #[cfg(test)]
 mod injections;

@@ -86,7 +86,7 @@ impl Taint {
         self.untrusted = self.untrusted || is_marked(result);
     }
 
-    /// A message was read. The report of a task may have what strangers wrote; and so may an image, whoever posted it.
+    /// A message was read. The report of a task may have what strangers wrote; and so may an image, even one of the user.
     pub(crate) fn add_message(&mut self, text: &str) {
         self.add_result(text);
         self.untrusted = self.untrusted || references(text).next().is_some();

@@ -24,7 +24,7 @@
 //! | anything else, and a skill was disclosed | `send_message` with its first line | – |
 //! | anything else | `send_message`, saying that the model is simulated | – |
 //!
-//! Of images that were posted with the text, it tells type and size.
+//! Of images that were posted with the text, it says type and size.
 //!
 //! Tools that are not offered are not called; without `send_message` it answers in plain text. After a message was
 //! sent, it ends with "Done.".

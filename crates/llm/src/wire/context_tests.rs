@@ -225,7 +225,7 @@ fn posted_image_is_sent_to_a_model_that_sees() {
             assert_eq!((seen.len(), &seen[1]), (3, &expected), "{wire:?}: between its texts");
             assert!(seen[2].to_string().contains("Be brief."), "{wire:?}");
         }
-        let unseen = Value::Array(parts("a-model-of-which-nothing-is-known")).to_string();
+        let unseen = Value::Array(parts("a-model-that-no-table-has")).to_string();
         assert!(unseen.contains("image_00000000") && unseen.contains("3 x 2 pixels"), "{wire:?}: {unseen}");
         assert!(!unseen.contains("AAAA"), "{wire:?}: {unseen}");
         let (before, after) = (unseen.find("What is this?"), unseen.find("Be brief."));

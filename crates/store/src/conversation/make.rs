@@ -97,8 +97,8 @@ impl TenantStore<'_> {
         owner.history(&mut tx, conversation).await?;
         if let Some(Origin { id, .. }) = origin {
             owner.frames(&mut tx, *id).await?;
-            image::copy_uses(&mut tx, self.tenant, (*id, agentable.id)).await?;
         }
+        image::use_in(&mut tx, self.tenant, (agentable.id, agentable.user), conversation).await?;
         let last_seq = owner.thread(&mut tx, conversation, ids, agentable.created_at).await?;
         owner.notes(&mut tx, conversation, ids).await?;
         owner.learnings(&mut tx, conversation, ids).await?;

@@ -1,12 +1,17 @@
 //! Images that users post with messages. The texts of messages refer to them; see [`houston_domain::image`].
 
+use std::collections::BTreeSet;
+
+use houston_domain::conversation::Conversation;
+use houston_domain::history::Block;
 use houston_domain::id::{AgentableId, ImageId, TenantId, UserId};
-use houston_domain::image::{ImageHeader, ImageType};
+use houston_domain::image::{ImageHeader, ImageType, references};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::idempotency::IdempotencyKey;
 
 /// An image to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +27,7 @@ pub struct NewImage<'a> {
 /// A stored image.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredImage {
-    /// Its id.
+    /// The id by which texts refer to it.
     pub id: ImageId,
     /// Type and size.
     pub header: ImageHeader,
@@ -64,7 +69,27 @@ fn stored(
 }
 
 impl TenantStore<'_> {
+    /// The text of the message that was posted with this request before, with the references to its images; `None`: it is new.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn text_posted_before(self, key: IdempotencyKey<'_>) -> Result<Option<String>> {
+        let row = sqlx::query!(
+            "-- store::image::text_posted_before
+            select m.content from houston.idempotency_keys k
+              join houston.messages m on m.tenant_id = k.tenant_id and m.id = k.resource_id
+             where k.tenant_id = $1 and k.key = $2 and k.request_sha256 = $3",
+            self.tenant.0,
+            key.key,
+            key.request_sha256
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.map(|row| row.content))
+    }
+
     /// Stores images that are posted to an agentable of the user. One that the user has posted before is not stored again.
+    /// Posts at the same moment may exceed `max_bytes` together.
     ///
     /// # Errors
     /// [`Error::Full`] when the user's images would have more than `max_bytes` together; then none is stored.
@@ -187,19 +212,30 @@ impl TenantStore<'_> {
     }
 }
 
-/// Lets a copy of a conversation keep the images of the original.
-pub(crate) async fn copy_uses(
+/// Lets a copy of a conversation keep the images of its user that it refers to. One without references executes nothing.
+pub(crate) async fn use_in(
     connection: &mut PgConnection,
     tenant: TenantId,
-    (original, copy): (AgentableId, AgentableId),
+    (agentable, user): (AgentableId, UserId),
+    conversation: &Conversation,
 ) -> Result<()> {
+    let said = conversation.history.iter().flat_map(|entry| &entry.content).filter_map(|block| match block {
+        Block::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    let texts = conversation.messages.iter().map(|message| message.content.as_str()).chain(said);
+    let ids: BTreeSet<Uuid> = texts.flat_map(references).map(|id| id.0).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
     sqlx::query!(
-        "-- store::image::copy_uses
+        "-- store::image::use_in
         insert into houston.image_uses (agentable_id, image_id, tenant_id)
-        select $3, u.image_id, $1 from houston.image_uses u where u.tenant_id = $1 and u.agentable_id = $2",
+        select $3, i.id, $1 from houston.images i where i.tenant_id = $1 and i.user_id = $2 and i.id = any ($4)",
         tenant.0,
-        original.0,
-        copy.0
+        user.0,
+        agentable.0,
+        &ids.into_iter().collect::<Vec<_>>()
     )
     .execute(connection)
     .await?;

@@ -68,7 +68,8 @@ impl ModelTurn {
     ) -> Self {
         let answering = setup.model.description().clone();
         let budget = ContextBudget::default();
-        let images = Images::new(images);
+        let are_seen = setup.model.candidates().into_iter().any(Description::sees);
+        let images = Images::new(images, are_seen);
         Self { setup, live, system, system_context, cache_key, answering, budget, images }
     }
 
@@ -96,7 +97,7 @@ impl ModelTurn {
     /// Estimates the tokens of the next request.
     pub(crate) fn estimate(&mut self, history: &[Entry], offer: &Offer) -> u64 {
         let mut budget = std::mem::take(&mut self.budget);
-        let history = self.images.shown_in(history);
+        let history = self.images.in_history(history);
         let tokens = budget.tokens(&self.request(&history, offer, None), &self.answering.provider);
         self.budget = budget;
         tokens
@@ -201,7 +202,7 @@ impl ModelTurn {
         bounds: Bounds,
         answerer: &mut Answerer,
     ) -> Result<Box<Answer>, ModelError> {
-        let history = &*self.images.shown_in(history);
+        let history = &*self.images.in_history(history);
         let request = self.request(history, offer, Some(tokens));
         let stream = self.setup.model.stream(&request).await?;
         let mut answer = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;

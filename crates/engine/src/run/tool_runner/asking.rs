@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use houston_domain::agent::budget::Spent;
+use houston_domain::id::ImageId;
 use houston_domain::image::MAX_TOKENS;
 use houston_domain::step::{ModelCall, Step};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
@@ -62,20 +63,14 @@ impl ToolRunner {
                 let text = ask.task.clone();
                 (Ready { ask, text, source, untrusted: true }, Some(load))
             }
-            Material::Posted(image) => {
-                let (tenant, user) = (journal.owner.tenant, journal.owner.user);
-                let ids = [image];
-                let found = journal.retrying(|storage| storage.images(tenant, user, &ids, &ids)).await?;
-                let Some(data) = found.into_iter().find_map(|image| image.data) else {
-                    let text = format!("{}: the user has no image {image}", ask.tool);
-                    return Ok(Err(ToolResponse::failure(ToolErrorCode::NotFound, text)));
+            Material::Posted(id) => {
+                let image = match posted(journal, ask.tool, id).await? {
+                    Ok(image) => image,
+                    Err(response) => return Ok(Err(response)),
                 };
-                let load = Image::of(&data).map_err(|why| {
-                    ToolResponse::failure(ToolErrorCode::ValidationError, format!("{}: {why}", ask.tool))
-                });
                 let text = ask.task.clone();
-                let load: BoxFuture<'static, _> = Box::pin(std::future::ready(load));
-                (Ready { ask, text, source: image.to_string(), untrusted: true }, Some(load))
+                let load: BoxFuture<'static, _> = Box::pin(std::future::ready(Ok(image)));
+                (Ready { ask, text, source: id.to_string(), untrusted: true }, Some(load))
             }
             Material::Text(source) => {
                 let (tenant, agentable) = (journal.owner.tenant, journal.agentable());
@@ -159,6 +154,21 @@ impl Ready {
             }
         }
     }
+}
+
+/// An image that the user has posted, or what a call of `tool` about it answers.
+async fn posted<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    tool: &str,
+    id: ImageId,
+) -> Result<Result<Image, ToolResponse>, Interrupted> {
+    let (tenant, user, ids) = (journal.owner.tenant, journal.owner.user, [id]);
+    let found = journal.retrying(|storage| storage.images(tenant, user, &ids, &ids)).await?;
+    let failed = |code, why: &str| ToolResponse::failure(code, format!("{tool}: {why}"));
+    Ok(match found.into_iter().find_map(|image| image.data) {
+        Some(data) => Image::of(&data).map_err(|why| failed(ToolErrorCode::ValidationError, &why)),
+        None => Err(failed(ToolErrorCode::NotFound, &format!("the user has no image {id}"))),
+    })
 }
 
 fn not_set(ask: &Ask) -> ToolResponse {

@@ -331,7 +331,8 @@ async fn agentables(connection: &mut PgConnection, open: &mut OpenRequest, group
            and not exists (select from houston.agentables c where c.parent_id = a.id and c.id <> all ($1))
            and not exists (select from houston.knowledge_items k where k.agentable_id = a.id)
            and not exists (select from houston.knowledge_items k where k.author_id = a.id)
-           and not exists (select from houston.workspace_files f where f.agentable_id = a.id)",
+           and not exists (select from houston.workspace_files f where f.agentable_id = a.id)
+           and not exists (select from houston.image_uses u where u.agentable_id = a.id)",
         group
     )
     .execute(connection)
