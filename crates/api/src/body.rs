@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::{Buf as _, Bytes};
@@ -14,7 +14,9 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
+use crate::auth::Caller;
 use crate::deadline::Deadline;
+use crate::documents::DocumentPermit;
 use crate::error::ApiError;
 use crate::idempotency::Key;
 use crate::state::App;
@@ -36,7 +38,34 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for Creation<T>
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
-        creation(request, app, None).await
+        creation(request, app, app.state.config.max_body_bytes, None).await
+    }
+}
+
+/// A body with images in it, which may be longer than others.
+#[derive(Debug)]
+pub(crate) struct WithImages<T> {
+    pub(crate) creation: Creation<T>,
+    /// The memory of a long one.
+    pub(crate) permit: Option<DocumentPermit>,
+}
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for WithImages<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        let config = &app.state.config;
+        let (usual, most) = (config.max_body_bytes, config.max_body_bytes + config.images.max_body_bytes());
+        // Without a length it is taken for a usual one.
+        let length = content_length(request.headers(), most)?.filter(|length| *length > usual);
+        let Some(length) = length else {
+            return Ok(Self { creation: creation(request, app, usual, None).await?, permit: None });
+        };
+        let (mut parts, body) = request.into_parts();
+        let caller = Caller::from_request_parts(&mut parts, app).await?;
+        let permit = DocumentPermit::new(app, caller.tenant(), length).await?;
+        let request = Request::from_parts(parts, body);
+        Ok(Self { creation: creation(request, app, length, None).await?, permit: Some(permit) })
     }
 }
 
@@ -48,14 +77,15 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Arc<App>> for O
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
-        creation(request, app, Some(T::default)).await.map(Self)
+        creation(request, app, app.state.config.max_body_bytes, Some(T::default)).await.map(Self)
     }
 }
 
-/// Reads a body. With `empty`, an empty body or `null` is replaced by its result; without, it is an error.
+/// Reads a body of at most `limit` bytes. With `empty`, an empty body or `null` is replaced by its result; without, it is an error.
 async fn creation<T: DeserializeOwned + Send + 'static>(
     request: Request,
     app: &App,
+    limit: usize,
     empty: Option<fn() -> T>,
 ) -> Result<Creation<T>, ApiError> {
     let json = is_json(request.headers());
@@ -63,7 +93,6 @@ async fn creation<T: DeserializeOwned + Send + 'static>(
         return Err(ApiError::UnsupportedMediaType);
     }
     let (parts, body) = request.into_parts();
-    let limit = app.state.config.max_body_bytes;
     content_length(&parts.headers, limit)?;
     let pieces = receive(&parts, body, limit).await?;
     let is_long = pieces.iter().map(Bytes::len).sum::<usize>() > MAX_INLINE_PARSE_BYTES;

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use houston_domain::image::MAX_IMAGE_BYTES;
 use houston_domain::statistics::Bounds;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,27 @@ pub struct Config {
     pub thread_messages: u8,
     /// Limits of export, import, fork and statistics.
     pub conversation: ConversationConfig,
+    /// Limits of images.
+    pub images: ImagesConfig,
+}
+
+/// Limits of images that are posted with messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImagesConfig {
+    /// Maximum number of images of one message; 0: none are accepted.
+    pub max_per_message: usize,
+    /// Maximum bytes of all images of a user.
+    pub max_bytes_of_user: i64,
+    /// Seconds within which an image must arrive whose URL was posted.
+    pub fetch_timeout_s: u64,
+}
+
+impl ImagesConfig {
+    /// Bytes of the body of a message with images, besides those of one without: they are in Base64.
+    pub(crate) fn max_body_bytes(&self) -> usize {
+        (MAX_IMAGE_BYTES / 3 * 4 + 1024).saturating_mul(self.max_per_message)
+    }
 }
 
 /// Limits on clients before authentication.
@@ -130,6 +152,7 @@ impl Default for Config {
                 stats_runs: 1_000,
                 stats_messages: 10_000,
             },
+            images: ImagesConfig { max_per_message: 4, max_bytes_of_user: 256 << 20, fetch_timeout_s: 8 },
         }
     }
 }

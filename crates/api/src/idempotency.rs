@@ -4,6 +4,7 @@
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use houston_protocol::message::MessageImage;
 use houston_store::Error;
 use houston_store::idempotency::{Created, IdempotencyKey};
 use serde::de::DeserializeOwned;
@@ -58,13 +59,26 @@ impl Key {
     ///
     /// # Errors
     /// [`ApiError::InvalidIdempotencyKey`] when the id is empty, too long or not printable ASCII.
-    pub(crate) fn of_message(agentable: &str, id: &str, content: &str) -> Result<Self, ApiError> {
+    pub(crate) fn of_message(
+        agentable: &str,
+        id: &str,
+        content: &str,
+        images: &[MessageImage],
+    ) -> Result<Self, ApiError> {
         let key = format!("ag-ui {agentable} {id}");
         if id.is_empty() || key.len() > MAX_KEY_CHARS || !key.bytes().all(|byte| (0x20..0x7f).contains(&byte))
         {
             return Err(ApiError::InvalidIdempotencyKey);
         }
-        Ok(Self { key, request_sha256: Sha256::digest(content).into() })
+        let mut hash = Sha256::new().chain_update(content);
+        for MessageImage { data, url } in images {
+            for text in [data, url] {
+                // No text of a message has this byte.
+                hash.update([0xff]);
+                hash.update(text.as_deref().unwrap_or_default());
+            }
+        }
+        Ok(Self { key, request_sha256: hash.finalize().into() })
     }
 
     pub(crate) fn as_stored(&self) -> IdempotencyKey<'_> {

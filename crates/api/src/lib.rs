@@ -26,6 +26,8 @@
 //! | body of a request | `server.max_body_bytes`, 1 MiB, within 30 s | 413 `body_too_large`, 408 `body_missing` |
 //! | nesting of JSON | 128 | 400 `invalid_json` |
 //! | message | 256 KiB of UTF-8 | 413 `message_too_large` |
+//! | images of a message; one image; those of a user | `server.images.max_per_message`, 4; 3,750,000 bytes, 8,000 pixels on a side; `max_bytes_of_user`, 256 MiB | 422 `invalid_request`; 409 `full` |
+//! | body of a message with images | 5 MB for each image that it may have, besides `server.max_body_bytes`; bodies beyond that need a `Content-Length` | 413 `body_too_large` |
 //! | metadata of a message, posted or imported | 16 KiB as JSON | 422 `invalid_request` |
 //! | message of an agent that is imported | 1 MiB of UTF-8 | 422 `invalid_request` |
 //! | title of a goal, note or feed item, name of a user | 200 characters | 422 `invalid_request` |
@@ -54,7 +56,7 @@
 //! | external id | 255 characters | 422 `invalid_request` |
 //! | `Idempotency-Key` | 255 printable ASCII characters | 422 `invalid_idempotency_key` |
 //! | exported, imported or forked conversation | `server.conversation.max_bytes`, 32 MiB | 413 `too_large`, `body_too_large` |
-//! | conversations in memory at once | `server.conversation.max_bytes_at_once`, 64 MiB; half of that per tenant | waits for 10 s, then 503 `too_many_documents`, `Retry-After` |
+//! | conversations, and long bodies or fetched images of messages, in memory at once | `server.conversation.max_bytes_at_once`, 64 MiB; half of that per tenant | waits for 10 s, then 503 `too_many_documents`, `Retry-After` |
 //! | reading an export | within 120 s | the connection is closed |
 //! | statistics | over the latest 1,000 runs and 10,000 messages (`server.conversation`) | `more` is true |
 //! | page of a list | 20 items by default (`server.thread_messages`, 50, for a thread), at most 100 | 422 `invalid_request` |
@@ -117,6 +119,7 @@ mod guards;
 mod health;
 mod history;
 mod idempotency;
+mod images;
 mod insight;
 mod keys;
 mod knowledge;

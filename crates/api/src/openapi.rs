@@ -35,6 +35,7 @@ use crate::access::Access;
         schema::AgentableId,
         schema::UserId,
         schema::RunId,
+        schema::ImageId,
         schema::MessageId,
         schema::AgentId,
         schema::TeamId,

@@ -17,7 +17,7 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
-    feed, files, grants, guards, health, history, insight, messages, profile, questions, runs, sessions,
+    feed, files, grants, guards, health, history, images, insight, messages, profile, questions, runs, sessions,
     skills, snippets, table_records, tables, teams, todos, tool_sources, users,
 };
 
@@ -54,6 +54,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(ROW, item::<Notes>())
         .routes(ROW, item::<Learnings>())
         .routes(ROW, routes!(messages::get::get))
+        .routes(ROW, routes!(images::get::get, images::delete::delete))
         .routes(ROW, routes!(runs::get::get))
         .routes(ROW, routes!(runs::calls::calls))
         .routes(ROW, routes!(runs::cancel::cancel))

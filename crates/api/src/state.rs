@@ -14,6 +14,7 @@ use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::{ApiStore, TenantStore};
+use houston_web::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Owners;
@@ -76,6 +77,8 @@ pub(crate) struct App {
     pub(crate) offload: Offload,
     pub(crate) documents: Arc<DocumentMemory>,
     pub(crate) disk: Disk,
+    /// Fetches images whose URLs are posted; made with the first of them.
+    pub(crate) images: OnceLock<Client>,
     /// The apps of all cells, if there are several.
     cells: OnceLock<Cells<Weak<App>>>,
 }
@@ -109,6 +112,7 @@ impl App {
             offload: Offload::default(),
             documents: Arc::default(),
             disk: Disk::default(),
+            images: OnceLock::new(),
             cells: OnceLock::new(),
         })
     }

@@ -14,6 +14,8 @@
 //!   open, and no session ends between a call and its result.
 //! - Blocks that only a provider understands are stored as text, byte for byte as the provider sent them.
 //! - With `digests`, every entry that was changed, removed, added or moved is detected and named.
+//! - A document that is imported counts as untrusted, unless it says that it is not and its `seal` shows that this installation
+//!   wrote so.
 //!
 //! # Change the format
 //! A field with a default may be added. Any other change needs a new [`Version`], and older versions must stay
@@ -96,6 +98,14 @@ pub struct Conversation {
     /// The files of its workspace, by path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<ExportedFile>,
+    /// Whether something in it may be what strangers wrote, beyond what texts and calls of its history show. Runs of an import
+    /// then count as having read it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
+    /// Shows that this installation wrote the document, and that it is unchanged: see [`Conversation::digest`].
+    /// A document without it counts as untrusted when it is imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<String>,
 }
 
 /// A message of the thread.

@@ -10,6 +10,8 @@ mod validity;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::image::SentImage;
+
 pub use raw::RawBlock;
 pub use validity::{EntryView, Fault, complete, validate, validate_complete};
 
@@ -82,6 +84,9 @@ pub enum Block {
         #[serde(default, deserialize_with = "raw::recognised", skip_serializing_if = "Option::is_none")]
         raw: Option<RawBlock>,
     },
+    /// An image that the text before it refers to. It is made for a request to a model, and no stored history has one.
+    #[serde(skip)]
+    Image(SentImage),
     /// A block that Houston does not interpret and sends back unchanged: tools on the provider's side and
     /// their results.
     Opaque {

@@ -143,6 +143,8 @@ ids! {
     RecordId = "record";
     /// A check-in: a time at which an agent asks to be woken.
     CheckInId = "check_in";
+    /// An image that a user posted.
+    ImageId = "image";
     /// A request to erase a user or an agentable.
     ErasureId = "erasure";
     /// One logical write of a run: all retries of the write have the same id.
@@ -182,7 +184,7 @@ impl Shard {
     }
 
     /// `id` with this shard.
-    fn mark(self, id: Uuid) -> Uuid {
+    pub(crate) fn mark(self, id: Uuid) -> Uuid {
         let mut bytes = id.into_bytes();
         bytes[14..].copy_from_slice(&self.0.to_be_bytes());
         Uuid::from_bytes(bytes)

@@ -40,6 +40,7 @@ pub mod guard;
 pub mod health;
 pub mod history;
 pub mod id;
+pub mod image;
 pub mod inner_call;
 pub mod intervention;
 pub mod knowledge;

@@ -56,9 +56,27 @@ pub struct Profile {
     pub interests: Vec<String>,
     /// What they want to achieve.
     pub aims: Vec<String>,
+    /// Entries that a session wrote which had read what strangers wrote. Runs of the user count as having read it, too.
+    #[serde(skip)]
+    pub untrusted: Vec<String>,
 }
 
 impl Profile {
+    /// Forgets the marks of entries that are not there any more.
+    pub fn forget_marks(&mut self) {
+        let mut marks = std::mem::take(&mut self.untrusted);
+        marks.retain(|mark| ProfileList::ALL.iter().any(|list| self.list(*list).contains(mark)));
+        marks.sort_unstable();
+        marks.dedup();
+        self.untrusted = marks;
+    }
+
+    /// Whether a session wrote this entry which had read what strangers wrote.
+    #[must_use]
+    pub fn is_untrusted(&self, entry: &String) -> bool {
+        self.untrusted.contains(entry)
+    }
+
     /// The given list.
     #[must_use]
     pub fn list(&self, list: ProfileList) -> &Vec<String> {
@@ -82,7 +100,8 @@ impl Profile {
         }
     }
 
-    /// Changes one list, which may have `max_entries` entries.
+    /// Changes one list, which may have `max_entries` entries. `untrusted`: the session has read what strangers wrote. An
+    /// entry that is removed or replaced takes its mark with it.
     ///
     /// # Errors
     /// [`ProfileChangeError`] when the list is full or has no such entry; the profile is unchanged.
@@ -91,12 +110,13 @@ impl Profile {
         list: ProfileList,
         change: &ProfileChange,
         max_entries: u32,
+        untrusted: bool,
     ) -> Result<(), ProfileChangeError> {
         let max = max_entries as usize;
         let entries = self.list_mut(list);
         let position = |entry: &String| entries.iter().position(|existing| existing.trim() == entry.trim());
         match change {
-            ProfileChange::Add(entry) if position(entry).is_some() => {}
+            ProfileChange::Add(entry) if position(entry).is_some() => return Ok(()),
             ProfileChange::Add(_) if entries.len() >= max => {
                 return Err(ProfileChangeError::Full { list: list.as_str(), max });
             }
@@ -110,6 +130,12 @@ impl Profile {
                 entries.remove(at);
             }
         }
+        if let ProfileChange::Add(new) | ProfileChange::Replace { new, .. } = change
+            && untrusted
+        {
+            self.untrusted.push(new.clone());
+        }
+        self.forget_marks();
         Ok(())
     }
 }
@@ -158,30 +184,47 @@ mod tests {
         let mut profile = Profile::default();
         let add = |text: &str| ProfileChange::Add(text.to_owned());
         for list in ProfileList::ALL {
-            profile.change(list, &add(list.as_str()), 50).unwrap();
-            profile.change(list, &add(list.as_str()), 50).unwrap();
+            profile.change(list, &add(list.as_str()), 50, false).unwrap();
+            profile.change(list, &add(list.as_str()), 50, false).unwrap();
             assert_eq!(profile.list(list), &[list.as_str().to_owned()], "added once");
         }
         let facts = ProfileList::Facts;
         let replace = |old: &str| ProfileChange::Replace { old: old.into(), new: "lives in Graz".into() };
-        profile.change(facts, &replace(" facts "), 50).unwrap();
+        profile.change(facts, &replace(" facts "), 50, false).unwrap();
         assert_eq!(profile.facts, ["lives in Graz"]);
         for wrong in [replace("facts"), ProfileChange::Remove("facts".into())] {
             assert_eq!(
-                profile.change(facts, &wrong, 50),
+                profile.change(facts, &wrong, 50, false),
                 Err(ProfileChangeError::NoSuchEntry { list: "facts" })
             );
         }
-        profile.change(facts, &ProfileChange::Remove("lives in Graz".into()), 50).unwrap();
+        profile.change(facts, &ProfileChange::Remove("lives in Graz".into()), 50, false).unwrap();
         assert!(profile.facts.is_empty());
         for nth in 0..50 {
-            profile.change(facts, &add(&nth.to_string()), 50).unwrap();
+            profile.change(facts, &add(&nth.to_string()), 50, false).unwrap();
         }
         assert_eq!(
-            profile.change(facts, &add("more"), 50),
+            profile.change(facts, &add("more"), 50, false),
             Err(ProfileChangeError::Full { list: "facts", max: 50 })
         );
         assert_eq!(profile.facts.len(), 50);
-        assert_eq!(profile.change(facts, &add("more"), 51), Ok(()), "the limit is the caller's");
+        assert_eq!(profile.change(facts, &add("more"), 51, false), Ok(()), "the limit is the caller's");
+    }
+
+    #[test]
+    fn marks_stay_as_long_as_their_entries() {
+        let mut profile = Profile::default();
+        let add = |text: &str| ProfileChange::Add(text.to_owned());
+        let replace = |old: &str, new: &str| ProfileChange::Replace { old: old.into(), new: new.into() };
+        let (facts, aims) = (ProfileList::Facts, ProfileList::Aims);
+        profile.change(facts, &add("own"), 50, false).unwrap();
+        profile.change(facts, &add("own"), 50, true).unwrap();
+        assert!(profile.untrusted.is_empty(), "nothing was written");
+        profile.change(aims, &add("theirs"), 50, true).unwrap();
+        profile.change(facts, &replace("own", "also theirs"), 50, true).unwrap();
+        assert_eq!(profile.untrusted, ["also theirs", "theirs"]);
+        profile.change(facts, &ProfileChange::Remove("also theirs".into()), 50, true).unwrap();
+        profile.change(aims, &replace("theirs", "own"), 50, false).unwrap();
+        assert!(profile.untrusted.is_empty());
     }
 }

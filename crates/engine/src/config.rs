@@ -4,6 +4,7 @@ use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::check_in::CheckInLimits;
+use houston_domain::image::ContextImages;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::overseer;
 use houston_domain::reach::ReachLimits;
@@ -103,6 +104,8 @@ pub struct ContextConfig {
     pub titles: TitleConfig,
     /// Approvals of tool calls.
     pub approvals: ApprovalConfig,
+    /// Images of the history that a model is sent.
+    pub images: ContextImages,
 }
 
 /// Approvals of tool calls.

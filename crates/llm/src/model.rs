@@ -7,6 +7,7 @@ use std::pin::Pin;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use houston_domain::history::{Block, Entry, RawBlock};
+use houston_domain::image::SentImage;
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode};
 use houston_domain::storable::{storable, storable_value};
 use houston_domain::tool_call::ToolDefinition;
@@ -158,6 +159,17 @@ impl<'a> Request<'a> {
     }
 }
 
+/// Whether there are images in the history and the model is sent them.
+pub(crate) fn sees(model: &Description, request: &Request<'_>) -> bool {
+    let mut blocks = request.entries.iter().flat_map(|entry| &entry.content);
+    blocks.any(|block| matches!(block, Block::Image(_))) && model.sees()
+}
+
+/// An image of the history as a `data:` URL.
+pub(crate) fn data_url(image: &SentImage) -> String {
+    Image { media_type: image.header.image_type.media_type(), base64: &image.base64 }.data_url()
+}
+
 /// Whether the model's provider has a search for tools, and the model can use it.
 fn searches_tools(model: &Description) -> bool {
     Capabilities::find(&model.provider, &model.model).and_then(|known| known.tool_search) == Some(true)
@@ -228,7 +240,7 @@ fn make_storable(turn: &mut ModelAnswer) {
                 [id, name].into_iter().for_each(storable);
                 storable_value(input);
             }
-            Block::ToolResult { .. } | Block::Opaque { .. } => {}
+            Block::ToolResult { .. } | Block::Image(_) | Block::Opaque { .. } => {}
         }
     }
 }
@@ -257,6 +269,16 @@ pub struct Description {
     pub simulated: bool,
     /// Whether the model supports tool calls.
     pub supports_tools: bool,
+}
+
+impl Description {
+    /// Whether the model is sent images: only if the tables say that it sees, because one that does not refuses the whole
+    /// request.
+    #[must_use]
+    pub fn sees(&self) -> bool {
+        self.simulated
+            || Capabilities::find(&self.provider, &self.model).and_then(|found| found.vision) == Some(true)
+    }
 }
 
 impl fmt::Display for Description {

@@ -64,6 +64,7 @@ fn of_block(block: &Block) -> u64 {
         Block::Text { text, .. } | Block::Thinking { text, .. } => estimate(text),
         Block::ToolUse { name, input, .. } => PER_CALL + estimate(name) + estimate(&input.to_string()),
         Block::ToolResult { content, .. } => PER_CALL + estimate(content),
+        Block::Image(image) => image.tokens(),
         Block::Opaque { raw } => estimate(&raw.json),
     }
 }

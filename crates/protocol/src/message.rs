@@ -50,13 +50,34 @@ pub struct MessageResponse {
     pub processed_at: Option<Time>,
 }
 
+/// An image that a message is posted with: its bytes, or where they are. PNG, JPEG, WebP or GIF.
+///
+/// ```json
+/// {"data": "iVBORw0KGgo…"}
+/// {"url": "https://example.com/plan.png"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MessageImage {
+    /// The bytes in Base64; `data:image/png;base64,` may precede them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// An address on the public internet, from which the image is fetched once, before the message is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
 /// Posts a message: `{"content": "Plan a trip to Rome"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateMessage {
-    /// 1 byte to 256 KiB of UTF-8, without U+0000.
-    #[schema(min_length = 1, max_length = 262144, example = "Plan a trip to Rome")]
+    /// 1 byte to 256 KiB of UTF-8, without U+0000; it may be empty if there are images.
+    #[schema(max_length = 262144, example = "Plan a trip to Rome")]
     pub content: String,
+    /// Images, four by default. Each is stored once, and the content of the stored message ends with a line for each:
+    /// `![image](/v1/images/image_…)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<MessageImage>,
     /// Returned with the message and its events; at most 16 KiB as JSON.
     #[serde(default)]
     #[schema(value_type = schema::MessageMetadata)]

@@ -57,6 +57,8 @@ described! {
     Scope => one_of(&houston_domain::scope::Scope::ALL.map(houston_domain::scope::Scope::as_str));
     /// A run.
     RunId => id("run", "run");
+    /// An image that was posted with a message.
+    ImageId => id("image", "image");
     /// A thread message.
     MessageId => id("msg", "msg");
     /// A note.

@@ -1,10 +1,11 @@
 //! What agents know: notes, learnings and files of an agentable; memories, custom instructions, feed items, snippets, todos,
-//! custom tables and the profile of a user.
+//! custom tables, images and the profile of a user.
 //! Requests of a tenant write them, and so do runs, in the fenced transaction of a step.
 
 pub mod custom_record;
 pub mod custom_table;
 pub mod excerpt;
+pub mod image;
 pub mod knowledge_item;
 pub(crate) mod profile;
 pub mod snippet;

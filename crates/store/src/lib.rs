@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | `run` | claims, steps, tools' rows, leases, sweeps; messages, events, history, tasks, costs | engine, worker; api reads and posts, and asks for cancels |
 //! | `session` | closed sessions, their summaries and search; titles | engine, worker; api reads |
-//! | `knowledge` | knowledge items (notes, learnings, memories, custom instructions, feed items), profiles, snippets; todos; custom tables and their records; files of workspaces | api; runs through [`record::RecordTx`] |
+//! | `knowledge` | knowledge items (notes, learnings, memories, custom instructions, feed items), profiles, snippets; todos; custom tables and their records; images; files of workspaces | api; runs through [`record::RecordTx`] |
 //! | `tenant` | keys, users, agents, teams, agentables; creating and erasing them | api, cli; worker erases |
 //! | `conversation` | documents: export, import, reset | api, cli |
 //! | `schedule` | check-ins and feeds | worker starts them; api and runs set them |
@@ -123,7 +123,9 @@ pub use session::Archiving;
 
 // Callers name the noun, not its wing.
 pub(crate) use knowledge::profile;
-pub use knowledge::{custom_record, custom_table, excerpt, knowledge_item, snippet, todo, workspace_file};
+pub use knowledge::{
+    custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
+};
 pub use run::tool_result;
 pub use run::{
     cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, question, reach,

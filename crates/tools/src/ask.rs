@@ -4,7 +4,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
-use houston_domain::id::ResultId;
+use houston_domain::id::{ImageId, ResultId};
+use houston_domain::image::ImageType;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_domain::workspace::WorkspacePath;
 use serde_json::Value;
@@ -42,6 +43,8 @@ pub enum Material {
     Text(TextSource),
     /// An image, and what says where it comes from.
     Image(String, BoxFuture<'static, Result<Image, ToolResponse>>),
+    /// An image that the user has posted.
+    Posted(ImageId),
 }
 
 impl Material {
@@ -93,13 +96,9 @@ impl Image {
         if bytes.len() > MAX_IMAGE_BYTES {
             return Err(format!("it has {} bytes; at most {MAX_IMAGE_BYTES} are allowed", bytes.len()));
         }
-        let media_type = match bytes {
-            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => "image/png",
-            [0xff, 0xd8, 0xff, ..] => "image/jpeg",
-            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => "image/gif",
-            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
-            _ => return Err("it is no PNG, JPEG, WebP or GIF image".to_owned()),
-        };
+        let image_type =
+            ImageType::of(bytes).ok_or_else(|| "it is no PNG, JPEG, WebP or GIF image".to_owned())?;
+        let media_type = image_type.media_type();
         Ok(Self { media_type, base64: STANDARD.encode(bytes) })
     }
 }

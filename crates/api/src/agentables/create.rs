@@ -155,7 +155,7 @@ fn check_message(kind: &KindPath, first: &CreateFirstMessage) -> Result<(), ApiE
     if !kind.conversational {
         return Err(ApiError::field("/message", "agentables of this kind accept no messages"));
     }
-    check_content("/message/content", &first.content)?;
+    check_content("/message/content", &first.content, false)?;
     check_metadata("/message/metadata", &first.metadata)
 }
 

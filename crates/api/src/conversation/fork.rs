@@ -76,7 +76,7 @@ pub(crate) async fn fork(
             conversation.title = title;
         }
         let origin = Origin { id: original.id, served_by: original.served_by };
-        create(&forking, caller, &kind, original.user, &conversation, Some(origin), key).await
+        create(&forking, caller, &kind, original.user, (&conversation, None), Some(origin), key).await
     };
     app.offload.drive(fork).await
 }

@@ -70,6 +70,7 @@ async fn parse_and_create(
         let detail = format!("is `{other}`; import it at /v1/{other}s/import");
         return Err(ApiError::field("/conversation/kind", detail));
     }
+    let digest = conversation.digest();
     if let Some(title) = title {
         crate::body::check_line("/title", &title, houston_domain::agentable::MAX_TITLE_CHARS)?;
         conversation.title = title;
@@ -84,5 +85,5 @@ async fn parse_and_create(
     if let Some(names) = &conversation.tools {
         tools::check(app, caller, &kind.name, "/conversation/tools", names).await?;
     }
-    create(app, caller, kind, user_id, &conversation.upgraded(), None, key).await
+    create(app, caller, kind, user_id, (&conversation.upgraded(), Some(digest)), None, key).await
 }

@@ -21,13 +21,14 @@ use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 
-/// Creates an agentable that continues where `conversation` ends, and returns the 201 response.
+/// Creates an agentable that continues where `conversation` ends, and returns the 201 response. `digest`: of the document as it
+/// was received; `None` for a fork.
 async fn create(
     app: &App,
     caller: Caller,
     kind: &KindPath,
     user: UserId,
-    conversation: &Conversation,
+    (conversation, digest): (&Conversation, Option<[u8; 32]>),
     origin: Option<Origin>,
     key: Option<Key>,
 ) -> Result<Response, ApiError> {
@@ -61,7 +62,7 @@ async fn create(
         created_at: Time(agentable.created_at),
     };
     let body = stored_body(&response);
-    let new = NewConversation { agentable, conversation, run, origin };
+    let new = NewConversation { agentable, conversation, digest, run, origin };
     let key = key.as_ref().map(Key::as_stored);
     let done = app.store(caller).create_conversation(&new, &app.state.ids, key, &body).await?;
     let (stored, replayed) = unless_key_reused(done)?;

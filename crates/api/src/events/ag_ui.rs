@@ -22,11 +22,12 @@ use serde_json::{Map, Value};
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
-use crate::body::Creation;
+use crate::body::{Creation, WithImages};
 use crate::error::ApiError;
 use crate::events::get::{Options, client_position, open};
 use crate::events::position::Position;
 use crate::idempotency::Key;
+use crate::messages::images::with_images;
 use crate::messages::post::{check_content, store};
 use crate::state::App;
 
@@ -58,12 +59,13 @@ pub(crate) async fn run(
     path: AgentablePath,
     headers: HeaderMap,
     // A repeated request is recognised without the Idempotency-Key, which is ignored.
-    Creation { value: input, key: _ }: Creation<RunAgentInput>,
+    WithImages { creation: Creation { value: input, key: _ }, permit }: WithImages<RunAgentInput>,
 ) -> Result<Response, ApiError> {
     let at = match client_position(&headers, None)? {
         Some(at) => Some(at),
         None => begin(&app, caller, &path, &input).await?,
     };
+    drop((input, permit));
     open(app, caller, path, at, &Options::with_interrupts()).await
 }
 
@@ -79,18 +81,20 @@ async fn begin(
         None => None,
         Some((nth, message)) => {
             let pointer = format!("/messages/{nth}/content");
-            let not_text = || ApiError::field(&pointer, "must be a text, or parts of the type `text`");
-            let content = message.text().ok_or_else(not_text)?;
-            check_content(&pointer, &content)?;
-            Some((message, content))
+            let other =
+                "must be a text, or parts of the types `text` and `image` (with `data` or a `url` as source)";
+            let (content, images) = message.parts().ok_or_else(|| ApiError::field(&pointer, other))?;
+            check_content(&pointer, &content, !images.is_empty())?;
+            Some((message, content, images))
         }
     };
     if content.is_some() && !path.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
     }
     let resumed = resume(app, caller, path, &input.resume).await?;
-    let Some((message, content)) = content else { return Ok(resumed) };
-    let key = Key::of_message(&path.public_id(), &message.id, &content)?;
+    let Some((message, content, images)) = content else { return Ok(resumed) };
+    let key = Key::of_message(&path.public_id(), &message.id, &content, &images)?;
+    let content = with_images(app, caller, path, "/messages", (content, &images), Some(&key)).await?;
     let metadata = Value::Object(Map::new());
     let (posted, _) =
         store(app, caller, path, (&content, &metadata, path.double_texting), Some(&key)).await?;
@@ -200,7 +204,7 @@ mod tests {
             {"id": "b", "role": "user", "content": [{"type": "text", "text": "t"}, {"type": "text", "text": "wo"}]},
         ]));
         let (nth, message) = new_message(&asked).unwrap();
-        assert_eq!((nth, message.text().as_deref()), (1, Some("two")));
+        assert_eq!((nth, message.parts()), (1, Some(("two".to_owned(), Vec::new()))));
         let answered = messages(json!([
             {"id": "a", "role": "user", "content": "one"}, {"id": "c", "role": "assistant", "toolCalls": []}
         ]));

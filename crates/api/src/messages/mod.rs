@@ -1,6 +1,7 @@
 //! Thread messages: what users and agents write to each other.
 
 pub(crate) mod get;
+pub(crate) mod images;
 pub(crate) mod list;
 pub(crate) mod post;
 

@@ -31,9 +31,10 @@ use serde_json::{Map, Value};
 
 use crate::agentable_path::{AgentablePath, Owner};
 use crate::auth::Caller;
-use crate::body::{Creation, check_text};
+use crate::body::{Creation, WithImages, check_text};
 use crate::error::ApiError;
 use crate::idempotency::{Key, respond, unless_key_reused};
+use crate::messages::images::with_images;
 use crate::state::App;
 
 #[utoipa::path(
@@ -58,19 +59,24 @@ pub(crate) async fn post(
     State(app): State<Arc<App>>,
     caller: Caller,
     path: AgentablePath,
-    request: Creation<CreateMessage>,
+    request: WithImages<CreateMessage>,
 ) -> Result<Response, ApiError> {
-    let Creation { value: body, key } = request;
+    let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
     if !path.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
     }
-    check_content("/content", &body.content)?;
+    check_content("/content", &body.content, !body.images.is_empty())?;
     check_metadata("/metadata", &body.metadata)?;
-    let content = body.content;
+    let mut content =
+        with_images(&app, caller, &path, "/images", (body.content, &body.images), key.as_ref()).await?;
     let metadata = Value::Object(body.metadata);
     let double_texting = body.double_texting.unwrap_or(path.double_texting);
     let post = (content.as_str(), &metadata, double_texting);
     let (posted, replayed) = store(&app, caller, &path, post, key.as_ref()).await?;
+    if replayed && !body.images.is_empty() {
+        // An address may have another image now.
+        content = app.store(caller).message(posted.id).await?.message.content;
+    }
     let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];
     let body = accepted(&path, &posted, content, metadata);
     Ok(respond((StatusCode::ACCEPTED, location, Json(body)), replayed))
@@ -114,15 +120,17 @@ pub(crate) async fn store(
     Ok((posted, replayed))
 }
 
+/// `may_be_empty`: there are images.
+///
 /// # Errors
 /// [`ApiError::MessageTooLarge`], [`ApiError::EmptyMessage`], or [`ApiError::InvalidRequest`] when Postgres could not store
 /// the text.
-pub(crate) fn check_content(pointer: &str, content: &str) -> Result<(), ApiError> {
+pub(crate) fn check_content(pointer: &str, content: &str, may_be_empty: bool) -> Result<(), ApiError> {
     let bytes = content.len();
     if bytes > MAX_MESSAGE_BYTES {
         return Err(ApiError::MessageTooLarge { bytes, limit: MAX_MESSAGE_BYTES });
     }
-    if content.trim().is_empty() {
+    if !may_be_empty && content.trim().is_empty() {
         return Err(ApiError::EmptyMessage);
     }
     check_text(pointer, content)

@@ -45,6 +45,8 @@ mod heavy_requests;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod kinds;

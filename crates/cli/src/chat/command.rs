@@ -5,6 +5,11 @@
 pub(crate) enum Command {
     /// Post this message.
     Post(String),
+    /// Post an image with this message, which may be empty.
+    Image {
+        path: String,
+        text: String,
+    },
     /// An empty line.
     Empty,
     Help,
@@ -19,16 +24,20 @@ pub(crate) enum Command {
 
 /// The text of `/help`.
 pub(crate) const HELP: &str = "\
-/history [n]  show the last n messages of this conversation (20)
-/cancel       cancel the open run (also Ctrl-C)
-/new          start a new conversation
-/quit         leave (also Ctrl-D); posted messages are answered all the same
+/image PATH [message]  post an image, with a message
+/history [n]           show the last n messages of this conversation (20)
+/cancel                cancel the open run (also Ctrl-C)
+/new                   start a new conversation
+/quit                  leave (also Ctrl-D); posted messages are answered all the same
 Any other line is sent as a message, also during a run. To send a line that begins with /, begin it with a space.";
 
 impl Command {
     /// Parses a line. A line that is one unknown word after a slash is taken for a mistyped command, not for a message.
     pub(crate) fn read(line: &str) -> Self {
         let text = line.trim();
+        if let Some(command) = image(line) {
+            return command;
+        }
         let mut words = text.split_whitespace();
         let (first, second) = (words.next().unwrap_or_default(), words.next());
         if line.starts_with(' ') || !first.starts_with('/') || words.next().is_some() {
@@ -51,6 +60,19 @@ impl Command {
     }
 }
 
+/// `/image PATH [message]`.
+fn image(line: &str) -> Option<Command> {
+    let rest = line
+        .strip_prefix("/image")
+        .filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))?;
+    let rest = rest.trim();
+    if rest.is_empty() {
+        return Some(Command::Unknown("/image without the path of a file".to_owned()));
+    }
+    let (path, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    Some(Command::Image { path: path.to_owned(), text: text.trim().to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +80,7 @@ mod tests {
     #[test]
     fn lines_are_messages_commands_or_typos() {
         let post = |text: &str| Command::Post(text.to_owned());
+        let image = |path: &str, text: &str| Command::Image { path: path.to_owned(), text: text.to_owned() };
         for (line, expected) in [
             ("hello /quit", post("hello /quit")),
             ("  \t", Command::Empty),
@@ -67,6 +90,11 @@ mod tests {
             ("/history 5", Command::History(5)),
             ("/history 500", Command::Unknown("/history 500".to_owned())),
             ("/quti", Command::Unknown("/quti".to_owned())),
+            ("/image a/plan.png", image("a/plan.png", "")),
+            ("/image plan.png  What is this? ", image("plan.png", "What is this?")),
+            (" /image plan.png", post("/image plan.png")),
+            ("/images plan.png", post("/images plan.png")),
+            ("/image", Command::Unknown("/image without the path of a file".to_owned())),
             ("/quit", Command::Quit),
             ("/new", Command::New),
             ("/cancel", Command::Cancel),

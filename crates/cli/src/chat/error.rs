@@ -69,6 +69,14 @@ pub(crate) enum ChatError {
     /// There was no message to post.
     #[error("no message: give one as an argument, or lines on stdin")]
     NoMessage,
+    /// An image cannot be posted.
+    #[error("the image {} is not sent: {why}", .path.display())]
+    Image {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The HTTP client cannot be built.
     #[error("the HTTP client cannot be built: {0}")]
     Client(String),
@@ -84,7 +92,7 @@ impl ChatError {
             Self::Unreachable { .. } | Self::NotHouston { .. } => 3,
             Self::NoKey { .. } | Self::KeyRefused { .. } => 4,
             Self::GoalNotFound { .. } => 5,
-            Self::BadUrl { .. } | Self::NoMessage => 2,
+            Self::BadUrl { .. } | Self::NoMessage | Self::Image { .. } => 2,
             Self::Refused { .. } | Self::Client(_) | Self::Signals(_) => 1,
         }
     }

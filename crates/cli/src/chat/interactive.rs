@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use houston_domain::id::RunId;
+use houston_domain::image::with_references;
 use houston_protocol::agui::Event;
 use houston_protocol::problem::ProblemCode;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,6 +17,7 @@ use super::command::{Command, HELP};
 use super::editor::Editor;
 use super::error::ChatError;
 use super::follow::{StreamEvent, follow};
+use super::image;
 use super::input::{self, Input};
 use super::request::{self, Request, Response};
 use super::screen::Screen;
@@ -161,8 +163,9 @@ impl InteractiveChat {
         match Command::read(line) {
             Command::Post(text) => {
                 self.screen.posted(&text);
-                self.send(Request::Post { goal, text });
+                self.send(Request::Post { goal, text, images: Vec::new() });
             }
+            Command::Image { path, text } => self.post_image(goal, &path, text),
             Command::Empty => {}
             Command::Help => self.info(HELP),
             Command::History(limit) => self.send(Request::History { goal, limit }),
@@ -258,6 +261,16 @@ impl InteractiveChat {
             self.context.terminal.resume();
         }
         next
+    }
+
+    fn post_image(&mut self, goal: String, path: &str, text: String) {
+        match image::read(path.as_ref(), self.context.goal.user_id) {
+            Ok((posted, id)) => {
+                self.screen.posted(&with_references(&text, [id]));
+                self.send(Request::Post { goal, text, images: vec![posted] });
+            }
+            Err(error) => self.error(&error.to_string()),
+        }
     }
 
     /// The first Ctrl-C cancels the open run; at the prompt, or pressed again, Ctrl-C leaves.

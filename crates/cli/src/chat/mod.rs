@@ -18,6 +18,7 @@ mod error;
 mod fake_terminal;
 mod follow;
 mod goal;
+mod image;
 mod input;
 mod interactive;
 mod key;
@@ -63,6 +64,8 @@ pub(crate) struct Options {
     pub(crate) key: Option<String>,
     pub(crate) goal: Option<String>,
     pub(crate) message: Option<String>,
+    /// Files of images that are posted with the message.
+    pub(crate) images: Vec<PathBuf>,
     pub(crate) thoughts: bool,
     pub(crate) json: bool,
     pub(crate) folder: PathBuf,
@@ -100,17 +103,18 @@ pub(crate) async fn run(
         goal::find(&server, options.goal.as_deref(), &saved_goals, demo.as_ref(), login.as_deref(), &ids)
             .await?;
 
-    let interactive = options.message.is_none() && std::io::stdin().is_terminal();
+    let interactive =
+        options.message.is_none() && options.images.is_empty() && std::io::stdin().is_terminal();
     let info_to_stderr = !interactive || options.json || !is_terminal(Stream::Out);
     let style = style(&options, interactive, info_to_stderr, &environment);
     let terminal = Terminal::new(&style, info_to_stderr);
-    let Options { json, folder, message, .. } = options;
+    let Options { json, folder, message, images, .. } = options;
     let mut context = ChatContext { server, goal, saved_goals, ids, style, terminal, json, folder };
     context.save_goal();
     if interactive {
         Box::pin(interactive::run(context)).await
     } else {
-        once::run(context, message.as_deref()).await
+        once::run(context, message.as_deref(), &images).await
     }
 }
 

@@ -1,8 +1,10 @@
 //! `houston chat` with a message, or with lines from a pipe: each message is answered before the next is posted.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use houston_domain::image::with_references;
 use houston_domain::message::MessageStatus;
 use houston_protocol::agui::{self, Event, Fact};
 use houston_protocol::message::MessageResponse;
@@ -15,6 +17,7 @@ use super::approvals::Approvals;
 use super::command::Command;
 use super::error::ChatError;
 use super::follow::{StreamEvent, follow};
+use super::image;
 use super::input::{self, Input};
 use super::request::{self, SCRIPT_ATTEMPTS};
 use super::screen::Screen;
@@ -39,20 +42,24 @@ enum Outcome {
     Interrupted,
 }
 
-/// Posts `message`, or else each line of stdin, and prints the answers. Exit code 0 when all were answered, 3 when a run
+/// Posts `message` with `images`, or else each line of stdin, and prints the answers. Exit code 0 when all were answered, 3 when a run
 /// waits until a person decides a tool call.
 ///
 /// # Errors
 /// [`ChatError`] when a request fails, or when there is no message.
-pub(super) async fn run(context: ChatContext, message: Option<&str>) -> Result<ExitCode, ChatError> {
+pub(super) async fn run(
+    context: ChatContext,
+    message: Option<&str>,
+    images: &[PathBuf],
+) -> Result<ExitCode, ChatError> {
     let mut chat = ScriptedChat::new(context)?;
     let mut worst = None;
-    if let Some(message) = message {
-        worst = Some(chat.exchange(message).await?);
+    if message.is_some() || !images.is_empty() {
+        worst = Some(chat.exchange(message.unwrap_or_default(), images).await?);
     } else {
         let mut lines = input::lines();
         while let Some(line) = chat.next_line(&mut lines).await {
-            let outcome = chat.exchange(&line).await?;
+            let outcome = chat.exchange(&line, &[]).await?;
             worst = worst.filter(|_| outcome == Outcome::Answered).or(Some(outcome));
             // A further message would take the place of the decision.
             if matches!(outcome, Outcome::Interrupted | Outcome::Waits) {
@@ -110,11 +117,13 @@ impl ScriptedChat {
         }
     }
 
-    /// Posts a message and prints the events of its run to their end.
-    async fn exchange(&mut self, text: &str) -> Result<Outcome, ChatError> {
+    /// Posts a message with images and prints the events of its run to their end.
+    async fn exchange(&mut self, text: &str, images: &[PathBuf]) -> Result<Outcome, ChatError> {
         let ChatContext { server, ids, goal, .. } = &self.context;
-        let accepted = request::post(server, ids, &goal.id, text, SCRIPT_ATTEMPTS).await?;
-        self.screen.posted(text);
+        let read = images.iter().map(|path| image::read(path, goal.user_id));
+        let (images, image_ids): (Vec<_>, Vec<_>) = read.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let accepted = request::post(server, ids, &goal.id, (text, &images), SCRIPT_ATTEMPTS).await?;
+        self.screen.posted(&with_references(text, image_ids));
         let mut stream = follow(server.clone(), accepted.events_url.clone(), &self.tasks);
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         let (mut run, mut interrupted, mut approvals) = (None, false, Approvals::default());

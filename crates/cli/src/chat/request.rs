@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::id::{Ids, QuestionId, RunId};
-use houston_protocol::message::{AcceptedMessageResponse, MessageResponse};
+use houston_protocol::message::{AcceptedMessageResponse, MessageImage, MessageResponse};
 use rand::Rng as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -25,7 +25,7 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 /// A request to the API.
 #[derive(Debug)]
 pub(crate) enum Request {
-    Post { goal: String, text: String },
+    Post { goal: String, text: String, images: Vec<MessageImage> },
     Cancel { run: RunId },
     Answer { question: QuestionId, answer: Value },
     History { goal: String, limit: u8 },
@@ -62,8 +62,8 @@ pub(crate) fn start(
 
 async fn run(server: &Server, ids: &Ids, request: Request) -> Response {
     let response = match request {
-        Request::Post { goal, text } => {
-            return match post(server, ids, &goal, &text, INTERACTIVE_ATTEMPTS).await {
+        Request::Post { goal, text, images } => {
+            return match post(server, ids, &goal, (&text, &images), INTERACTIVE_ATTEMPTS).await {
                 Ok(accepted) => Response::Posted { goal, accepted: Box::new(accepted) },
                 Err(error) => Response::PostFailed { text, error },
             };
@@ -85,14 +85,14 @@ pub(crate) async fn post(
     server: &Server,
     ids: &Ids,
     goal: &str,
-    text: &str,
+    message: (&str, &[MessageImage]),
     max_attempts: u32,
 ) -> Result<AcceptedMessageResponse, ChatError> {
     let key = ids.next::<Uuid>().simple().to_string();
     let mut tries = 0;
     loop {
         tries += 1;
-        match server.post(goal, text, &key).await {
+        match server.post(goal, message, &key).await {
             Err(error) if error.is_transient() && tries < max_attempts => {
                 let chance = rand::rng().random();
                 tokio::time::sleep(backoff(tries, MAX_DELAY, chance)).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use houston_domain::id::{MessageId, QuestionId, RunId, UserId};
 use houston_domain::message::MessageStatus;
 use houston_protocol::agentable::{AgentableResponse, CreateAgentable};
-use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageResponse};
+use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageImage, MessageResponse};
 use houston_protocol::page::Page;
 use houston_protocol::problem::{Problem, ProblemCode};
 use houston_protocol::question::AnswerQuestion;
@@ -78,11 +78,16 @@ impl Server {
     pub(crate) async fn post(
         &self,
         goal: &str,
-        text: &str,
+        (text, images): (&str, &[MessageImage]),
         idempotency_key: &str,
     ) -> Result<AcceptedMessageResponse, ChatError> {
         let Some(path) = path_of(goal) else { return Err(self.goal_not_found(goal)) };
-        let message = CreateMessage { content: text.to_owned(), metadata: Map::new(), double_texting: None };
+        let message = CreateMessage {
+            content: text.to_owned(),
+            images: images.to_vec(),
+            metadata: Map::new(),
+            double_texting: None,
+        };
         let request = self.post_json(&format!("{path}/messages"), &message)?;
         self.for_goal(goal, self.answer(request.header("Idempotency-Key", idempotency_key)).await)
     }

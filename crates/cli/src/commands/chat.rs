@@ -1,5 +1,6 @@
 //! `houston chat`: talk with an agent in the terminal.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -33,6 +34,9 @@ pub(crate) struct Chat {
     /// Print the events as they arrive, one JSON object per line
     #[arg(long)]
     json: bool,
+    /// File of an image to post with the message (PNG, JPEG, WebP or GIF); may be given several times
+    #[arg(long, value_name = "PATH")]
+    image: Vec<PathBuf>,
     /// The message; without one, a prompt is shown
     message: Vec<String>,
 }
@@ -45,6 +49,7 @@ impl Chat {
             key: given(self.key),
             goal: given(self.goal),
             message: given(Some(self.message.join(" "))),
+            images: self.image,
             thoughts: self.thoughts,
             json: self.json,
             folder: context.folder.clone(),

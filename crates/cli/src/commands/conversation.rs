@@ -14,13 +14,14 @@ use serde_json::Value;
 
 use super::Failure;
 
-/// Creates the agent and returns its public id.
+/// Creates the agent and returns its public id. `digest`: of the document as it was received; `None`
+/// for a fork.
 pub(crate) async fn create(
     store: &Store,
     tenant: TenantId,
     user: UserId,
     kind: &AgentType,
-    conversation: &Conversation,
+    (conversation, digest): (&Conversation, Option<[u8; 32]>),
     origin: Option<Origin>,
 ) -> Result<String, Failure> {
     if !kind.user_creatable() {
@@ -43,7 +44,7 @@ pub(crate) async fn create(
         tools: conversation.tools.as_deref(),
         created_at: ids.clock().now(),
     };
-    let new = NewConversation { agentable, conversation, run: ids.beside(user), origin };
+    let new = NewConversation { agentable, conversation, digest, run: ids.beside(user), origin };
     store.tenant(tenant).create_conversation(&new, &ids, None, &Value::Null).await?;
     Ok(id.public_id(&kind.kind))
 }

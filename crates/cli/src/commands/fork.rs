@@ -48,7 +48,8 @@ impl Fork {
             }
             let (kind, user) = (found.agent_type()?, original.user);
             let origin = Origin { id: original.id, served_by: original.served_by };
-            let id = create(&found.store, found.tenant, user, kind, &conversation, Some(origin)).await?;
+            let id =
+                create(&found.store, found.tenant, user, kind, (&conversation, None), Some(origin)).await?;
             let entries = conversation.history.len();
             if self.json {
                 print_json(

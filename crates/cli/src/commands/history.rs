@@ -95,6 +95,7 @@ fn block(block: &Block) -> String {
             format!("tool_result{failed} {} ({tool_use_id})", one_line(content, 60))
         }
         Block::Thinking { text, .. } => format!("thinking {}", one_line(text, 60)),
+        Block::Image(_) => "image".to_owned(),
         Block::Opaque { .. } => "provider-specific block".to_owned(),
     }
 }

@@ -40,6 +40,7 @@ impl Import {
         let user: UserId = self.user.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
         let max_bytes = context.loaded.settings.server.conversation.max_bytes;
         let mut conversation = read(&self.file, max_bytes).map_err(Failure::Usage)?;
+        let digest = conversation.digest();
         if let Some(title) = self.title {
             conversation.title = title.chars().take(MAX_TITLE_CHARS).collect();
         }
@@ -59,7 +60,7 @@ impl Import {
                 houston_store::Error::NotFound { .. } => Failure::Other(anyhow!("there is no {user}")),
                 error => error.into(),
             })?;
-            let id = create(store, tenant, user, &kind, &conversation, None).await?;
+            let id = create(store, tenant, user, &kind, (&conversation, Some(digest)), None).await?;
             if self.json {
                 print_json(&serde_json::json!({"id": id}));
             } else {

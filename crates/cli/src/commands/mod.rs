@@ -103,8 +103,9 @@ pub(crate) enum Command {
     Prompt(prompt::Prompt),
     /// Show statistics of a conversation
     Stats(stats::Stats),
-    /// Explain what agents may do with their tools
+    /// List the tools that a user allowed for good, or revoke one
     Grants(grants::Grants),
+    /// Explain what agents may do with their tools
     Guard(guard::Guard),
     /// List the code that agents keep for a user, or delete it
     Snippets(snippets::Snippets),
@@ -174,7 +175,6 @@ impl Command {
         }
     }
 
-    /// The verbosity of the log when HOUSTON_LOG is not set.
     /// Whether the process drives runs, so that it executes tools.
     pub(crate) fn drives_runs(&self) -> bool {
         matches!(self, Self::Dev(_) | Self::Work(_))
@@ -185,6 +185,7 @@ impl Command {
         matches!(self, Self::Mcp(_))
     }
 
+    /// The verbosity of the log when HOUSTON_LOG is not set.
     pub(crate) fn verbosity(&self, verbose: bool) -> Verbosity {
         match self {
             _ if verbose => Verbosity::Verbose,

@@ -28,6 +28,8 @@ mod faults;
 #[cfg(test)]
 mod goal_tools;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 mod imported_sessions;
 #[cfg(test)]
 mod injections;
@@ -71,6 +73,8 @@ mod site;
 mod skills;
 #[cfg(test)]
 mod snippets;
+#[cfg(test)]
+mod strangers;
 #[cfg(test)]
 mod task_cancel;
 #[cfg(test)]

@@ -1,9 +1,61 @@
 //! Digests of history entries, over their canonical JSON text.
 
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::HistoryEntry;
+use super::{Conversation, HistoryEntry};
+
+impl Conversation {
+    /// The SHA-256 of everything in the document but its seal and its digests; independent of the order of fields in its JSON.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        let Self {
+            format: _,
+            version,
+            kind,
+            title,
+            description,
+            tools,
+            messages,
+            history,
+            closed_entries,
+            digests: _,
+            notes,
+            learnings,
+            sessions,
+            compressions,
+            results,
+            questions,
+            files,
+            untrusted,
+            seal: _,
+        } = self;
+        let mut hash = Sha256::new();
+        feed(&mut hash, &[(version, kind, title, description, tools, closed_entries, untrusted)]);
+        feed(&mut hash, messages);
+        feed(&mut hash, history);
+        feed(&mut hash, notes);
+        feed(&mut hash, learnings);
+        feed(&mut hash, sessions);
+        feed(&mut hash, compressions);
+        feed(&mut hash, results);
+        feed(&mut hash, questions);
+        feed(&mut hash, files);
+        hash.finalize().into()
+    }
+}
+
+/// Hashes a list: its length, and each item with the length of its text. One item at a time is in memory.
+fn feed<T: Serialize>(hash: &mut Sha256, items: &[T]) {
+    hash.update(items.len().to_le_bytes());
+    for item in items {
+        let mut text = String::new();
+        write(&serde_json::to_value(item).unwrap_or_default(), &mut text);
+        hash.update(text.len().to_le_bytes());
+        hash.update(text);
+    }
+}
 
 /// The first 16 bytes of the SHA-256 of an entry, as 32 hex digits; independent of the order of fields in its
 /// JSON.

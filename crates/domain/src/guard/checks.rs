@@ -154,6 +154,10 @@ impl<'a, T: Trace> Judge<'a, T> {
         if !self.layers.iter().any(|layer| limits(&layer)) {
             return Ok(());
         }
+        if self.reaches_no_host() {
+            self.pass(Step::Host, None, || "it reaches no host".to_owned());
+            return Ok(());
+        }
         let (facts, input) = (self.facts, self.call.input);
         for at in &facts.host_at {
             let mut raw = values_at(input, at);
@@ -168,6 +172,14 @@ impl<'a, T: Trace> Judge<'a, T> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the call has what its tool takes in the place of an address, and no address. It is not enough that none is found:
+    /// settings say where one is looked for.
+    fn reaches_no_host(&self) -> bool {
+        let (facts, input) = (self.facts, self.call.input);
+        let has = |at: &str| !values_at(input, at).is_empty();
+        facts.in_place_of_host.is_some_and(has) && !facts.host_at.iter().any(|at| has(at))
     }
 
     fn host(&mut self, layer: &'a Layer, raw: &str, host: Option<&str>) -> Checked {
@@ -308,7 +320,7 @@ impl<'a, T: Trace> Judge<'a, T> {
     }
 
     pub(super) fn rule_of_two(&mut self) {
-        if !self.facts.sends_out {
+        if !self.facts.sends_out || self.reaches_no_host() {
             return;
         }
         if self.situation.untrusted_read && self.situation.private_read {

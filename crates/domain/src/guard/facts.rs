@@ -29,6 +29,10 @@ pub struct ToolFacts {
     pub folder_at: Vec<String>,
     /// JSON pointers to the arguments that are URLs or hosts.
     pub host_at: Vec<String>,
+    /// A JSON pointer to the argument that a call may have in the place of those: a call that has it and none of them reaches no
+    /// host, and sends nothing out. The tool refuses calls that have both. Settings cannot change it.
+    #[serde(skip)]
+    pub in_place_of_host: Option<&'static str>,
     /// Whether its results contain private data.
     pub reads_private: bool,
     /// Whether its results contain what strangers wrote.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use houston_domain::agent::budget::Spent;
 use houston_domain::guard::Grant;
-use houston_domain::id::{AgentableId, MessageId, RunId, TenantId, UserId, WriteId};
+use houston_domain::id::{AgentableId, ImageId, MessageId, RunId, TenantId, UserId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::question::Question;
@@ -18,6 +18,7 @@ use houston_store::claim::Fence;
 use houston_store::compression::NewCompression;
 use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
+use houston_store::image::StoredImage;
 use houston_store::question::UnreadMessages;
 use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits};
 use houston_store::run_context::RunContext;
@@ -77,6 +78,16 @@ pub(crate) trait RunStorage: Sync {
         agentable: AgentableId,
         source: &TextSource,
     ) -> impl Query<Option<SourceText>>;
+    /// Those of these images that the user has; those of `with_data` with their bytes. In memory there are none.
+    fn images(
+        &self,
+        _tenant: TenantId,
+        _user: UserId,
+        _ids: &[ImageId],
+        _with_data: &[ImageId],
+    ) -> impl Query<Vec<StoredImage>> {
+        std::future::ready(Ok(Vec::new()))
+    }
     fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>>;
     fn request_title(
         &self,
@@ -197,6 +208,16 @@ impl RunStorage for RunStore {
         source: &TextSource,
     ) -> impl Query<Option<SourceText>> {
         read_source(self, tenant, agentable, source)
+    }
+
+    async fn images(
+        &self,
+        tenant: TenantId,
+        user: UserId,
+        ids: &[ImageId],
+        with_data: &[ImageId],
+    ) -> Result<Vec<StoredImage>> {
+        self.tenant(tenant).images(user, ids, with_data).await
     }
 
     fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>> {

@@ -4,6 +4,7 @@ use houston_domain::code_call;
 use houston_domain::frame::FrameMark;
 use houston_domain::guard::Situation;
 use houston_domain::history::{Block, Entry, Role};
+use houston_domain::image::references;
 use houston_domain::inner_call::inner_call;
 use houston_domain::snippet::SnippetTool;
 use houston_store::run_context::RunContext;
@@ -32,6 +33,7 @@ impl Taint {
             || !user.memories.items.is_empty()
             || !conversations.newest.is_empty();
         let untrusted = context.setting.untrusted
+            || user.untrusted
             // The model reads their descriptions with its tools.
             || context.snippet_tools.iter().any(|tool| tool.untrusted && is_offered(setup, tool))
             || sessions.iter().any(|session| session.untrusted)
@@ -59,8 +61,7 @@ impl Taint {
             };
             match block {
                 Block::ToolUse { name, input, .. } => called(inner_call(name, input).0),
-                // The report of a task that has read what strangers wrote.
-                Block::Text { text, .. } => taint.add_result(text),
+                Block::Text { text, .. } => taint.add_message(text),
                 Block::ToolResult { content, .. } => {
                     code_call::called(content).for_each(called);
                     taint.add_result(content);
@@ -83,6 +84,12 @@ impl Taint {
     /// A result was read. Rows that a session wrote which had read what strangers wrote are marked in it.
     pub(crate) fn add_result(&mut self, result: &str) {
         self.untrusted = self.untrusted || is_marked(result);
+    }
+
+    /// A message was read. The report of a task may have what strangers wrote; and so may an image, even one of the user.
+    pub(crate) fn add_message(&mut self, text: &str) {
+        self.add_result(text);
+        self.untrusted = self.untrusted || references(text).next().is_some();
     }
 
     /// What strangers wrote was read.

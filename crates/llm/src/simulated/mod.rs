@@ -12,6 +12,7 @@
 //! | "fetch https://… and note what it says" | `fetch_page {url}`, then `create_note` if a note is wanted | `send_message` with its beginning |
 //! | "search the web for …" | `search_web {query}` | `send_message` with the results |
 //! | "how much is …", "calculate …" | `calculate {expression}` | `send_message` with the result |
+//! | "translate … into French" | `translate {text, to}` | `send_message` with the translation |
 //! | "run this code: …" | `run_code {code}`, of a fenced block or the rest of the text | `send_message` with the result |
 //! | "run the snippet …" | `run_snippet {name}`, of the last word | `send_message` with the result |
 //! | "remember that …" | `manage_learning {action: "add", content}` | `send_message` |
@@ -22,6 +23,8 @@
 //! | "use a tool to add 2 and 3", where tools must be searched | `search_tools {query}`, `get_tool_help` and `use_tool` of the first | `send_message` with the result |
 //! | anything else, and a skill was disclosed | `send_message` with its first line | – |
 //! | anything else | `send_message`, saying that the model is simulated | – |
+//!
+//! Of images that were posted with the text, it says type and size.
 //!
 //! Tools that are not offered are not called; without `send_message` it answers in plain text. After a message was
 //! sent, it ends with "Done.".
@@ -185,7 +188,7 @@ fn block_length(block: &Block) -> usize {
         Block::Text { text, .. } | Block::Thinking { text, .. } => text.len(),
         Block::ToolUse { name, .. } => name.len() + 40,
         Block::ToolResult { content, .. } => content.len(),
-        Block::Opaque { .. } => 0,
+        Block::Image(_) | Block::Opaque { .. } => 0,
     }
 }
 
@@ -203,6 +206,7 @@ fn fingerprint(entries: &[Entry]) -> u32 {
         match block {
             Block::Text { text, .. } | Block::Thinking { text, .. } => feed(text.as_bytes()),
             Block::ToolUse { id, .. } => feed(id.as_bytes()),
+            Block::Image(image) => feed(image.id.0.as_bytes()),
             Block::Opaque { raw } => feed(raw.json.as_bytes()),
             Block::ToolResult { tool_use_id, content, .. } => {
                 feed(tool_use_id.as_bytes());

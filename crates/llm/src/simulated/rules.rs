@@ -3,6 +3,7 @@
 mod requests;
 
 use houston_domain::history::{Block, Entry, Role};
+use houston_domain::image::references;
 use houston_domain::inner_call::{USE_TOOL, inner_call};
 use serde_json::{Value, json};
 
@@ -39,6 +40,8 @@ fn skill_in(text: &str) -> Option<(String, String)> {
 pub(super) struct Situation<'a> {
     pub(super) directives: Directives,
     user_text: String,
+    /// Types and sizes of the images that follow the text.
+    images: Vec<String>,
     /// Name and first line of a skill that follows the text.
     skill: Option<(String, String)>,
     steps: Vec<Step<'a>>,
@@ -57,10 +60,15 @@ impl<'a> Situation<'a> {
         let last = entries.iter().rposition(|entry| entry.role == Role::User && is_text(entry)).unwrap_or(0);
         // Earlier entries are ignored, even unanswered ones: their directives were executed or cancelled.
         let text = entries.get(last).map(Entry::text).unwrap_or_default();
-        let (directives, user_text) = Directives::read(&without_tags(&text));
+        let (directives, mut user_text) = Directives::read(&without_tags(&text));
+        let images = entries.get(last).map(images_in).unwrap_or_default();
+        for image in references(&user_text.clone()) {
+            user_text = user_text.replace(&image.reference(), "").trim_end().to_owned();
+        }
         Self {
             directives,
             user_text,
+            images,
             skill: entries.iter().skip(last + 1).find_map(|entry| skill_in(&entry.text())),
             steps: steps(entries.get(last + 1..).unwrap_or_default()),
             offered: request.tools.iter().map(|tool| tool.name.as_str()).collect(),
@@ -112,6 +120,7 @@ impl<'a> Situation<'a> {
             ("fetch_page", _) => format!("The page says: {}", without_mark(&step.answer)),
             ("search_web", _) => format!("I found: {}", without_mark(&step.answer)),
             ("calculate", _) => format!("It is {}", step.answer),
+            ("translate", _) => format!("The translation: {}", without_mark(&step.answer)),
             ("run_snippet", _) => format!("The snippet returned {}", step.answer),
             ("run_code", _) => format!("The code returned {}", step.answer),
             (name, _) => format!("{name} answered: {}", step.answer),
@@ -169,8 +178,9 @@ impl<'a> Situation<'a> {
         chosen.unwrap_or_else(|| {
             let asked = if self.user_text.is_empty() { "nothing" } else { self.user_text.as_str() };
             let asked = shortened(asked, LONGEST_ECHO);
+            let seen: String = self.images.iter().map(|image| format!(" I see an image: {image}.")).collect();
             self.reply(format!(
-                "This is Houston's simulated model: it follows rules and needs no key. You asked: {asked}"
+                "This is Houston's simulated model: it follows rules and needs no key. You asked: {asked}{seen}"
             ))
         })
     }
@@ -259,6 +269,18 @@ impl<'a> Situation<'a> {
     }
 }
 
+/// Types and sizes of the images in an entry.
+fn images_in(entry: &Entry) -> Vec<String> {
+    let described = entry.content.iter().filter_map(|block| match block {
+        Block::Image(image) => {
+            let header = image.header;
+            Some(format!("{}, {} x {} pixels", header.image_type.name(), header.width, header.height))
+        }
+        _ => None,
+    });
+    described.collect()
+}
+
 /// The tool calls in `entries` that have a result.
 fn steps(entries: &[Entry]) -> Vec<Step<'_>> {
     let results = |wanted: &str| {
@@ -312,20 +334,6 @@ fn after_phrase<'a>(text: &'a str, phrases: &[&str]) -> &'a str {
     let rest = phrases.iter().find_map(|phrase| lower.find(phrase).map(|at| &text[at + phrase.len()..]));
     let rest = rest.unwrap_or(text).trim_matches(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | '"'));
     if rest.is_empty() { text.trim() } else { rest }
-}
-
-/// The code in a text: what is in its fence, else what follows the word "code". An expression becomes its result.
-fn code_in(text: &str) -> String {
-    let fenced = text.split("```").nth(1).map(|block| match block.split_once('\n') {
-        Some((language, code)) if language.chars().all(char::is_alphanumeric) => code,
-        _ => block,
-    });
-    let code = fenced.unwrap_or_else(|| after_phrase(text, &["this code", "the code", "code"]));
-    let code = code.trim().trim_matches('`').trim();
-    if code.contains("return") || code.contains([';', '\n']) {
-        return code.to_owned();
-    }
-    format!("return ({code});")
 }
 
 /// What a page or a search says, without the lines that mark it as written by strangers.

@@ -1,5 +1,7 @@
 use futures_util::StreamExt as _;
 use houston_domain::history::validate;
+use houston_domain::id::ImageId;
+use houston_domain::image::{ImageHeader, ImageType, SentImage, with_references};
 use houston_domain::model::ModelErrorCode;
 use houston_domain::tool_call::ToolDefinition;
 use serde_json::json;
@@ -23,6 +25,7 @@ fn all_tools() -> Vec<ToolDefinition> {
         "run_snippet",
         "list_todos",
         "manage_todos",
+        "translate",
     ]
     .map(tool)
     .into()
@@ -163,6 +166,16 @@ async fn requests_map_to_tools() {
     for (text, name, input) in [
         ("show my notes", "list_notes", json!({})),
         ("remember that I like tea", "manage_learning", json!({"action": "add", "content": "I like tea"})),
+        (
+            "Please translate \"good morning\" into French.",
+            "translate",
+            json!({"text": "good morning", "to": "French"}),
+        ),
+        (
+            "translate to be or not to be to German",
+            "translate",
+            json!({"text": "to be or not to be", "to": "German"}),
+        ),
         ("Add a todo: buy milk", "manage_todos", json!({"action": "add", "titles": ["buy milk"]})),
         ("What are my todos?", "list_todos", json!({})),
         ("what time is it in Europe/Berlin?", "get_current_time", json!({"time_zone": "Europe/Berlin"})),
@@ -174,6 +187,17 @@ async fn requests_map_to_tools() {
     }
     let called = converse("how are you", "ok").await;
     assert!(called[0].1["content"].as_str().unwrap().ends_with("You asked: how are you"), "{called:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn posted_images_are_told_of() {
+    let header = ImageHeader { image_type: ImageType::Png, width: 3, height: 2 };
+    let image = SentImage::new(ImageId(Default::default()), header, &[7]);
+    let text = with_references("What is this?", [image.id]);
+    let entries = [Entry::user(vec![Block::text(text), Block::Image(image)])];
+    let turn = turn_of(&events_of(&entries, &[]).await.unwrap());
+    let [Block::Text { text, .. }] = &turn.content[..] else { panic!("{turn:?}") };
+    assert!(text.ends_with("You asked: What is this? I see an image: PNG, 3 x 2 pixels."), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

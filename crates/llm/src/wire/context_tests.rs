@@ -3,6 +3,8 @@
 use houston_domain::compression;
 use houston_domain::frame::{FrameMark, MessageBlock};
 use houston_domain::history::{Block, Entry};
+use houston_domain::id::ImageId;
+use houston_domain::image::{ImageHeader, ImageType, SentImage};
 use serde_json::{Value, json};
 
 use super::{Dialect, Wire};
@@ -175,5 +177,58 @@ fn image_is_sent_with_the_last_message_or_a_line_says_so() {
             _ => Value::Null,
         };
         assert_eq!(part(wire).unwrap_or_default(), expected, "{wire:?}");
+    }
+}
+
+#[test]
+fn posted_image_is_sent_to_a_model_that_sees() {
+    let header = ImageHeader { image_type: ImageType::Png, width: 3, height: 2 };
+    let image = SentImage::new(ImageId(Default::default()), header, &[0; 3]);
+    let before = [
+        Entry::user(vec![Block::text("What is this?"), Block::Image(image), Block::text("Be brief.")]),
+        Entry::assistant(vec![Block::text("A cat.")]),
+        Entry::user(vec![Block::text("And its colour?")]),
+    ];
+    let url = "data:image/png;base64,AAAA";
+    for wire in WIRES {
+        let parts = |model: &str| -> Vec<Value> {
+            let model = Description {
+                provider: "anthropic".into(),
+                model: model.into(),
+                simulated: false,
+                supports_tools: true,
+            };
+            let request = Request { entries: &before, max_output_tokens: 9, ..Request::default() };
+            let body: Value =
+                serde_json::from_slice(&wire.encode(&model, Dialect::COMPATIBLE, &request)).unwrap();
+            let (list, parts) = match wire {
+                Wire::Gemini => ("contents", "parts"),
+                Wire::OpenAiResponses => ("input", "content"),
+                _ => ("messages", "content"),
+            };
+            match &body[list][0][parts] {
+                Value::Array(parts) => parts.clone(),
+                text => vec![text.clone()],
+            }
+        };
+        let expected = match wire {
+            Wire::Anthropic => {
+                json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}})
+            }
+            Wire::OpenAiChat => json!({"type": "image_url", "image_url": {"url": url}}),
+            Wire::OpenAiResponses => json!({"type": "input_image", "image_url": url}),
+            Wire::Gemini => json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}),
+            Wire::Cohere | Wire::Ollama => Value::Null,
+        };
+        let seen = parts("claude-sonnet-4-5");
+        if !expected.is_null() {
+            assert_eq!((seen.len(), &seen[1]), (3, &expected), "{wire:?}: between its texts");
+            assert!(seen[2].to_string().contains("Be brief."), "{wire:?}");
+        }
+        let unseen = Value::Array(parts("a-model-that-no-table-has")).to_string();
+        assert!(unseen.contains("image_00000000") && unseen.contains("3 x 2 pixels"), "{wire:?}: {unseen}");
+        assert!(!unseen.contains("AAAA"), "{wire:?}: {unseen}");
+        let (before, after) = (unseen.find("What is this?"), unseen.find("Be brief."));
+        assert!(before < unseen.find("image_0") && unseen.find("image_0") < after, "{wire:?}: {unseen}");
     }
 }

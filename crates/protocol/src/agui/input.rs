@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::message::MessageImage;
 use crate::schema;
 
 /// The request of an AG-UI client. Houston stores the thread itself: of `messages` only a new last one of the user is read.
@@ -30,7 +31,8 @@ pub struct InputMessage {
     pub id: String,
     /// `user`, `assistant`, `tool`, …
     pub role: String,
-    /// A text, or parts: `[{"type": "text", "text": "…"}]`.
+    /// A text, or parts: `{"type": "text", "text": "…"}`, `{"type": "image", "source": {"type": "data", "value": "<Base64>",
+    /// "mimeType": "image/png"}}`, `{"type": "image", "source": {"type": "url", "value": "https://…"}}`.
     #[serde(default)]
     #[schema(value_type = schema::AnyJson)]
     pub content: Value,
@@ -60,16 +62,67 @@ pub enum ResumeStatus {
 }
 
 impl InputMessage {
-    /// The text; `None` if there are other parts than text.
+    /// The text and the images; `None` if there are other parts.
     #[must_use]
-    pub fn text(&self) -> Option<String> {
-        match &self.content {
-            Value::String(text) => Some(text.clone()),
-            Value::Array(parts) => parts
-                .iter()
-                .map(|part| Some(part).filter(|part| part["type"] == "text")?.get("text")?.as_str())
-                .collect(),
-            _ => None,
+    pub fn parts(&self) -> Option<(String, Vec<MessageImage>)> {
+        let parts = match &self.content {
+            Value::String(text) => return Some((text.clone(), Vec::new())),
+            Value::Array(parts) => parts,
+            _ => return None,
+        };
+        let (mut text, mut images) = (String::new(), Vec::new());
+        for part in parts {
+            match part["type"].as_str()? {
+                "text" => text.push_str(part["text"].as_str()?),
+                "image" => images.push(image(&part["source"])?),
+                // AG-UI before 1.0.
+                "binary" => images.push(MessageImage {
+                    data: part["data"].as_str().map(str::to_owned),
+                    url: part["url"].as_str().map(str::to_owned),
+                }),
+                _ => return None,
+            }
+        }
+        Some((text, images))
+    }
+}
+
+/// The image of a part; `None` if its source is neither data nor a URL.
+fn image(source: &Value) -> Option<MessageImage> {
+    let value = Some(source["value"].as_str()?.to_owned());
+    match source["type"].as_str()? {
+        "data" => Some(MessageImage { data: value, url: None }),
+        "url" => Some(MessageImage { data: None, url: value }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn parts_are_texts_and_images() {
+        let parts = |content: Value| InputMessage { id: "m".into(), role: "user".into(), content }.parts();
+        let data = |data: &str| MessageImage { data: Some(data.into()), url: None };
+        let url = MessageImage { data: None, url: Some("https://a.example/b".into()) };
+        assert_eq!(parts(json!("hi")), Some(("hi".into(), vec![])));
+        let read = parts(json!([
+            {"type": "text", "text": "Compare "}, {"type": "text", "text": "these"},
+            {"type": "image", "source": {"type": "data", "value": "AAAA", "mimeType": "image/png"}},
+            {"type": "image", "source": {"type": "url", "value": "https://a.example/b"}},
+            {"type": "binary", "mimeType": "image/png", "data": "BBBB"},
+        ]));
+        assert_eq!(read, Some(("Compare these".into(), vec![data("AAAA"), url, data("BBBB")])));
+        for other in [
+            json!([{"type": "audio", "source": {"type": "data", "value": "A"}}]),
+            json!([{"type": "image", "source": {"type": "file", "value": "file_1"}}]),
+            json!([{"text": "t"}]),
+            json!(7),
+        ] {
+            assert_eq!(parts(other), None);
         }
     }
 }

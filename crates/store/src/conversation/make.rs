@@ -15,10 +15,12 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::events::{self, Imported};
+use super::read::seal;
 use crate::agentable::{NewAgentable, insert};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::image;
 use crate::serving::{ServedBy, assign};
 
 /// Rows of one statement, which must finish within the statement time-out.
@@ -31,6 +33,9 @@ pub struct NewConversation<'a> {
     pub agentable: NewAgentable<'a>,
     /// Its content: a valid document in the current version.
     pub conversation: &'a Conversation,
+    /// The [digest](Conversation::digest) of the document as it was received, with which its seal is checked; `None`: it is a
+    /// fork, and was read within the installation.
+    pub digest: Option<[u8; 32]>,
     /// The id of its first run, which is completed and owns all of the document's rows.
     pub run: RunId,
     /// The agentable it is a copy of, for a fork.
@@ -68,7 +73,7 @@ impl TenantStore<'_> {
         response: &Value,
     ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
-        let NewConversation { agentable, conversation, run, origin } = new;
+        let NewConversation { agentable, conversation, digest, run, origin } = new;
         if let Some(earlier) = earlier(&mut tx, self.tenant, key, agentable.id.0, response).await? {
             return Ok(earlier);
         }
@@ -93,6 +98,7 @@ impl TenantStore<'_> {
         if let Some(Origin { id, .. }) = origin {
             owner.frames(&mut tx, *id).await?;
         }
+        image::use_in(&mut tx, self.tenant, (agentable.id, agentable.user), conversation).await?;
         let last_seq = owner.thread(&mut tx, conversation, ids, agentable.created_at).await?;
         owner.notes(&mut tx, conversation, ids).await?;
         owner.learnings(&mut tx, conversation, ids).await?;
@@ -101,7 +107,12 @@ impl TenantStore<'_> {
         owner.compressions(&mut tx, conversation, ids).await?;
         owner.results(&mut tx, conversation).await?;
         owner.questions(&mut tx, conversation, ids).await?;
-        owner.begin(&mut tx, new, last_seq).await?;
+        let is_ours = match (digest, &conversation.seal) {
+            (Some(digest), Some(found)) => *found == seal(&mut tx, self.tenant, digest).await?,
+            (digest, _) => digest.is_none(),
+        };
+        let untrusted = conversation.untrusted || !is_ours;
+        owner.begin(&mut tx, new, (last_seq, untrusted)).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
@@ -140,14 +151,14 @@ impl Owner {
         &self,
         connection: &mut PgConnection,
         new: &NewConversation<'_>,
-        last_seq: i64,
+        (last_seq, untrusted): (i64, bool),
     ) -> Result<()> {
         let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         sqlx::query!(
             "-- store::conversation::make::begin
             with origin as (
                 update houston.agentables
-                   set forked_from = $8,
+                   set forked_from = $8, untrusted = $10,
                        guards = (select o.guards from houston.agentables o where o.tenant_id = $3 and o.id = $8)
                  where tenant_id = $3 and id = $1),
             states as (
@@ -168,7 +179,8 @@ impl Owner {
             position(new.conversation.history.len()),
             position(new.conversation.closed_entry_count()),
             new.origin.map(|origin| origin.id.0),
-            i32::try_from(new.conversation.sessions.len()).unwrap_or(i32::MAX)
+            i32::try_from(new.conversation.sessions.len()).unwrap_or(i32::MAX),
+            untrusted
         )
         .execute(connection)
         .await?;

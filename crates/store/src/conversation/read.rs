@@ -113,8 +113,11 @@ impl TenantStore<'_> {
             results: Vec::new(),
             questions,
             files,
+            untrusted: reader.untrusted().await?,
+            seal: None,
         };
         conversation.results = reader.results(&conversation).await?;
+        conversation.seal = Some(seal(reader.connection, self.tenant, &conversation.digest()).await?);
         tx.commit().await?;
         Ok(conversation.with_digests())
     }
@@ -127,6 +130,27 @@ impl Reader<'_> {
             return Err(Error::TooLarge { what: "conversation", limit: self.max_bytes });
         }
         Ok(())
+    }
+
+    /// Whether the agentable is marked, or a row of it whose mark its document does not have.
+    async fn untrusted(&mut self) -> Result<bool> {
+        let row = sqlx::query!(
+            r#"-- store::conversation::read::untrusted
+            select coalesce(bool_or(a.untrusted), false)
+                   or exists (select from houston.sessions s where s.tenant_id = $1 and s.agentable_id = $2 and s.untrusted)
+                   or exists (select from houston.knowledge_items k
+                               where k.tenant_id = $1 and k.agentable_id = $2 and k.untrusted)
+                   or exists (select from houston.workspace_files f
+                               where f.tenant_id = $1 and f.agentable_id = $2 and f.untrusted)
+                   or exists (select from houston.messages m where m.tenant_id = $1 and m.agentable_id = $2
+                                 and m.metadata @> '{"untrusted": true}') as "untrusted!"
+              from houston.agentables a where a.tenant_id = $1 and a.id = $2"#,
+            self.tenant.0,
+            self.agentable.id.0
+        )
+        .fetch_one(&mut *self.connection)
+        .await?;
+        Ok(row.untrusted)
     }
 
     /// The position after which the open session begins, and the `seq` up to which messages were read.
@@ -296,6 +320,26 @@ impl Reader<'_> {
         }
         Ok(learnings)
     }
+}
+
+/// The seal of a document of the tenant with this digest. It is keyed twice, so that nothing can be appended to what is hashed.
+pub(super) async fn seal(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    digest: &[u8; 32],
+) -> Result<String> {
+    let row = sqlx::query!(
+        r#"-- store::conversation::read::seal
+        select encode(sha256(i.frame_secret
+                             || sha256(i.frame_secret || convert_to('conversation', 'UTF8') || uuid_send($1) || $2)),
+                      'hex') as "seal!"
+          from houston.installation i"#,
+        tenant.0,
+        digest
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(row.seal)
 }
 
 fn fields(metadata: Value) -> Map<String, Value> {

@@ -17,7 +17,7 @@ pub(crate) async fn find(
     let row = sqlx::query!(
         r#"-- store::profile::find
         select p.facts as "facts?", p.preferences as "preferences?", p.communication_style as "communication_style?",
-               p.interests as "interests?", p.aims as "aims?", p.updated_at as "updated_at?"
+               p.interests as "interests?", p.aims as "aims?", p.untrusted as "untrusted?", p.updated_at as "updated_at?"
           from houston.users u left join houston.profiles p on p.user_id = u.id
          where u.tenant_id = $1 and u.id = $2"#,
         tenant.0,
@@ -32,6 +32,7 @@ pub(crate) async fn find(
         communication_style: row.communication_style.unwrap_or_default(),
         interests: row.interests.unwrap_or_default(),
         aims: row.aims.unwrap_or_default(),
+        untrusted: row.untrusted.unwrap_or_default(),
     };
     Ok((profile, row.updated_at))
 }
@@ -70,7 +71,7 @@ pub(crate) async fn write(
     let row = sqlx::query!(
         "-- store::profile::write
         update houston.profiles
-           set facts = $3, preferences = $4, communication_style = $5, interests = $6, aims = $7,
+           set facts = $3, preferences = $4, communication_style = $5, interests = $6, aims = $7, untrusted = $8,
                updated_at = statement_timestamp()
          where tenant_id = $1 and user_id = $2
         returning updated_at",
@@ -80,7 +81,8 @@ pub(crate) async fn write(
         &profile.preferences,
         &profile.communication_style,
         &profile.interests,
-        &profile.aims
+        &profile.aims,
+        &profile.untrusted
     )
     .fetch_one(connection)
     .await?;
@@ -97,7 +99,7 @@ impl TenantStore<'_> {
         find(&mut *self.pool.acquire().await?, self.tenant, user).await
     }
 
-    /// Replaces these lists of the profile. Returns the profile and the time of the change.
+    /// Replaces these lists of the profile. An entry that stays as it was keeps its mark. Returns the profile and the time of the change.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
@@ -112,6 +114,7 @@ impl TenantStore<'_> {
         for (list, entries) in lists {
             *profile.list_mut(list) = entries;
         }
+        profile.forget_marks();
         let at = write(&mut tx, self.tenant, user, &profile).await?;
         tx.commit().await?;
         Ok((profile, at))

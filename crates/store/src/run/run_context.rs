@@ -130,6 +130,8 @@ pub struct PromptUser {
     pub time_zone: String,
     /// Their profile: the lists that are not empty.
     pub profile: Vec<(ProfileList, Shortened<()>)>,
+    /// Whether a session wrote an entry of their profile which had read what strangers wrote.
+    pub untrusted: bool,
     /// Their custom instructions, oldest first.
     pub custom_instructions: Shortened<CustomInstructionId>,
     /// Their memories, newest first.
@@ -149,6 +151,7 @@ impl PromptUser {
             }
             "memory" => self.memories.push(memories, MemoryId(id), cut(text, limits.memory_chars)),
             list => {
+                let list = list.strip_suffix(UNTRUSTED).inspect(|_| self.untrusted = true).unwrap_or(list);
                 let Some(list) = ProfileList::ALL.into_iter().find(|name| name.as_str() == list) else {
                     return;
                 };
@@ -214,7 +217,8 @@ impl RunContext {
     }
 }
 
-/// What follows the day of a session in which something untrusted was read.
+/// What follows the day of a session in which something untrusted was read, and the names of the lists of a profile with an
+/// entry that such a session wrote.
 const UNTRUSTED: &str = "!";
 
 impl RunStore {

@@ -255,6 +255,8 @@ pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
             results,
             questions,
             files: items.iter().enumerate().map(file).collect(),
+            untrusted: true,
+            seal: None,
         };
         without_digests.with_digests()
     })
@@ -274,7 +276,8 @@ pub(crate) async fn imported(test: &TestStore, document: &Conversation) -> Agent
         tools: document.tools.as_deref(),
         created_at: test.ids.clock().now(),
     };
-    let new = NewConversation { agentable, conversation: document, run: test.ids.next(), origin: None };
+    let (digest, run) = (Some(document.digest()), test.ids.next());
+    let new = NewConversation { agentable, conversation: document, digest, run, origin: None };
     test.requests().create_conversation(&new, &test.ids, None, &Value::Null).await.unwrap();
     id
 }
@@ -299,8 +302,10 @@ async fn export_of_an_import_is_the_same_document() {
         let document = conversation().new_tree(&mut runner).unwrap().current();
         assert_eq!(document.check(), Ok(()), "{document:#?}");
         let exported = round_trip(&test, &document).await;
-        assert_eq!(exported, document);
+        assert!(exported.seal.is_some());
         assert_eq!(exported.check(), Ok(()));
+        assert_eq!(round_trip(&test, &exported).await, exported, "with its seal");
+        assert_eq!(Conversation { seal: None, ..exported }, document);
     }
     let events = format!(
         "select count(*) from (select agentable_id, max(seq) - count(*) as gap from ({EVENTS}) e

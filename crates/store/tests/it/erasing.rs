@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use houston_domain::id::{AgentableId, ErasureId, UserId};
+use houston_domain::conversation::Conversation;
+use houston_domain::id::{AgentableId, ErasureId, ImageId, UserId};
+use houston_domain::image::{ImageHeader, ImageType};
 use houston_domain::run::RunStatus;
 use houston_domain::step::RunTransition;
 use houston_store::Error;
-use houston_store::agentable::NewAgentable;
+use houston_store::agentable::{Agentable, NewAgentable};
 use houston_store::conversation::{ExportOptions, NewConversation, Origin};
 use houston_store::erasure::sweep::Swept;
 use houston_store::erasure::{Requested, Target};
 use houston_store::idempotency::Created;
+use houston_store::image::NewImage;
 use houston_store::serving::ServedBy;
 use serde_json::Value;
 
@@ -267,7 +270,39 @@ async fn goal_with_100k_messages_is_erased_while_others_work() {
     assert_eq!(left.trim(), format!("{}|{others}", other.0));
 }
 
-/// Posts, forks, notes, ends of tasks and requests race: in any order, nothing is left in the end.
+/// A fork of a goal.
+fn fork_of<'a>(
+    test: &TestStore,
+    original: &Agentable,
+    conversation: &'a Conversation,
+) -> NewConversation<'a> {
+    let agentable = NewAgentable {
+        id: test.ids.next(),
+        user: original.user,
+        kind: "goal",
+        title: "Copy",
+        description: "",
+        status: None,
+        tools: None,
+        created_at: original.created_at,
+    };
+    let origin = Some(Origin { id: original.id, served_by: ServedBy::default() });
+    NewConversation { agentable, conversation, digest: None, run: test.ids.next(), origin }
+}
+
+/// Posts an image of one byte to a goal.
+async fn post_image(
+    test: &TestStore,
+    (goal, user): (AgentableId, UserId),
+    byte: u8,
+) -> houston_store::Result<()> {
+    let header = ImageHeader { image_type: ImageType::Png, width: 1, height: 1 };
+    let data = [byte];
+    let image = NewImage { id: ImageId::of(user, &data), header, data: &data };
+    test.requests().put_images((goal, user), &[image], 100).await
+}
+
+/// Posts, images, forks, notes, ends of tasks and requests race: in any order, nothing is left in the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_racing_with_an_erasure_leave_nothing_behind() {
     let test = TestStore::start().await;
@@ -279,19 +314,7 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
         let original = test.requests().agentable("goal", goal).await.unwrap();
         let options = ExportOptions { until: None, knowledge: true, max_bytes: 1 << 20 };
         let conversation = test.requests().conversation(&original, &options).await.unwrap();
-        let copy = NewAgentable {
-            id: test.ids.next(),
-            user,
-            kind: "goal",
-            title: "Copy",
-            description: "",
-            status: None,
-            tools: None,
-            created_at: original.created_at,
-        };
-        let origin = Some(Origin { id: goal, served_by: ServedBy::default() });
-        let new =
-            NewConversation { agentable: copy, conversation: &conversation, run: test.ids.next(), origin };
+        let new = fork_of(&test, &original, &conversation);
         let end = RunTransition::Terminate {
             event: finished(RunStatus::Completed),
             ending: ending(&test, RunStatus::Completed),
@@ -303,6 +326,11 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
                 let _ = test.post_to(goal, "more").await;
             }
         };
+        let images = async {
+            for nth in 0..10 {
+                let _ = post_image(&test, (goal, user), nth).await;
+            }
+        };
         let erase = async {
             tokio::time::sleep(std::time::Duration::from_micros(round * 700)).await;
             tokio::join!(request(&test, target), request(&test, target))
@@ -310,6 +338,7 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
         let (first, second) = tokio::join!(
             erase,
             posts,
+            images,
             test.runs().commit(&claimed.fence, &step),
             test.requests().create_conversation(&new, &test.ids, None, &Value::Null),
         )
@@ -321,9 +350,10 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
         let table = |name: &str| {
             test.sql(&format!("select count(*) from houston.{name} where agentable_id = '{}'", goal.0))
         };
-        for name in ["messages", "events", "history", "runs", "run_locks"] {
+        for name in ["messages", "events", "history", "runs", "run_locks", "image_uses"] {
             assert_eq!(table(name).trim(), "0", "{name} in round {round}");
         }
+        assert_eq!(test.sql("select count(*) from houston.images").trim(), "0", "round {round}");
         let of_user =
             test.sql(&format!("select count(*) from houston.agentables where user_id = '{}'", user.0));
         if round % 2 == 0 {

@@ -76,6 +76,9 @@ begin
     insert into houston.custom_records (id, tenant_id, user_id, table_id, data, bytes, created_at, updated_at)
     select gen_random_uuid(), t, u, c.id, jsonb_build_object('note', ':memory'), 0, now(), now()
       from houston.custom_tables c where c.user_id = u;
+    insert into houston.images (id, tenant_id, user_id, media_type, width, height, bytes, data)
+    values (m, t, u, 'image/png', 1, 1, 1, '\x00');
+    insert into houston.image_uses (agentable_id, image_id, tenant_id) values (g, m, t);
     insert into houston.title_requests (agentable_id, tenant_id, due_at) values (g, t, now() + interval '1 day');
     insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
     values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');

@@ -160,7 +160,13 @@ async fn copy(test: &TestStore, is_fork: bool) -> AgentableId {
         created_at: goal.created_at,
     };
     let origin = is_fork.then_some(Origin { id: goal.id, served_by: goal.served_by });
-    let new = NewConversation { agentable, conversation: &conversation, run: test.ids.next(), origin };
+    let new = NewConversation {
+        agentable,
+        conversation: &conversation,
+        digest: None,
+        run: test.ids.next(),
+        origin,
+    };
     store.tenant(test.tenant).create_conversation(&new, &test.ids, None, &json!({})).await.unwrap();
     id
 }

@@ -1,10 +1,11 @@
-//! `analyze_image`: a model that sees answers a question about an image of the web.
+//! `analyze_image`: a model that sees answers a question about an image of the web, or one that the user has posted.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::capability::Capability;
 use houston_domain::guard::{Category, Level, Risk, ToolFacts, limits_addresses};
+use houston_domain::id::ImageId;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_web::{ContentTypes, Request};
 use serde::Deserialize;
@@ -31,7 +32,8 @@ pub(super) struct AnalyzeImage {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    url: String,
+    url: Option<String>,
+    image_id: Option<ImageId>,
     question: String,
 }
 
@@ -39,15 +41,17 @@ impl AnalyzeImage {
     pub(super) fn new(outside: &Outside) -> Self {
         let definition = ToolDefinition {
             name: NAME.to_owned(),
-            description: "Answer a question about an image of the web (PNG, JPEG, WebP or GIF, at most 2 MB by default)."
+            description: "Answer a question about an image that the user has posted, or one of the web (PNG, JPEG, WebP or GIF, at \
+                 most 2 MB by default)."
                 .to_owned(),
             input_schema: json!({
                 "type": "object",
                 "properties": {
-                    "url": {"type": "string", "description": "The address of the image, http or https."},
+                    "url": {"type": "string", "description": "The address of an image of the web, http or https."},
+                    "image_id": {"type": "string", "description": "The id of a posted image, `image_…`, in place of a URL."},
                     "question": {"type": "string", "description": "What you want to know of it."},
                 },
-                "required": ["url", "question"],
+                "required": ["question"],
                 "additionalProperties": false,
             })
             .into(),
@@ -69,6 +73,8 @@ impl Tool for AnalyzeImage {
             category: Category::NetworkRead,
             risk: Risk::Read,
             host_at: vec!["/url".to_owned()],
+            // A posted image has no address; a call with both is refused.
+            in_place_of_host: Some("/image_id"),
             untrusted_output: true,
             sends_out: true,
             ..ToolFacts::default()
@@ -80,18 +86,24 @@ impl Tool for AnalyzeImage {
     }
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { url, question } = input::read(NAME, input)?;
+        let Input { url, image_id, question } = input::read(NAME, input)?;
         let task = input::text(NAME, "question", question, MAX_QUESTION)?;
-        let mut request = Request::get(url.clone());
-        request.accepts = ContentTypes::TextAnd(TYPES);
-        request.follows = !limits_addresses(&context.guards, NAME);
-        let load = Box::pin(load(Arc::clone(&self.web), request));
+        let material = match (url, image_id) {
+            (None, Some(image)) => Material::Posted(image),
+            (Some(url), None) => {
+                let mut request = Request::get(url.clone());
+                request.accepts = ContentTypes::TextAnd(TYPES);
+                request.follows = !limits_addresses(&context.guards, NAME);
+                Material::Image(url, Box::pin(load(Arc::clone(&self.web), request)))
+            }
+            _ => return Err(InvalidInput(format!("{NAME}: give either `url` or `image_id`"))),
+        };
         Ok(Plan::Ask(Box::new(Ask {
             tool: NAME,
             use_case: VISION,
             instructions: INSTRUCTIONS,
             task,
-            material: Material::Image(url, load),
+            material,
             schema: None,
             max_bytes: MAX_QUESTION,
             max_output_tokens: MAX_OUTPUT_TOKENS,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::input;
 use crate::record::{Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::untrusted::marked;
 
 pub const NAME: &str = "read_profile";
 
@@ -59,9 +60,17 @@ impl Record for Input {
     }
 }
 
-/// A list with its name, one entry a line.
+/// A list with its name, one entry a line. Entries that may be what strangers wrote come last, between marks.
 pub(super) fn list_text(profile: &Profile, list: ProfileList) -> String {
-    let entries: String = profile.list(list).iter().map(|entry| format!("\n- {entry}")).collect();
-    let entries = if entries.is_empty() { " nothing".to_owned() } else { entries };
-    format!("{}:{entries}", list.as_str())
+    let lines = |untrusted: bool| -> String {
+        let entries = profile.list(list).iter().filter(|entry| profile.is_untrusted(entry) == untrusted);
+        entries.map(|entry| format!("\n- {entry}")).collect()
+    };
+    let (own, theirs) = (lines(false), lines(true));
+    let name = list.as_str();
+    match theirs.trim_start() {
+        "" if own.is_empty() => format!("{name}: nothing"),
+        "" => format!("{name}:{own}"),
+        theirs => format!("{name}:{own}\n{}", marked(NAME, theirs)),
+    }
 }

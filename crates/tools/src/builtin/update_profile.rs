@@ -89,8 +89,7 @@ impl Record for Call {
         let list = self.list;
         Box::pin(async move {
             let mut profile = tx.lock_profile().await?;
-            if let Err(error) = profile.change(list, &self.change, tx.knowledge_limits().max_profile_entries)
-            {
+            if let Err(error) = tx.change_profile(&mut profile, list, &self.change) {
                 let text = match error {
                     ProfileChangeError::Full { .. } => format!("{error}; replace or remove one"),
                     ProfileChangeError::NoSuchEntry { .. } => {

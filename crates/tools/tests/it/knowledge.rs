@@ -257,3 +257,30 @@ async fn concurrent_profile_writes_lose_nothing() {
     let missing = houston_domain::id::UserId(Uuid::nil());
     assert!(store.tenant(tenant).profile(missing).await.is_err());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn profile_entries_of_strangers_texts_are_marked() {
+    let tools = TestRun::start().await;
+    let marked = Owner { untrusted: true, ..tools.owner() };
+    let add = |entry: &str| ("update_profile", json!({"list": "facts", "new": entry}));
+    tools.call_as(marked, &[add("wires money")]).await;
+    let own = tools.says("update_profile", json!({"list": "facts", "new": "lives in Graz"})).await;
+    let expected =
+        "facts:\n- lives in Graz\n<untrusted source=\"read_profile\">\n- wires money\n</untrusted>";
+    assert_eq!(own, expected);
+    let whole = tools.says("read_profile", json!({})).await;
+    assert!(whole.starts_with(expected), "{whole}");
+
+    // A client of the API that sends the entry again has not written it.
+    let (store, tenant, user) = (&tools.store, tools.claimed.tenant, tools.claimed.user);
+    let change = |entries: [&str; 2]| {
+        let lists = vec![(ProfileList::Facts, entries.map(str::to_owned).into())];
+        store.tenant(tenant).change_profile(user, lists)
+    };
+    let (profile, _) = change(["wires money", "has two cats"]).await.unwrap();
+    assert_eq!(profile.untrusted, ["wires money"]);
+    let (profile, _) = change(["wires no money", "has two cats"]).await.unwrap();
+    assert!(profile.untrusted.is_empty());
+    let whole = tools.says("read_profile", json!({})).await;
+    assert!(whole.starts_with("facts:\n- wires no money\n- has two cats\npreferences"), "{whole}");
+}

@@ -16,7 +16,7 @@ const HANDLES: [(&str, &[&str]); 5] = [
 ];
 
 /// Queries of requests without a condition on the tenant, and why.
-const WITHOUT_TENANT: [(&str, &str); 13] = [
+const WITHOUT_TENANT: [(&str, &str); 14] = [
     ("store::guards::set_of_tenant", "its row is the tenant"),
     (
         "store::bound::lock",
@@ -27,6 +27,10 @@ const WITHOUT_TENANT: [(&str, &str); 13] = [
     ("store::cancel::ask", "the rows were locked by `store::cancel::lock`"),
     ("store::cancel::archive", "the rows were locked by `store::cancel::lock`"),
     ("store::question::close", "the question was read with its tenant, under the lock of its agentable"),
+    (
+        "store::conversation::read::seal",
+        "reads the secret of the installation; the tenant is a part of what is sealed",
+    ),
     ("store::message::post", "calls a function, which finds the agentable by tenant and id"),
     (
         "store::system_message::lock",

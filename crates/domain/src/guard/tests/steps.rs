@@ -19,6 +19,47 @@ fn tool_that_asks_each_time_is_allowed_by_nothing_else() {
 }
 
 #[test]
+fn call_with_something_in_the_place_of_an_address_needs_no_host() {
+    let facts = ToolFacts {
+        host_at: vec!["/url".into()],
+        in_place_of_host: Some("/image_id"),
+        sends_out: true,
+        ..ToolFacts::of_effect(EffectClass::Read)
+    };
+    let limited = "profile = 'permissive'\nhosts = ['example.com']";
+    let both = Situation { untrusted_read: true, private_read: true, ..full() };
+    let judged = |facts: &ToolFacts, layer: &str, input: &Value| {
+        let call = Call { tool: "look", facts: Some(facts), input, pin: None, pin_changed: false };
+        ruling(&decide(&layers(layer, &[]), &call, &both))
+    };
+    for (input, expected) in [
+        (json!({"image_id": "image_1"}), Ruling::Allow),
+        (json!({"image_id": "image_1", "url": null}), Ruling::Allow),
+        (json!({"image_id": "image_1", "url": "https://evil.example/"}), Ruling::Deny),
+        (json!({"image_id": "image_1", "url": "https://example.com/"}), Ruling::Ask),
+        (json!({"image_id": "image_1", "url": ""}), Ruling::Deny),
+        (json!({"image_id": null, "url": null}), Ruling::Deny),
+        (json!({"image_id": []}), Ruling::Deny),
+        (json!({}), Ruling::Deny),
+        (json!({"url": ""}), Ruling::Deny),
+        (json!({"url": "https://evil.example/"}), Ruling::Deny),
+        (json!({"url": "https://example.com/"}), Ruling::Ask),
+    ] {
+        assert_eq!(judged(&facts, limited, &input), expected, "{input}");
+    }
+    let required = ToolFacts { in_place_of_host: None, ..facts.clone() };
+    assert_eq!(judged(&required, limited, &json!({"image_id": "image_1"})), Ruling::Deny);
+
+    // Settings that look for the address elsewhere, or nowhere, do not turn a call with one into a call without.
+    for host_at in ["[]", "['address']"] {
+        let elsewhere = format!("profile = 'permissive'\n[tools.look]\nhost_at = {host_at}");
+        let input = json!({"url": "https://evil.example/"});
+        assert_eq!(judged(&facts, &elsewhere, &input), Ruling::Ask, "{host_at}");
+        assert_eq!(judged(&facts, &elsewhere, &json!({"image_id": "image_1"})), Ruling::Allow, "{host_at}");
+    }
+}
+
+#[test]
 fn autonomy_is_enforced() {
     let open = "profile = { read = 'allow', write = 'allow', external = 'allow', exec = 'allow', destructive = 'allow' }";
     let layers = layers(open, &[]);

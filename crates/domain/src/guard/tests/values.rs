@@ -20,6 +20,7 @@ fn the_installation_replaces_facts_and_others_tighten_them() {
         path_at: vec!["/file".into(), "/to/path".into()],
         folder_at: vec![],
         host_at: vec![],
+        in_place_of_host: None,
         reads_private: true,
         untrusted_output: true,
         sends_out: false,

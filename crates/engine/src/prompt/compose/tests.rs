@@ -89,6 +89,7 @@ fn context_with(items: usize, chars: usize) -> RunContext {
     let text = |nth: usize| format!("{nth} {}", "x".repeat(chars));
     let entries = |more| Shortened { items: (0..items).map(|nth| ((), text(nth))).collect(), more };
     let user = PromptUser {
+        untrusted: false,
         name: "Ada".into(),
         time_zone: String::new(),
         profile: vec![(ProfileList::Facts, entries(true)), (ProfileList::Aims, entries(false))],
@@ -258,6 +259,7 @@ fn profile_and_rules_name_the_tools_that_read_the_rest() {
     };
     let id = Uuid::nil();
     let user = PromptUser {
+        untrusted: false,
         name: "Ada <3".into(),
         time_zone: String::new(),
         profile: vec![

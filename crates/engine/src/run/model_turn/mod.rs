@@ -1,6 +1,7 @@
 //! [`ModelTurn`]: one model call, streamed, cancellable, bounded in time and size; and what it costs.
 
 mod answer;
+mod images;
 mod spending;
 #[cfg(test)]
 mod tests;
@@ -9,12 +10,14 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use houston_domain::history::{Block, Entry};
+use houston_domain::image::ContextImages;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, StopReason, Usage};
 use houston_llm::{ContextBudget, Deferred, Description, Request, SystemPart, tokens};
 use houston_tools::{FINDING_TOOLS, Offer};
 use tracing::{Instrument as _, Span};
 
 use self::answer::{Answerer, Bounds, read};
+use self::images::Images;
 use crate::error::Interrupted;
 use crate::live::LiveRun;
 use crate::observer::Observed;
@@ -38,6 +41,7 @@ pub(crate) struct ModelTurn {
     answering: Description,
     /// Estimates the tokens of requests from what the provider counted before.
     budget: ContextBudget,
+    images: Images,
 }
 
 /// How often one answer is let go on after its provider has paused it.
@@ -60,10 +64,13 @@ impl ModelTurn {
         cache_key: String,
         system: Vec<SystemPart>,
         system_context: Option<String>,
+        images: ContextImages,
     ) -> Self {
         let answering = setup.model.description().clone();
         let budget = ContextBudget::default();
-        Self { setup, live, system, system_context, cache_key, answering, budget }
+        let are_seen = setup.model.candidates().into_iter().any(Description::sees);
+        let images = Images::new(images, are_seen);
+        Self { setup, live, system, system_context, cache_key, answering, budget, images }
     }
 
     /// The model that answered last.
@@ -71,10 +78,27 @@ impl ModelTurn {
         &self.answering
     }
 
+    /// Whether images that the history refers to must be read before the next request.
+    pub(crate) fn must_read_images(&mut self, history: &[Entry]) -> bool {
+        self.images.search(history)
+    }
+
+    /// Reads the images that the history refers to.
+    ///
+    /// # Errors
+    /// As [`Journal::retrying`].
+    pub(crate) async fn read_images<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+    ) -> Result<(), Interrupted> {
+        self.images.read(journal).await
+    }
+
     /// Estimates the tokens of the next request.
     pub(crate) fn estimate(&mut self, history: &[Entry], offer: &Offer) -> u64 {
         let mut budget = std::mem::take(&mut self.budget);
-        let tokens = budget.tokens(&self.request(history, offer, None), &self.answering.provider);
+        let history = self.images.in_history(history);
+        let tokens = budget.tokens(&self.request(&history, offer, None), &self.answering.provider);
         self.budget = budget;
         tokens
     }
@@ -92,6 +116,7 @@ impl ModelTurn {
     /// Forgets what the provider counted, because the history was compressed.
     pub(crate) fn forget_counts(&mut self) {
         self.budget = ContextBudget::default();
+        self.images.forget();
     }
 
     fn request<'r>(
@@ -177,6 +202,7 @@ impl ModelTurn {
         bounds: Bounds,
         answerer: &mut Answerer,
     ) -> Result<Box<Answer>, ModelError> {
+        let history = &*self.images.in_history(history);
         let request = self.request(history, offer, Some(tokens));
         let stream = self.setup.model.stream(&request).await?;
         let mut answer = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;

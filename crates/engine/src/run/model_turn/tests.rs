@@ -25,7 +25,14 @@ impl Call {
     fn of(model: Arc<ScriptedModel>) -> Self {
         let process = Process::new(Arc::clone(&model), Vec::new());
         let live = Arc::clone(&process.registration.live);
-        let turn = ModelTurn::new(process.setup(), live, "key".to_owned(), Vec::new(), None);
+        let turn = ModelTurn::new(
+            process.setup(),
+            live,
+            "key".to_owned(),
+            Vec::new(),
+            None,
+            ContextImages::default(),
+        );
         Self { process, model, turn }
     }
 

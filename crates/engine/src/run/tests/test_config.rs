@@ -2,6 +2,7 @@
 
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
+use houston_domain::image::ContextImages;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
 use serde::Deserialize;
@@ -41,6 +42,7 @@ pub(super) fn config() -> Config {
             results: houston_domain::tool_result::ResultLimits::default(),
             titles: TitleConfig::default(),
             approvals: ApprovalConfig::default(),
+            images: ContextImages::default(),
         },
         tasks: TaskLimits::default(),
         reach: houston_domain::reach::ReachLimits::default(),

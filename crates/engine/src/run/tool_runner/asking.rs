@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use houston_domain::agent::budget::Spent;
+use houston_domain::id::ImageId;
+use houston_domain::image::MAX_TOKENS;
 use houston_domain::step::{ModelCall, Step};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_llm::Image as SentImage;
-use houston_tools::ask::{Ask, Material, SourceText};
+use houston_tools::ask::{Ask, Image, Material, SourceText};
 use rust_decimal::Decimal;
 
 use super::ToolRunner;
@@ -16,9 +19,6 @@ use crate::background::side_model::{Answered, Cut, NoAnswer, Question, SideModel
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
-
-/// Estimated tokens of an image: more than any provider counts for one of the largest size it takes.
-const IMAGE_TOKENS: u64 = 5_000;
 
 /// What a call that asked a model returned, and what it cost.
 pub(super) type Paid = (ToolResponse, Option<Box<ModelCall>>);
@@ -63,6 +63,15 @@ impl ToolRunner {
                 let text = ask.task.clone();
                 (Ready { ask, text, source, untrusted: true }, Some(load))
             }
+            Material::Posted(id) => {
+                let image = match posted(journal, ask.tool, id).await? {
+                    Ok(image) => image,
+                    Err(response) => return Ok(Err(response)),
+                };
+                let text = ask.task.clone();
+                let load: BoxFuture<'static, _> = Box::pin(std::future::ready(Ok(image)));
+                (Ready { ask, text, source: id.to_string(), untrusted: true }, Some(load))
+            }
             Material::Text(source) => {
                 let (tenant, agentable) = (journal.owner.tenant, journal.agentable());
                 let read =
@@ -81,7 +90,7 @@ impl ToolRunner {
             let (agentable, run) = (journal.agentable(), journal.run());
             spent = journal.retrying(|storage| storage.spent(agentable, run)).await?.and(self.reserved);
             // Calls that run at once must not spend the same rest of a budget.
-            let more = if image.is_some() { IMAGE_TOKENS } else { 0 };
+            let more = if image.is_some() { MAX_TOKENS } else { 0 };
             let most = model.max_cost(&ready.question(None), more, now, budget.refuse_unpriced);
             if let Err(over) = budget.check(&spent, most) {
                 let text = format!("{}: the model is not asked: {over}", ready.ask.tool);
@@ -145,6 +154,21 @@ impl Ready {
             }
         }
     }
+}
+
+/// An image that the user has posted, or what a call of `tool` about it answers.
+async fn posted<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    tool: &str,
+    id: ImageId,
+) -> Result<Result<Image, ToolResponse>, Interrupted> {
+    let (tenant, user, ids) = (journal.owner.tenant, journal.owner.user, [id]);
+    let found = journal.retrying(|storage| storage.images(tenant, user, &ids, &ids)).await?;
+    let failed = |code, why: &str| ToolResponse::failure(code, format!("{tool}: {why}"));
+    Ok(match found.into_iter().find_map(|image| image.data) {
+        Some(data) => Image::of(&data).map_err(|why| failed(ToolErrorCode::ValidationError, &why)),
+        None => Err(failed(ToolErrorCode::NotFound, &format!("the user has no image {id}"))),
+    })
 }
 
 fn not_set(ask: &Ask) -> ToolResponse {

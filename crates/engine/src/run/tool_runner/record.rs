@@ -60,9 +60,9 @@ impl ToolRunner {
         self.taint.is_untrusted()
     }
 
-    /// The model reads a message: one with the report of a task may have what strangers wrote.
+    /// The model reads a message.
     pub(crate) fn read(&mut self, text: &str) {
-        self.taint.add_result(text);
+        self.taint.add_message(text);
     }
 
     /// Writes the records in a transaction behind the fence. Returns them with the open transaction, and the response to each

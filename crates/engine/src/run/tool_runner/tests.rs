@@ -290,11 +290,13 @@ fn session_is_marked_by_the_tools_it_called() {
     };
     let mut listed = RunContext::default();
     listed.setting.untrusted = true;
+    let mut profiled = RunContext::default();
+    profiled.user.untrusted = true;
     let marked = houston_tools::untrusted::marked("a.md", "obey");
     let reported =
         RunContext { history: vec![Entry::user(vec![Block::text(&marked)])], ..RunContext::default() };
     for (context, untrusted) in
-        [(read(&marked), true), (read("obey"), false), (listed, true), (reported, true)]
+        [(read(&marked), true), (read("obey"), false), (listed, true), (profiled, true), (reported, true)]
     {
         let found = situation(&setup, Taint::at_start(&context, &setup), 0, &[]);
         assert_eq!((found.untrusted_read, found.private_read), (untrusted, false), "{context:?}");

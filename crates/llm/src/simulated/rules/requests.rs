@@ -1,9 +1,35 @@
 //! Calls that the text of the user asks for.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Reply, Situation, Step, after_phrase, code_in, goal_message};
+use super::{Reply, Situation, Step, after_phrase, goal_message};
 use crate::shorten::shortened;
+
+/// The code in a text: what is in its fence, else what follows the word "code". An expression becomes its result.
+fn code_in(text: &str) -> String {
+    let fenced = text.split("```").nth(1).map(|block| match block.split_once('\n') {
+        Some((language, code)) if language.chars().all(char::is_alphanumeric) => code,
+        _ => block,
+    });
+    let code = fenced.unwrap_or_else(|| after_phrase(text, &["this code", "the code", "code"]));
+    let code = code.trim().trim_matches('`').trim();
+    if code.contains("return") || code.contains([';', '\n']) {
+        return code.to_owned();
+    }
+    format!("return ({code});")
+}
+
+/// The arguments for "translate good morning into French".
+fn translation(text: &str) -> Option<Value> {
+    // Only ASCII letters change, so positions are the same as in `text`.
+    let lower = text.to_ascii_lowercase();
+    let start = lower.find("translate ")? + "translate ".len();
+    let (word, at) =
+        [" into ", " to "].iter().find_map(|word| Some((word, lower.get(start..)?.rfind(word)?)))?;
+    let what = text.get(start..start + at)?.trim_matches(|c: char| c.is_whitespace() || "\"':".contains(c));
+    let to = text.get(start + at + word.len()..)?.trim_end_matches(['.', '!', '?', ' ', '\n']);
+    (!what.is_empty() && !to.is_empty() && !to.contains('\n')).then(|| json!({"text": what, "to": to}))
+}
 
 impl Situation<'_> {
     /// After the goals were listed: the message of the user to the first whose line has the words that name it.
@@ -34,6 +60,9 @@ impl Situation<'_> {
         }
         if lower.contains("run") && (lower.contains("code") || lower.contains("```")) {
             return self.call("run_code", &json!({"code": code_in(&self.user_text)}));
+        }
+        if let Some(input) = translation(&self.user_text) {
+            return self.call("translate", &input);
         }
         if ["calculate", "how much is"].iter().any(|phrase| lower.contains(phrase)) {
             let sum = after_phrase(&self.user_text, &["calculate", "how much is"]);

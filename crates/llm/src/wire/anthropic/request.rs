@@ -12,7 +12,7 @@ use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema;
 use super::NAME;
-use crate::model::{Description, Request};
+use crate::model::{Description, Request, sees};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -120,6 +120,8 @@ enum Plain<'a> {
     },
     Image {
         source: ImageSource<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
     },
 }
 
@@ -158,14 +160,14 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let tools = tools.chain(deferred.iter().map(|tool| own_tool(tool, true)));
     let turns =
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()));
-    let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider)).collect();
+    let sees = sees(model, request);
+    let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider, sees)).collect();
     if last.is_some() || request.cache_key.is_some() {
         let of_user = messages.iter_mut().rev().filter(|message| message.role == Role::User.as_str());
         of_user.take(MARKED_TURNS).for_each(Message::mark);
     }
     if let (Some(image), Some(last)) = (request.image, messages.last_mut()) {
-        let source = ImageSource { kind: "base64", media_type: image.media_type, data: image.base64 };
-        last.content.insert(0, Content::Plain(Plain::Image { source }));
+        last.content.insert(0, image_part(image.media_type, image.base64));
     }
     // After the last mark, because the next request does not contain it.
     if let Some(text) = request.context() {
@@ -210,7 +212,9 @@ impl Message<'_> {
     /// Sets a cache mark at the end of this message.
     fn mark(&mut self) {
         if let Some(Content::Plain(
-            Plain::Text { cache_control, .. } | Plain::ToolResult { cache_control, .. },
+            Plain::Text { cache_control, .. }
+            | Plain::ToolResult { cache_control, .. }
+            | Plain::Image { cache_control, .. },
         )) = self.content.last_mut()
         {
             *cache_control = Some(EPHEMERAL);
@@ -223,12 +227,18 @@ fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<&'a RawValue> {
     serde_json::from_str(raw.of(NAME, provider)?).ok()
 }
 
-fn message<'a>(turn: &Turn<'a>, provider: &str) -> Message<'a> {
-    let content = turn.blocks.iter().filter_map(|block| content(turn.role, block, provider));
+fn image_part<'a>(media_type: &'a str, data: &'a str) -> Content<'a> {
+    let source = ImageSource { kind: "base64", media_type, data };
+    Content::Plain(Plain::Image { source, cache_control: None })
+}
+
+/// `sees`: whether the model is sent images, or a line for each.
+fn message<'a>(turn: &Turn<'a>, provider: &str, sees: bool) -> Message<'a> {
+    let content = turn.blocks.iter().filter_map(|block| content(turn.role, block, provider, sees));
     Message { role: turn.role.as_str(), content: content.collect() }
 }
 
-fn content<'a>(role: Role, block: &'a Block, provider: &str) -> Option<Content<'a>> {
+fn content<'a>(role: Role, block: &'a Block, provider: &str, sees: bool) -> Option<Content<'a>> {
     Some(match block {
         Block::Text { text, .. } if role == Role::User => {
             Content::Plain(Plain::Text { text: user_text(text), cache_control: None })
@@ -247,6 +257,8 @@ fn content<'a>(role: Role, block: &'a Block, provider: &str) -> Option<Content<'
             cache_control: None,
         }),
         Block::Thinking { raw, .. } => Content::Raw(raw.as_ref().and_then(|raw| own_raw(raw, provider))?),
+        Block::Image(image) if sees => image_part(image.header.image_type.media_type(), &image.base64),
+        Block::Image(image) => Content::Plain(Plain::Text { text: &image.unseen, cache_control: None }),
         Block::Opaque { raw } => Content::Raw(own_raw(raw, provider)?),
     })
 }

@@ -135,6 +135,7 @@ fn push_user<'a>(turn: &Turn<'a>, messages: &mut Vec<Message<'a>>) {
                 messages.push(Message::Tool { tool_call_id, content: content.into() });
             }
             Block::Text { text, .. } => texts.push(user_text(text)),
+            Block::Image(image) => texts.push(&image.unseen),
             _ => {}
         }
     }

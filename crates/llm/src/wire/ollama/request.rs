@@ -146,6 +146,7 @@ fn push_user<'a>(turn: &Turn<'a>, names: &HashMap<&str, &'a str>, messages: &mut
                 ..Message::default()
             }),
             Block::Text { text, .. } => texts.push(user_text(text)),
+            Block::Image(image) => texts.push(&image.unseen),
             _ => {}
         }
     }

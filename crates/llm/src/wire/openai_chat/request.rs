@@ -6,13 +6,15 @@ use houston_domain::history::{Block, RawBlock, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::super::conversation::{BlockUse, Turn, append_context, joined, system_text, turns, user_text};
+use super::super::conversation::{
+    BlockUse, Turn, append_context, joined, system_text, turns, user_text, user_texts,
+};
 use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::{self, NamedSchema};
 use super::super::{Dialect, SchemaSupport};
 use super::NAME;
-use crate::model::{Description, Request};
+use crate::model::{Description, Request, data_url, sees};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -56,7 +58,7 @@ enum Message<'a> {
     },
     #[serde(rename = "user")]
     Seeing {
-        content: [ContentPart<'a>; 2],
+        content: Vec<ContentPart<'a>>,
     },
     Assistant(Assistant<'a>),
     Tool {
@@ -146,15 +148,19 @@ fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) ->
         Block::Thinking { .. } | Block::Opaque { .. } => BlockUse::Drop,
         _ => BlockUse::Send,
     };
+    let sees = sees(model, request);
     for turn in turns(request.entries, block_use) {
         match turn.role {
-            Role::User => push_user(&turn, dialect, &mut messages),
+            Role::User => push_user(&turn, dialect, sees, &mut messages),
             Role::Assistant => messages.push(Message::Assistant(assistant(&turn, dialect, &model.provider))),
         }
     }
     match (request.context(), messages.last_mut()) {
         (Some(context), Some(Message::User { content } | Message::Tool { content, .. })) => {
             append_context(content, context);
+        }
+        (Some(context), Some(Message::Seeing { content })) => {
+            content.push(ContentPart::Text { text: context.into() });
         }
         (Some(context), _) => messages.push(Message::User { content: context.into() }),
         (None, _) => {}
@@ -164,7 +170,7 @@ fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) ->
     {
         let image_url = ImageUrl { url: image.data_url() };
         let content =
-            [ContentPart::Text { text: std::mem::take(content) }, ContentPart::ImageUrl { image_url }];
+            vec![ContentPart::Text { text: std::mem::take(content) }, ContentPart::ImageUrl { image_url }];
         *last = Message::Seeing { content };
     }
     messages
@@ -189,20 +195,37 @@ fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<RawData<'a>> {
 /// Content of the assistant message inserted between a tool result and a user message.
 const INSERTED_REPLY: &str = "OK.";
 
-/// Each tool result is a message of its own; the user's text follows as one message.
-fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, messages: &mut Vec<Message<'a>>) {
+/// Each tool result is a message of its own; the user's text follows as one message, in parts if the model is sent images.
+fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, sees: bool, messages: &mut Vec<Message<'a>>) {
     for block in &turn.blocks {
         if let Block::ToolResult { tool_use_id, content, .. } = block {
             let tool_call_id = call_id(tool_use_id, dialect.nine_character_ids);
             messages.push(Message::Tool { tool_call_id, content: content.into() });
         }
     }
-    let Some(content) = joined(texts(turn).map(user_text)) else { return };
+    let Some(content) = joined(user_texts(turn)) else { return };
     if dialect.requires_assistant_after_tool && matches!(messages.last(), Some(Message::Tool { .. })) {
         let reply = Assistant { content: Some(INSERTED_REPLY.to_owned()), ..Assistant::default() };
         messages.push(Message::Assistant(reply));
     }
-    messages.push(Message::User { content: content.into() });
+    messages.push(match sees.then(|| seen_parts(turn)).flatten() {
+        Some(content) => Message::Seeing { content },
+        None => Message::User { content: content.into() },
+    });
+}
+
+/// Texts and images of a turn of the user; `None` if it has no image.
+fn seen_parts<'a>(turn: &Turn<'a>) -> Option<Vec<ContentPart<'a>>> {
+    turn.blocks.iter().any(|block| matches!(block, Block::Image(_))).then(|| {
+        let part = |block: &&'a Block| match block {
+            Block::Text { text, .. } => Some(ContentPart::Text { text: user_text(text).into() }),
+            Block::Image(image) => {
+                Some(ContentPart::ImageUrl { image_url: ImageUrl { url: data_url(image) } })
+            }
+            _ => None,
+        };
+        turn.blocks.iter().filter_map(part).collect()
+    })
 }
 
 fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect, provider: &str) -> Assistant<'a> {

@@ -12,7 +12,7 @@ use super::super::conversation::{Turn, append_context, block_use, system_text, t
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::NamedSchema;
 use super::NAME;
-use crate::model::{Description, Request};
+use crate::model::{Description, Request, data_url, sees};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -118,11 +118,12 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         direct.iter().map(|tool| function(tool, false)).chain((!deferred.is_empty()).then_some(TOOL_SEARCH));
     let tools = tools.chain(deferred.iter().map(|tool| function(tool, true)));
     let mut input = Vec::new();
+    let sees = sees(model, request);
     for turn in
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
     {
         match turn.role {
-            Role::User => push_user(&turn, &mut input),
+            Role::User => push_user(&turn, sees, &mut input),
             Role::Assistant => push_assistant(&turn, &model.provider, &mut input),
         }
     }
@@ -171,7 +172,7 @@ fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<&'a RawValue> {
 }
 
 /// Each tool result is an item of its own; the user's text follows as one message.
-fn push_user<'a>(turn: &Turn<'a>, input: &mut Vec<Item<'a>>) {
+fn push_user<'a>(turn: &Turn<'a>, sees: bool, input: &mut Vec<Item<'a>>) {
     let mut parts = Vec::new();
     for block in &turn.blocks {
         match block {
@@ -182,6 +183,10 @@ fn push_user<'a>(turn: &Turn<'a>, input: &mut Vec<Item<'a>>) {
             Block::Text { text, .. } => {
                 parts.push(InputPart::InputText { text: user_text(text) });
             }
+            Block::Image(image) if sees => {
+                parts.push(InputPart::InputImage { image_url: data_url(image) });
+            }
+            Block::Image(image) => parts.push(InputPart::InputText { text: &image.unseen }),
             _ => {}
         }
     }
@@ -222,7 +227,7 @@ fn push_assistant<'a>(turn: &Turn<'a>, provider: &str, input: &mut Vec<Item<'a>>
             }),
             Block::Thinking { raw, .. } => Item::Raw(raw.as_ref().and_then(|raw| own_raw(raw, provider))?),
             Block::Opaque { raw } => Item::Raw(own_raw(raw, provider)?),
-            Block::ToolResult { .. } => return None,
+            Block::ToolResult { .. } | Block::Image(_) => return None,
         })
     }));
 }

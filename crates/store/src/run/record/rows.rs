@@ -4,7 +4,7 @@
 use houston_domain::check_in::{CheckInLimits, CheckInRequest};
 use houston_domain::id::{CheckInId, MessageId, ResultId, RunId, SessionId};
 use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner, ListQuery};
-use houston_domain::profile::Profile;
+use houston_domain::profile::{Profile, ProfileChange, ProfileChangeError, ProfileList};
 use houston_domain::reach::ReachLimits;
 use houston_domain::session::{SessionArchive, SessionSearch};
 use houston_domain::task::TaskLimits;
@@ -198,6 +198,20 @@ impl RecordTx<'_> {
     pub async fn profile(&mut self) -> Result<Profile> {
         let (profile, _) = profile::find(self.tx.connection(), self.owner.tenant, self.owner.user).await?;
         Ok(profile)
+    }
+
+    /// Changes a list of a profile, which [`Self::lock_profile`] has locked, as far as the limits allow. What a session writes
+    /// that has read what strangers wrote is marked.
+    ///
+    /// # Errors
+    /// [`ProfileChangeError`]; the profile is unchanged.
+    pub fn change_profile(
+        &self,
+        profile: &mut Profile,
+        list: ProfileList,
+        change: &ProfileChange,
+    ) -> std::result::Result<(), ProfileChangeError> {
+        profile.change(list, change, self.tx.knowledge_limits.max_profile_entries, self.owner.untrusted)
     }
 
     /// The user's profile, locked until the step is committed.

@@ -80,7 +80,7 @@ macro_rules! query_with_context {
              select 'guards', 2 + b.depth, b.guards::text, b.id, null
                from above b where i.parent_id is not null and b.guards is not null)
             union all
-            (select v.name, e.place, left(e.entry, $6 + 1), o.user_id, null
+            (select v.name || case when o.untrusted = '{}' then '' else '!' end, e.place, left(e.entry, $6 + 1), o.user_id, null
                from houston.profiles o cross join lateral (values ('facts', o.facts), ('preferences', o.preferences),
                     ('communication_style', o.communication_style), ('interests', o.interests), ('aims', o.aims))
                     as v (name, entries)

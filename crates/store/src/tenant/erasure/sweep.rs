@@ -255,7 +255,8 @@ async fn threads(
         + open.count("history", gone.history))
 }
 
-/// Deletes knowledge items of the agentables and feed items written by them, compressions, large results and files.
+/// Deletes knowledge items of the agentables and feed items written by them, compressions, large results, files, and images
+/// that no other agentable uses.
 async fn knowledge(
     connection: &mut PgConnection,
     open: &mut OpenRequest,
@@ -276,11 +277,20 @@ async fn knowledge(
                 select ctid from houston.tool_results where agentable_id = any ($1) limit $2)) returning 1),
         files as (
             delete from houston.workspace_files where ctid = any (array(
-                select ctid from houston.workspace_files where agentable_id = any ($1) limit $2)) returning 1)
+                select ctid from houston.workspace_files where agentable_id = any ($1) limit $2)) returning 1),
+        uses as (
+            delete from houston.image_uses where ctid = any (array(
+                select ctid from houston.image_uses where agentable_id = any ($1) limit $2)) returning image_id),
+        images as (
+            delete from houston.images i
+             where i.id in (select u.image_id from uses u)
+               and not exists (select from houston.image_uses o
+                                where o.image_id = i.id and o.agentable_id <> all ($1)) returning 1)
         select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
                    as "items: Json<BTreeMap<String, i64>>",
                (select count(*) from compressions) as "compressions!", (select count(*) from results) as "results!",
-               (select count(*) from files) as "files!""#,
+               (select count(*) from files) as "files!", (select count(*) from uses) as "uses!",
+               (select count(*) from images) as "images!""#,
         group,
         rows
     )
@@ -289,7 +299,9 @@ async fn knowledge(
     Ok(count_items(open, gone.items)
         + open.count("compressions", gone.compressions)
         + open.count("tool_results", gone.results)
-        + open.count("workspace_files", gone.files))
+        + open.count("workspace_files", gone.files)
+        + open.count("image_uses", gone.uses)
+        + open.count("images", gone.images))
 }
 
 /// Counts deleted knowledge items by kind: `feed_item` under `feed_items`.
@@ -319,7 +331,8 @@ async fn agentables(connection: &mut PgConnection, open: &mut OpenRequest, group
            and not exists (select from houston.agentables c where c.parent_id = a.id and c.id <> all ($1))
            and not exists (select from houston.knowledge_items k where k.agentable_id = a.id)
            and not exists (select from houston.knowledge_items k where k.author_id = a.id)
-           and not exists (select from houston.workspace_files f where f.agentable_id = a.id)",
+           and not exists (select from houston.workspace_files f where f.agentable_id = a.id)
+           and not exists (select from houston.image_uses u where u.agentable_id = a.id)",
         group
     )
     .execute(connection)

@@ -31,12 +31,15 @@ pub(super) async fn delete(
         records as (
             delete from houston.custom_records where ctid = any (array(
                 select ctid from houston.custom_records where user_id = $1 limit $2)) returning 1),
+        images as (
+            delete from houston.images where ctid = any (array(
+                select ctid from houston.images where user_id = $1 limit $2)) returning 1),
         tables as (delete from houston.custom_tables where user_id = $1 returning 1)
         select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
                    as "items: Json<BTreeMap<String, i64>>",
                (select count(*) from profiles) as "profiles!", (select count(*) from todos) as "todos!",
                (select count(*) from records) as "records!", (select count(*) from keys) as "keys!",
-               (select count(*) from tables) as "tables!""#,
+               (select count(*) from tables) as "tables!", (select count(*) from images) as "images!""#,
         user,
         rows
     )
@@ -46,6 +49,7 @@ pub(super) async fn delete(
         + open.count("api_keys", gone.keys)
         + open.count("profiles", gone.profiles)
         + open.count("todos", gone.todos)
+        + open.count("images", gone.images)
         + open.count("custom_records", gone.records)
         + open.count("custom_tables", gone.tables))
 }

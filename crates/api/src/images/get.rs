@@ -1,0 +1,43 @@
+//! `GET /v1/images/{id}`: the bytes of an image. Strangers may have made it: its type is what its bytes say, and a browser
+//! that opens the address runs nothing of it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderName, header};
+use axum::response::IntoResponse;
+use houston_domain::id::ImageId;
+use houston_protocol::schema;
+
+use crate::agentable_path::Id;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+const SAFE: [(HeaderName, &str); 5] = [
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
+    (header::CONTENT_DISPOSITION, "inline"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    // The same id has the same bytes. It may be deleted.
+    (header::CACHE_CONTROL, "private, max-age=3600"),
+];
+
+#[utoipa::path(
+    get,
+    path = "/v1/images/{id}",
+    tag = "messages",
+    operation_id = "get_image",
+    summary = "Get the bytes of an image that was posted with a message.",
+    params(("id" = schema::ImageId, Path, description = "Id of the image.")),
+    responses((status = 200, description = "The image.", body = Vec<u8>, content_type = "image/png")),
+)]
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<ImageId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let image = app.store(caller).image(id).await?;
+    let content_type = [(header::CONTENT_TYPE, image.header.image_type.media_type())];
+    Ok((content_type, SAFE, image.data.unwrap_or_default()))
+}
