@@ -121,9 +121,13 @@ async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
            from houston.agentables a where a.id = '{agentable}';
          insert into houston.grants (id, tenant_id, user_id, tool)
          select gen_random_uuid(), a.tenant_id, a.user_id, 'fetch_page' from houston.agentables a where a.id = '{agentable}';
+         insert into houston.images (id, tenant_id, user_id, media_type, width, height, bytes, data)
+         select gen_random_uuid(), a.tenant_id, a.user_id, 'image/png', 1, 1, 1, 'x' from houston.agentables a
+          where a.id = '{agentable}';
          select 'ids', replace((select id from houston.sessions)::text, '-', ''),
                 replace((select id from houston.questions)::text, '-', ''),
-                replace((select id from houston.grants)::text, '-', '')"
+                replace((select id from houston.grants)::text, '-', ''),
+                replace((select id from houston.images)::text, '-', '')"
     ));
     let ids = by_sql.lines().find(|line| line.starts_with("ids")).unwrap();
     let ids: Vec<&str> = ids.split('|').collect();
@@ -144,6 +148,7 @@ async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
         ("sessions", format!("session_{}", ids[1])),
         ("questions", format!("question_{}", ids[2])),
         ("grants", format!("grant_{}", ids[3])),
+        ("images", format!("image_{}", ids[4])),
     ])
 }
 
