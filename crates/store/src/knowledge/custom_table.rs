@@ -1,7 +1,7 @@
 //! Custom tables of users. Their records are in [`custom_record`](crate::custom_record).
 
 use chrono::{DateTime, Utc};
-use houston_domain::custom_table::{Fields, TableLimits};
+use houston_domain::custom_table::{Fault, Field, Fields, TableLimits};
 use houston_domain::id::{TableId, TenantId, UserId};
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -173,6 +173,45 @@ pub(crate) async fn find(
     Ok(row.map(|row| table!(row)))
 }
 
+/// Adds fields to a table, which is locked meanwhile: its records have no value of them. Returns the table as it is then;
+/// `None`: the tenant has no such table.
+pub(crate) async fn add_fields(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    id: TableId,
+    (more, untrusted): (&[Field], bool),
+    limits: &TableLimits,
+) -> Result<Option<std::result::Result<CustomTable, Vec<Fault>>>> {
+    let locked = sqlx::query_scalar!(
+        "-- store::custom_table::lock
+        select t.id from houston.custom_tables t
+         where t.tenant_id = $1 and t.id = $2
+           and exists (select from houston.users u where u.id = t.user_id and u.tenant_id = $1) for no key update",
+        tenant.0,
+        id.0
+    );
+    if locked.fetch_optional(&mut *connection).await?.is_none() {
+        return Ok(None);
+    }
+    let Some(table) = find(&mut *connection, tenant, id).await? else { return Ok(None) };
+    let fields = match table.fields.extended(more.to_vec(), table.records, limits) {
+        Ok(fields) => fields,
+        Err(faults) => return Ok(Some(Err(faults))),
+    };
+    sqlx::query!(
+        "-- store::custom_table::set_fields
+        update houston.custom_tables set fields = $3, untrusted = untrusted or $4 where tenant_id = $1 and id = $2",
+        tenant.0,
+        id.0,
+        Json(&fields) as _,
+        untrusted
+    )
+    .execute(connection)
+    .await?;
+    let untrusted = table.untrusted || untrusted;
+    Ok(Some(Ok(CustomTable { fields, untrusted, ..table })))
+}
+
 /// Deletes a table with its records. Returns whether it existed.
 pub(crate) async fn delete(connection: &mut PgConnection, tenant: TenantId, id: TableId) -> Result<bool> {
     let gone = sqlx::query_scalar!(
@@ -239,6 +278,21 @@ impl TenantStore<'_> {
     /// refuses the statement.
     pub async fn table(self, id: TableId) -> Result<CustomTable> {
         find(&mut *self.pool.acquire().await?, self.tenant, id).await?.ok_or(NOT_FOUND)
+    }
+
+    /// Adds fields to a table of the tenant; the inner error has what is wrong with them.
+    ///
+    /// # Errors
+    /// As [`Self::table`].
+    pub async fn add_fields(
+        self,
+        id: TableId,
+        more: &[Field],
+    ) -> Result<std::result::Result<CustomTable, Vec<Fault>>> {
+        let (mut tx, limits) = (self.pool.begin().await?, &self.knowledge_limits.tables);
+        let done = add_fields(&mut tx, self.tenant, id, (more, false), limits).await?.ok_or(NOT_FOUND)?;
+        tx.commit().await?;
+        Ok(done)
     }
 
     /// Deletes a table of the tenant with its records.

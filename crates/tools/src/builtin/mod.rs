@@ -1,5 +1,6 @@
 //! The tools that come with Houston, one file each.
 
+mod add_fields;
 mod add_records;
 mod aggregate_records;
 mod analyze_image;
@@ -149,6 +150,7 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(manage_todos::ManageTodos::default()),
         Arc::new(list_todos::ListTodos::default()),
         Arc::new(create_table::CreateTable::default()),
+        Arc::new(add_fields::AddFields::default()),
         Arc::new(list_tables::ListTables::default()),
         Arc::new(add_records::AddRecords::default()),
         Arc::new(search_records::SearchRecords::default()),
