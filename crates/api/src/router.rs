@@ -98,7 +98,10 @@ fn user_routes() -> Endpoints {
         .routes(routes!(todos::get::get, todos::change::change, todos::delete::delete))
         .routes(routes!(tables::list::list, tables::create::create))
         .routes(routes!(tables::get::get, tables::delete::delete))
+        .routes(routes!(tables::add_fields::add_fields))
         .routes(routes!(tables::aggregate::aggregate))
+        .routes(routes!(table_records::export::export))
+        .routes(routes!(table_records::import::import))
         .routes(routes!(table_records::list::list, table_records::add::add))
         .routes(routes!(
             table_records::get::get,
