@@ -58,6 +58,7 @@ pub mod runtime_state;
 pub mod schedule;
 pub mod sealed;
 pub mod session;
+pub mod settable;
 pub mod skill;
 pub mod slot;
 pub mod snippet;
