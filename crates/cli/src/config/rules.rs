@@ -269,6 +269,8 @@ fn schedules(settings: &Settings) -> Option<Violation> {
         ("orchestrator.reach.max_posts_per_run", reach.max_posts_per_run),
         ("orchestrator.reach.max_posts_per_hour", reach.max_posts_per_hour),
         ("orchestrator.reach.max_hops", reach.max_hops.into()),
+        ("orchestrator.reach.max_made_per_run", reach.max_made_per_run),
+        ("orchestrator.reach.max_made_per_hour", reach.max_made_per_hour),
     ]
     .into_iter()
     .find(|(_, value)| *value < 1)?;

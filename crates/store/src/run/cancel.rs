@@ -112,6 +112,21 @@ impl Shared {
     }
 }
 
+/// Archives an agentable in a transaction that may hold other locks: they are not taken in the usual order, and if another
+/// transaction waits for one of them, Postgres ends one of the two, which is repeated.
+pub(crate) async fn archive(connection: &mut PgConnection, id: AgentableId) -> Result<()> {
+    let mut locked = lock(connection, id).await?;
+    for _ in 0..ATTEMPTS {
+        let open_tasks = open_tasks_below(connection, id).await?;
+        if open_tasks.iter().all(|one| locked.contains(one)) {
+            break;
+        }
+        locked = lock(connection, id).await?;
+    }
+    request_cancel(connection, id, &locked).await?;
+    archive_agentable(connection, id, &locked).await
+}
+
 /// Locks the agentable and all open tasks below it, the lowest first. Returns the locked ids.
 async fn lock(connection: &mut PgConnection, id: AgentableId) -> Result<Vec<Uuid>> {
     let rows = sqlx::query_scalar!(
