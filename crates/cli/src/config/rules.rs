@@ -282,6 +282,12 @@ fn rest(settings: &Settings) -> Option<Violation> {
     if let Err(error) = tick.schedule() {
         return violation("health_monitor.tick.every_s", error.to_string());
     }
+    if settings.health_monitor.runs.agent_message_s < 3600 {
+        return violation(
+            "health_monitor.runs.agent_message_s",
+            "must be at least 3600: limits count an hour",
+        );
+    }
     if tick.batch < 1 || tick.batches < 1 {
         return violation("health_monitor.tick.batch", "must be at least 1, and batches too");
     }
