@@ -76,6 +76,8 @@ mod snippets;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]
+mod tables;
+#[cfg(test)]
 mod task_cancel;
 #[cfg(test)]
 mod task_limits;
