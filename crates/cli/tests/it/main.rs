@@ -10,6 +10,8 @@ mod approvals_killed;
 #[cfg(test)]
 mod ask;
 #[cfg(test)]
+mod asking;
+#[cfg(test)]
 mod cancel;
 #[cfg(test)]
 mod cells;
