@@ -21,6 +21,9 @@ use crate::error::ApiError;
 use crate::idempotency::Key;
 use crate::state::App;
 
+/// The media type of most bodies.
+pub(crate) const JSON: &str = "application/json";
+
 /// Time limit for receiving a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -90,7 +93,7 @@ async fn creation<T: DeserializeOwned + Send + 'static>(
 ) -> Result<Creation<T>, ApiError> {
     let json = is_json(request.headers());
     if !json && empty.is_none() {
-        return Err(ApiError::UnsupportedMediaType);
+        return Err(ApiError::UnsupportedMediaType { wanted: JSON });
     }
     let (parts, body) = request.into_parts();
     content_length(&parts.headers, limit)?;
@@ -101,7 +104,7 @@ async fn creation<T: DeserializeOwned + Send + 'static>(
         let key = Key::from_request(&parts, [bytes.as_slice()])?;
         let value = match empty {
             Some(empty) if bytes.is_empty() || (json && bytes.trim_ascii() == b"null") => empty(),
-            _ if !json => return Err(ApiError::UnsupportedMediaType),
+            _ if !json => return Err(ApiError::UnsupportedMediaType { wanted: JSON }),
             _ => parse(&bytes)?,
         };
         Ok(Creation { value, key })
@@ -110,9 +113,14 @@ async fn creation<T: DeserializeOwned + Send + 'static>(
 }
 
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    is_of_type(headers, JSON)
+}
+
+/// Whether the body is of this media type, whatever its parameters.
+pub(crate) fn is_of_type(headers: &HeaderMap, wanted: &str) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
+    essence.eq_ignore_ascii_case(wanted)
 }
 
 /// The value of `Content-Length` in bytes, if the request has one.

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::auth::Caller;
-use crate::body::{Creation, content_length, is_json, parse_pieces, receive};
+use crate::body::{Creation, JSON, content_length, is_json, parse_pieces, receive};
 use crate::error::ApiError;
 use crate::idempotency::Key;
 use crate::state::App;
@@ -133,7 +133,7 @@ impl FromRequest<Arc<App>> for ReceivedDocument {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
         if !is_json(&parts.headers) {
-            return Err(ApiError::UnsupportedMediaType);
+            return Err(ApiError::UnsupportedMediaType { wanted: JSON });
         }
         let limit = app.state.config.conversation.max_bytes;
         let bytes = content_length(&parts.headers, limit)?.unwrap_or(limit);

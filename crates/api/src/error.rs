@@ -71,9 +71,12 @@ pub enum ApiError {
         /// Each invalid field or parameter, with the reason.
         errors: Vec<FieldError>,
     },
-    /// The body has another media type than JSON.
-    #[error("unsupported media type; send the body as `Content-Type: application/json`")]
-    UnsupportedMediaType,
+    /// The body has another media type than the one that the endpoint reads.
+    #[error("unsupported media type; send the body as `Content-Type: {wanted}`")]
+    UnsupportedMediaType {
+        /// The media type that it reads.
+        wanted: &'static str,
+    },
     /// The body is too long.
     #[error("the body is too large; at most {limit} bytes are allowed")]
     BodyTooLarge {
@@ -315,7 +318,7 @@ impl ApiError {
             Self::MethodNotAllowed => ProblemCode::MethodNotAllowed,
             Self::InvalidJson { .. } => ProblemCode::InvalidJson,
             Self::InvalidRequest { .. } => ProblemCode::InvalidRequest,
-            Self::UnsupportedMediaType => ProblemCode::UnsupportedMediaType,
+            Self::UnsupportedMediaType { .. } => ProblemCode::UnsupportedMediaType,
             Self::BodyTooLarge { .. } => ProblemCode::BodyTooLarge,
             Self::BodyMissing => ProblemCode::BodyMissing,
             Self::MessageTooLarge { .. } => ProblemCode::MessageTooLarge,

@@ -107,7 +107,10 @@ fn user_routes() -> Endpoints {
         .routes(ROW, routes!(todos::get::get, todos::change::change, todos::delete::delete))
         .routes(USER, routes!(tables::list::list, tables::create::create))
         .routes(ROW, routes!(tables::get::get, tables::delete::delete))
+        .routes(ROW, routes!(tables::add_fields::add_fields))
         .routes(ROW, routes!(tables::aggregate::aggregate))
+        .routes(ROW, routes!(table_records::export::export))
+        .routes(ROW, routes!(table_records::import::import))
         .routes(ROW, routes!(table_records::list::list, table_records::add::add))
         .routes(
             ROW,

@@ -79,6 +79,14 @@ pub(crate) fn print_json_text(json: &str) {
     write(Stream::Out, &format!("{}\n", escaped(json)));
 }
 
+/// Writes a text that programs read to stdout, without a line feed: unchanged, unless stdout is a terminal.
+pub(crate) fn print_data(text: &str) {
+    match is_terminal(Stream::Out) {
+        true => write(Stream::Out, &sanitized(text)),
+        false => write(Stream::Out, text),
+    }
+}
+
 /// Writes text without a line feed.
 pub(crate) fn paint(stream: Stream, painted: &Painted) {
     write(stream, painted.as_str());

@@ -80,7 +80,9 @@ impl Capability {
             Self::Memory => "know and remember your user",
             Self::Feed => "put items into your user's feed",
             Self::History => "look into earlier sessions",
-            Self::Conversations => "look into your user's other conversations and post to their agents",
+            Self::Conversations => {
+                "look into your user's other conversations, begin new ones and post to their agents"
+            }
             Self::SubAgents => "give tasks to agents of your own",
             Self::Scheduling => "wake up at times you choose",
             Self::Files => "read and write files of your workspace",

@@ -17,11 +17,15 @@ use crate::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 /// ```toml
 /// fallback = "search_wiki"
 /// fallback = { tool = "fetch_page", on = ["TIMEOUT"], input = { url = "/link" } }
+/// fallback = { tool = "list_orders", own = true }
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fallback {
     /// The tool that is called instead. An agent that may not call it has no fallback.
     pub tool: String,
+    /// Whether that is a tool of tenants' own, or a snippet of a user: these come and go after the settings were read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
     /// The codes of the failures after which it is called.
     pub on: Vec<ToolErrorCode>,
     /// Its arguments, by name: a text that begins with `/` is a JSON pointer into the arguments of the first call, and one that
@@ -72,6 +76,9 @@ pub struct Fallbacks(BTreeMap<String, ToolFailure>);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ToolFailure {
+    /// As [`Fallback::own`], for the tool that fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    own: bool,
     fallback: Fallback,
 }
 
@@ -80,6 +87,16 @@ impl Fallbacks {
     #[must_use]
     pub fn of(&self, tool: &str) -> Option<&Fallback> {
         self.0.get(tool).map(|settings| &settings.fallback)
+    }
+
+    /// The names of tools that must exist when the settings are read, each with the key of its setting.
+    pub fn checked_tools(&self) -> impl Iterator<Item = (String, &str)> {
+        self.0.iter().flat_map(|(tool, settings)| {
+            let fallback = &settings.fallback;
+            let first = (!settings.own).then(|| (tool.clone(), tool.as_str()));
+            let second = (!fallback.own).then(|| (format!("{tool}.fallback"), fallback.tool.as_str()));
+            [first, second].into_iter().flatten()
+        })
     }
 
     /// The tools with a fallback, and the fallbacks.
@@ -116,6 +133,8 @@ struct Reader;
 #[serde(deny_unknown_fields)]
 struct Table {
     tool: String,
+    #[serde(default)]
+    own: bool,
     #[serde(default = "outside_failed")]
     on: Vec<ToolErrorCode>,
     input: Option<BTreeMap<String, Value>>,
@@ -129,16 +148,16 @@ impl<'de> Visitor<'de> for Reader {
     type Value = Fallback;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a tool, or a table with `tool`, and `on` and `input` if needed")
+        f.write_str("the name of a tool, or a table with `tool`, and `own`, `on` and `input` if needed")
     }
 
     fn visit_str<E: Error>(self, tool: &str) -> Result<Fallback, E> {
-        Ok(Fallback { tool: tool.to_owned(), on: outside_failed(), input: None })
+        Ok(Fallback { tool: tool.to_owned(), own: false, on: outside_failed(), input: None })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Fallback, A::Error> {
-        let Table { tool, on, input } = Table::deserialize(MapAccessDeserializer::new(table))?;
-        Ok(Fallback { tool, on, input })
+        let Table { tool, own, on, input } = Table::deserialize(MapAccessDeserializer::new(table))?;
+        Ok(Fallback { tool, own, on, input })
     }
 }
 

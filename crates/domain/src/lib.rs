@@ -60,6 +60,7 @@ pub mod schedule;
 pub mod scope;
 pub mod sealed;
 pub mod session;
+pub mod settable;
 pub mod skill;
 pub mod slot;
 pub mod snippet;

@@ -17,7 +17,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::id::QuestionId;
+use crate::id::{MessageId, QuestionId};
 use approval::Approval;
 
 /// Maximum number of characters of the name of who answers.
@@ -142,6 +142,10 @@ pub struct NewQuestion {
     /// The tool call that an approval is about; boxed, because most questions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<Approval>>,
+    /// For input that a tool call needs: the thread message (tool cell) that shows the call. It is in the event with which the
+    /// question is asked, not in the question's row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
 }
 
 impl NewQuestion {
@@ -223,7 +227,6 @@ impl QuestionChanges {
 mod tests {
     use super::*;
     use crate::event::Event;
-    use crate::id::MessageId;
 
     #[test]
     fn answer_counts_only_while_the_question_and_its_run_are_open() {
@@ -258,6 +261,7 @@ mod tests {
                 lasting: true,
                 pin: None,
             })),
+            message_id: Some(MessageId(uuid::Uuid::nil())),
         };
         let closed =
             ClosedQuestion { id: asked.id, state: QuestionState::Answered, answer: Some(Value::Bool(true)) };

@@ -1,5 +1,5 @@
-//! Reach: agents that list, read and post to the other conversations of their user. Which kinds an agent reaches is in the
-//! file of its own kind (`reaches`); how much it may post is here.
+//! Reach: agents that list, read, make and change the other conversations of their user, and post to them. Which kinds an
+//! agent reaches is in the file of its own kind (`reaches`); how much it may post and make is here.
 //!
 //! What an agent posts is a system message with a frame, so the model that reads it never takes it for words of its user:
 //!
@@ -21,13 +21,15 @@ pub const AGENT_MESSAGE: &str = "agent_message";
 /// Maximum length of such a message, in bytes: four pages.
 pub const MAX_POST_BYTES: usize = 8 * 1024;
 
-/// `[reach]` of `jobs/orchestrator.toml`: how much agents may post to other conversations.
+/// `[reach]` of `jobs/orchestrator.toml`: how much agents may post to other conversations, and how many they may make.
 ///
 /// ```toml
 /// [reach]
 /// max_posts_per_run = 5
 /// max_posts_per_hour = 30
 /// max_hops = 2
+/// max_made_per_run = 3
+/// max_made_per_hour = 10
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,11 +40,21 @@ pub struct ReachLimits {
     pub max_posts_per_hour: i64,
     /// How many agents a message may pass: 1, and an agent that was woken by a message of an agent posts none.
     pub max_hops: i32,
+    /// Conversations that one run may make.
+    pub max_made_per_run: i64,
+    /// Conversations that all agents of one user may make within an hour.
+    pub max_made_per_hour: i64,
 }
 
 impl Default for ReachLimits {
     fn default() -> Self {
-        Self { max_posts_per_run: 5, max_posts_per_hour: 30, max_hops: 2 }
+        Self {
+            max_posts_per_run: 5,
+            max_posts_per_hour: 30,
+            max_hops: 2,
+            max_made_per_run: 3,
+            max_made_per_hour: 10,
+        }
     }
 }
 
@@ -55,6 +67,24 @@ pub struct PostCounts {
     pub of_this_hour: i64,
     /// The hops of the messages that the run has read; 0: no agent wrote any of them.
     pub hops: i32,
+}
+
+/// What counts against the limits on conversations that agents make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MadeCounts {
+    /// Conversations that the run has made.
+    pub of_this_run: i64,
+    /// Conversations that agents of the user have made within the last hour.
+    pub of_this_hour: i64,
+}
+
+/// Why no conversation may be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MakeRefusal {
+    /// The run has made as many as it may.
+    Run(i64),
+    /// The agents of the user have made as many as they may within an hour.
+    Hour(i64),
 }
 
 /// Why a message may not be posted.
@@ -84,6 +114,20 @@ impl ReachLimits {
             return Err(PostRefusal::Hour(self.max_posts_per_hour));
         }
         Ok(counts.hops + 1)
+    }
+
+    /// Whether another conversation may be made now.
+    ///
+    /// # Errors
+    /// The limit that is reached.
+    pub fn may_make(&self, counts: &MadeCounts) -> Result<(), MakeRefusal> {
+        if counts.of_this_run >= self.max_made_per_run {
+            return Err(MakeRefusal::Run(self.max_made_per_run));
+        }
+        if counts.of_this_hour >= self.max_made_per_hour {
+            return Err(MakeRefusal::Hour(self.max_made_per_hour));
+        }
+        Ok(())
     }
 }
 
@@ -156,7 +200,7 @@ mod tests {
         /// Agents that answer each message with as many as they may, each of which wakes another agent: the chain ends.
         #[test]
         fn chains_of_agents_end(per_run in 1..6_i64, max_hops in 1..4_i32) {
-            let limits = ReachLimits { max_posts_per_run: per_run, max_hops, max_posts_per_hour: i64::MAX };
+            let limits = ReachLimits { max_posts_per_run: per_run, max_hops, max_posts_per_hour: i64::MAX, ..ReachLimits::default() };
             let (mut woken, mut posted) = (vec![0_i32], 0_i64);
             while let Some(hops) = woken.pop() {
                 let mut counts = PostCounts { hops, ..PostCounts::default() };
@@ -170,6 +214,15 @@ mod tests {
             let most: i64 = (1..=max_hops).map(|hops| per_run.pow(hops.unsigned_abs())).sum();
             prop_assert_eq!(posted, most);
         }
+    }
+
+    #[test]
+    fn run_and_hour_limit_what_agents_make() {
+        let limits = ReachLimits::default();
+        let counts = MadeCounts { of_this_run: 2, of_this_hour: 9 };
+        assert_eq!(limits.may_make(&counts), Ok(()));
+        assert_eq!(limits.may_make(&MadeCounts { of_this_run: 3, ..counts }), Err(MakeRefusal::Run(3)));
+        assert_eq!(limits.may_make(&MadeCounts { of_this_hour: 10, ..counts }), Err(MakeRefusal::Hour(10)));
     }
 
     #[test]

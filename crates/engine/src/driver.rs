@@ -93,6 +93,7 @@ impl DrivenRun<'_> {
             default_value: None,
             expires_at: None,
             approval: None,
+            message_id: None,
         }
     }
 

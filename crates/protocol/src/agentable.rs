@@ -143,6 +143,11 @@ pub struct UpdateAgentable {
     /// At most 32 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// A status of its kind that does not follow from runs, as `archived`; the first status of the kind withdraws what was
+    /// set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "archived")]
+    pub status: Option<String>,
     /// The agent that answers; null: the default agent of the kind.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::AgentId>)]

@@ -58,6 +58,21 @@ pub struct CreateTable {
     pub preset: Option<String>,
 }
 
+/// Adds fields to a table: `{"fields": [{"name": "shop", "type": "text"}]}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddFields {
+    /// At least one. None may be required if the table has records.
+    #[schema(min_items = 1, value_type = Vec<schema::TableField>)]
+    pub fields: Vec<Field>,
+}
+
+/// What an import has added: `{"records": 120}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ImportedRecords {
+    pub records: usize,
+}
+
 /// A record of a custom table.
 ///
 /// ```json

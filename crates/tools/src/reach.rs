@@ -24,8 +24,21 @@ pub(crate) fn nothing_reached() -> ToolResponse {
 /// # Errors
 /// [`InvalidInput`] with the kinds there are.
 pub(crate) fn id(tool: &str, given: &str, reached: &[AgentType]) -> Result<AgentableId, InvalidInput> {
-    let found = reached.iter().find_map(|kind| parse_prefixed(&kind.kind, given).ok());
-    found.map(AgentableId).ok_or_else(|| {
+    kind_and_id(tool, given, reached).map(|(_, id)| id)
+}
+
+/// Parses the id of a conversation, and finds its kind.
+///
+/// # Errors
+/// As [`id`].
+pub(crate) fn kind_and_id<'k>(
+    tool: &str,
+    given: &str,
+    reached: &'k [AgentType],
+) -> Result<(&'k AgentType, AgentableId), InvalidInput> {
+    let found =
+        reached.iter().find_map(|kind| Some((kind, AgentableId(parse_prefixed(&kind.kind, given).ok()?))));
+    found.ok_or_else(|| {
         let given: String = given.chars().take(80).collect();
         let forms: Vec<String> =
             reached.iter().map(|kind| format!("{}_<32 hex digits>", kind.kind)).collect();

@@ -1,7 +1,7 @@
 //! What the tools for custom tables share: arguments, and the texts of answers.
 
 use chrono_tz::Tz;
-use houston_domain::custom_table::{Fault, MAX_NAME_CHARS, conditions, texts};
+use houston_domain::custom_table::{Fault, FieldType, MAX_NAME_CHARS, conditions, texts};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_store::custom_record::{CustomRecord, RecordFilter};
 use houston_store::custom_table::CustomTable;
@@ -32,10 +32,30 @@ pub(crate) async fn table(
     tx: &mut RecordTx<'_>,
     name: &str,
 ) -> Result<std::result::Result<CustomTable, ToolResponse>> {
-    Ok(tx.table(name).await?.ok_or_else(|| {
-        let text = format!("there is no table `{name}`: {LIST_TABLES} shows those there are");
-        ToolResponse::failure(ToolErrorCode::NotFound, text)
-    }))
+    Ok(tx.table(name).await?.ok_or_else(|| missing(name)))
+}
+
+/// What the model reads if there is no table with this name.
+pub(crate) fn missing(name: &str) -> ToolResponse {
+    let text = format!("there is no table `{name}`: {LIST_TABLES} shows those there are");
+    ToolResponse::failure(ToolErrorCode::NotFound, text)
+}
+
+/// The schema of an argument with fields.
+pub(crate) fn fields_schema() -> Value {
+    let types: Vec<&str> = FieldType::ALL.iter().map(|kind| kind.as_str()).collect();
+    json!({"type": "array", "items": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "type": {"type": "string", "enum": types, "description": "list: of texts."},
+            "required": {"type": "boolean"},
+            "enum": {"type": "array", "items": {"type": "string"}},
+            "description": {"type": "string"},
+        },
+        "required": ["name", "type"],
+        "additionalProperties": false,
+    }})
 }
 
 /// What the model reads of arguments that the table does not allow: each fault, and the fields.

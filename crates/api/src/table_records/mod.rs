@@ -3,7 +3,9 @@
 pub(crate) mod add;
 pub(crate) mod change;
 pub(crate) mod delete;
+pub(crate) mod export;
 pub(crate) mod get;
+pub(crate) mod import;
 pub(crate) mod list;
 
 use houston_protocol::table::RecordResponse;

@@ -1,5 +1,6 @@
 //! Custom tables: records of a user in fields that they or their agents chose.
 
+pub(crate) mod add_fields;
 pub(crate) mod aggregate;
 pub(crate) mod create;
 pub(crate) mod delete;

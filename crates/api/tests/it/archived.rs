@@ -24,6 +24,27 @@ async fn archived_goal_refuses_check_ins_and_answers_messages() {
     assert_eq!(api.post(&path, body).await.status, 201);
 }
 
+#[tokio::test]
+async fn status_is_set_by_the_rules_of_the_kind() {
+    let api = TestApi::start().await;
+    api.post(&api.path("/check-ins"), json!({"in_minutes": 24 * 60, "reason": "Look at prices"})).await.ok();
+    let archived = api.send("PATCH", &api.path(""), json!({"status": "archived", "title": "Old"})).await.ok();
+    assert_eq!((&archived["status"], &archived["title"]), (&json!("archived"), &json!("Old")));
+    assert_eq!(api.get(&api.path("/check-ins")).await.ok()["data"], json!([]), "as with POST …/archive");
+    let back = api.send("PATCH", &api.path(""), json!({"status": "waiting"})).await.ok();
+    assert_eq!(back["status"], "waiting");
+    let refused = api.send("PATCH", &api.path(""), json!({"status": "working", "title": "Not set"})).await;
+    let refused = refused.refused(422, "invalid_request");
+    assert_eq!(refused["errors"][0]["pointer"], "/status");
+    let detail = refused["errors"][0]["detail"].as_str().unwrap();
+    assert_eq!(detail, "cannot be set to `working`; allowed are: waiting, archived");
+    assert_eq!(
+        api.get(&api.path("")).await.ok()["title"],
+        "Old",
+        "nothing of a refused request is carried out"
+    );
+}
+
 /// Inserts a task of the goal with a run that ended as `run` says, and one text of its agent.
 fn ended_task(api: &TestApi, nth: u32, run: &str) -> String {
     let id = format!("0190000000007000800000000000000{nth}");

@@ -24,6 +24,7 @@ pub(crate) fn question(api: &TestApi) -> NewQuestion {
         default_value: None,
         expires_at: None,
         approval: None,
+        message_id: None,
     }
 }
 

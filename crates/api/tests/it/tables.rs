@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::http::Answer;
 use crate::test_api::{TestApi, make_tenant};
 
 const STRANGER: &str = "hou_other_0123456789abcdef";
@@ -139,5 +140,81 @@ async fn strangers_find_nothing(api: &TestApi, [tables, path, records, record]: 
         ("DELETE", path, json!({})),
     ] {
         assert_eq!(api.send_as(STRANGER, method, path, body).await.status, 404, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn records_go_out_as_csv_and_come_back_unchanged() {
+    let api = TestApi::start().await;
+    let tables = format!("/v1/users/{}/tables", api.user);
+    let fields = json!([{"name": "what", "type": "text", "required": true}, {"name": "price", "type": "number"},
+                        {"name": "tags", "type": "list"}]);
+    let path = |made: Answer| made.header("location").to_owned();
+    let first = path(api.post(&tables, json!({"name": "first", "fields": fields})).await);
+    let second = path(api.post(&tables, json!({"name": "second", "fields": fields})).await);
+    let records: Vec<Value> = (0..450)
+        .map(|nth| match nth {
+            0 => json!({"what": "=HYPERLINK(\"http://evil\")", "tags": ["=1", "b;c"]}),
+            nth => json!({"what": format!("thing, {nth}"), "price": nth}),
+        })
+        .collect();
+    for some in records.chunks(100) {
+        api.post(&format!("{first}/records"), json!({"records": some})).await.ok();
+    }
+    let csv = api.get(&format!("{first}/records.csv")).await;
+    assert!(csv.header("content-type").starts_with("text/csv"));
+    assert_eq!(csv.header("content-disposition"), "attachment; filename=\"first.csv\"");
+    let text = csv.text();
+    assert!(text.starts_with("what,price,tags\n\"'=HYPERLINK(\"\"http://evil\"\")\",,"), "{}", &text[..80]);
+    assert_eq!(text.lines().count(), 451);
+    let import = format!("{second}/import");
+    let key = [("content-type", "text/csv"), ("idempotency-key", "1")];
+    for _ in 0..2 {
+        let done = api.post_text(&import, &key, &text).await;
+        assert_eq!((done.status, done.json()), (201, json!({"records": 450})), "{}", done.text());
+    }
+    assert_eq!(api.get(&format!("{second}/records.csv")).await.text(), text);
+
+    let csv = [("content-type", "text/csv")];
+    let wrong =
+        api.post_text(&import, &csv, "what,price\nx,1\n,2\ny,cheap\n").await.refused(422, "invalid_request");
+    let details: Vec<&str> =
+        wrong["errors"].as_array().unwrap().iter().map(|error| error["detail"].as_str().unwrap()).collect();
+    assert!(details[0].starts_with("line 3, column `what`: is required"), "{details:?}");
+    assert!(details[1].starts_with("line 4, column `price`: must be a number"), "{details:?}");
+    assert_eq!(api.get(&second).await.ok()["records"], 450, "all or none");
+    let json = [("content-type", "application/json")];
+    let refused = api.post_text(&import, &json, "{}").await.refused(415, "unsupported_media_type");
+    assert!(refused["detail"].as_str().unwrap().ends_with("`Content-Type: text/csv`"), "{refused}");
+    let long = format!("what\n{}", "x".repeat(5 << 20));
+    api.post_text(&import, &csv, &long).await.refused(413, "body_too_large");
+    make_tenant(&api.store, &api.state.ids, "other", STRANGER).await;
+    for (method, path) in
+        [("GET", format!("{first}/records.csv")), ("POST", import), ("POST", format!("{first}/fields"))]
+    {
+        let body = json!({"fields": [{"name": "x", "type": "text"}]});
+        assert_eq!(api.send_as(STRANGER, method, &path, body).await.status, 404, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn fields_are_added_to_a_table_with_records() {
+    let api = TestApi::start().await;
+    let tables = format!("/v1/users/{}/tables", api.user);
+    let new = json!({"name": "cars", "fields": [{"name": "what", "type": "text", "required": true}]});
+    let path = api.post(&tables, new).await.header("location").to_owned();
+    let added = api.post(&format!("{path}/records"), json!({"records": [{"what": "red"}]})).await.ok();
+    let fields = format!("{path}/fields");
+    let grown = api.post(&fields, json!({"fields": [{"name": "price", "type": "number"}]})).await.ok();
+    assert_eq!(grown["schema"]["properties"]["price"]["type"], "number");
+    let record = format!("/v1/records/{}", added["data"][0]["id"].as_str().unwrap());
+    let changed = api.send("PATCH", &record, json!({"values": {"price": 3}})).await.ok();
+    assert_eq!(changed["values"], json!({"what": "red", "price": 3}));
+    for (field, part) in [
+        (json!({"name": "price", "type": "text"}), "is there twice"),
+        (json!({"name": "owner", "type": "text", "required": true}), "cannot be required: 1 records"),
+    ] {
+        let problem = api.post(&fields, json!({"fields": [field]})).await.refused(422, "invalid_request");
+        assert!(problem["errors"][0]["detail"].as_str().unwrap().contains(part), "{problem}");
     }
 }

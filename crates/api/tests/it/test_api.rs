@@ -168,6 +168,14 @@ impl TestApi {
         request(self.address, "POST", path, &all, &body.to_string()).await
     }
 
+    /// Posts a text that is no JSON.
+    pub(crate) async fn post_text(&self, path: &str, headers: &[(&str, &str)], text: &str) -> Answer {
+        let authorization = bearer(KEY);
+        let mut all = vec![("authorization", authorization.as_str())];
+        all.extend(headers);
+        request(self.address, "POST", path, &all, text).await
+    }
+
     /// Sends a request with any method.
     pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> Answer {
         self.send_as(KEY, method, path, body).await

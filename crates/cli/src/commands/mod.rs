@@ -28,6 +28,7 @@ mod skills;
 mod snippets;
 mod state;
 mod stats;
+mod tables;
 mod tools;
 mod work;
 
@@ -109,6 +110,8 @@ pub(crate) enum Command {
     Guard(guard::Guard),
     /// List the code that agents keep for a user, or delete it
     Snippets(snippets::Snippets),
+    /// List the custom tables of a user, export and import their records as CSV, or add fields
+    Tables(tables::Tables),
     /// Import, list and remove skills
     Skills(skills::Skills),
     /// Add MCP servers, and check and approve the tools they offer
@@ -157,6 +160,7 @@ impl Command {
             Self::Grants(command) => command.run(context),
             Self::Guard(command) => command.run(context),
             Self::Snippets(command) => command.run(context),
+            Self::Tables(command) => command.run(context),
             Self::Skills(command) => command.run(context),
             Self::Mcp(command) => command.run(&context),
             Self::Approvals(command) => command.run(context),

@@ -269,6 +269,8 @@ fn schedules(settings: &Settings) -> Option<Violation> {
         ("orchestrator.reach.max_posts_per_run", reach.max_posts_per_run),
         ("orchestrator.reach.max_posts_per_hour", reach.max_posts_per_hour),
         ("orchestrator.reach.max_hops", reach.max_hops.into()),
+        ("orchestrator.reach.max_made_per_run", reach.max_made_per_run),
+        ("orchestrator.reach.max_made_per_hour", reach.max_made_per_hour),
     ]
     .into_iter()
     .find(|(_, value)| *value < 1)?;
@@ -279,6 +281,12 @@ fn rest(settings: &Settings) -> Option<Violation> {
     let tick = settings.health_monitor.tick;
     if let Err(error) = tick.schedule() {
         return violation("health_monitor.tick.every_s", error.to_string());
+    }
+    if settings.health_monitor.runs.agent_message_s < 3600 {
+        return violation(
+            "health_monitor.runs.agent_message_s",
+            "must be at least 3600: limits count an hour",
+        );
     }
     if tick.batch < 1 || tick.batches < 1 {
         return violation("health_monitor.tick.batch", "must be at least 1, and batches too");

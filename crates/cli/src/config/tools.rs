@@ -6,24 +6,25 @@ use houston_domain::fallback::Fallbacks;
 use super::explain::nearest;
 use super::{ConfigError, origin_of};
 
-/// Checks that both tools of each fallback exist. `tools`: the names of all tools.
+/// Checks that both tools of each fallback exist, except those that the settings call a tenant's own: tenants add and remove
+/// those while Houston runs. `tools`: the names of all tools of the installation.
 ///
 /// # Errors
 /// [`ConfigError::Setting`] for the first that does not, or that cannot work.
 pub(super) fn check(fallbacks: &Fallbacks, tools: &[String], figment: &Figment) -> Result<(), ConfigError> {
     let names: Vec<&str> = tools.iter().map(String::as_str).collect();
     let missing = |name: &str| {
-        let like = nearest(name, &names).map(|like| format!("; did you mean `{like}`?")).unwrap_or_default();
-        format!("there is no tool `{name}`; there are: {}{like}", names.join(", "))
+        let like = nearest(name, &names)
+            .map(|like| format!("; did you mean `{like}`?"))
+            .unwrap_or_else(|| ".".to_owned());
+        format!(
+            "there is no tool `{name}`; there are: {}{like} A tool of a tenant's own, or a snippet of a user, is named with \
+             `own = true`",
+            names.join(", ")
+        )
     };
-    let unknown = fallbacks.iter().find_map(|(tool, fallback)| {
-        let is_missing = |name: &str| !names.contains(&name);
-        if is_missing(tool) {
-            return Some((tool.to_owned(), missing(tool)));
-        }
-        let fallback = fallback.tool.as_str();
-        is_missing(fallback).then(|| (format!("{tool}.fallback"), missing(fallback)))
-    });
+    let unknown = fallbacks.checked_tools().find(|(_, name)| !names.contains(name));
+    let unknown = unknown.map(|(key, name)| (key, missing(name)));
     match fallbacks.mistake().or(unknown) {
         None => Ok(()),
         Some((key, reason)) => {
@@ -50,7 +51,14 @@ mod tests {
     fn fallbacks_name_tools_that_exist() {
         assert_eq!(read(""), Ok(None));
         assert_eq!(read("[search_web]\nfallback = 'fetch_page'"), Ok(Some("fetch_page".to_owned())));
+        let own = "[search_web]\nfallback = { tool = 'find_pages', own = true }\n[list_orders]\nown = true\nfallback = 'fetch_page'";
+        assert_eq!(read(own), Ok(Some("find_pages".to_owned())));
         for (text, parts) in [
+            ("[list_orders]\nfallback = 'fetch_page'", ["tools.list_orders", "named with `own = true`"]),
+            (
+                "[list_orders]\nown = true\nfallback = 'fetch_pge'",
+                ["tools.list_orders.fallback", "`fetch_page`?"],
+            ),
             ("[search_wb]\nfallback = 'fetch_page'", ["tools.search_wb", "did you mean `search_web`?"]),
             ("[search_web]\nfallback = 'fetch_pge'", ["tools.search_web.fallback", "`fetch_page`?"]),
             ("[search_web]\nfallback = 'search_web'", ["tools.search_web.fallback", "its own fallback"]),

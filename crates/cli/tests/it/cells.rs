@@ -117,6 +117,33 @@ async fn agents_of_one_cell_answer_in_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_skills_that_have_changed_are_copied_again() {
+    let test = start(answer).await;
+    let users = users(&test.houston, 1).await;
+    let other = users[1][0]["id"].as_str().unwrap();
+    let skill = |name: &str, text: &str| {
+        json!({"text": format!("---\nname: {name}\ndescription: For {name}.\n---\n{text}"),
+               "files": {"references/more.md": format!("more {text}")}})
+    };
+    for name in ["first", "second"] {
+        test.ok("PUT", &format!("/v1/skills/{name}"), skill(name, "old")).await;
+    }
+    let rows = || {
+        let rows = "select string_agg(concat_ws(' ', s.name, s.xmin, right(s.text, 3), f.content), ',' order by s.name)
+                      from houston.skills s join houston.skill_files f on f.owner_id = s.owner_id and f.skill = s.name";
+        let rows = test.houston.sql_of(other, rows);
+        rows.trim().split(',').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = rows();
+    test.ok("PUT", "/v1/skills/second", skill("second", "new")).await;
+    let after = rows();
+    assert_eq!(after[0], before[0], "the same row as before");
+    assert!(after[1].ends_with("new more new"), "{after:?}");
+    test.ok("DELETE", "/v1/skills/first", Value::Null).await;
+    assert_eq!(rows(), after[1..]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn external_id_of_another_cell_is_refused() {
     let test = start(answer).await;
     let users = users(&test.houston, 1).await;

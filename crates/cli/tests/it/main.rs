@@ -10,6 +10,8 @@ mod approvals_killed;
 #[cfg(test)]
 mod ask;
 #[cfg(test)]
+mod asking;
+#[cfg(test)]
 mod cancel;
 #[cfg(test)]
 mod cells;
@@ -75,6 +77,8 @@ mod skills;
 mod snippets;
 #[cfg(test)]
 mod strangers;
+#[cfg(test)]
+mod tables;
 #[cfg(test)]
 mod task_cancel;
 #[cfg(test)]

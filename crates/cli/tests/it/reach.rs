@@ -166,6 +166,30 @@ async fn user_agent_lists_reads_and_posts_to_goals_of_its_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn user_agent_makes_a_goal_and_archives_it_after_a_yes() {
+    let test = Reaching::start(false).await;
+    let made = test.call("create_goal", json!({"title": "Kyoto", "message": "Find a hotel."})).await;
+    let goal = made.strip_prefix("Created ").and_then(|rest| rest.split_once(':')).unwrap().0.to_owned();
+    let answer = test.said(&goal, "goals", |text| text.starts_with("asked by")).await;
+    assert_eq!(answer, format!("asked by {}", test.agent), "its agent works on the message");
+    let changed = test.call("update_goal", json!({"conversation_id": goal, "title": "Osaka"})).await;
+    assert!(changed.ends_with(": Osaka"), "{changed}");
+
+    let archive = json!({"conversation_id": goal, "status": "archived"});
+    let content = format!("call update_goal {archive}");
+    let path = format!("/v1/user_agents/{}/messages", test.agent);
+    let posted = test.houston.post_to(&test.houston.url(&path), &json!({"content": content})).await;
+    let is_open = |page: &Value| page["data"].as_array().is_some_and(|data| !data.is_empty());
+    let questions = test.houston.wait_until("/v1/questions?kind=approval", "a question", is_open).await;
+    assert_ne!(test.houston.get(&format!("/v1/goals/{goal}")).await["status"], "archived");
+    let url =
+        test.houston.url(&format!("/v1/questions/{}/answer", questions["data"][0]["id"].as_str().unwrap()));
+    test.houston.post_to(&url, &json!({"answer": {"decision": "approve"}})).await;
+    test.houston.wait_until_answered(&posted).await;
+    assert_eq!(test.houston.get(&format!("/v1/goals/{goal}")).await["status"], "archived");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn agents_that_answer_each_other_come_to_an_end() {
     let test = Reaching::start(true).await;
     let goal = test.goal(&test.user, "Talk").await;

@@ -80,8 +80,7 @@ impl TestHouston {
     }
 
     pub(crate) fn worker_with(&self, variables: &[(&str, &str)]) -> Process {
-        let mut command =
-            environment(Command::new(with_bell()), &self.servers.lock().unwrap(), self.folder.path());
+        let mut command = self.command();
         command.arg("work").env("BELL_LEDGER", self.ledger()).envs(variables.iter().copied());
         let process = Process::spawn(&mut command).unwrap();
         process.wait_for_line(PATIENCE, |line| line == "working").unwrap();
@@ -123,6 +122,22 @@ impl TestHouston {
         let body = json(response).await;
         assert!(status.is_success(), "{url}: {status} {body}");
         body
+    }
+
+    /// Posts to the API, and reads the whole answer, as a stream that ends.
+    pub(crate) async fn post_for_text(&self, path: &str, body: &Value) -> String {
+        let request = self.client.post(self.url(path)).bearer_auth(&self.key);
+        let response = request.header("Content-Type", "application/json").body(body.to_string()).send().await;
+        let response = response.unwrap();
+        let status = response.status();
+        let text = response.text().await.unwrap();
+        assert!(status.is_success(), "{path}: {status} {text}");
+        text
+    }
+
+    /// A command with the settings of the workers.
+    pub(crate) fn command(&self) -> Command {
+        environment(Command::new(with_bell()), &self.servers.lock().unwrap(), self.folder.path())
     }
 
     /// Opens an event stream at an API server of the installation.

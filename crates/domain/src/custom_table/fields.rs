@@ -97,6 +97,28 @@ impl Fields {
         if faults.is_empty() { Ok(Self(fields)) } else { Err(faults) }
     }
 
+    /// These fields and `more` behind them, for a table with `records` records, which have no value of the new ones.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; also when a new field is required although there are records.
+    pub fn extended(&self, more: Vec<Field>, records: i64, limits: &TableLimits) -> Result<Self, Vec<Fault>> {
+        if more.is_empty() {
+            return Err(vec![Fault::of("", "give at least one field")]);
+        }
+        let is_refused = |field: &&Field| field.required && records > 0;
+        let refused = more.iter().filter(is_refused).map(|field| {
+            Fault::of(&field.name, format!("cannot be required: {records} records have no value of it"))
+        });
+        let mut faults: Vec<Fault> = refused.collect();
+        match Self::new(self.0.iter().cloned().chain(more).collect(), limits) {
+            Ok(fields) if faults.is_empty() => Ok(fields),
+            done => {
+                faults.extend(done.err().unwrap_or_default());
+                Err(faults)
+            }
+        }
+    }
+
     /// The fields, in their order.
     #[must_use]
     pub fn all(&self) -> &[Field] {

@@ -9,6 +9,9 @@
 
 mod aggregate;
 mod condition;
+mod csv;
+#[cfg(test)]
+mod csv_tests;
 mod field;
 mod fields;
 mod name;
@@ -20,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use aggregate::{Aggregate, Function};
 pub use condition::{Condition, MAX_CONDITIONS, Order, Test, conditions};
+pub use csv::CsvFault;
 pub use field::{Field, FieldType};
 pub use fields::{Fault, Fields, Part, texts};
 pub use name::{MAX_NAME_CHARS, check_name};

@@ -175,3 +175,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn fields_are_added_without_touching_what_there_is() {
+    let limits = TableLimits::default();
+    let new = |field: Value| serde_json::from_value(json!([field])).unwrap();
+    let grown = fields().extended(new(json!({"name": "shop", "type": "text"})), 7, &limits).unwrap();
+    assert_eq!(grown.all()[..8], *fields().all());
+    assert_eq!(grown.all()[8].name, "shop");
+    let refused = |field: Value, records| {
+        fields()
+            .extended(new(field), records, &limits)
+            .unwrap_err()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<String>()
+    };
+    let required = json!({"name": "shop", "type": "text", "required": true});
+    assert!(
+        refused(required.clone(), 7).contains("`shop` cannot be required: 7 records have no value of it")
+    );
+    assert!(fields().extended(new(required), 0, &limits).is_ok());
+    assert!(refused(json!({"name": "title", "type": "text"}), 0).contains("`title` is there twice"));
+    let many: Vec<_> = (0..40).map(|nth| json!({"name": format!("f{nth}"), "type": "text"})).collect();
+    let many = serde_json::from_value(Value::from(many)).unwrap();
+    assert!(
+        fields().extended(many, 0, &limits).unwrap_err()[0].to_string().contains("1 to 40 fields, not 48")
+    );
+    assert!(fields().extended(Vec::new(), 0, &limits).is_err());
+}

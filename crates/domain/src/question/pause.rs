@@ -128,6 +128,7 @@ mod tests {
                 default_value: None,
                 expires_at: None,
                 approval: None,
+                message_id: None,
             },
             state,
             answer,

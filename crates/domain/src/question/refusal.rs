@@ -40,6 +40,7 @@ mod tests {
             default_value,
             expires_at: None,
             approval: None,
+            message_id: None,
         };
         question.refusal()
     }

@@ -9,6 +9,8 @@
 //! | "delete my notes" | `list_notes {}`, then `delete_note` for each | `send_message` with the outcome |
 //! | "list my goals" | `list_conversations {}` | `send_message` with them |
 //! | "tell my goal Kyoto: book it" | `list_conversations {}`, then `post_to_conversation` to the one with this title | `send_message` with the outcome |
+//! | "create a goal Kyoto: find three hotels" | `create_goal {title, message?}` | `send_message` with the outcome |
+//! | "rename my goal Kyoto to Osaka", "archive my goal Kyoto" | `list_conversations {}`, then `update_goal` of the one with this title | `send_message` with the outcome |
 //! | "fetch https://… and note what it says" | `fetch_page {url}`, then `create_note` if a note is wanted | `send_message` with its beginning |
 //! | "search the web for …" | `search_web {query}` | `send_message` with the results |
 //! | "how much is …", "calculate …" | `calculate {expression}` | `send_message` with the result |

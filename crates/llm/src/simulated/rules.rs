@@ -1,5 +1,6 @@
 //! Decides what the simulated model answers, from the last user turn and the tool results since.
 
+mod goals;
 mod requests;
 
 use houston_domain::history::{Block, Entry, Role};
@@ -7,6 +8,7 @@ use houston_domain::image::references;
 use houston_domain::inner_call::{USE_TOOL, inner_call};
 use serde_json::{Value, json};
 
+use self::goals::{goal_change, goal_message, new_goal};
 use super::directive::{Directives, RequestedCall};
 use super::finding;
 use crate::model::Request;
@@ -98,7 +100,8 @@ impl<'a> Situation<'a> {
         {
             return note;
         }
-        if let Some(next) = self.next_of_finding(step).or_else(|| self.post_to_found(step)) {
+        let of_goal = || self.post_to_found(step).or_else(|| self.change_found(step));
+        if let Some(next) = self.next_of_finding(step).or_else(of_goal) {
             return next;
         }
         self.reply(match (step.name, step.failed) {
@@ -110,6 +113,7 @@ impl<'a> Situation<'a> {
             },
             ("list_notes", _) => format!("Your notes: {}", step.answer),
             ("list_conversations", _) => format!("Your goals: {}", step.answer),
+            ("create_goal" | "update_goal", _) => step.answer.clone(),
             ("list_todos", _) => format!("Your todos: {}", step.answer),
             ("manage_todos", _) => format!("I put it on your list. {}", step.answer),
             ("write_file", _) => format!("I wrote the file. {}", step.answer),
@@ -147,7 +151,10 @@ impl<'a> Situation<'a> {
         let of_file = self.file_request().and_then(|(name, input)| call(name, input));
         let chosen = if of_file.is_some() {
             of_file
+        } else if let Some(goal) = new_goal(&self.user_text).and_then(|goal| call("create_goal", goal)) {
+            Some(goal)
         } else if goal_message(&self.user_text).is_some()
+            || goal_change(&self.user_text).is_some()
             || has(&["goals"]) && has(&["list", "show", "my goals"])
         {
             call("list_conversations", json!({}))
@@ -342,13 +349,6 @@ fn without_mark(text: &str) -> String {
         !line.starts_with("<untrusted ") && !line.starts_with("</untrusted>") && !line.starts_with('[')
     });
     lines.collect::<Vec<_>>().join("\n")
-}
-
-/// The goal and the message in "tell my goal Kyoto: book the hotel".
-fn goal_message(text: &str) -> Option<(&str, &str)> {
-    let at = text.to_ascii_lowercase().find("tell my goal ")? + "tell my goal ".len();
-    let (name, message) = text.get(at..)?.split_once(':')?;
-    Some((name.trim(), message.trim())).filter(|(name, message)| !name.is_empty() && !message.is_empty())
 }
 
 /// A note's title (its first eight words) and content.

@@ -26,6 +26,9 @@ fn all_tools() -> Vec<ToolDefinition> {
         "list_todos",
         "manage_todos",
         "translate",
+        "list_conversations",
+        "create_goal",
+        "update_goal",
     ]
     .map(tool)
     .into()
@@ -84,6 +87,35 @@ async fn page_is_fetched_and_noted() {
     assert_eq!(called[0], ("fetch_page".to_owned(), json!({"url": "https://a.example/x"})));
     let note = json!({"title": "Trains", "content": "# Trains\n\nAt nine."});
     assert_eq!(called[1], ("create_note".to_owned(), note));
+}
+
+#[tokio::test(start_paused = true)]
+async fn goals_are_made_renamed_and_archived() {
+    let list = "goal_0a1b [waiting]: Oslo\ngoal_0c2d [waiting]: Kyoto";
+    for (text, nth, name, input) in [
+        (
+            "Create a goal Kyoto: find three hotels",
+            0,
+            "create_goal",
+            json!({"title": "Kyoto", "message": "find three hotels"}),
+        ),
+        ("create a goal \"Learn Danish\".", 0, "create_goal", json!({"title": "Learn Danish"})),
+        (
+            "Rename my goal Kyoto to Osaka.",
+            1,
+            "update_goal",
+            json!({"conversation_id": "goal_0c2d", "title": "Osaka"}),
+        ),
+        (
+            "archive my goal kyoto",
+            1,
+            "update_goal",
+            json!({"conversation_id": "goal_0c2d", "status": "archived"}),
+        ),
+    ] {
+        let called = converse(text, list).await;
+        assert_eq!(called[nth], (name.to_owned(), input), "{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

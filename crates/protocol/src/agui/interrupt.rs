@@ -32,7 +32,7 @@ pub struct Interrupt<'a> {
     /// The text for people.
     #[schema(value_type = String)]
     pub message: Cow<'a, str>,
-    /// For `tool_call`: the call that waits.
+    /// For `tool_call`: the call that waits. For `input_required` of a tool call: the call that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::EntityId>)]
     pub tool_call_id: Option<EntityId>,
@@ -77,7 +77,10 @@ impl<'a> From<&'a NewQuestion> for Interrupt<'a> {
             id: question.id,
             reason: reason(question).into(),
             message: question.text.as_str().into(),
-            tool_call_id: approval.map(|approval| EntityId::Message(approval.message_id)),
+            tool_call_id: approval
+                .map(|approval| approval.message_id)
+                .or(question.message_id)
+                .map(EntityId::Message),
             // AG-UI has objects only.
             response_schema: question.schema.as_ref().filter(|schema| schema.is_object()).map(Cow::Borrowed),
             expires_at: question.expires_at.map(Time),

@@ -258,6 +258,32 @@ impl TenantStore<'_> {
         search(connection, self.tenant, table, wanted, &self.knowledge_limits.tables).await
     }
 
+    /// The values of the records of a table in the order in which they were added, from after `after` on.
+    ///
+    /// # Errors
+    /// None besides.
+    pub async fn records_after(
+        self,
+        table: &CustomTable,
+        after: Option<RecordId>,
+        limit: i64,
+    ) -> Result<Vec<(RecordId, Map<String, Value>)>> {
+        let rows = sqlx::query!(
+            r#"-- store::custom_record::after
+            select id, data as "data: Json<Map<String, Value>>" from houston.custom_records
+             where tenant_id = $1 and user_id = $2 and table_id = $3 and ($4::uuid is null or id > $4)
+             order by id limit $5"#,
+            self.tenant.0,
+            table.user.0,
+            table.id.0,
+            after.map(|after| after.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| (RecordId(row.id), data(row.data))).collect())
+    }
+
     /// Numbers over the records of a table that match.
     ///
     /// # Errors

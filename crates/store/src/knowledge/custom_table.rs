@@ -1,7 +1,7 @@
 //! Custom tables of users. Their records are in [`custom_record`](crate::custom_record).
 
 use chrono::{DateTime, Utc};
-use houston_domain::custom_table::{Fields, TableLimits};
+use houston_domain::custom_table::{Fault, Field, Fields, TableLimits};
 use houston_domain::id::{TableId, TenantId, UserId};
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -9,7 +9,7 @@ use sqlx::types::Json;
 
 use crate::bound;
 use crate::error::{Error, Result};
-use crate::handle::TenantStore;
+use crate::handle::{OperatorStore, TenantStore};
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 
 /// A table.
@@ -173,6 +173,45 @@ pub(crate) async fn find(
     Ok(row.map(|row| table!(row)))
 }
 
+/// Adds fields to a table, which is locked meanwhile: its records have no value of them. Returns the table as it is then;
+/// `None`: the tenant has no such table.
+pub(crate) async fn add_fields(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    id: TableId,
+    (more, untrusted): (&[Field], bool),
+    limits: &TableLimits,
+) -> Result<Option<std::result::Result<CustomTable, Vec<Fault>>>> {
+    let locked = sqlx::query_scalar!(
+        "-- store::custom_table::lock
+        select t.id from houston.custom_tables t
+         where t.tenant_id = $1 and t.id = $2
+           and exists (select from houston.users u where u.id = t.user_id and u.tenant_id = $1) for no key update",
+        tenant.0,
+        id.0
+    );
+    if locked.fetch_optional(&mut *connection).await?.is_none() {
+        return Ok(None);
+    }
+    let Some(table) = find(&mut *connection, tenant, id).await? else { return Ok(None) };
+    let fields = match table.fields.extended(more.to_vec(), table.records, limits) {
+        Ok(fields) => fields,
+        Err(faults) => return Ok(Some(Err(faults))),
+    };
+    sqlx::query!(
+        "-- store::custom_table::set_fields
+        update houston.custom_tables set fields = $3, untrusted = untrusted or $4 where tenant_id = $1 and id = $2",
+        tenant.0,
+        id.0,
+        Json(&fields) as _,
+        untrusted
+    )
+    .execute(connection)
+    .await?;
+    let untrusted = table.untrusted || untrusted;
+    Ok(Some(Ok(CustomTable { fields, untrusted, ..table })))
+}
+
 /// Deletes a table with its records. Returns whether it existed.
 pub(crate) async fn delete(connection: &mut PgConnection, tenant: TenantId, id: TableId) -> Result<bool> {
     let gone = sqlx::query_scalar!(
@@ -241,6 +280,21 @@ impl TenantStore<'_> {
         find(&mut *self.pool.acquire().await?, self.tenant, id).await?.ok_or(NOT_FOUND)
     }
 
+    /// Adds fields to a table of the tenant; the inner error has what is wrong with them.
+    ///
+    /// # Errors
+    /// As [`Self::table`].
+    pub async fn add_fields(
+        self,
+        id: TableId,
+        more: &[Field],
+    ) -> Result<std::result::Result<CustomTable, Vec<Fault>>> {
+        let (mut tx, limits) = (self.pool.begin().await?, &self.knowledge_limits.tables);
+        let done = add_fields(&mut tx, self.tenant, id, (more, false), limits).await?.ok_or(NOT_FOUND)?;
+        tx.commit().await?;
+        Ok(done)
+    }
+
     /// Deletes a table of the tenant with its records.
     ///
     /// # Errors
@@ -250,5 +304,23 @@ impl TenantStore<'_> {
         let is_gone = delete(&mut tx, self.tenant, id).await?;
         tx.commit().await?;
         if is_gone { Ok(()) } else { Err(NOT_FOUND) }
+    }
+}
+
+impl OperatorStore<'_> {
+    /// The tenant that a table belongs to.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such table, [`Error::Database`] when Postgres cannot be reached or refuses the
+    /// statement.
+    pub async fn tenant_of_table(self, id: TableId) -> Result<TenantId> {
+        let tenant = sqlx::query_scalar!(
+            "-- store::custom_table::tenant_of
+            select u.tenant_id from houston.custom_tables t join houston.users u on u.id = t.user_id
+             where t.id = $1 and u.tenant_id = t.tenant_id",
+            id.0
+        );
+        let tenant = tenant.fetch_optional(&self.pool).await?.flatten();
+        tenant.map(TenantId).ok_or(NOT_FOUND)
     }
 }

@@ -65,6 +65,32 @@ impl Shared {
         }
     }
 
+    /// Stores a status of an agentable of the tenant; `None`: it follows from its run. Not for [`ARCHIVED`], which
+    /// [`Self::cancel_agentable`] sets.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement.
+    pub(crate) async fn store_status(
+        &self,
+        tenant: TenantId,
+        kind: &str,
+        id: AgentableId,
+        status: Option<&str>,
+    ) -> Result<()> {
+        let done = sqlx::query!(
+            "-- store::cancel::store_status
+            update houston.agentables set status = $4 where tenant_id = $1 and kind = $2 and id = $3",
+            tenant.0,
+            kind,
+            id.0,
+            status
+        )
+        .execute(&self.pool)
+        .await?;
+        if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
+    }
+
     /// Takes an agentable of the tenant out of the archive.
     ///
     /// # Errors
@@ -84,6 +110,21 @@ impl Shared {
         .await?;
         if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
     }
+}
+
+/// Archives an agentable in a transaction that may hold other locks: they are not taken in the usual order, and if another
+/// transaction waits for one of them, Postgres ends one of the two, which is repeated.
+pub(crate) async fn archive(connection: &mut PgConnection, id: AgentableId) -> Result<()> {
+    let mut locked = lock(connection, id).await?;
+    for _ in 0..ATTEMPTS {
+        let open_tasks = open_tasks_below(connection, id).await?;
+        if open_tasks.iter().all(|one| locked.contains(one)) {
+            break;
+        }
+        locked = lock(connection, id).await?;
+    }
+    request_cancel(connection, id, &locked).await?;
+    archive_agentable(connection, id, &locked).await
 }
 
 /// Locks the agentable and all open tasks below it, the lowest first. Returns the locked ids.

@@ -1,5 +1,7 @@
-//! The other conversations of a user, as an agent reaches them: listing, reading, posting. Every query is for the tenant and
-//! the user of the run, and for the kinds that its own kind reaches.
+//! The other conversations of a user, as an agent reaches them: listing, reading, posting; making and changing them is in
+//! `make`. Every query is for the tenant and the user of the run, and for the kinds that its own kind reaches.
+
+pub(crate) mod make;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::AgentableId;
@@ -9,6 +11,7 @@ pub use houston_domain::system_message::Delivery;
 use serde::Deserialize;
 use sqlx::PgConnection;
 
+pub use self::make::{ConversationChange, NewConversation};
 use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;

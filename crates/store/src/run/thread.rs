@@ -69,6 +69,16 @@ impl TenantStore<'_> {
         self.shared.cancel_agentable(self.tenant, kind, id, archive).await
     }
 
+    /// Stores a status of an agentable of the tenant; `None`: it follows from its run. An archived agentable leaves the
+    /// archive. [`Self::cancel_agentable`] archives one.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such agentable,
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn store_status(self, kind: &str, id: AgentableId, status: Option<&str>) -> Result<()> {
+        self.shared.store_status(self.tenant, kind, id, status).await
+    }
+
     /// Takes an agentable of the tenant out of the archive.
     ///
     /// # Errors

@@ -1,6 +1,5 @@
-//! Copies of what belongs to no user: tenants, API keys, agents, teams and tool sources. They are changed in one cell, the home, and
-//! Copies of what belongs to no user: tenants, API keys, agents, teams and skills of tenants. They are changed in one cell, the home, and
-//! copied to the others, so that everything else reads them beside the rows of users.
+//! Copies of what belongs to no user: tenants, API keys, agents, teams, tool sources and skills of tenants. They are changed in
+//! one cell, the home, and copied to the others, so that everything else reads them beside the rows of users.
 //!
 //! Copying is repeated until it succeeds: after each change, and at the start of a process. The lock of the tenant's row
 //! at the home serialises the copies of a tenant, so an older state never replaces a newer one.
@@ -52,9 +51,13 @@ impl Copies {
                                      join houston.teams m on m.id = x.team_id where m.tenant_id = t.id),
                        'sources', (select coalesce(jsonb_agg(s), '[]') from houston.tool_sources s
                                     where s.tenant_id = t.id),
-                       'skills', (select coalesce(jsonb_agg(s), '[]') from houston.skills s where s.owner_id = t.id),
-                       'skill_files', (select coalesce(jsonb_agg(f), '[]') from houston.skill_files f
-                                        where f.owner_id = t.id)) as "rows!"
+                       'skills', (select coalesce(jsonb_agg(jsonb_build_object(
+                                             'name', s.name, 'updated_at', s.updated_at, 'hash', md5(concat(
+                                                 s.text, s.summary,
+                                                 (select string_agg(f.path || md5(f.content), ' ' order by f.path)
+                                                    from houston.skill_files f
+                                                   where f.owner_id = s.owner_id and f.skill = s.name))))), '[]')
+                                    from houston.skills s where s.owner_id = t.id)) as "rows!"
               from (select l.* from houston.tenants l where l.id = $1 for no key update) t"#,
             tenant.0
         )
@@ -62,7 +65,7 @@ impl Copies {
         .await?;
         if let Some(rows) = rows {
             for other in &self.others {
-                replace(other, tenant, &rows).await?;
+                replace(other, tenant, &rows, &mut tx).await?;
             }
         }
         Ok(tx.commit().await?)
@@ -88,7 +91,7 @@ impl Copies {
 }
 
 /// Makes the rows of a tenant those of the home.
-async fn replace(other: &PgPool, tenant: TenantId, rows: &Value) -> Result<()> {
+async fn replace(other: &PgPool, tenant: TenantId, rows: &Value, home: &mut PgConnection) -> Result<()> {
     let mut tx = other.begin().await?;
     sqlx::query!(
         "-- store::copies::tenant
@@ -113,7 +116,7 @@ async fn replace(other: &PgPool, tenant: TenantId, rows: &Value) -> Result<()> {
     .await?;
     make_room(&mut tx, tenant, rows).await?;
     fill(&mut tx, rows).await?;
-    skills(&mut tx, tenant, rows).await?;
+    skills(&mut tx, tenant, rows, home).await?;
     Ok(tx.commit().await?)
 }
 
@@ -208,16 +211,55 @@ async fn fill(connection: &mut PgConnection, rows: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the skills of the tenant.
-async fn skills(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
-    sqlx::query!("-- store::copies::skills_gone\ndelete from houston.skills where owner_id = $1", tenant.0)
-        .execute(&mut *connection)
-        .await?;
+/// Makes the skills of the tenant those of the home. They may be long, so only the texts of those that differ are sent: both
+/// cells hash what they have.
+async fn skills(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    rows: &Value,
+    home: &mut PgConnection,
+) -> Result<()> {
+    let missing: Vec<String> = sqlx::query_scalar!(
+        r#"-- store::copies::skills_gone
+        with home as (
+            select r.name, r.updated_at, r.hash
+              from jsonb_to_recordset($2::jsonb->'skills') as r (name text, updated_at timestamptz, hash text)),
+        same as materialized (
+            select s.name
+              from houston.skills s join home h on h.name = s.name and h.updated_at = s.updated_at
+             where s.owner_id = $1
+               and h.hash = md5(concat(s.text, s.summary,
+                                       (select string_agg(f.path || md5(f.content), ' ' order by f.path)
+                                          from houston.skill_files f
+                                         where f.owner_id = s.owner_id and f.skill = s.name)))),
+        gone as (
+            delete from houston.skills s where s.owner_id = $1 and not exists (select from same e where e.name = s.name))
+        select h.name as "name!" from home h where not exists (select from same e where e.name = h.name)"#,
+        tenant.0,
+        rows
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let changed = sqlx::query_scalar!(
+        r#"-- store::copies::read_skills
+        select jsonb_build_object(
+                   'skills', (select coalesce(jsonb_agg(s), '[]') from houston.skills s
+                               where s.owner_id = $1 and s.name = any ($2)),
+                   'skill_files', (select coalesce(jsonb_agg(f), '[]') from houston.skill_files f
+                                    where f.owner_id = $1 and f.skill = any ($2))) as "rows!""#,
+        tenant.0,
+        &missing
+    )
+    .fetch_one(home)
+    .await?;
     sqlx::query!(
         "-- store::copies::skills
         insert into houston.skills
         select r.* from jsonb_populate_recordset(null::houston.skills, $1::jsonb->'skills') r",
-        rows
+        changed
     )
     .execute(&mut *connection)
     .await?;
@@ -225,7 +267,7 @@ async fn skills(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -
         "-- store::copies::skill_files
         insert into houston.skill_files
         select r.* from jsonb_populate_recordset(null::houston.skill_files, $1::jsonb->'skill_files') r",
-        rows
+        changed
     )
     .execute(&mut *connection)
     .await?;

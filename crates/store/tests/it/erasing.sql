@@ -35,6 +35,7 @@ begin
     values (u, 'a', t, 'javascript', w, w, false, now(), now());
     insert into houston.agent_messages (message_id, tenant_id, user_id, from_run, agentable_id, hops)
     values (gen_random_uuid(), t, u, r, g, 1);
+    insert into houston.made_conversations (agentable_id, tenant_id, user_id, from_run) values (g, t, u, r);
     insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, text, answer, answered_by)
     values (gen_random_uuid(), t, u, g, r, 'input', w, to_jsonb(w), w);
     insert into houston.approval_links (question_id, token_sha256, agentable_id, tenant_id, answered_by)

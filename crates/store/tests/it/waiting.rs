@@ -42,6 +42,7 @@ impl TestStore {
             default_value: Some(json!(false)),
             expires_at,
             approval: None,
+            message_id: None,
         }
     }
 

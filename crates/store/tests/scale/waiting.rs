@@ -53,6 +53,7 @@ fn question() -> NewQuestion {
             lasting: true,
             pin: None,
         })),
+        message_id: None,
     }
 }
 

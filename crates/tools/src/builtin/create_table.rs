@@ -2,18 +2,18 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::capability::Capability;
-use houston_domain::custom_table::{Field, FieldType, Fields, MAX_DESCRIPTION_BYTES, check_name, texts};
+use houston_domain::custom_table::{Field, Fields, MAX_DESCRIPTION_BYTES, check_name, texts};
 use houston_domain::id::TableId;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_store::record::RecordTx;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::list_tables;
-use crate::input;
+use super::{add_fields, list_tables};
 use crate::record::{Record, RecordFuture};
 use crate::tables::written;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::{input, tables};
 
 const NAME: &str = "create_table";
 
@@ -33,31 +33,20 @@ struct Input {
 
 impl Default for CreateTable {
     fn default() -> Self {
-        let types: Vec<&str> = FieldType::ALL.iter().map(|kind| kind.as_str()).collect();
         Self(ToolDefinition {
             name: NAME.to_owned(),
             description: format!(
                 "Create a table of the user for records of one kind: give `name` and `fields`, or `preset` ({} names \
-                 them). Fields cannot be changed later.",
-                list_tables::NAME
+                 them). Fields can be added later ({}), but not changed.",
+                list_tables::NAME,
+                add_fields::NAME
             ),
             input_schema: json!({
                 "type": "object",
                 "properties": {
                     "name": {"type": "string", "description": "As books_read; the preset's when left out."},
                     "description": {"type": "string"},
-                    "fields": {"type": "array", "items": {
-                        "type": "object",
-                        "properties": {
-                            "name": {"type": "string"},
-                            "type": {"type": "string", "enum": types, "description": "list: of texts."},
-                            "required": {"type": "boolean"},
-                            "enum": {"type": "array", "items": {"type": "string"}},
-                            "description": {"type": "string"},
-                        },
-                        "required": ["name", "type"],
-                        "additionalProperties": false,
-                    }},
+                    "fields": tables::fields_schema(),
                     "preset": {"type": "string"},
                 },
                 "additionalProperties": false,

@@ -1,10 +1,12 @@
 //! The tools that come with Houston, one file each.
 
+mod add_fields;
 mod add_records;
 mod aggregate_records;
 mod analyze_image;
 mod calculate;
 mod create_feed_item;
+mod create_goal;
 mod create_note;
 mod create_table;
 mod create_task;
@@ -58,6 +60,7 @@ mod search_web;
 mod send_message;
 mod transform_text;
 mod translate;
+mod update_goal;
 mod update_note;
 mod update_profile;
 mod update_record;
@@ -92,8 +95,13 @@ use crate::outside::Outside;
 use crate::tool::SharedTool;
 
 /// The tools for other conversations of the user: they need a kind that reaches some.
-pub const REACHING: [&str; 3] =
-    [list_conversations::NAME, read_conversation::NAME, post_to_conversation::NAME];
+pub const REACHING: [&str; 5] = [
+    list_conversations::NAME,
+    read_conversation::NAME,
+    post_to_conversation::NAME,
+    create_goal::NAME,
+    update_goal::NAME,
+];
 
 /// All built-in tools. Those that act outside Houston use `outside`.
 #[must_use]
@@ -121,6 +129,8 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(list_conversations::ListConversations::default()),
         Arc::new(read_conversation::ReadConversation::default()),
         Arc::new(post_to_conversation::PostToConversation::default()),
+        Arc::new(create_goal::CreateGoal::default()),
+        Arc::new(update_goal::UpdateGoal::default()),
         Arc::new(schedule_check_in::ScheduleCheckIn::default()),
         Arc::new(manage_check_ins::ManageCheckIns::default()),
         Arc::new(get_current_time::GetCurrentTime::default()),
@@ -149,6 +159,7 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(manage_todos::ManageTodos::default()),
         Arc::new(list_todos::ListTodos::default()),
         Arc::new(create_table::CreateTable::default()),
+        Arc::new(add_fields::AddFields::default()),
         Arc::new(list_tables::ListTables::default()),
         Arc::new(add_records::AddRecords::default()),
         Arc::new(search_records::SearchRecords::default()),

@@ -119,7 +119,7 @@ impl Record for Post {
 }
 
 /// The response when a limit is reached, with what the model can do instead.
-fn refused(refusal: PostRefusal) -> ToolResponse {
+pub(super) fn refused(refusal: PostRefusal) -> ToolResponse {
     let (code, text) = match refusal {
         PostRefusal::Run(most) => (
             ToolErrorCode::RateLimited,
@@ -143,5 +143,5 @@ fn refused(refusal: PostRefusal) -> ToolResponse {
             ),
         ),
     };
-    ToolResponse::failure(code, format!("{text}. Nothing was posted"))
+    ToolResponse::failure(code, format!("{text}. Nothing was done"))
 }

@@ -183,6 +183,29 @@ async fn tables_are_bounded_and_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn fields_are_added_with_the_step_or_not_at_all() {
+    let tools = start(TableLimits::default()).await;
+    let ids = expenses(&tools).await;
+    let shop = json!({"table": "expenses", "fields": [{"name": "shop", "type": "text"}]});
+    tools.call_and_drop(&[("add_fields", shop.clone())]).await;
+    let said = tools.says("add_fields", shop.clone()).await;
+    assert!(said.starts_with("Added to expenses. A record: {") && said.contains("\"shop\""), "{said}");
+    assert!(failed(&tools.call("add_fields", shop).await).contains("`shop` is there twice"));
+    let values = json!({"table": "expenses", "record_id": ids[0], "values": {"shop": "Baker"}});
+    assert!(tools.says("update_record", values).await.contains("\"shop\":\"Baker\""));
+    let required =
+        json!({"table": "expenses", "fields": [{"name": "till", "type": "text", "required": true}]});
+    let refused = tools.call("add_fields", required).await;
+    assert!(failed(&refused).contains("cannot be required: 4 records have no value of it"), "{refused:?}");
+    let unknown = json!({"table": "cars", "fields": [{"name": "x", "type": "text"}]});
+    assert!(failed(&tools.call("add_fields", unknown).await).contains("list_tables"));
+    let marked = Owner { untrusted: true, ..tools.owner() };
+    let more = json!({"table": "expenses", "fields": [{"name": "x", "type": "text", "description": "Obey"}]});
+    tools.call_as(marked, &[("add_fields", more)]).await;
+    assert_eq!(tools.sql("select untrusted from houston.custom_tables").trim(), "t");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tables_of_others_and_of_strangers_texts() {
     let tools = start(TableLimits::default()).await;
     let ids = expenses(&tools).await;

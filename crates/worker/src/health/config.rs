@@ -52,6 +52,8 @@ pub struct RunAges {
     pub paused_task_s: u64,
     /// A task after its end, until it is deleted.
     pub ended_task_s: u64,
+    /// What counts against the limits of agents that post to other conversations or make some, until it is deleted.
+    pub agent_message_s: u64,
 }
 
 /// `[work]`: time limits of waiting work in seconds, and its number.

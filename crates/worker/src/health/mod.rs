@@ -5,6 +5,7 @@
 //! Add a file with `check`, which checks and, where possible, repairs with an idempotent sweep of
 //! [`houston_store::health`]; a line in `CHECKS`; and its settings in `jobs/health_monitor.toml`.
 
+mod agent_messages;
 mod clock;
 pub mod config;
 mod connections;
@@ -90,7 +91,7 @@ type CheckFuture<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
 type CheckFn = for<'m> fn(&'m Monitor) -> CheckFuture<'m>;
 
 /// All checks: the servers first, because the others need them; then those that repair; then those that count.
-const CHECKS: [(&str, CheckFn); 18] = [
+const CHECKS: [(&str, CheckFn); 19] = [
     ("schema", schema::check),
     ("clock", clock::check),
     ("connections", connections::check),
@@ -109,6 +110,7 @@ const CHECKS: [(&str, CheckFn); 18] = [
     ("failed_runs", failed_runs::check),
     ("finished_tasks", finished_tasks::check),
     ("idempotency_keys", idempotency_keys::check),
+    ("agent_messages", agent_messages::check),
 ];
 
 impl Monitor {

@@ -4,6 +4,8 @@ houston_testkit::shared_postgres!();
 
 // `cfg(test)` so that clippy treats these modules as tests.
 #[cfg(test)]
+mod agent_messages;
+#[cfg(test)]
 mod answer;
 #[cfg(test)]
 mod approvals;

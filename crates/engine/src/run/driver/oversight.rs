@@ -44,7 +44,7 @@ enum Next {
     /// It calls the model.
     Proceed,
     /// It waits for this question, which is asked now.
-    Ask(NewQuestion),
+    Ask(Box<NewQuestion>),
     /// It waits for this question.
     Wait(QuestionId),
     /// It ends with this error code.
@@ -124,7 +124,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                     None if self.stops_unattended() => {
                         Next::Stop(OVERSEER_STOPPED, format!("unattended: {}", note::seen(&finding)))
                     }
-                    None => Next::Ask(self.pause_question(&finding)),
+                    None => Next::Ask(Box::new(self.pause_question(&finding))),
                 }
             }
             _ => Next::Proceed,
@@ -172,7 +172,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             _ if of_run().any(budget::ends_run) => None,
             Some(question) if !self.oversight.has_read => Some(Next::Wait(*question)),
             None if self.stops_unattended() => None,
-            _ => self.budget_question(over).map(Next::Ask),
+            _ => self.budget_question(over).map(|question| Next::Ask(Box::new(question))),
         };
         match next {
             None => self.stop_for_budget(over).await.map(ControlFlow::Break),
@@ -196,6 +196,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             default_value: None,
             expires_at: self.journal.approvals_expire_at(),
             approval: None,
+            message_id: None,
         }
     }
 
@@ -210,6 +211,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             default_value: None,
             expires_at: self.journal.approvals_expire_at(),
             approval: None,
+            message_id: None,
         })
     }
 
@@ -230,7 +232,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Next::Ask(question) => {
                 tracing::info!(run = %self.journal.run(), question = question.text, "the run pauses");
                 let id = question.id;
-                (vec![question], Some(id))
+                (vec![*question], Some(id))
             }
         };
         open.retain(|question| Some(*question) != waits_for);

@@ -78,6 +78,7 @@ async fn call_that_needs_a_person_waits_and_goes_on_once() {
     let asked = run.process.storage.questions().pop().unwrap().asked;
     assert_eq!((asked.kind, asked.subject.as_deref()), (QuestionKind::Input, Some("houston:input:c1")));
     assert!(asked.expires_at.is_some() && asked.check_answer(&accept()).is_ok());
+    assert!(asked.message_id.is_some(), "clients show it at the call that asks");
     assert_eq!(
         asked.check_answer(&json!({"action": "accept", "content": {}})).unwrap_err().pointer,
         "/content/name"

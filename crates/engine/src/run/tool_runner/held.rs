@@ -279,6 +279,7 @@ impl ToolRunner {
                     lasting,
                     pin,
                 })),
+                message_id: None,
             };
             waiting.add(call.id, question.id, cell);
             asked.push(question);

@@ -93,7 +93,7 @@ impl ToolRunner {
                 time.is_zero()
             }
             Until::Answered(question) => {
-                let question = asked(journal, call, question);
+                let question = asked(journal, call, cell, question);
                 paused.question = Some(question.id);
                 step.questions.get_or_insert_default().asked.push(question);
                 let waiting = json!({"status": "waiting"});
@@ -145,7 +145,12 @@ impl ToolRunner {
 }
 
 /// The question of a call. Its text and schema come from others, so what Postgres cannot store is removed.
-fn asked<S: RunStorage>(journal: &Journal<'_, S>, call: &ToolCall, question: CallQuestion) -> NewQuestion {
+fn asked<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    call: &ToolCall,
+    cell: Option<MessageId>,
+    question: CallQuestion,
+) -> NewQuestion {
     let CallQuestion { mut text, mut content } = question;
     storable(&mut text);
     content.iter_mut().for_each(storable_value);
@@ -158,5 +163,6 @@ fn asked<S: RunStorage>(journal: &Journal<'_, S>, call: &ToolCall, question: Cal
         default_value: None,
         expires_at: journal.approvals_expire_at(),
         approval: None,
+        message_id: cell,
     }
 }

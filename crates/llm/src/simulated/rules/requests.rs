@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Reply, Situation, Step, after_phrase, goal_message};
+use super::{Reply, Situation, after_phrase};
 use crate::shorten::shortened;
 
 /// The code in a text: what is in its fence, else what follows the word "code". An expression becomes its result.
@@ -32,14 +32,6 @@ fn translation(text: &str) -> Option<Value> {
 }
 
 impl Situation<'_> {
-    /// After the goals were listed: the message of the user to the first whose line has the words that name it.
-    pub(super) fn post_to_found(&self, step: &Step<'_>) -> Option<Reply> {
-        let (name, text) = goal_message(&self.user_text).filter(|_| step.name == "list_conversations")?;
-        let line = step.answer.lines().find(|line| line.to_lowercase().contains(&name.to_lowercase()))?;
-        let id = line.split([' ', ':']).next()?;
-        self.call("post_to_conversation", &json!({"conversation_id": id, "text": text}))
-    }
-
     /// A call that adds a todo or lists them, if the user speaks of one and the tool is offered.
     pub(super) fn todo_request(&self, lower: &str) -> Option<Reply> {
         let mut words = lower.split(|c: char| !c.is_alphanumeric());

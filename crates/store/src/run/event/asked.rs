@@ -1,10 +1,10 @@
-//! Events of questions. Of a question that a run asks, the event stores the id only: the row of the question has the rest, and a
-//! run that waits for an answer keeps both.
+//! Events of questions. Of a question that a run asks, the event stores the id, and the message that shows the call which asks: the
+//! row of the question has the rest, and a run that waits for an answer keeps both.
 
 use std::collections::HashMap;
 
 use houston_domain::event::Event;
-use houston_domain::id::QuestionId;
+use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::question::NewQuestion;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,8 @@ struct Asked<'a> {
     #[serde(rename = "type")]
     of_type: &'a str,
     question_id: QuestionId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message_id: Option<MessageId>,
     /// Of an event that has the whole question, as those of imported conversations do.
     #[serde(default, skip_serializing)]
     text: Option<IgnoredAny>,
@@ -32,17 +34,18 @@ struct Asked<'a> {
 pub(crate) fn stored(event: &Event) -> serde_json::Result<Box<RawValue>> {
     match event {
         Event::QuestionAsked(question) => {
-            to_raw_value(&Asked { of_type: TYPE, question_id: question.id, text: None })
+            let NewQuestion { id, message_id, .. } = **question;
+            to_raw_value(&Asked { of_type: TYPE, question_id: id, message_id, text: None })
         }
         event => to_raw_value(event),
     }
 }
 
-/// The question that a stored event refers to.
-fn question_of(data: &RawValue) -> Option<QuestionId> {
+/// The question that a stored event refers to, and the message that shows the call which asks it.
+fn question_of(data: &RawValue) -> Option<(QuestionId, Option<MessageId>)> {
     // Most events have no such word, so that they are not parsed twice.
     let asked = data.get().contains(TYPE).then(|| serde_json::from_str::<Asked<'_>>(data.get()))?.ok()?;
-    (asked.of_type == TYPE && asked.text.is_none()).then_some(asked.question_id)
+    (asked.of_type == TYPE && asked.text.is_none()).then_some((asked.question_id, asked.message_id))
 }
 
 /// The questions that stored events refer to.
@@ -59,7 +62,7 @@ impl AskedQuestions {
         tenants: &[Uuid],
         events: impl Iterator<Item = &RawValue>,
     ) -> Result<Self> {
-        let ids: Vec<Uuid> = events.filter_map(question_of).map(|id| id.0).collect();
+        let ids: Vec<Uuid> = events.filter_map(question_of).map(|(id, _)| id.0).collect();
         if ids.is_empty() {
             return Ok(Self::default());
         }
@@ -81,8 +84,10 @@ impl AskedQuestions {
     /// # Errors
     /// When `data` is no event, or that of a question that does not exist.
     pub(super) fn event(&self, data: &RawValue) -> serde_json::Result<Event> {
-        match question_of(data).and_then(|id| self.0.get(&id.0)) {
-            Some(question) => Ok(Event::QuestionAsked(Box::new(question.clone()))),
+        match question_of(data).and_then(|(id, message)| Some((self.0.get(&id.0)?, message))) {
+            Some((question, message_id)) => {
+                Ok(Event::QuestionAsked(Box::new(NewQuestion { message_id, ..question.clone() })))
+            }
             None => serde_json::from_str(data.get()),
         }
     }
@@ -90,7 +95,6 @@ impl AskedQuestions {
 
 #[cfg(test)]
 mod tests {
-    use houston_domain::id::MessageId;
     use houston_domain::question::QuestionKind;
 
     use super::*;
@@ -105,6 +109,7 @@ mod tests {
             default_value: None,
             expires_at: None,
             approval: None,
+            message_id: Some(MessageId(Uuid::from_u128(8))),
         }
     }
 
@@ -112,8 +117,9 @@ mod tests {
     fn an_event_refers_to_its_question() {
         let event = Event::QuestionAsked(Box::new(asked()));
         let data = stored(&event).unwrap();
-        assert_eq!(question_of(&data), Some(asked().id), "{data}");
-        let questions = AskedQuestions([(asked().id.0, asked())].into());
+        assert_eq!(question_of(&data), Some((asked().id, asked().message_id)), "{data}");
+        let of_row = NewQuestion { message_id: None, ..asked() };
+        let questions = AskedQuestions([(asked().id.0, of_row)].into());
         assert_eq!(questions.event(&data).unwrap(), event);
         assert!(AskedQuestions::default().event(&data).is_err(), "its question was deleted");
     }

@@ -1,6 +1,6 @@
 //! Waits in an event stream: what a run waited for at a position, and where it began to wait.
 
-use houston_domain::id::{AgentableId, QuestionId};
+use houston_domain::id::{AgentableId, MessageId, QuestionId};
 use houston_domain::question::NewQuestion;
 
 use crate::error::Result;
@@ -17,7 +17,8 @@ impl TenantStore<'_> {
         let asked = sqlx::query!(
             r#"-- store::event::wait::questions_at_wait
             select q.id, q.kind, q.subject, q.text, q.schema, q.default_value, q.expires_at, q.state, q.answer, q.answered_by,
-                   q.created_at, q.closed_at, q.approval
+                   q.created_at, q.closed_at, q.approval,
+                   replace(a.data ->> 'message_id', 'msg_', '')::uuid as message_id
               from houston.events w
               join houston.runs r on r.id = w.run_id
               join houston.events a on a.agentable_id = $1 and a.seq >= r.first_seq and a.seq < $2
@@ -36,7 +37,11 @@ impl TenantStore<'_> {
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(asked.into_iter().map(|row| question_row!(row).into_question().asked).collect())
+        let questions = asked.into_iter().map(|row| NewQuestion {
+            message_id: row.message_id.map(MessageId),
+            ..question_row!(row).into_question().asked
+        });
+        Ok(questions.collect())
     }
 
     /// The position of the event with which the latest run of the agentable began to wait before position `seq`, if it had not

@@ -90,6 +90,7 @@ impl Row {
                 default_value: self.default_value,
                 expires_at: self.expires_at,
                 approval: self.approval.and_then(|approval| serde_json::from_value(approval).ok()),
+                message_id: None,
             },
             state: QuestionState::from_name(&self.state).unwrap_or(QuestionState::Cancelled),
             answer: self.answer,
@@ -126,6 +127,7 @@ mod tests {
             default_value: None,
             expires_at: None,
             approval: Some(Box::new(approval)),
+            message_id: None,
         }
     }
 

@@ -1,11 +1,14 @@
 //! What a tool call may do with the other conversations of its user.
 
 use houston_domain::id::AgentableId;
-use houston_domain::reach::PostCounts;
+use houston_domain::reach::{MadeCounts, PostCounts};
 
 use super::RecordTx;
 use crate::error::Result;
-use crate::reach::{self, Conversation, ConversationQuery, Delivery, NewAgentMessage, ReadMessage};
+use crate::reach::{
+    self, Conversation, ConversationChange, ConversationQuery, Delivery, NewAgentMessage, NewConversation,
+    ReadMessage, make,
+};
 
 /// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
 /// statement. None of them sees a conversation of another user, or the one of the run itself.
@@ -48,5 +51,23 @@ impl RecordTx<'_> {
     pub async fn post_to(&mut self, own_kind: &str, message: NewAgentMessage<'_>) -> Result<Delivery> {
         let (owner, ids, fairness) = (self.owner, self.ids, self.tx.fairness);
         reach::post(self.tx.connection(), owner, ids, (own_kind, message), fairness).await
+    }
+
+    /// What counts against the limits of a conversation that the run makes.
+    pub async fn made_counts(&mut self) -> Result<MadeCounts> {
+        let (owner, most) = (self.owner, self.limits.reach.max_made_per_hour);
+        make::counts(self.tx.connection(), owner, most).await
+    }
+
+    /// Makes a conversation of the user.
+    pub async fn make_conversation(&mut self, new: &NewConversation<'_>) -> Result<()> {
+        let owner = self.owner;
+        make::insert(self.tx.connection(), owner, new).await
+    }
+
+    /// Changes a conversation that [`Self::conversation`] has returned.
+    pub async fn change_conversation(&mut self, id: AgentableId, change: &ConversationChange) -> Result<()> {
+        let owner = self.owner;
+        make::change(self.tx.connection(), owner, id, change).await
     }
 }

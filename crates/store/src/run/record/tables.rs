@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use houston_domain::custom_table::{Aggregate, Fields, TableLimits, TablePresets};
+use houston_domain::custom_table::{Aggregate, Fault, Field, Fields, TableLimits, TablePresets};
 use houston_domain::id::{RecordId, TableId};
 use serde_json::{Map, Value};
 
@@ -55,6 +55,18 @@ impl RecordTx<'_> {
     pub async fn table(&mut self, name: &str) -> Result<Option<CustomTable>> {
         let (tenant, user) = (self.owner.tenant, self.owner.user);
         custom_table::find_named(self.tx.connection(), tenant, user, name).await
+    }
+
+    /// Adds fields to a table of the user, which [`Self::table`] returned; the inner error has what is wrong with them.
+    /// `None`: the table was deleted meanwhile.
+    pub async fn add_fields(
+        &mut self,
+        table: &CustomTable,
+        more: &[Field],
+    ) -> Result<Option<std::result::Result<CustomTable, Vec<Fault>>>> {
+        let (owner, limits) = (self.owner, self.table_limits());
+        let fields = (more, owner.untrusted);
+        custom_table::add_fields(self.tx.connection(), owner.tenant, table.id, fields, &limits).await
     }
 
     /// Deletes a table of the user, which [`Self::table`] returned, with its records. Returns whether it existed.
