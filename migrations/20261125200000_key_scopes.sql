@@ -15,7 +15,7 @@ alter table houston.api_keys
     add constraint api_keys_of_user check (agentables is null or user_id is not null),
     add constraint api_keys_client_tokens check (parent_id is null or (user_id is not null and expires_at is not null));
 
--- Client tokens are deleted when they have expired; what was erased with them stays known.
+-- Client tokens are deleted when they have expired; erasures that they requested stay listed.
 alter table houston.erasures
     drop constraint erasures_api_key_id_fkey,
     add constraint erasures_api_key_id_fkey foreign key (api_key_id) references houston.api_keys on delete set null;

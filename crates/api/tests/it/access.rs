@@ -184,9 +184,9 @@ async fn nothing_of_another_tenant_or_user_is_reached() {
         let resource = operation.path.split('/').nth(2).unwrap();
         let names_one = operation.path.contains("{id}");
         let thing = things.get(resource);
-        let is_known = thing.is_some() || OF_TENANT.contains(&resource) || !names_one;
+        let is_covered = thing.is_some() || OF_TENANT.contains(&resource) || !names_one;
         assert!(
-            is_known,
+            is_covered,
             "{}: add a thing of this kind to `things`, or the kind to `OF_TENANT`",
             operation.path
         );
