@@ -202,7 +202,7 @@ fn imported() -> Vec<Case> {
         days[1],
     ];
     let result = [&idle, &tenant, &run, new, "array['call_1']", "array['fetch']", "array['long']", days[1]];
-    let begun = [&idle, "gen_random_uuid()", &tenant, "now()", "100", "10", "4", "null", "0"];
+    let begun = [&idle, "gen_random_uuid()", &tenant, "now()", "100", "10", "4", "null", "0", "false"];
     vec![
         case("store::conversation::make::past::sessions", "", &session, &["history_pkey"], [60, 400]),
         case("store::conversation::make::past::compressions", "", &compression, &[], [10, 60]),

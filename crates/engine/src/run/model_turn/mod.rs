@@ -32,16 +32,22 @@ pub(crate) use self::spending::{CheckedBudget, check_budget, price};
 pub(crate) struct ModelTurn {
     setup: Arc<Setup>,
     live: Arc<LiveRun>,
+    /// Boxed, like the images, because it is held while the run waits for its model.
+    frame: Box<Frame>,
+    /// The model that answered last.
+    answering: Description,
+    /// Estimates the tokens of requests from what the provider counted before.
+    budget: ContextBudget,
+    images: Box<Images>,
+}
+
+/// What requests contain around the history.
+struct Frame {
     system: Vec<SystemPart>,
     /// The system context, sent after the history.
     system_context: Option<String>,
     /// See [`cache_key`](houston_domain::agentable::cache_key).
     cache_key: String,
-    /// The model that answered last.
-    answering: Description,
-    /// Estimates the tokens of requests from what the provider counted before.
-    budget: ContextBudget,
-    images: Images,
 }
 
 /// How often one answer is let go on after its provider has paused it.
@@ -69,8 +75,9 @@ impl ModelTurn {
         let answering = setup.model.description().clone();
         let budget = ContextBudget::default();
         let are_seen = setup.model.candidates().into_iter().any(Description::sees);
-        let images = Images::new(images, are_seen);
-        Self { setup, live, system, system_context, cache_key, answering, budget, images }
+        let images = Box::new(Images::new(images, are_seen));
+        let frame = Box::new(Frame { system, system_context, cache_key });
+        Self { setup, live, frame, answering, budget, images }
     }
 
     /// The model that answered last.
@@ -126,15 +133,15 @@ impl ModelTurn {
         input_tokens: Option<u64>,
     ) -> Request<'r> {
         Request {
-            system: &self.system,
-            system_context: self.system_context.as_deref(),
+            system: &self.frame.system,
+            system_context: self.frame.system_context.as_deref(),
             entries: history,
             tools: offer.definitions(),
             deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
             answer_schema: None,
             image: None,
-            cache_key: Some(&self.cache_key),
+            cache_key: Some(&self.frame.cache_key),
             input_tokens,
         }
     }
@@ -224,7 +231,7 @@ impl ModelTurn {
     ) -> Result<(), ModelError> {
         let mut entries = history.to_vec();
         // The system context precedes the answer, as in the request before.
-        entries.extend(self.system_context.iter().map(|text| Entry::user(vec![Block::text(text.as_str())])));
+        entries.extend(self.frame.system_context.iter().map(|text| Entry::user(vec![Block::text(text.as_str())])));
         for _ in 0..MAX_PAUSES {
             entries.push(Entry::assistant(answer.content.clone()));
             let request = Request { system_context: None, ..self.request(&entries, offer, None) };

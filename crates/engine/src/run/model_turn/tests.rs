@@ -173,7 +173,7 @@ fn paused(text: &str) -> Script {
 async fn paused_answer_is_sent_back_and_goes_on() {
     let model = ScriptedModel::new([paused("I look. "), paused("I look on. "), says("Found.")]);
     let mut call = Call::of(Arc::clone(&model));
-    call.turn.system_context = Some("It is noon.".to_owned());
+    call.turn.frame.system_context = Some("It is noon.".to_owned());
     let (outcome, text) = call.run(nothing).await;
     let Ok(ModelOutcome::Answered { answer, usage, .. }) = outcome else { panic!("no answer") };
     let texts = ["I look. ", "I look on. ", "Found."].map(Block::text);
