@@ -51,6 +51,24 @@ impl Folder {
     }
 }
 
+impl Folder {
+    /// Refuses a path at which no file can be written, because of what is there.
+    ///
+    /// # Errors
+    /// [`Error::Obstacle`], [`Error::Io`].
+    pub fn check_free(&self, path: &WorkspacePath) -> Result<()> {
+        let mut dir = self.files.try_clone()?;
+        for folder in path.folders() {
+            match enter(&dir, folder)? {
+                Entered::Folder(inner) => dir = inner,
+                Entered::Missing => return Ok(()),
+                Entered::File => return Err(Obstacle::BelowFile { path: folder.to_owned() }.into()),
+            }
+        }
+        check(&dir, path.as_str()).map(|_| ())
+    }
+}
+
 impl Locked<'_> {
     /// Writes a file, or replaces it: whoever reads it meanwhile reads the old text or the new one. Once it returns, the new
     /// one is on the disk.
@@ -128,20 +146,24 @@ fn make(dir: &Dir, path: &str) -> Result<Dir> {
     Err(Obstacle::Link { path: path.to_owned() }.into())
 }
 
-/// Removes folders in the place of a file, if nothing is in them. Refuses everything else that is no file.
-fn clear(dir: &Dir, path: &str) -> Result<()> {
+/// Refuses what is in the place of a file and is none. Returns whether there are folders with nothing in them.
+fn check(dir: &Dir, path: &str) -> Result<bool> {
     match dir.symlink_metadata(name(path)) {
         Ok(about) if about.is_dir() => {}
-        Ok(about) => return check_kind(&about, path),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Ok(about) => return check_kind(&about, path).map(|()| false),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error.into()),
     }
-    let is_folder = || Obstacle::IsFolder { path: path.to_owned() };
-    let inner = dir.open_dir_nofollow(name(path))?;
-    if !is_hollow(&inner, 1)? {
-        return Err(is_folder().into());
+    let is_free = is_hollow(&dir.open_dir_nofollow(name(path))?, 1)?;
+    if is_free { Ok(true) } else { Err(Obstacle::IsFolder { path: path.to_owned() }.into()) }
+}
+
+/// Removes folders in the place of a file, if nothing is in them. Refuses everything else that is no file.
+fn clear(dir: &Dir, path: &str) -> Result<()> {
+    if check(dir, path)? {
+        dir.remove_dir_all(name(path))?;
     }
-    Ok(dir.remove_dir_all(name(path))?)
+    Ok(())
 }
 
 /// Waits until what a folder lists is on the disk.

@@ -140,7 +140,7 @@ fn deep_trees_are_refused_before_they_cost_anything() {
 fn files_without_permissions_are_told() {
     let test = TestFolder::new();
     test.write("a/b", "x").unwrap();
-    std::fs::set_permissions(test.inside("a/b"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(test.inside("a/b"), std::fs::Permissions::from_mode(0o0)).unwrap();
     // Root reads it all the same.
     match test.read("a/b") {
         Ok(Some(text)) => assert_eq!(text, "x"),

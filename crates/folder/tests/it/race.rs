@@ -63,9 +63,17 @@ impl Counts {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment says how many; this is not a setting of Houston"
+)]
+fn rounds() -> u64 {
+    std::env::var("HOUSTON_RACES").ok().map_or(ROUNDS, |rounds| rounds.parse().unwrap())
+}
+
 #[test]
 fn nothing_outside_is_read_or_changed_in_a_race() {
-    let rounds = std::env::var("HOUSTON_RACES").ok().map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let rounds = rounds();
     let test = TestFolder::new();
     std::fs::create_dir(test.outside("dir")).unwrap();
     std::fs::write(test.outside("dir/file"), CANARY).unwrap();

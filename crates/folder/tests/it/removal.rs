@@ -16,7 +16,7 @@ fn folder_is_removed_with_whatever_commands_left_there() {
     symlink(test.outside(""), test.inside("link")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, test.inside("fifo"), rustix::fs::Mode::RWXU).unwrap();
     std::fs::create_dir_all(test.inside("closed/inner")).unwrap();
-    std::fs::set_permissions(test.inside("closed"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(test.inside("closed"), std::fs::Permissions::from_mode(0o0)).unwrap();
     // Deeper than a path may be long.
     let mut deep = std::fs::File::open(test.inside("")).unwrap();
     for _ in 0..3_000 {

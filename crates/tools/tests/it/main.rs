@@ -6,6 +6,8 @@ houston_testkit::shared_postgres!();
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod folder;
+#[cfg(test)]
 mod knowledge;
 #[cfg(test)]
 mod reach;

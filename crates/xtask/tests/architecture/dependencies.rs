@@ -34,8 +34,8 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     (
         "cli",
         &[
-            "api", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "protocol", "queue", "sandbox",
-            "store", "tools", "web", "worker",
+            "api", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "protocol", "queue",
+            "sandbox", "store", "tools", "web", "worker",
         ],
     ),
     // The interface for programs. It starts a process as `houston dev` does, and that wiring is in `cli`: settings, servers,

@@ -14,6 +14,7 @@ use super::open_request::OpenRequest;
 use super::user_data;
 use crate::error::Result;
 use crate::handle::RunStore;
+use crate::workspace_file::settle::Folders;
 
 /// How many agentables' rows one statement deletes.
 const GROUP: i64 = 100;
@@ -34,13 +35,14 @@ impl RunStore {
     ///
     /// # Errors
     /// [`crate::Error::Database`] when Postgres cannot be reached or refuses a statement; then nothing was deleted.
+    /// [`crate::Error::Folder`] when the folder of a workspace cannot be removed.
     pub async fn erase_some(&self, rows: i64) -> Result<Swept> {
         let mut tx = self.pool.begin().await?;
         let Some(mut open) = take(&mut tx).await? else { return Ok(Swept::Nothing) };
         match open.phase.as_str() {
             "requests" => requests(&mut tx, &mut open, rows, "rows").await?,
             "rows" => {
-                if !delete_rows(&mut tx, &mut open, rows).await? {
+                if !delete_rows(&mut tx, &mut open, rows, self.folders.as_ref()).await? {
                     open.phase = "answers".to_owned();
                 }
             }
@@ -135,7 +137,12 @@ async fn requests(
 }
 
 /// Deletes one batch. Returns whether there may be more.
-async fn delete_rows(connection: &mut PgConnection, open: &mut OpenRequest, rows: i64) -> Result<bool> {
+async fn delete_rows(
+    connection: &mut PgConnection,
+    open: &mut OpenRequest,
+    rows: i64,
+    folders: Option<&Folders>,
+) -> Result<bool> {
     let group = sqlx::query_scalar!(
         "-- store::erasure::sweep::group
         select id from houston.agentables where id = any ($1) order by depth desc, id limit $2",
@@ -155,6 +162,10 @@ async fn delete_rows(connection: &mut PgConnection, open: &mut OpenRequest, rows
         + threads(connection, open, &group, rows).await?
         + knowledge(connection, open, &group, rows).await?;
     if deleted == 0 {
+        if let Some(folders) = folders {
+            let tenant = open.tenant;
+            folders.remove(group.iter().map(|agentable| (tenant, *agentable)).collect()).await?;
+        }
         agentables(connection, open, &group).await?;
     }
     Ok(true)
