@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `<tenant>` and `<agentable>` are ids. When a file is written, and what of it the database keeps, is decided in
-//! `houston-store`; this crate does what it is told, on files that others may change meanwhile.
+//! `houston-store`; this crate carries that out, on files that others may change meanwhile.
 //!
 //! # Invariants
 //! - After [`Root::open`] no path is joined and none is opened twice: each name is opened below the handle of its folder
@@ -23,6 +23,10 @@
 //!
 //! # Deliberately absent
 //! Quotas, paths that guards forbid and what is untrusted: in `domain`, `tools` and `store`.
+//!
+//! # Recipe: something more to do with a file
+//! A method of [`Folder`] for reading, of [`Locked`] for changes, that opens names with `enter` and `open_file` of `read.rs`; a
+//! line for it in `tests/it/race.rs`, and cases in `tests/it/hostile.rs`.
 
 mod error;
 mod read;

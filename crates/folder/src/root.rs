@@ -43,7 +43,7 @@ pub struct Folder {
 }
 
 impl Root {
-    /// Opens the operator's folder. An empty one gets a number, by which it is known again.
+    /// Opens the operator's folder. An empty one gets a number, by which it is recognised.
     ///
     /// # Errors
     /// [`RootError`] says what is wrong with the folder, and what to do.

@@ -70,7 +70,7 @@ impl Folder {
 }
 
 impl Locked<'_> {
-    /// Writes a file, or replaces it: whoever reads it meanwhile reads the old text or the new one. Once it returns, the new
+    /// Writes a file, or replaces it: who reads it meanwhile reads the old text or the new one. Once it returns, the new
     /// one is on the disk.
     ///
     /// # Errors

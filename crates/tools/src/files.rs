@@ -101,7 +101,7 @@ pub(crate) async fn entries(
 }
 
 /// The response of a call; a file that cannot be read or changed in the folder of the workspace is one for the model.
-pub(crate) async fn told(
+pub(crate) async fn answered(
     answer: impl Future<Output = houston_store::Result<ToolResponse>> + Send,
 ) -> houston_store::Result<ToolResponse> {
     let error = match answer.await {

@@ -34,3 +34,26 @@ impl WorkspaceSettings {
         is_relative.then(|| ("workspaces.root", reason.to_owned()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::load;
+    use crate::config::tests::tools;
+
+    #[test]
+    fn relative_folder_is_refused_and_an_absolute_one_opened() {
+        let (settings, root) = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()].into();
+        let write = |root: &str| {
+            let text = format!("root = '{root}'");
+            std::fs::write(settings.path().join("workspaces.toml"), text).unwrap();
+            load(Some(settings.path()), &tools())
+        };
+        let error = write("workspaces").unwrap_err().to_string();
+        assert!(error.contains("workspaces.root") && error.contains("an absolute path"), "{error}");
+        let opened = write(root.path().to_str().unwrap()).unwrap().settings.workspaces.open();
+        assert_eq!(opened.unwrap().unwrap().path(), root.path().canonicalize().unwrap());
+        assert!(write("").unwrap().settings.workspaces.open().unwrap().is_none());
+        let error = write("/usr").unwrap().settings.workspaces.open().unwrap_err().to_string();
+        assert!(error.contains("a folder of the system"), "{error}");
+    }
+}

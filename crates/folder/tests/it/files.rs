@@ -1,4 +1,4 @@
-//! Files that nobody else changes.
+//! Files that no other program changes.
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -78,7 +78,7 @@ impl TenantStore<'_> {
         }
         tx.commit().await?;
         if let Some(folders) = self.folders.as_ref().filter(|_| files > 0) {
-            folders.settle_soon(agentable).await;
+            folders.settle_soon(self.tenant, agentable).await;
         }
         Ok(Reset { closed_entries: lock.last_position - lock.session_position, notes, learnings, files })
     }

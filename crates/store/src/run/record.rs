@@ -39,8 +39,8 @@ pub struct FencedTx {
     pub(crate) table_presets: Arc<TablePresets>,
     pub(crate) session_settings: SessionArchive,
     folders: Option<Folders>,
-    /// Whether files are to be written or deleted in the folder.
-    has_changed_files: bool,
+    /// The tenant of the agentable whose files are to be written or deleted in the folder, if some are.
+    changed_files_of: Option<TenantId>,
 }
 
 /// The ids that rows written by a run carry.
@@ -86,7 +86,7 @@ impl RunStore {
             table_presets: Arc::clone(&self.table_presets),
             session_settings: self.archiving.settings,
             folders: self.folders.clone(),
-            has_changed_files: false,
+            changed_files_of: None,
         })
     }
 
@@ -173,8 +173,8 @@ impl FencedTx {
             Commit::Done(_) => self.tx.commit().await?,
             Commit::AlreadyCommitted => self.tx.rollback().await?,
         }
-        if let Some(folders) = self.folders.filter(|_| self.has_changed_files) {
-            folders.settle_soon(self.fence.agentable).await;
+        if let (Some(folders), Some(tenant)) = (self.folders, self.changed_files_of) {
+            folders.settle_soon(tenant, self.fence.agentable).await;
         }
         Ok(done)
     }

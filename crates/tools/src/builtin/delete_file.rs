@@ -73,7 +73,7 @@ struct Call {
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
         let Self { path, expected } = self;
-        Box::pin(files::told(async move {
+        Box::pin(files::answered(async move {
             let present = tx.present_files(path).await?;
             if let Err(refusal) = check_delete(path, expected, &present) {
                 return Ok(files::refused(&refusal));

@@ -85,7 +85,7 @@ struct Call {
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
         let Self { path, old, new, expected } = self;
-        Box::pin(files::told(async move {
+        Box::pin(files::answered(async move {
             let Some(file) = tx.file(path).await? else { return Ok(files::missing(path)) };
             // First what the model expects: it should read a changed file again before it corrects the text.
             if !expected.is_met(Some(file.version)) {

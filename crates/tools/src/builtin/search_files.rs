@@ -132,7 +132,7 @@ struct Found {
 
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
-        Box::pin(files::told(async move {
+        Box::pin(files::answered(async move {
             let (entries, too_many) = files::entries(&mut tx, &self.guards).await?;
             let wanted: Vec<&FileEntry> = entries.iter().filter(|entry| self.wants(&entry.path)).collect();
             let (open, closed): (Vec<_>, Vec<_>) =

@@ -81,7 +81,7 @@ struct Call {
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
         let Self { path, content, expected } = self;
-        Box::pin(files::told(async move {
+        Box::pin(files::answered(async move {
             let present = tx.present_files(path).await?;
             if let Err(refusal) = check_write(path, content, expected, &present, &tx.file_limits()) {
                 return Ok(files::refused(&refusal));

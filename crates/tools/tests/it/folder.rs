@@ -132,7 +132,7 @@ async fn folder_goes_with_its_agentable() {
     let tools = TestRun::start_in(Files::Folder).await;
     write(&tools, "a", "x").await;
     let home = tools.inside("").parent().unwrap().to_owned();
-    // A folder of nobody is removed; that of the goal is not.
+    // A folder without an agentable is removed; that of the goal is not.
     let leftover = home.with_file_name(tools.ids.next::<AgentableId>().0.to_string());
     std::fs::create_dir_all(leftover.join("files/x")).unwrap();
     assert_eq!(tools.runs().tidy_folders().await.unwrap(), 1);

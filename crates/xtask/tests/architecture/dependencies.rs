@@ -12,7 +12,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("faults", &[]),
     // Its child process must not contain more than it needs, and what it runs knows nothing of Houston.
     ("sandbox", &[]),
-    // Files of a machine: it is told what to write, and knows no table.
+    // Files of a machine: `store` decides what is written, and this knows no table.
     ("folder", &["domain"]),
     // Where files of workspaces are in a folder, rows say what is to be written there, and what has been.
     ("store", &["domain", "faults", "folder"]),

@@ -45,7 +45,7 @@ impl CommandFiles {
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement,
     /// [`Error::Folder`](crate::Error::Folder).
     pub async fn ready(&self) -> Result<FilesForCommand> {
-        self.folders.settle(self.agentable).await?;
+        self.folders.settle(self.tenant, self.agentable).await?;
         let files = {
             let workspace = self.store.workspace(self.tenant, self.agentable);
             workspace.list(&mut *self.store.pool.acquire().await?, "", i64::MAX).await?

@@ -128,16 +128,16 @@ impl Workspace {
         .await?;
         let mut contents = BTreeMap::new();
         // Where each text is that is in a folder.
-        let mut places: BTreeMap<String, (Uuid, String)> =
+        let mut sources: BTreeMap<String, (Uuid, String)> =
             paths.iter().map(|path| ((*path).to_owned(), (self.agentable.0, (*path).to_owned()))).collect();
         for row in rows {
-            places.remove(&row.path);
+            sources.remove(&row.path);
             match (Place::of(&row.place), moved_from(&row.content)) {
                 (Place::Row, _) => {
                     contents.insert(row.path, row.content);
                 }
                 (Place::Moved, Some((agentable, path))) => {
-                    places.insert(row.path, (agentable, path.to_owned()));
+                    sources.insert(row.path, (agentable, path.to_owned()));
                 }
                 _ => {}
             }
@@ -149,7 +149,7 @@ impl Workspace {
                 // What has become a link or no text meanwhile is left out like what has been deleted.
                 Some((path, read.ok().flatten().flatten()?.text))
             };
-            places.into_iter().filter_map(read).collect::<Vec<_>>()
+            sources.into_iter().filter_map(read).collect::<Vec<_>>()
         };
         contents.extend(folders.root.run(read).await);
         Ok(contents)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use houston_domain::id::AgentableId;
+use houston_domain::id::{AgentableId, TenantId};
 use houston_folder::{Error as FolderError, Folder, Root};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -39,8 +39,8 @@ impl Folders {
     }
 
     /// Does what the rows of an agentable say. What cannot be done now is done later: readers see the rows.
-    pub(crate) async fn settle_soon(&self, agentable: AgentableId) {
-        if let Err(error) = self.settle(agentable).await {
+    pub(crate) async fn settle_soon(&self, tenant: TenantId, agentable: AgentableId) {
+        if let Err(error) = self.settle(tenant, agentable).await {
             tracing::warn!(%error, %agentable, "files are not written to the folder yet");
         }
     }
@@ -49,36 +49,41 @@ impl Folders {
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::Folder`] for the first thing that could not be done; the others are done.
-    pub(crate) async fn settle(&self, agentable: AgentableId) -> Result<()> {
-        while self.settle_some(agentable).await? {}
+    pub(crate) async fn settle(&self, tenant: TenantId, agentable: AgentableId) -> Result<()> {
+        while self.settle_some(tenant, agentable).await? {}
         Ok(())
     }
 
     /// Returns whether there may be more.
-    async fn settle_some(&self, agentable: AgentableId) -> Result<bool> {
+    async fn settle_some(&self, tenant: TenantId, agentable: AgentableId) -> Result<bool> {
         let mut tx = self.pool.begin().await?;
-        // Deletions first: a file may take the place of a folder. Nobody else does the same meanwhile.
+        // Deletions first: a file may take the place of a folder. Other processes wait for the rows.
         let rows = sqlx::query!(
             "-- store::workspace_file::settle::take
-            select tenant_id, path, place, content from houston.workspace_files
-             where agentable_id = $1 and place <> 'folder'
-             order by place <> 'removed', path limit $2 for update",
+            select path, place, content from houston.workspace_files
+             where tenant_id = $1 and agentable_id = $2 and place <> 'folder'
+             order by place <> 'removed', path limit $3 for update",
+            tenant.0,
             agentable.0,
             ROWS
         )
         .fetch_all(&mut *tx)
         .await?;
-        let Some(tenant) = rows.first().map(|row| row.tenant_id) else { return Ok(false) };
+        if rows.is_empty() {
+            return Ok(false);
+        }
         let is_last = i64::try_from(rows.len()).unwrap_or(i64::MAX) < ROWS;
         let tasks: Vec<Task> = rows
             .into_iter()
             .map(|row| Task { path: row.path, place: Place::of(&row.place), content: row.content })
             .collect();
-        let ids = (tenant, agentable.0);
+        let ids = (tenant.0, agentable.0);
         let (done, removed, failed) = self.root.run(move |root| carry_out_all(root, ids, tasks)).await?;
         sqlx::query!(
             "-- store::workspace_file::settle::written
-            update houston.workspace_files set place = 'folder', content = '' where agentable_id = $1 and path = any ($2)",
+            update houston.workspace_files set place = 'folder', content = ''
+             where tenant_id = $1 and agentable_id = $2 and path = any ($3)",
+            tenant.0,
             agentable.0,
             &done
         )
@@ -86,7 +91,8 @@ impl Folders {
         .await?;
         sqlx::query!(
             "-- store::workspace_file::settle::removed
-            delete from houston.workspace_files where agentable_id = $1 and path = any ($2)",
+            delete from houston.workspace_files where tenant_id = $1 and agentable_id = $2 and path = any ($3)",
+            tenant.0,
             agentable.0,
             &removed
         )
@@ -107,16 +113,18 @@ impl Folders {
     /// [`Error::Database`], [`Error::Folder`].
     pub(crate) async fn remove(&self, folders: Vec<(Uuid, Uuid)>) -> Result<usize> {
         let ids: Vec<String> = folders.iter().map(|(_, agentable)| agentable.to_string()).collect();
-        let heirs = sqlx::query_scalar!(
+        let tenants: Vec<Uuid> = folders.iter().map(|(tenant, _)| *tenant).collect();
+        let heirs = sqlx::query!(
             "-- store::workspace_file::settle::heirs
-            select distinct agentable_id from houston.workspace_files
-             where place = 'moved' and split_part(content, '/', 1) = any ($1)",
+            select distinct tenant_id, agentable_id from houston.workspace_files
+             where tenant_id = any ($1) and place = 'moved' and split_part(content, '/', 1) = any ($2)",
+            &tenants,
             &ids
         )
         .fetch_all(&self.pool)
         .await?;
         for heir in heirs {
-            self.settle(AgentableId(heir)).await?;
+            self.settle(TenantId(heir.tenant_id), AgentableId(heir.agentable_id)).await?;
         }
         let remove = move |root: &Root| {
             let removed = folders.into_iter().map(|(tenant, agentable)| root.remove(tenant, agentable));
@@ -188,16 +196,16 @@ impl RunStore {
     /// [`Error::Database`] when Postgres cannot be reached or refuses a statement, [`Error::Folder`].
     pub async fn tidy_folders(&self) -> Result<usize> {
         let Some(folders) = &self.folders else { return Ok(0) };
-        let waiting = sqlx::query_scalar!(
+        let waiting = sqlx::query!(
             "-- store::workspace_file::settle::waiting
-            select distinct agentable_id from houston.workspace_files
+            select distinct tenant_id, agentable_id from houston.workspace_files
              where place in ('new', 'moved', 'removed') limit $1",
             AGENTABLES
         )
         .fetch_all(&self.pool)
         .await?;
-        for agentable in waiting {
-            folders.settle_soon(AgentableId(agentable)).await;
+        for row in waiting {
+            folders.settle_soon(TenantId(row.tenant_id), AgentableId(row.agentable_id)).await;
         }
         let found = folders.root.run(|root| root.finish_removing().and_then(|()| root.agentables())).await?;
         let mut removed = 0;

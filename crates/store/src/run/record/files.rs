@@ -51,13 +51,13 @@ impl RecordTx<'_> {
         keeps: bool,
     ) -> Result<FileVersion> {
         let untrusted = self.owner.untrusted || keeps;
-        self.tx.has_changed_files = true;
+        self.tx.changed_files_of = Some(self.owner.tenant);
         self.workspace().write(self.tx.connection(), path, content, untrusted).await
     }
 
     /// Deletes a file, if it exists.
     pub async fn delete_file(&mut self, path: &WorkspacePath) -> Result<()> {
-        self.tx.has_changed_files = true;
+        self.tx.changed_files_of = Some(self.owner.tenant);
         self.workspace().delete(self.tx.connection(), path).await
     }
 }
