@@ -289,8 +289,8 @@ pub(crate) async fn prepare_schema(
     embedded: bool,
 ) -> Result<(), Failure> {
     let orchestrator = &settings.orchestrator;
-    // The first cell is the home, whose database knows the folder.
-    let mut is_known = false;
+    // The first cell is the home, whose database has the number of the folder.
+    let mut is_ours = false;
     for store in stores.iter() {
         if embedded {
             store.migrate().await?;
@@ -299,8 +299,8 @@ pub(crate) async fn prepare_schema(
         }
         let (tasks, files) = (&orchestrator.tasks, &settings.knowledge.files);
         store.write_settings(orchestrator.fairness, tasks, &settings.session_archive, files).await?;
-        store.check_folder(is_known).await?;
-        is_known = true;
+        store.check_folder(is_ours).await?;
+        is_ours = true;
     }
     Ok(())
 }

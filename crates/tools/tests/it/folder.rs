@@ -28,7 +28,7 @@ async fn error(run: &TestRun, tool: &str, input: Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_leave_is_told_and_never_followed() {
+async fn what_others_leave_is_named_and_never_followed() {
     let tools = TestRun::start_in(Files::Folder).await;
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("secret"), "CANARY").unwrap();

@@ -237,13 +237,13 @@ impl RunStore {
 
 impl crate::Store {
     /// Checks that the database belongs to the folder of this process: that its files are there, or that it has none in a
-    /// folder if none is set. The first process with a folder decides. `is_known`: whether the folder belongs to another cell
+    /// folder if none is set. The first process with a folder decides. `is_ours`: whether the folder belongs to another cell
     /// of the same installation; a folder with files of an unknown database is refused, since folders without an agentable are
     /// deleted.
     ///
     /// # Errors
     /// [`Error::OtherFolder`] says what to do, [`Error::Database`] when Postgres cannot be reached or refuses a statement.
-    pub async fn check_folder(&self, is_known: bool) -> Result<()> {
+    pub async fn check_folder(&self, is_ours: bool) -> Result<()> {
         let found = sqlx::query!(
             r#"-- store::workspace_file::settle::check
             select exists (select from houston.workspace_files where place <> 'row') as "has_files!",
@@ -268,7 +268,7 @@ impl crate::Store {
                  or mount it there; all processes must use the same folder"
             )));
         }
-        let is_used = is_other && !is_known && !folders.root.run(|root| root.agentables()).await?.is_empty();
+        let is_used = is_other && !is_ours && !folders.root.run(|root| root.agentables()).await?.is_empty();
         if is_used {
             return Err(Error::OtherFolder(format!(
                 "{path} has the workspaces of another installation: choose an empty folder for `root` in workspaces.toml"

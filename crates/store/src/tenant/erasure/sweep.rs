@@ -14,7 +14,6 @@ use super::open_request::OpenRequest;
 use super::user_data;
 use crate::error::Result;
 use crate::handle::RunStore;
-use crate::workspace_file::settle::Folders;
 
 /// How many agentables' rows one statement deletes.
 const GROUP: i64 = 100;
@@ -39,10 +38,11 @@ impl RunStore {
     pub async fn erase_some(&self, rows: i64) -> Result<Swept> {
         let mut tx = self.pool.begin().await?;
         let Some(mut open) = take(&mut tx).await? else { return Ok(Swept::Nothing) };
+        open.folders = self.folders.clone();
         match open.phase.as_str() {
             "requests" => requests(&mut tx, &mut open, rows, "rows").await?,
             "rows" => {
-                if !delete_rows(&mut tx, &mut open, rows, self.folders.as_ref()).await? {
+                if !delete_rows(&mut tx, &mut open, rows).await? {
                     open.phase = "answers".to_owned();
                 }
             }
@@ -71,6 +71,7 @@ async fn take(connection: &mut PgConnection) -> Result<Option<OpenRequest>> {
         phase: row.phase,
         after_key: row.after_key,
         deleted: counts(row.deleted),
+        folders: None,
     }))
 }
 
@@ -137,12 +138,7 @@ async fn requests(
 }
 
 /// Deletes one batch. Returns whether there may be more.
-async fn delete_rows(
-    connection: &mut PgConnection,
-    open: &mut OpenRequest,
-    rows: i64,
-    folders: Option<&Folders>,
-) -> Result<bool> {
+async fn delete_rows(connection: &mut PgConnection, open: &mut OpenRequest, rows: i64) -> Result<bool> {
     let group = sqlx::query_scalar!(
         "-- store::erasure::sweep::group
         select id from houston.agentables where id = any ($1) order by depth desc, id limit $2",
@@ -162,10 +158,7 @@ async fn delete_rows(
         + threads(connection, open, &group, rows).await?
         + knowledge(connection, open, &group, rows).await?;
     if deleted == 0 {
-        if let Some(folders) = folders {
-            let tenant = open.tenant;
-            folders.remove(group.iter().map(|agentable| (tenant, *agentable)).collect()).await?;
-        }
+        open.remove_folders(&group).await?;
         agentables(connection, open, &group).await?;
     }
     Ok(true)
