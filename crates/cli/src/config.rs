@@ -24,6 +24,7 @@ mod skills;
 mod tables;
 mod tools;
 mod use_case;
+mod workspaces;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,7 @@ use self::packs::Packs;
 pub(crate) use self::providers::ProviderSettings;
 use self::skills::SkillSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
+use self::workspaces::WorkspaceSettings;
 use crate::callbacks::Callbacks;
 
 /// Files of `jobs/`: the top-level key of their settings, and their text.
@@ -87,6 +89,7 @@ const FILES: &[(&str, &str)] = &[
     ("packs", include_str!("../../../jobs/packs.toml")),
     ("skills", include_str!("../../../jobs/skills.toml")),
     ("tools", include_str!("../../../jobs/tools.toml")),
+    ("workspaces", include_str!("../../../jobs/workspaces.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -171,6 +174,8 @@ pub(crate) struct Settings {
     pub(crate) skills: SkillSettings,
     /// `jobs/tables.toml`.
     pub(crate) tables: TablePresets,
+    /// `jobs/workspaces.toml`.
+    pub(crate) workspaces: WorkspaceSettings,
 }
 
 /// The format of log lines.

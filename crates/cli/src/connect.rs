@@ -1,6 +1,7 @@
 //! Finds Postgres and Redis: by environment variables, or embedded.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -146,12 +147,20 @@ pub(crate) async fn stores(settings: &Settings, addresses: &Addresses) -> Result
     Ok(stores)
 }
 
-/// A pool for each cell that connects with its first query.
+/// A pool for each cell that connects with its first query, with the folder of workspaces if there is one.
 ///
 /// # Errors
-/// [`Failure::Usage`] when a URL cannot be parsed.
+/// [`Failure::Usage`] when a URL cannot be parsed, or the folder of workspaces cannot be used.
 pub(crate) fn open_all(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>, Failure> {
-    addresses.cells.try_map(|cell| open(settings, &cell.database_url))
+    let root = settings.workspaces.open();
+    let root = root.map_err(|error| Failure::Usage(anyhow!("the `root` of workspaces.toml: {error}")))?;
+    addresses.cells.try_map(|cell| {
+        let store = open(settings, &cell.database_url)?;
+        Ok(match &root {
+            Some(root) => store.with_folder(Arc::clone(root)),
+            None => store,
+        })
+    })
 }
 
 async fn wait_for(settings: &Settings, database_url: &str) -> Result<(), Failure> {
@@ -273,13 +282,15 @@ fn existing(settings: &Settings, folder: &Path, redis: bool) -> Result<Addresses
 /// Migrates embedded databases, or checks the schema of any others. Then stores the settings that SQL functions read.
 ///
 /// # Errors
-/// When a schema is older or newer than this binary, or Postgres fails.
+/// When a schema is older or newer than this binary, files are in another folder, or Postgres fails.
 pub(crate) async fn prepare_schema(
     stores: &Cells<Store>,
     settings: &Settings,
     embedded: bool,
 ) -> Result<(), Failure> {
     let orchestrator = &settings.orchestrator;
+    // The first cell is the home, whose database has the number of the folder.
+    let mut is_ours = false;
     for store in stores.iter() {
         if embedded {
             store.migrate().await?;
@@ -288,6 +299,8 @@ pub(crate) async fn prepare_schema(
         }
         let (tasks, files) = (&orchestrator.tasks, &settings.knowledge.files);
         store.write_settings(orchestrator.fairness, tasks, &settings.session_archive, files).await?;
+        store.check_folder(is_ours).await?;
+        is_ours = true;
     }
     Ok(())
 }

@@ -89,6 +89,7 @@ pub(crate) fn outside(settings: &Settings, drives_runs: bool) -> Outside {
         snippet_tools: settings.sandbox.snippet_tools,
         shell: shell(settings.sandbox, drives_runs),
         shell_time: settings.sandbox.shell_time(),
+        keeps_files: settings.workspaces.is_set(),
     }
 }
 
@@ -118,6 +119,7 @@ pub(crate) fn outside_without_sandbox(settings: &Settings) -> Outside {
         snippet_tools: 0,
         shell: None,
         shell_time: settings.sandbox.shell_time(),
+        keeps_files: settings.workspaces.is_set(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Workspaces: the files of one agentable. They are rows, so that the run of an agentable finds them on any worker.
+//! Workspaces: the files of one agentable. They are rows, so that the run of an agentable finds them on any worker, or files of
+//! a folder, where the operator has set one.
 //!
 //! # Bounds
 //! How long a path and a file may be is a constant here. How much one workspace may hold is [`FileLimits`], from

@@ -23,12 +23,12 @@ enum Program {
     Harness,
     /// Cargo, in the root of the repository.
     Cargo,
-    /// Cargo, with the number of sequences of the equality test: in full and in brief.
-    Sequences(&'static str, &'static str),
+    /// Cargo, with a variable that says how much a test does: its name, its value in full and in brief.
+    Counted(&'static str, &'static str, &'static str),
 }
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: [Part; 15] = [
+pub(crate) const PARTS: [Part; 16] = [
     Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",
@@ -60,7 +60,7 @@ pub(crate) const PARTS: [Part; 15] = [
     Part {
         name: "equality",
         what: "100,000 random sequences of posts, claims, cancels and steps, in batches and by the functions: the same rows",
-        program: Program::Sequences("100000", "50"),
+        program: Program::Counted("HOUSTON_SEQUENCES", "100000", "50"),
         whole: &EQUALITY,
         quick: &EQUALITY,
     },
@@ -128,6 +128,13 @@ pub(crate) const PARTS: [Part; 15] = [
         quick: &["bench", "--history", "--quick"],
     },
     Part {
+        name: "workspaces",
+        what: "100,000 rounds of reads and writes in a folder, while files and folders are exchanged for links and pipes",
+        program: Program::Counted("HOUSTON_RACES", "100000", "500"),
+        whole: &WORKSPACES,
+        quick: &WORKSPACES,
+    },
+    Part {
         name: "catalogue",
         what: "25 servers of jobs/catalogue.toml, installed, started and asked for their tools",
         program: Program::Cargo,
@@ -163,6 +170,9 @@ const EQUALITY: [&str; 10] = [
     "--",
     "--nocapture",
 ];
+/// The number of rounds is in `HOUSTON_RACES`.
+const WORKSPACES: [&str; 9] =
+    ["test", "--quiet", "-p", "houston-folder", "--test", "it", "race::", "--", "--nocapture"];
 const FUZZ_10_MINUTES: [&str; 11] = fuzz("10");
 const FUZZ_3_SECONDS: [&str; 11] = fuzz("0.05");
 
@@ -188,9 +198,9 @@ impl Part {
         let mut command = match self.program {
             Program::Harness => Command::new(harness),
             Program::Cargo => repository::cargo(),
-            Program::Sequences(whole, brief) => {
+            Program::Counted(variable, whole, brief) => {
                 let mut cargo = repository::cargo();
-                cargo.env("HOUSTON_SEQUENCES", if quick { brief } else { whole });
+                cargo.env(variable, if quick { brief } else { whole });
                 cargo
             }
         };
@@ -207,10 +217,10 @@ impl Part {
         let start = match self.program {
             Program::Harness => "cargo xtask",
             Program::Cargo => "cargo",
-            Program::Sequences(whole, _) if !quick => {
-                return format!("HOUSTON_SEQUENCES={whole} cargo {}", EQUALITY.join(" "));
+            Program::Counted(variable, whole, _) if !quick => {
+                return format!("{variable}={whole} cargo {}", self.whole.join(" "));
             }
-            Program::Sequences(..) => "cargo",
+            Program::Counted(..) => "cargo",
         };
         format!("{start} {}", self.arguments(quick).join(" "))
     }

@@ -41,7 +41,7 @@
 //! # Commands of the system
 //!
 //! [`Shell`] is another thing: it runs programs that are installed, under `bwrap` and not behind these walls, because those
-//! programs need system calls and files of their own. They see `/usr` and an empty folder, read-only and without a network;
+//! programs need system calls and files of their own. They see `/usr`, read-only, and an empty folder or the one that the caller names, and no network;
 //! their processes die with `bwrap`, and that with the thread that waits for it.
 //!
 //! # Deliberately absent

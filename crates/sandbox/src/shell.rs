@@ -23,7 +23,7 @@ const CHECK_TIME: Duration = Duration::from_secs(5);
 /// Folders of programs and libraries that are links to their namesakes below `/usr` where systems have merged them.
 const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
-/// Runs commands, each in an empty folder that is gone afterwards. Clones share the limit of commands.
+/// Runs commands, each in an empty folder that is gone afterwards, or in one that the caller names. Clones share the limit of commands.
 #[derive(Debug, Clone)]
 pub struct Shell {
     bwrap: PathBuf,
@@ -106,10 +106,24 @@ impl Shell {
     /// # Errors
     /// [`ShellError::Start`] when nothing was run.
     pub async fn run(&self, command: &str, input: &str, time: Duration) -> Result<ShellRun, ShellError> {
+        self.run_in(None, command, input, time).await
+    }
+
+    /// As [`Self::run`], in the folder at this path of the machine, which the command may change and sees as `/work`.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub async fn run_in(
+        &self,
+        folder: Option<&Path>,
+        command: &str,
+        input: &str,
+        time: Duration,
+    ) -> Result<ShellRun, ShellError> {
         let _permit = self.commands.acquire().await;
         let is_dropped = Dropped(Arc::new(AtomicBool::new(false)));
         let (done, finished) = oneshot::channel();
-        let (stop, mut program) = (Arc::clone(&is_dropped.0), self.program(command, time));
+        let (stop, mut program) = (Arc::clone(&is_dropped.0), self.program(folder, command, time));
         let input = input.as_bytes().to_vec();
         // A thread of its own: bwrap dies with the thread that has started it, and so with this process.
         thread::spawn(move || {
@@ -123,7 +137,7 @@ impl Shell {
         }
     }
 
-    fn program(&self, command: &str, time: Duration) -> Command {
+    fn program(&self, folder: Option<&Path>, command: &str, time: Duration) -> Command {
         let mut program = Command::new(&self.bwrap);
         program.args([
             "--unshare-all",
@@ -139,7 +153,8 @@ impl Shell {
             "/usr/bin:/bin",
             "--setenv",
             "HOME",
-            "/work",
+            // What programs keep for themselves is not among the files that stay.
+            if folder.is_some() { "/tmp" } else { "/work" },
             "--setenv",
             "LANG",
             "C.UTF-8",
@@ -159,7 +174,11 @@ impl Shell {
         // The settings of the kernel belong to the user 0, which this process may be.
         program.args(["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]);
         program.args(["--dev", "/dev", "--size", MAX_FOLDER, "--tmpfs", "/tmp"]);
-        program.args(["--size", MAX_FOLDER, "--tmpfs", "/work", "--chdir", "/work", "--remount-ro", "/"]);
+        match folder {
+            Some(folder) => program.arg("--bind").arg(folder).arg("/work"),
+            None => program.args(["--size", MAX_FOLDER, "--tmpfs", "/work"]),
+        };
+        program.args(["--chdir", "/work", "--remount-ro", "/"]);
         program.args(["/usr/bin/prlimit", "--core=0", "--as=1073741824", "--nproc=128", "--nofile=256"]);
         program.arg("--fsize=67108864").arg(format!("--cpu={}", time.as_secs().max(1)));
         program.args(["/bin/sh", "-c", command]);

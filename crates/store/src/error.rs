@@ -91,6 +91,12 @@ pub enum Error {
         /// `user`, or the kind of an agentable.
         what: String,
     },
+    /// A file of a workspace that is in a folder cannot be read or changed there.
+    #[error(transparent)]
+    Folder(#[from] houston_folder::Error),
+    /// The workspaces of the database are in another folder than the one that is set, or in one and none is set.
+    #[error("{0}")]
+    OtherFolder(String),
     /// The requested time of a check-in is not allowed.
     #[error(transparent)]
     InvalidMoment(#[from] InvalidMoment),

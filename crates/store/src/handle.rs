@@ -16,6 +16,7 @@ use crate::fairness::Fairness;
 use crate::pool::{Batchers, Store};
 use crate::reach::Reach;
 use crate::session::Archiving;
+use crate::workspace_file::settle::Folders;
 
 /// What all handles share. Its fields are visible in this crate only.
 #[doc(hidden)]
@@ -31,6 +32,8 @@ pub struct Shared {
     pub(crate) knowledge_limits: KnowledgeLimits,
     pub(crate) table_presets: Arc<TablePresets>,
     pub(crate) team_limits: TeamLimits,
+    /// The folder of workspaces; `None`: files are rows.
+    pub(crate) folders: Option<Folders>,
     pub(crate) batchers: Arc<Batchers>,
     /// Whether each write is a statement of its own.
     pub(crate) is_unbatched: bool,

@@ -118,6 +118,7 @@ mod tenant;
 pub use error::{Error, Result};
 pub use fairness::Fairness;
 pub use handle::{ApiStore, OperatorStore, RunStore, TenantStore};
+pub use houston_folder::Error as FolderError;
 pub use pool::{Config, Store};
 pub use session::Archiving;
 

@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions, Connection};
 use houston_domain::custom_table::TablePresets;
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::team::TeamLimits;
+use houston_folder::Root;
 
 use crate::batcher::Batcher;
 use crate::claim::batch::Claims;
@@ -23,6 +24,7 @@ use crate::reach::Reach;
 use crate::run_context::batch::Contexts;
 use crate::session::Archiving;
 use crate::step::batch::Steps;
+use crate::workspace_file::settle::Folders;
 
 /// How to reach Postgres.
 #[derive(Clone, PartialEq, Eq)]
@@ -179,6 +181,12 @@ impl Store {
         self.changed(|shared| shared.table_presets = Arc::new(presets))
     }
 
+    /// The same store with files of workspaces in this folder; without one they are rows.
+    #[must_use]
+    pub fn with_folder(self, root: Arc<Root>) -> Self {
+        self.changed(|shared| shared.folders = Some(Folders::new(root, &shared.pool)))
+    }
+
     /// The limits per user.
     #[must_use]
     pub fn fairness(&self) -> Fairness {
@@ -206,6 +214,7 @@ impl Store {
             knowledge_limits: KnowledgeLimits::default(),
             table_presets: Arc::default(),
             team_limits: TeamLimits::default(),
+            folders: None,
             is_unbatched: false,
             direct_worker: Arc::default(),
         });

@@ -10,6 +10,7 @@ use houston_domain::workspace::{
 };
 use houston_store::record::RecordTx;
 use houston_store::workspace_file::FileEntry;
+use houston_store::{Error, FolderError};
 
 use crate::builtin::LIST_FILES;
 use crate::tool::InvalidInput;
@@ -97,6 +98,32 @@ pub(crate) async fn entries(
     entries.truncate(most);
     entries.retain(|entry| is_listed(guards, &entry.path));
     Ok((entries, note))
+}
+
+/// The response of a call; a file that cannot be read or changed in the folder of the workspace is one for the model.
+pub(crate) async fn answered(
+    answer: impl Future<Output = houston_store::Result<ToolResponse>> + Send,
+) -> houston_store::Result<ToolResponse> {
+    let error = match answer.await {
+        Err(Error::Folder(error)) => error,
+        other => return other,
+    };
+    let code = match error {
+        FolderError::Obstacle(_) => ToolErrorCode::ValidationError,
+        FolderError::TooMany => ToolErrorCode::RateLimited,
+        FolderError::Busy | FolderError::Io(_) => ToolErrorCode::IoError,
+    };
+    Ok(ToolResponse::failure(code, error.to_string()))
+}
+
+/// What a call would change; nothing to show if it will fail.
+pub(crate) async fn previewed(
+    preview: impl Future<Output = houston_store::Result<Option<String>>> + Send,
+) -> houston_store::Result<Option<String>> {
+    match preview.await {
+        Err(Error::Folder(_)) => Ok(None),
+        other => other,
+    }
 }
 
 /// `120 bytes, sha 2cf24dba5fb0a30e`

@@ -28,6 +28,8 @@ pub struct Outside {
     pub shell: Option<Shell>,
     /// How long a command may run.
     pub shell_time: Duration,
+    /// Whether workspaces are folders: commands change the files of the agent.
+    pub keeps_files: bool,
 }
 
 /// The clients. They are made when the first request is sent: a process whose agents send none has none.

@@ -36,6 +36,7 @@ fn context() -> CallContext {
         reached: std::sync::Arc::new([]),
         guards: std::sync::Arc::new([]),
         skills: None,
+        files: None,
         stop: tokio_util::sync::CancellationToken::new(),
         progress: crate::Progress::default(),
     }

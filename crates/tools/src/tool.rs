@@ -12,6 +12,7 @@ use houston_domain::guard::{Layer, ToolFacts};
 use houston_domain::id::{AgentableId, RunId, UserId};
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_store::workspace_file::command::CommandFiles;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +47,8 @@ pub struct CallContext {
     pub guards: Arc<[Arc<Layer>]>,
     /// The skills that the run has; `None`: none.
     pub skills: Option<Arc<Skills>>,
+    /// The folder of the agentable's files, for a tool that runs commands; `None`: its files are rows.
+    pub files: Option<CommandFiles>,
     /// Cancelled together with the run: a tool that stops gracefully must begin to do so, see
     /// [`Tool::stop_within`].
     pub stop: CancellationToken,

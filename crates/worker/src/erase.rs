@@ -1,5 +1,5 @@
 //! Deletes data that was requested to be erased, batch by batch. Every worker does it; the batch of a worker that dies is
-//! repeated by another.
+//! repeated by another. Where workspaces are folders, it also does what was left to be done there.
 
 use std::time::Duration;
 
@@ -13,9 +13,22 @@ use crate::config::SweepConfig;
 /// Pause after a batch, so that other work of Postgres comes between.
 const BETWEEN_BATCHES: Duration = Duration::from_millis(10);
 
+/// How often the folder of workspaces is tidied. What is left there is nothing that anybody waits for: files that a crash has
+/// kept from being written are read from their rows.
+const TIDY_EVERY: Duration = Duration::from_secs(300);
+
 /// Searches for erasures until stopped.
 pub(crate) async fn run(store: RunStore, config: SweepConfig, stop: CancellationToken) {
+    let mut tidied: Option<tokio::time::Instant> = None;
     loop {
+        if tidied.is_none_or(|at| at.elapsed() >= TIDY_EVERY) {
+            tidied = Some(tokio::time::Instant::now());
+            match store.tidy_folders().await {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "removed folders of deleted agentables"),
+                Err(error) => tracing::warn!(%error, "could not tidy the folder of workspaces; trying again"),
+            }
+        }
         // Up to a fifth shorter than configured, so that workers do not search at the same time.
         let early = rand::rng().random_range(0..=config.erase_every_ms / 5);
         let mut pause = Duration::from_millis(config.erase_every_ms.saturating_sub(early));

@@ -2,6 +2,8 @@
 
 use axum::response::{IntoResponse, Response};
 
+use houston_store::FolderError;
+
 use super::ApiError;
 use crate::explain::ExplainError;
 use crate::problem::ResponseError;
@@ -15,6 +17,10 @@ impl From<houston_store::Error> for ApiError {
             houston_store::Error::TooLarge { what, limit } => Self::TooLarge { what, limit },
             error @ (houston_store::Error::NoSuchPosition { .. }
             | houston_store::Error::InsideTurn { .. }) => Self::field("/position", error.to_string()),
+            houston_store::Error::Folder(FolderError::Obstacle(obstacle)) => {
+                Self::field("/path", obstacle.to_string())
+            }
+            error @ houston_store::Error::Folder(_) => Self::Unavailable(Some(error)),
             houston_store::Error::TooManyPending { pending, limit } => {
                 Self::TooManyPending { pending, limit }
             }

@@ -28,8 +28,8 @@ const RED_FREE_MIB: u64 = 100;
 /// A lower limit on open files is a warning: some hundred clients exhaust it.
 const WARN_OPEN_FILES: u64 = 4096;
 
-/// Check what Houston needs on this machine (settings, Postgres, schema, keys, Redis, models, sandbox, disk, file limit,
-/// address), and say what to do where something is missing. Changes nothing. Exits 1 when a check is red.
+/// Check what Houston needs on this machine (settings, Postgres, schema, keys, Redis, models, sandbox, workspaces, disk,
+/// file limit, address), and say what to do where something is missing. Changes nothing. Exits 1 when a check is red.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Print one JSON object
@@ -93,6 +93,7 @@ impl Doctor {
                 findings.push(shell().await);
             }
         });
+        findings.extend(workspaces(context));
         findings.extend([disk(context), files(), address(context)]);
         let worst = findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Ok);
         if self.json {
@@ -253,6 +254,17 @@ async fn shell() -> Finding {
              container)",
         ),
     }
+}
+
+/// Whether the folder of workspaces can be used, if one is set.
+fn workspaces(context: &Context) -> Option<Finding> {
+    Some(match context.loaded.settings.workspaces.open() {
+        Ok(None) => return None,
+        Ok(Some(root)) => ok("workspaces", format!("files of agents are in {}", root.path().display())),
+        Err(error) => {
+            red("workspaces", error.to_string(), "correct `root` in workspaces.toml, or the folder")
+        }
+    })
 }
 
 fn disk(context: &Context) -> Finding {

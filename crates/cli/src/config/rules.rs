@@ -65,9 +65,10 @@ fn cells(settings: &Settings) -> Option<Violation> {
     violation("cells.cells", format!("each cell has its own addresses: {name} must not be set beside cells"))
 }
 
-/// Requests and the sandbox.
+/// Requests, the sandbox and workspaces.
 fn outside(settings: &Settings) -> Option<Violation> {
-    let (key, reason) = settings.web.violation().or_else(|| settings.sandbox.violation())?;
+    let violation_of = settings.web.violation().or_else(|| settings.sandbox.violation());
+    let (key, reason) = violation_of.or_else(|| settings.workspaces.violation())?;
     violation(key, reason)
 }
 

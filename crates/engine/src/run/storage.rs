@@ -25,6 +25,7 @@ use houston_store::run_context::RunContext;
 use houston_store::skill::SkillText;
 use houston_store::step::Commit;
 use houston_store::tool_source::StoredSource;
+use houston_store::workspace_file::command::CommandFiles;
 use houston_store::{Error, Result, RunStore};
 use houston_tools::Record;
 use houston_tools::ask::{SourceText, TextSource};
@@ -87,6 +88,10 @@ pub(crate) trait RunStorage: Sync {
         _with_data: &[ImageId],
     ) -> impl Query<Vec<StoredImage>> {
         std::future::ready(Ok(Vec::new()))
+    }
+    /// The folder of an agentable's files; `None`: they are rows.
+    fn command_files(&self, _tenant: TenantId, _agentable: AgentableId) -> Option<CommandFiles> {
+        None
     }
     fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>>;
     fn request_title(
@@ -219,6 +224,9 @@ impl RunStorage for RunStore {
     ) -> Result<Vec<StoredImage>> {
         self.tenant(tenant).images(user, ids, with_data).await
     }
+    fn command_files(&self, tenant: TenantId, agentable: AgentableId) -> Option<CommandFiles> {
+        RunStore::command_files(self, tenant, agentable)
+    }
 
     fn skill_text(&self, owner: &Owner, source: SkillSource, name: &str) -> impl Query<Option<SkillText>> {
         RunStore::skill_text(self, owner.tenant, owner.user, source, name)
@@ -287,7 +295,8 @@ async fn read_source(
     };
     match read {
         Ok(text) => Ok(Some(text)),
-        Err(Error::NotFound { .. }) => Ok(None),
+        // A file that cannot be read is none that the agent may read.
+        Err(Error::NotFound { .. } | Error::Folder(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }

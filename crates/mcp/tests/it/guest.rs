@@ -155,6 +155,7 @@ fn context() -> CallContext {
         zone: chrono_tz::UTC,
         tasks: Arc::new([]),
         skills: None,
+        files: None,
         reached: Arc::new([]),
         stop: CancellationToken::new(),
         progress: houston_tools::Progress::default(),

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::history::role;
 use crate::message::{message_type, source};
+use crate::workspace_file::Workspace;
 
 /// Rows of one page.
 const PAGE: i64 = 1_000;
@@ -42,6 +43,7 @@ struct Reader<'t> {
     connection: &'t mut PgConnection,
     tenant: TenantId,
     agentable: &'t Agentable,
+    workspace: Workspace,
     bytes: usize,
     max_bytes: usize,
 }
@@ -78,6 +80,7 @@ impl TenantStore<'_> {
             connection: &mut tx,
             tenant: self.tenant,
             agentable,
+            workspace: self.workspace(self.tenant, agentable.id),
             bytes: 0,
             max_bytes: options.max_bytes,
         };

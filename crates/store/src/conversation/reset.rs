@@ -2,6 +2,7 @@
 
 use houston_domain::id::{AgentableId, RunId, SessionId};
 use houston_domain::session::CompletionReason;
+use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
@@ -73,17 +74,29 @@ impl TenantStore<'_> {
             .execute(&mut *tx)
             .await?
             .rows_affected();
-            files = sqlx::query!(
-                "-- store::conversation::reset::files
-                delete from houston.workspace_files where tenant_id = $1 and agentable_id = $2",
-                self.tenant.0,
-                agentable.0
-            )
-            .execute(&mut *tx)
-            .await?
-            .rows_affected();
+            files = self.clear_files(&mut tx, agentable).await?;
         }
         tx.commit().await?;
+        if let Some(folders) = self.folders.as_ref().filter(|_| files > 0) {
+            folders.settle_soon(self.tenant, agentable).await;
+        }
         Ok(Reset { closed_entries: lock.last_position - lock.session_position, notes, learnings, files })
+    }
+
+    /// Deletes the files of an agentable; those of a folder once this is committed. Returns how many there were.
+    async fn clear_files(self, connection: &mut PgConnection, agentable: AgentableId) -> Result<u64> {
+        let workspace = self.workspace(self.tenant, agentable);
+        if let Some(files) = workspace.clear_folder(&mut *connection).await? {
+            return Ok(files);
+        }
+        let deleted = sqlx::query!(
+            "-- store::conversation::reset::files
+            delete from houston.workspace_files where tenant_id = $1 and agentable_id = $2",
+            self.tenant.0,
+            agentable.0
+        )
+        .execute(connection)
+        .await?;
+        Ok(deleted.rows_affected())
     }
 }

@@ -72,6 +72,10 @@ impl RunStore {
         .execute(&mut *tx)
         .await?;
         tx.commit().await?;
+        if let Some(folders) = &self.folders {
+            // Folders that are not removed now are by `tidy_folders`.
+            folders.remove_soon(&ids).await;
+        }
         Ok(ids.len())
     }
 }

@@ -1,4 +1,15 @@
 //! Files of the workspaces of agentables. Runs write them in the transactions of their steps; requests read them.
+//!
+//! Without a folder, files are rows. With one ([`Folders`]), a row says first what is to be done in the folder, in the
+//! transaction of the step, and it is done once that is committed ([`settle`]): by the process that has committed it, else by the
+//! next one that changes files of the agentable, or by the sweep. Readers see the rows over the folder, so that they never see
+//! less than what is committed; and what is done twice is the same.
+
+pub mod command;
+
+mod folder;
+mod merged;
+pub(crate) mod settle;
 
 use std::collections::BTreeMap;
 
@@ -7,8 +18,9 @@ use houston_domain::id::{AgentableId, TenantId};
 use houston_domain::workspace::{FileVersion, Present, WorkspacePath};
 use sqlx::PgConnection;
 
+use self::settle::Folders;
 use crate::error::{Error, Result};
-use crate::handle::TenantStore;
+use crate::handle::{Shared, TenantStore};
 
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,8 +65,102 @@ fn length(bytes: i32) -> u64 {
     u64::try_from(bytes).unwrap_or(0)
 }
 
+/// The workspace of one agentable.
+#[derive(Debug, Clone)]
+pub(crate) struct Workspace {
+    tenant: TenantId,
+    agentable: AgentableId,
+    folders: Option<Folders>,
+}
+
+impl Shared {
+    pub(crate) fn workspace(&self, tenant: TenantId, agentable: AgentableId) -> Workspace {
+        Workspace { tenant, agentable, folders: self.folders.clone() }
+    }
+}
+
+impl Workspace {
+    pub(crate) fn new(tenant: TenantId, agentable: AgentableId, folders: Option<Folders>) -> Self {
+        Self { tenant, agentable, folders }
+    }
+
+    /// Whether its files are in a folder.
+    pub(crate) fn is_folder(&self) -> bool {
+        self.folders.is_some()
+    }
+
+    /// A file; `None`: there is none with this path.
+    pub(crate) async fn find(
+        &self,
+        connection: &mut PgConnection,
+        path: &WorkspacePath,
+    ) -> Result<Option<WorkspaceFile>> {
+        match &self.folders {
+            Some(folders) => self.find_in(folders, connection, path).await,
+            None => find(connection, self.tenant, self.agentable, path.as_str()).await,
+        }
+    }
+
+    /// Files whose paths come after `after`, without their contents, in the order of their paths.
+    pub(crate) async fn list(
+        &self,
+        connection: &mut PgConnection,
+        after: &str,
+        limit: i64,
+    ) -> Result<Vec<FileEntry>> {
+        match &self.folders {
+            Some(folders) => self.list_in(folders, connection, after, limit).await,
+            None => list(connection, self.tenant, self.agentable, after, limit).await,
+        }
+    }
+
+    /// The contents of files, by path. Those that cannot be read are left out.
+    pub(crate) async fn contents(
+        &self,
+        connection: &mut PgConnection,
+        paths: &[&str],
+    ) -> Result<BTreeMap<String, String>> {
+        match &self.folders {
+            Some(folders) => self.contents_in(folders, connection, paths).await,
+            None => contents(connection, self.tenant, self.agentable, paths).await,
+        }
+    }
+
+    /// What decides whether the file at `path` may be changed.
+    pub(crate) async fn present(
+        &self,
+        connection: &mut PgConnection,
+        path: &WorkspacePath,
+    ) -> Result<Present> {
+        match &self.folders {
+            Some(folders) => self.present_in(folders, connection, path).await,
+            None => present(connection, self.tenant, self.agentable, path).await,
+        }
+    }
+
+    /// Creates a file, or replaces its content. The caller holds the lock of the agentable.
+    pub(crate) async fn write(
+        &self,
+        connection: &mut PgConnection,
+        path: &WorkspacePath,
+        content: &str,
+        untrusted: bool,
+    ) -> Result<FileVersion> {
+        let place = if self.folders.is_some() { "new" } else { "row" };
+        write(connection, (self.tenant, self.agentable), path, content, (untrusted, place)).await
+    }
+
+    /// Deletes a file, if it exists.
+    pub(crate) async fn delete(&self, connection: &mut PgConnection, path: &WorkspacePath) -> Result<()> {
+        match &self.folders {
+            Some(_) => self.delete_all_in(connection, &[path.as_str()]).await,
+            None => delete(connection, self.tenant, self.agentable, path).await,
+        }
+    }
+}
+
 /// A file of an agentable; `None`: there is none with this path.
-pub(crate) async fn find(
+async fn find(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,
@@ -81,7 +187,7 @@ pub(crate) async fn find(
 }
 
 /// Files of an agentable whose paths come after `after`, without their contents, in the order of their paths.
-pub(crate) async fn list(
+async fn list(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,
@@ -111,7 +217,7 @@ pub(crate) async fn list(
 }
 
 /// The contents of files of an agentable, by path.
-pub(crate) async fn contents(
+async fn contents(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,
@@ -131,7 +237,7 @@ pub(crate) async fn contents(
 }
 
 /// What decides whether the file at `path` may be changed.
-pub(crate) async fn present(
+async fn present(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,
@@ -162,23 +268,23 @@ pub(crate) async fn present(
 }
 
 /// Creates a file, or replaces its content. The caller holds the lock of the agentable.
-pub(crate) async fn write(
+async fn write(
     connection: &mut PgConnection,
-    tenant: TenantId,
-    agentable: AgentableId,
+    (tenant, agentable): (TenantId, AgentableId),
     path: &WorkspacePath,
     content: &str,
-    untrusted: bool,
+    (untrusted, place): (bool, &str),
 ) -> Result<FileVersion> {
     let version = FileVersion::of(content);
     sqlx::query!(
         "-- store::workspace_file::write
         insert into houston.workspace_files as f (agentable_id, path, tenant_id, content, sha256, bytes, created_at,
-                                                  updated_at, untrusted)
-        values ($2, $3, $1, $4, $5, $6, clock_timestamp(), clock_timestamp(), $7)
+                                                  updated_at, untrusted, place)
+        values ($2, $3, $1, $4, $5, $6, clock_timestamp(), clock_timestamp(), $7, $8)
         on conflict (agentable_id, path) do update
            set content = excluded.content, sha256 = excluded.sha256, bytes = excluded.bytes,
-               updated_at = excluded.updated_at, untrusted = excluded.untrusted
+               updated_at = excluded.updated_at, untrusted = excluded.untrusted, place = excluded.place,
+               created_at = case when f.place = 'removed' then excluded.created_at else f.created_at end
          where f.tenant_id = $1",
         tenant.0,
         agentable.0,
@@ -186,7 +292,8 @@ pub(crate) async fn write(
         content,
         &version.0[..],
         i32::try_from(content.len()).unwrap_or(i32::MAX),
-        untrusted
+        untrusted,
+        place
     )
     .execute(connection)
     .await?;
@@ -194,7 +301,7 @@ pub(crate) async fn write(
 }
 
 /// Deletes a file, if it exists.
-pub(crate) async fn delete(
+async fn delete(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,
@@ -216,24 +323,25 @@ impl TenantStore<'_> {
     /// Files of an agentable of the tenant without their contents, in the order of their paths, after `after` if given.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement, [`Error::Folder`].
     pub async fn files(
         self,
         agentable: AgentableId,
         after: Option<String>,
         limit: i64,
     ) -> Result<Vec<FileEntry>> {
-        list(&mut *self.pool.acquire().await?, self.tenant, agentable, &after.unwrap_or_default(), limit)
-            .await
+        let workspace = self.workspace(self.tenant, agentable);
+        workspace.list(&mut *self.pool.acquire().await?, &after.unwrap_or_default(), limit).await
     }
 
     /// A file of an agentable of the tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such file, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
+    /// the statement, [`Error::Folder`] when it cannot be read.
     pub async fn file(self, agentable: AgentableId, path: &WorkspacePath) -> Result<WorkspaceFile> {
-        let found = find(&mut *self.pool.acquire().await?, self.tenant, agentable, path.as_str()).await?;
+        let workspace = self.workspace(self.tenant, agentable);
+        let found = workspace.find(&mut *self.pool.acquire().await?, path).await?;
         found.ok_or(Error::NotFound { what: "file" })
     }
 }

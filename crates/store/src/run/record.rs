@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
 use crate::step::{Commit, alone};
+use crate::workspace_file::settle::Folders;
 use houston_domain::step::Step;
 
 mod conversations;
@@ -37,6 +38,9 @@ pub struct FencedTx {
     pub(crate) knowledge_limits: KnowledgeLimits,
     pub(crate) table_presets: Arc<TablePresets>,
     pub(crate) session_settings: SessionArchive,
+    folders: Option<Folders>,
+    /// The tenant of the agentable whose files are to be written or deleted in the folder, if some are.
+    changed_files_of: Option<TenantId>,
 }
 
 /// The ids that rows written by a run carry.
@@ -81,6 +85,8 @@ impl RunStore {
             knowledge_limits: self.knowledge_limits,
             table_presets: Arc::clone(&self.table_presets),
             session_settings: self.archiving.settings,
+            folders: self.folders.clone(),
+            changed_files_of: None,
         })
     }
 
@@ -166,6 +172,9 @@ impl FencedTx {
         match done {
             Commit::Done(_) => self.tx.commit().await?,
             Commit::AlreadyCommitted => self.tx.rollback().await?,
+        }
+        if let (Some(folders), Some(tenant)) = (self.folders, self.changed_files_of) {
+            folders.settle_soon(tenant, self.fence.agentable).await;
         }
         Ok(done)
     }

@@ -131,7 +131,7 @@ async fn hand_over_files(connection: &mut PgConnection, task: &EndedTask) -> Res
         r#"-- store::task_report::files
         select f.agentable_id = $2 as "there!", f.path, f.bytes,
                houston.setting('files.max_files') as "max_files!", houston.setting('files.max_bytes') as "max_bytes!"
-          from houston.workspace_files f where f.agentable_id in ($1, $2) order by f.path"#,
+          from houston.workspace_files f where f.agentable_id in ($1, $2) and f.place <> 'removed' order by f.path"#,
         task.id.0,
         task.parent.0
     )
@@ -154,7 +154,11 @@ async fn hand_over_files(connection: &mut PgConnection, task: &EndedTask) -> Res
     let (from, to): (Vec<String>, Vec<String>) = moved.into_iter().map(|file| (file.from, file.to)).unzip();
     sqlx::query!(
         "-- store::task_report::hand_over
-        update houston.workspace_files f set agentable_id = $2, path = m.path_there
+        update houston.workspace_files f
+           set agentable_id = $2, path = m.path_there,
+               -- A file of a folder is moved once this is committed.
+               place = case when f.place = 'folder' then 'moved' else f.place end,
+               content = case when f.place = 'folder' then format('%s/%s', f.agentable_id, f.path) else f.content end
           from unnest($3::text[], $4::text[]) as m (path_here, path_there)
          where f.agentable_id = $1 and f.path = m.path_here",
         task.id.0,

@@ -1,9 +1,13 @@
 //! Files of workspaces: what happens to them when their agentable ends or begins anew.
 
+use std::sync::Arc;
+
 use houston_domain::id::AgentableId;
 use houston_domain::run::RunStatus;
-use houston_domain::workspace::MAX_PATH_BYTES;
+use houston_domain::workspace::{MAX_PATH_BYTES, WorkspacePath};
+use houston_folder::Root;
 use houston_store::claim::CrashPolicy;
+use houston_store::conversation::ExportOptions;
 
 use crate::tasks::{create, end};
 use crate::test_store::TestStore;
@@ -82,6 +86,46 @@ async fn files_of_a_task_keep_to_the_limits_and_to_one_tree() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_in_a_folder_pass_on_and_are_reset() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut test = TestStore::start().await;
+    test.store = test.store.with_folder(Arc::new(Root::open(folder.path()).unwrap()));
+    test.post("go").await;
+    let claimed = test.claim().await.unwrap();
+    let task = create(&test, &claimed).await.unwrap().unwrap();
+    write(&test, task.id, "report.md");
+    test.runs().command_files(test.tenant, task.id).unwrap().ready().await.unwrap();
+    let home = |agentable: AgentableId| {
+        folder.path().join(test.tenant.0.to_string()).join(agentable.0.to_string()).join("files")
+    };
+    assert_eq!(std::fs::read_to_string(home(task.id).join("report.md")).unwrap(), "x");
+    let (token, message) = (test.ids.next(), test.ids.next());
+    let working = test.runs().claim_run(task.id, test.worker, token, message, CrashPolicy::default()).await;
+    end(&test, &working.unwrap().unwrap(), RunStatus::Completed).await.unwrap();
+
+    let passed = format!("{}/report.md", task.id.public_id("task"));
+    assert_eq!(paths(&test, test.goal).await, std::slice::from_ref(&passed), "at once");
+    let at = WorkspacePath::file(&passed).unwrap();
+    assert_eq!(test.requests().file(test.goal, &at).await.unwrap().content, "x");
+    test.runs().tidy_folders().await.unwrap();
+    assert_eq!(std::fs::read_to_string(home(test.goal).join(&passed)).unwrap(), "x");
+    assert!(!home(task.id).join("report.md").exists(), "it was moved");
+    assert_eq!(test.requests().file(test.goal, &at).await.unwrap().content, "x");
+
+    let agentable = test.requests().agentable("goal", test.goal).await.unwrap();
+    let options = ExportOptions { until: None, knowledge: true, max_bytes: 100_000 };
+    let exported = test.requests().conversation(&agentable, &options).await.unwrap();
+    assert_eq!(
+        exported.files.iter().map(|file| (&*file.path, &*file.content)).collect::<Vec<_>>(),
+        [(&*passed, "x")]
+    );
+    test.sql("update houston.run_locks set run_open = false, holder = null");
+    let gone = test.requests().reset(test.goal, true, test.ids.next()).await.unwrap();
+    assert_eq!((gone.files, paths(&test, test.goal).await.len()), (1, 0));
+    assert!(!home(test.goal).join(&passed).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn reset_deletes_files_only_with_all_knowledge() {
     let test = TestStore::start().await;
     write(&test, test.goal, "a");
@@ -111,6 +155,7 @@ async fn migration_of_files_fits_a_database_in_use() {
         test.goal.0, test.tenant.0
     ));
     test.sql(include_str!("../../../../migrations/20261124001100_untrusted_rows.sql"));
+    test.sql(include_str!("../../../../migrations/20261125080000_workspace_folders.sql"));
     test.sql("delete from houston.workspace_files where path = 'b' and not untrusted");
     write(&test, test.goal, "a");
     test.post("after it").await;

@@ -73,14 +73,14 @@ struct Call {
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
         let Self { path, expected } = self;
-        Box::pin(async move {
+        Box::pin(files::answered(async move {
             let present = tx.present_files(path).await?;
             if let Err(refusal) = check_delete(path, expected, &present) {
                 return Ok(files::refused(&refusal));
             }
             tx.delete_file(path).await?;
             Ok(ToolResponse::success(format!("Deleted {path}.")))
-        })
+        }))
     }
 
     fn has_preview(&self) -> bool {
@@ -89,9 +89,9 @@ impl Record for Call {
 
     fn preview<'t>(&'t self, mut tx: RecordTx<'t>) -> BoxFuture<'t, houston_store::Result<Option<String>>> {
         let Self { path, .. } = self;
-        Box::pin(async move {
+        Box::pin(files::previewed(async move {
             let file = tx.file(path).await?;
             Ok(file.map(|file| unified_diff(path.as_str(), Some(&file.content), None)))
-        })
+        }))
     }
 }

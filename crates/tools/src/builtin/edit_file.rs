@@ -85,7 +85,7 @@ struct Call {
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
         let Self { path, old, new, expected } = self;
-        Box::pin(async move {
+        Box::pin(files::answered(async move {
             let Some(file) = tx.file(path).await? else { return Ok(files::missing(path)) };
             // First what the model expects: it should read a changed file again before it corrects the text.
             if !expected.is_met(Some(file.version)) {
@@ -105,7 +105,7 @@ impl Record for Call {
             }
             let version = tx.write_file(path, &content, file.untrusted).await?;
             Ok(ToolResponse::success(format!("Changed {path}: {}", files::described(content.len(), version))))
-        })
+        }))
     }
 
     fn has_preview(&self) -> bool {
@@ -114,10 +114,10 @@ impl Record for Call {
 
     fn preview<'t>(&'t self, mut tx: RecordTx<'t>) -> BoxFuture<'t, houston_store::Result<Option<String>>> {
         let Self { path, old, new, .. } = self;
-        Box::pin(async move {
+        Box::pin(files::previewed(async move {
             let Some(file) = tx.file(path).await? else { return Ok(None) };
             let after = edited(&file.content, old, new).ok();
             Ok(after.map(|after| unified_diff(path.as_str(), Some(&file.content), Some(&after))))
-        })
+        }))
     }
 }

@@ -82,7 +82,7 @@ struct Call {
 
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
-        Box::pin(async move {
+        Box::pin(files::answered(async move {
             let (entries, too_many) = files::entries(&mut tx, &self.guards).await?;
             let found: Vec<_> = entries.iter().filter(|entry| self.pattern.is_match(&entry.path)).collect();
             let mut notes: Vec<String> =
@@ -102,6 +102,6 @@ impl Record for Call {
             let is_untrusted = found.iter().any(|entry| entry.untrusted);
             let text = untrusted::stored(is_untrusted, "files", lines.join("\n"));
             Ok(files::with_notes(text, &notes))
-        })
+        }))
     }
 }

@@ -91,7 +91,7 @@ struct Call {
 
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
-        Box::pin(async move {
+        Box::pin(files::answered(async move {
             let (entries, too_many) = files::entries(&mut tx, &self.guards).await?;
             let all = entries.iter().map(|entry| (entry.path.as_str(), entry.bytes));
             let listed = listing(self.folder.as_ref(), self.depth.value, all);
@@ -112,7 +112,7 @@ impl Record for Call {
             let is_untrusted = entries.iter().any(|entry| entry.untrusted);
             let text = untrusted::stored(is_untrusted && !lines.is_empty(), "files", lines.join("\n"));
             Ok(files::with_notes(text, &notes))
-        })
+        }))
     }
 }
 

@@ -91,12 +91,12 @@ struct Call {
 
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
-        Box::pin(async move {
+        Box::pin(files::answered(async move {
             Ok(match tx.file(&self.path).await? {
                 Some(file) => self.page(&file, tx.limits().page_bytes),
                 None => files::missing(&self.path),
             })
-        })
+        }))
     }
 }
 

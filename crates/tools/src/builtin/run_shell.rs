@@ -1,4 +1,5 @@
-//! `run_shell`: runs a command of the system where it can read programs and nothing else.
+//! `run_shell`: runs a command of the system where it can read programs and nothing else; where workspaces are folders, also the
+//! files of the agent.
 
 use std::time::Duration;
 
@@ -6,6 +7,8 @@ use houston_domain::capability::Capability;
 use houston_domain::guard::ToolFacts;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_sandbox::{MAX_SHELL_OUTPUT, Shell, ShellEnd, ShellRun};
+use houston_store::workspace_file::command::CommandFiles;
+use houston_store::{Error, FolderError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,6 +16,7 @@ use crate::input;
 use crate::outside::Outside;
 use crate::scripts;
 use crate::tool::{CallContext, InvalidInput, Plan, Situation, Tool};
+use crate::untrusted;
 
 const NAME: &str = "run_shell";
 /// Maximum length of a command, in bytes.
@@ -22,7 +26,13 @@ const MAX_INPUT: usize = 256 << 10;
 /// What the call may take beyond the time of the command, for instance while it waits for others.
 const MORE_TIME: Duration = Duration::from_secs(60);
 
-/// Runs a command. It keeps nothing and reaches nothing, so it may be repeated after a crash.
+/// How often the files are counted while a command runs that may write them.
+const COUNT_EVERY: Duration = Duration::from_millis(250);
+/// How many times the limits of a workspace a command may exceed before it is killed: programs write more than they keep.
+const MOST_TIMES: u64 = 4;
+
+/// Runs a command. In an empty folder it keeps nothing and reaches nothing, so it may be repeated after a crash; with the files
+/// of the agent it may not.
 pub(super) struct RunShell {
     definition: ToolDefinition,
     shell: Option<Shell>,
@@ -38,12 +48,18 @@ struct Input {
 
 impl RunShell {
     pub(super) fn new(outside: &Outside) -> Self {
-        let time = outside.shell_time;
+        let (time, keeps) = (outside.shell_time, outside.keeps_files);
+        let folder = if keeps {
+            "Its folder is your workspace: it may read, change and add files there. It has no network and no other files but \
+             programs"
+        } else {
+            "It has no network and no files but programs, its folder is empty at first and deleted afterwards"
+        };
         let definition = ToolDefinition {
             name: NAME.to_owned(),
             description: format!(
-                "Run a command of the system with /bin/sh: awk, sort, grep and what else is installed. It has no network and \
-                 no files but programs, its folder is empty at first and deleted afterwards, and it may take {} s.",
+                "Run a command of the system with /bin/sh: awk, sort, grep and what else is installed. {folder}, and it may \
+                 take {} s.",
                 time.as_secs()
             ),
             input_schema: json!({
@@ -56,7 +72,7 @@ impl RunShell {
                 "additionalProperties": false,
             })
             .into(),
-            effect: EffectClass::Idempotent,
+            effect: if keeps { EffectClass::Effect } else { EffectClass::Idempotent },
             timeout: time + MORE_TIME,
         };
         Self { definition, shell: outside.shell.clone(), time }
@@ -80,7 +96,7 @@ impl Tool for RunShell {
         Some(Capability::Code)
     }
 
-    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { command, input } = input::read(NAME, input)?;
         let command = input::text(NAME, "command", command, MAX_COMMAND)?;
         let input = input.unwrap_or_default();
@@ -91,15 +107,82 @@ impl Tool for RunShell {
             );
             return Err(InvalidInput(text));
         }
-        let (shell, time) = (self.shell.clone(), self.time);
+        let (shell, time, files) = (self.shell.clone(), self.time, context.files.clone());
         Ok(Plan::Execute(Box::pin(async move {
             let Some(shell) = shell else { return unavailable("it is switched off") };
+            if let Some(files) = files {
+                return run_on_files(&shell, &files, (&command, &input), time).await;
+            }
             match shell.run(&command, &input, time).await {
                 Ok(run) => response(run, time),
                 Err(error) => unavailable(&error.to_string()),
             }
         })))
     }
+}
+
+/// Runs a command on the files of the agent. What it prints may be what strangers wrote, if a file is.
+async fn run_on_files(
+    shell: &Shell,
+    files: &CommandFiles,
+    (command, input): (&str, &str),
+    time: Duration,
+) -> ToolResponse {
+    let folder = match files.ready().await {
+        Ok(folder) => folder,
+        Err(error) => return ToolResponse::failure(ToolErrorCode::IoError, format!("{NAME}: {error}")),
+    };
+    let run = tokio::select! {
+        run = shell.run_in(Some(&folder.path), command, input, time) => run,
+        // The command is killed when its future is dropped.
+        () = overflow(files) => {
+            let run = ShellRun { end: ShellEnd::Killed, output: String::new(), errors: String::new() };
+            let response = response(run, time).map_text(|_| {
+                "[It wrote more files or bytes than the workspace may hold, and was killed. What it wrote is there.]".to_owned()
+            });
+            return with_usage(response, files).await;
+        }
+    };
+    let response = match run {
+        Ok(run) => response(run, time),
+        Err(error) => return unavailable(&error.to_string()),
+    };
+    let response =
+        if folder.untrusted { response.map_text(|text| untrusted::marked(NAME, text)) } else { response };
+    with_usage(response, files).await
+}
+
+/// Ends when there is far more than a workspace may hold.
+async fn overflow(files: &CommandFiles) {
+    let limits = files.limits();
+    let (most_files, most_bytes) =
+        (u64::from(limits.max_files).saturating_mul(MOST_TIMES), limits.max_bytes.saturating_mul(MOST_TIMES));
+    loop {
+        tokio::time::sleep(COUNT_EVERY).await;
+        match files.usage().await {
+            Ok((count, bytes)) if count <= most_files && bytes <= most_bytes => {}
+            Err(Error::Folder(FolderError::TooMany)) | Ok(_) => return,
+            // It is counted again.
+            Err(_) => {}
+        }
+    }
+}
+
+/// The response, and whether the workspace is over its limits now.
+async fn with_usage(response: ToolResponse, files: &CommandFiles) -> ToolResponse {
+    let limits = files.limits();
+    let note = match files.usage().await {
+        Ok((count, bytes)) if count <= limits.max_files.into() && bytes <= limits.max_bytes => {
+            return response;
+        }
+        Ok((count, bytes)) => format!(
+            "The workspace has {count} files with {bytes} bytes now; at most {} files with {} bytes are allowed. Until some are \
+             deleted, the tools for files add nothing.",
+            limits.max_files, limits.max_bytes
+        ),
+        Err(error) => error.to_string(),
+    };
+    response.map_text(|text| format!("{text}\n[{note}]"))
 }
 
 fn unavailable(reason: &str) -> ToolResponse {

@@ -124,13 +124,15 @@ struct Found {
     /// If the search ended before all files did: the file, and the last line of it that was searched.
     stopped_at: Option<(String, usize)>,
     has_long_lines: bool,
+    /// Files that are no texts. Only folders have them.
+    unread: usize,
     /// Whether lines are of files that were written after reading what strangers wrote.
     untrusted: bool,
 }
 
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
-        Box::pin(async move {
+        Box::pin(files::answered(async move {
             let (entries, too_many) = files::entries(&mut tx, &self.guards).await?;
             let wanted: Vec<&FileEntry> = entries.iter().filter(|entry| self.wants(&entry.path)).collect();
             let (open, closed): (Vec<_>, Vec<_>) =
@@ -143,6 +145,7 @@ impl Record for Call {
                 let (batch, later) = rest.split_at(batch(rest));
                 let paths: Vec<&str> = batch.iter().map(|entry| entry.path.as_str()).collect();
                 let contents = tx.file_contents(&paths).await?;
+                found.unread += batch.len() - contents.len();
                 let untrusted = batch.iter().filter(|entry| entry.untrusted);
                 let untrusted = untrusted.map(|entry| entry.path.clone()).collect();
                 (search, found) = self.search_off_thread(search, found, (contents, untrusted)).await?;
@@ -154,7 +157,7 @@ impl Record for Call {
             notes.extend(self.summary(&found, open.len(), closed.len()));
             let text = untrusted::stored(found.untrusted, "files", found.lines.join("\n"));
             Ok(files::with_notes(text, &notes))
-        })
+        }))
     }
 }
 
@@ -257,6 +260,10 @@ impl Call {
             notes.push(format!(
                 "Of lines longer than {MAX_LINE_BYTES} bytes only the beginning was searched."
             ));
+        }
+        if found.unread > 0 {
+            let files = files::counted(found.unread, "file");
+            notes.push(format!("{files} could not be searched: no text, or too long."));
         }
         if closed > 0 {
             notes.push(format!(

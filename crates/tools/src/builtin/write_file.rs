@@ -81,7 +81,7 @@ struct Call {
 impl Record for Call {
     fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
         let Self { path, content, expected } = self;
-        Box::pin(async move {
+        Box::pin(files::answered(async move {
             let present = tx.present_files(path).await?;
             if let Err(refusal) = check_write(path, content, expected, &present, &tx.file_limits()) {
                 return Ok(files::refused(&refusal));
@@ -89,7 +89,7 @@ impl Record for Call {
             let version = tx.write_file(path, content, false).await?;
             let done = if present.file.is_some() { "Replaced" } else { "Created" };
             Ok(ToolResponse::success(format!("{done} {path}: {}", files::described(content.len(), version))))
-        })
+        }))
     }
 
     fn has_preview(&self) -> bool {
@@ -98,9 +98,9 @@ impl Record for Call {
 
     fn preview<'t>(&'t self, mut tx: RecordTx<'t>) -> BoxFuture<'t, houston_store::Result<Option<String>>> {
         let Self { path, content, .. } = self;
-        Box::pin(async move {
+        Box::pin(files::previewed(async move {
             let before = tx.file(path).await?.map(|file| file.content);
             Ok(Some(unified_diff(path.as_str(), before.as_deref(), Some(content))))
-        })
+        }))
     }
 }

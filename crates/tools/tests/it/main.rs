@@ -4,7 +4,11 @@ houston_testkit::shared_postgres!();
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod file_pages;
+#[cfg(test)]
 mod files;
+#[cfg(test)]
+mod folder;
 #[cfg(test)]
 mod knowledge;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A run that calls tools, on a database of its own.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use houston_domain::reach::ReachLimits;
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::task::TaskLimits;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
-use houston_sandbox::{Program, Sandbox};
+use houston_folder::Root;
+use houston_sandbox::{Program, Sandbox, Shell};
 use houston_store::agentable::NewAgentable;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::cost::Cost;
@@ -26,6 +28,7 @@ use houston_store::{Config, RunStore, Store};
 use houston_testkit::database::TestDatabase;
 use houston_tools::{CallContext, Offer, Outside, Plan, Registry, builtin};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 /// A claimed run of a goal, to whose agent all tools are offered.
 pub(crate) struct TestRun {
@@ -37,7 +40,20 @@ pub(crate) struct TestRun {
     pub(crate) claimed: ClaimedRun,
     offer: Offer,
     guards: Arc<[Arc<Layer>]>,
+    /// The folder of workspaces, if there is one.
+    pub(crate) folder: Option<TempDir>,
     _lease: LeaseConnection,
+}
+
+/// Where files are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Files {
+    Rows,
+    Folder,
+}
+
+impl Files {
+    pub(crate) const BOTH: [Self; 2] = [Self::Rows, Self::Folder];
 }
 
 impl TestRun {
@@ -53,9 +69,28 @@ impl TestRun {
         Self { guards: Arc::new([Arc::new(layer)]), ..Self::start().await }
     }
 
+    /// A run whose calls were judged by these settings, with files there.
+    pub(crate) async fn start_guarded_in(files: Files, settings: &str) -> Self {
+        let guards = Self::start_guarded(settings).await.guards;
+        Self { guards, ..Self::start_in(files).await }
+    }
+
+    pub(crate) async fn start_in(files: Files) -> Self {
+        Self::start_in_with(files, KnowledgeLimits::default()).await
+    }
+
     pub(crate) async fn start_with(limits: KnowledgeLimits) -> Self {
+        Self::start_in_with(Files::Rows, limits).await
+    }
+
+    pub(crate) async fn start_in_with(files: Files, limits: KnowledgeLimits) -> Self {
         let database = TestDatabase::shared(migrate).unwrap();
-        let store = open(database.url()).with_knowledge_limits(limits);
+        let mut store = open(database.url()).with_knowledge_limits(limits);
+        let folder = (files == Files::Folder).then(|| tempfile::tempdir().unwrap());
+        if let Some(folder) = &folder {
+            store = store.with_folder(Arc::new(Root::open(folder.path()).unwrap()));
+            store.check_folder(false).await.unwrap();
+        }
         let ids = Ids::new(Arc::new(SystemClock));
         let tenant = store.operator().ensure_tenant(ids.next(), "test").await.unwrap();
         let goal = goal(&store, &ids, tenant).await;
@@ -75,8 +110,19 @@ impl TestRun {
         store.tenant(tenant).post_message(goal, &post, None).await.unwrap();
         let policy = CrashPolicy::default();
         let claimed = store.runs().claim_run(goal, worker, ids.next(), ids.next(), policy).await.unwrap();
-        let (claimed, offer) = (claimed.unwrap(), all_tools());
-        Self { database, store, ids, tenant, goal, claimed, offer, guards: Arc::new([]), _lease: lease }
+        let (claimed, offer) = (claimed.unwrap(), all_tools(files));
+        Self {
+            database,
+            store,
+            ids,
+            tenant,
+            goal,
+            claimed,
+            offer,
+            guards: Arc::new([]),
+            folder,
+            _lease: lease,
+        }
     }
 
     pub(crate) fn runs(&self) -> &RunStore {
@@ -135,6 +181,15 @@ impl TestRun {
         Ok((tx, answers))
     }
 
+    /// Executes a call that acts outside of Houston's tables.
+    pub(crate) async fn execute(&self, name: &str, input: Value) -> ToolResponse {
+        let call = ToolCall { id: "c".into(), name: name.to_owned(), input, malformed: None };
+        let Plan::Execute(work) = self.offer.plan(&call, &self.context(self.owner())) else {
+            panic!("{name}")
+        };
+        work.await
+    }
+
     /// What a person reads of a call that waits for a yes.
     pub(crate) async fn preview(&self, name: &str, input: &Value) -> Option<String> {
         let call = ToolCall { id: "c".into(), name: name.to_owned(), input: input.clone(), malformed: None };
@@ -157,6 +212,12 @@ impl TestRun {
         answer.text().to_owned()
     }
 
+    /// The path of something in the folder of a workspace, for what others than Houston do there.
+    pub(crate) fn inside(&self, path: &str) -> PathBuf {
+        let folder = self.folder.as_ref().unwrap().path();
+        folder.join(self.tenant.0.to_string()).join(self.goal.0.to_string()).join("files").join(path)
+    }
+
     pub(crate) fn sql(&self, text: &str) -> String {
         self.database.sql(text).unwrap()
     }
@@ -173,6 +234,7 @@ impl TestRun {
             reached: Arc::new([toml::from_str(include_str!("../../../../jobs/agents/goal.toml")).unwrap()]),
             guards: Arc::clone(&self.guards),
             skills: None,
+            files: self.runs().command_files(owner.tenant, owner.agentable),
             stop: tokio_util::sync::CancellationToken::new(),
             progress: houston_tools::Progress::default(),
         }
@@ -203,11 +265,20 @@ impl TestRun {
     }
 }
 
-fn all_tools() -> Offer {
+fn all_tools(files: Files) -> Offer {
     let mut registry = Registry::default();
     // Nothing is run here; without a sandbox, the tools for code are not offered.
     let sandbox = Some(Sandbox::new(Program::this(), 1));
-    for tool in builtin::all(&Outside { sandbox, snippet_tools: 2, ..Outside::default() }) {
+    let (shell, shell_time) = (Shell::find(2).ok(), Duration::from_secs(20));
+    let keeps_files = files == Files::Folder;
+    for tool in builtin::all(&Outside {
+        sandbox,
+        snippet_tools: 2,
+        shell,
+        shell_time,
+        keeps_files,
+        ..Outside::default()
+    }) {
         registry.add(tool).unwrap();
     }
     registry.offer(&registry.names()).unwrap()

@@ -5,14 +5,17 @@ use std::collections::BTreeSet;
 use crate::workspace::members;
 
 /// Each crate, and the crates it may depend on. It need not depend on all of them.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 20] = [
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("embedded", &[]),
     ("faults", &[]),
     // Its child process must not contain more than it needs, and what it runs knows nothing of Houston.
     ("sandbox", &[]),
-    ("store", &["domain", "faults"]),
+    // Files of a machine: `store` decides what is written, and this knows no table.
+    ("folder", &["domain"]),
+    // Where files of workspaces are in a folder, rows say what is to be written there, and what has been.
+    ("store", &["domain", "faults", "folder"]),
     ("queue", &["domain"]),
     ("llm", &["domain"]),
     // Everything that sends requests to addresses of tenants, pages and models may use it: it knows none of them.
@@ -31,8 +34,8 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     (
         "cli",
         &[
-            "api", "domain", "embedded", "engine", "faults", "llm", "mcp", "protocol", "queue", "sandbox",
-            "store", "tools", "web", "worker",
+            "api", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "protocol", "queue",
+            "sandbox", "store", "tools", "web", "worker",
         ],
     ),
     // The interface for programs. It starts a process as `houston dev` does, and that wiring is in `cli`: settings, servers,

@@ -4,7 +4,7 @@ use crate::sources::sources;
 use crate::workspace::members;
 
 /// An external crate (with `*` at the end: a prefix), and the crates that may import it.
-const OWNERS: [(&str, &[&str]); 27] = [
+const OWNERS: [(&str, &[&str]); 28] = [
     ("sqlx*", &["store"]),
     ("apalis*", &["queue"]),
     ("redis", &["queue"]),
@@ -32,6 +32,8 @@ const OWNERS: [(&str, &[&str]); 27] = [
     ("htmd", &["sandbox"]),
     ("fend_core", &["sandbox"]),
     ("lopdf", &["sandbox"]),
+    // Handles of folders in the place of paths.
+    ("cap-*", &["folder"]),
     ("landlock", &["sandbox"]),
     ("seccompiler", &["sandbox"]),
     // Front matter of skills, without anchors and of bounded length; archives only on the command line.

@@ -22,6 +22,7 @@ use houston_store::cost::Cost;
 use houston_store::record::Owner;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::sweep::Due;
+use houston_store::workspace_file::command::CommandFiles;
 use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -226,6 +227,11 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     /// Begins a transaction behind the fence, for rows that are committed with a step.
     pub(crate) async fn begin(&self) -> houston_store::Result<S::Transaction> {
         self.storage.begin(&self.fence).await
+    }
+
+    /// The folder of the agentable's files; `None`: they are rows.
+    pub(crate) fn command_files(&self) -> Option<CommandFiles> {
+        self.storage.command_files(self.owner.tenant, self.agentable())
     }
 
     /// Commits a step, with retries while Postgres is unreachable: each sends the same step, which Postgres commits once.

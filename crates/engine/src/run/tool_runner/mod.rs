@@ -210,6 +210,7 @@ impl ToolRunner {
             reached: Arc::clone(&self.setup.reached),
             guards: Arc::clone(&self.setup.guards),
             skills: self.skills.clone(),
+            files: journal.command_files(),
             // A child token: a tool that cancels it does not cancel the run.
             stop: journal.signals.cancel().child_token(),
             progress: progress::of_call(journal),

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
+use crate::error::Result;
+use crate::workspace_file::settle::Folders;
+
 /// An open request, locked by this transaction.
 pub(super) struct OpenRequest {
     pub(super) id: Uuid,
@@ -15,9 +18,19 @@ pub(super) struct OpenRequest {
     pub(super) phase: String,
     pub(super) after_key: String,
     pub(super) deleted: BTreeMap<String, i64>,
+    /// Where the files of agentables are, if they are no rows.
+    pub(super) folders: Option<Folders>,
 }
 
 impl OpenRequest {
+    /// Removes the folders of these agentables.
+    pub(super) async fn remove_folders(&self, agentables: &[Uuid]) -> Result<()> {
+        if let Some(folders) = &self.folders {
+            folders.remove(agentables.iter().map(|agentable| (self.tenant, *agentable)).collect()).await?;
+        }
+        Ok(())
+    }
+
     /// Adds to the deleted rows of `table`; returns `rows`.
     pub(super) fn count(&mut self, table: &str, rows: i64) -> i64 {
         if rows > 0 {

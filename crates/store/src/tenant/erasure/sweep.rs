@@ -34,9 +34,11 @@ impl RunStore {
     ///
     /// # Errors
     /// [`crate::Error::Database`] when Postgres cannot be reached or refuses a statement; then nothing was deleted.
+    /// [`crate::Error::Folder`] when the folder of a workspace cannot be removed.
     pub async fn erase_some(&self, rows: i64) -> Result<Swept> {
         let mut tx = self.pool.begin().await?;
         let Some(mut open) = take(&mut tx).await? else { return Ok(Swept::Nothing) };
+        open.folders = self.folders.clone();
         match open.phase.as_str() {
             "requests" => requests(&mut tx, &mut open, rows, "rows").await?,
             "rows" => {
@@ -69,6 +71,7 @@ async fn take(connection: &mut PgConnection) -> Result<Option<OpenRequest>> {
         phase: row.phase,
         after_key: row.after_key,
         deleted: counts(row.deleted),
+        folders: None,
     }))
 }
 
@@ -155,6 +158,7 @@ async fn delete_rows(connection: &mut PgConnection, open: &mut OpenRequest, rows
         + threads(connection, open, &group, rows).await?
         + knowledge(connection, open, &group, rows).await?;
     if deleted == 0 {
+        open.remove_folders(&group).await?;
         agentables(connection, open, &group).await?;
     }
     Ok(true)

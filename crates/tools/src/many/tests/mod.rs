@@ -80,6 +80,7 @@ fn context(guards: &[&str]) -> CallContext {
         reached: Arc::new([]),
         guards: guards.iter().map(layer).collect(),
         skills: None,
+        files: None,
         stop: tokio_util::sync::CancellationToken::new(),
         progress: crate::Progress::default(),
     }

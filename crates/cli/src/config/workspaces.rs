@@ -1,0 +1,59 @@
+//! `jobs/workspaces.toml`: where the files of agents are.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use houston_folder::{Root, RootError};
+use serde::{Deserialize, Serialize};
+
+/// `jobs/workspaces.toml`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkspaceSettings {
+    root: String,
+}
+
+impl WorkspaceSettings {
+    /// Whether files are in a folder.
+    pub(crate) fn is_set(&self) -> bool {
+        !self.root.is_empty()
+    }
+
+    /// The folder, opened; `None`: files are rows.
+    ///
+    /// # Errors
+    /// [`RootError`] says what is wrong with it.
+    pub(crate) fn open(&self) -> Result<Option<Arc<Root>>, RootError> {
+        self.is_set().then(|| Root::open(Path::new(&self.root)).map(Arc::new)).transpose()
+    }
+
+    /// What breaks a rule: its key and what is allowed. Whether the folder is there is looked at by the commands that use it.
+    pub(super) fn violation(&self) -> Option<(&'static str, String)> {
+        let is_relative = self.is_set() && Path::new(&self.root).is_relative();
+        let reason = "must be an absolute path, such as /var/lib/houston/workspaces, or empty";
+        is_relative.then(|| ("workspaces.root", reason.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::load;
+    use crate::config::tests::tools;
+
+    #[test]
+    fn relative_folder_is_refused_and_an_absolute_one_opened() {
+        let (settings, root) = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()].into();
+        let write = |root: &str| {
+            let text = format!("root = '{root}'");
+            std::fs::write(settings.path().join("workspaces.toml"), text).unwrap();
+            load(Some(settings.path()), &tools())
+        };
+        let error = write("workspaces").unwrap_err().to_string();
+        assert!(error.contains("workspaces.root") && error.contains("an absolute path"), "{error}");
+        let opened = write(root.path().to_str().unwrap()).unwrap().settings.workspaces.open();
+        assert_eq!(opened.unwrap().unwrap().path(), root.path().canonicalize().unwrap());
+        assert!(write("").unwrap().settings.workspaces.open().unwrap().is_none());
+        let error = write("/usr").unwrap().settings.workspaces.open().unwrap_err().to_string();
+        assert!(error.contains("a folder of the system"), "{error}");
+    }
+}
