@@ -43,6 +43,8 @@ pub mod id;
 pub mod image;
 pub mod inner_call;
 pub mod intervention;
+pub mod issuer;
+pub mod jwt;
 pub mod knowledge;
 pub mod local_time;
 pub mod message;

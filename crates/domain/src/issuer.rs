@@ -1,0 +1,97 @@
+//! Issuers of JWTs: the programs with which the users of a tenant sign in. A tenant trusts one for an audience.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// Maximum length in bytes of the name of an issuer, an audience, a claim, and of the user it names.
+pub const MAX_NAME_BYTES: usize = 255;
+/// Maximum length of the URL of its keys.
+const MAX_URL_BYTES: usize = 2_000;
+/// URLs without TLS are taken only if nobody between can change the answer.
+const LOOPBACK: [&str; 3] = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
+
+/// Whose JWTs are accepted, and how they name the user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issuer {
+    /// The claim `iss` of its tokens, as in `https://login.example.com/`.
+    pub issuer: String,
+    /// Where its public keys are: a JSON Web Key Set.
+    pub jwks_url: String,
+    /// One of the tokens' claim `aud`.
+    pub audience: String,
+    /// The claim with the external id of the user, as in `sub`.
+    pub user_claim: String,
+}
+
+/// Settings of an issuer that are not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidIssuer {
+    /// A name is empty, too long or has other characters.
+    #[error("`{0}` must have 1 to {MAX_NAME_BYTES} printable ASCII characters without spaces")]
+    Name(&'static str),
+    /// The URL of the keys is not protected.
+    #[error("`jwks_url` must begin with `https://` (`http://` is allowed for 127.0.0.1, [::1] and localhost), and have at most {MAX_URL_BYTES} bytes")]
+    Url,
+}
+
+impl Issuer {
+    /// Checks the settings of an issuer.
+    ///
+    /// # Errors
+    /// [`InvalidIssuer`] names the wrong one.
+    pub fn check(&self) -> Result<(), InvalidIssuer> {
+        let names = [("issuer", &self.issuer), ("audience", &self.audience), ("user_claim", &self.user_claim)];
+        if let Some((name, _)) = names.into_iter().find(|(_, value)| !is_name(value)) {
+            return Err(InvalidIssuer::Name(name));
+        }
+        let is_loopback = LOOPBACK.iter().any(|host| {
+            let rest = self.jwks_url.strip_prefix(host);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
+        });
+        let is_protected = self.jwks_url.starts_with("https://") || is_loopback;
+        if is_protected && self.jwks_url.len() <= MAX_URL_BYTES { Ok(()) } else { Err(InvalidIssuer::Url) }
+    }
+
+    /// What its key begins with in the table of keys, to find it by.
+    #[must_use]
+    pub fn prefix(issuer: &str) -> String {
+        let hash = Sha256::digest(issuer.as_bytes());
+        hash.iter().take(4).fold("jwt_".to_owned(), |prefix, byte| prefix + &format!("{byte:02x}"))
+    }
+
+    /// What it is cached under. No secret that a client can send has this hash.
+    #[must_use]
+    pub fn hash(issuer: &str, audience: &str) -> [u8; 32] {
+        // Header values have no line breaks, and neither have names.
+        Sha256::digest(format!("issuer\n{issuer}\n{audience}").as_bytes()).into()
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_urls_are_checked() {
+        let issuer = |issuer: &str, url: &str| Issuer {
+            issuer: issuer.to_owned(),
+            jwks_url: url.to_owned(),
+            audience: "houston".to_owned(),
+            user_claim: "sub".to_owned(),
+        };
+        for url in ["https://a.example/keys", "http://127.0.0.1:81/keys", "http://localhost/keys"] {
+            assert_eq!(issuer("https://a.example/", url).check(), Ok(()), "{url}");
+        }
+        for url in ["http://a.example/keys", "http://127.0.0.1.a.example/keys", "ftp://a.example", ""] {
+            assert_eq!(issuer("https://a.example/", url).check(), Err(InvalidIssuer::Url), "{url}");
+        }
+        for name in ["", "a b", "a\nb", &"a".repeat(256)] {
+            assert_eq!(issuer(name, "https://a.example").check(), Err(InvalidIssuer::Name("issuer")));
+        }
+        assert_eq!(Issuer::prefix("https://a.example/").len(), 12);
+    }
+}
