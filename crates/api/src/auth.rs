@@ -1,13 +1,17 @@
-//! Authentication by API key or client token: looked up by its prefix, compared by its hash in constant time; then what it
-//! may do is compared with what the endpoint needs ([`crate::access`]).
+//! Authentication by API key or client token: looked up by its prefix, compared by its hash in constant time; or by a JWT of
+//! an issuer that the tenant trusts ([`crate::issuers`]). Then what it may do is compared with what the endpoint needs
+//! ([`crate::access`]).
 
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
+use chrono::{DateTime, Utc};
 use houston_domain::api_key::{SecretKind, kind_of};
 use houston_domain::id::{AgentableId, ApiKeyId, TenantId, UserId};
+use houston_domain::issuer::Issuer;
+use houston_domain::jwt::{self, Unverified, Verified};
 use houston_domain::scope::Scopes;
 use houston_store::api_key::{self, ApiKey, Principal};
 use tokio::time::Instant;
@@ -27,7 +31,8 @@ pub(crate) struct Caller {
     principal: Principal,
     scopes: Scopes,
     user: Option<UserId>,
-    is_client_token: bool,
+    is_for_client: bool,
+    expires: Option<Instant>,
 }
 
 /// A valid key: the caller, and what limits it.
@@ -36,7 +41,8 @@ pub(crate) struct Authority {
     pub(crate) caller: Caller,
     /// The only agentables of the caller's user.
     pub(crate) agentables: Option<Arc<[AgentableId]>>,
-    pub(crate) expires: Option<Instant>,
+    /// Of a key that stands for an issuer: no request has this authority, only that of a token ([`Self::of_token`]).
+    pub(crate) issuer: Option<Arc<Issuer>>,
 }
 
 impl Authority {
@@ -46,14 +52,29 @@ impl Authority {
             principal: key.principal(),
             scopes: key.scopes,
             user: key.user,
-            is_client_token: key.parent.is_some(),
+            is_for_client: key.parent.is_some(),
+            expires: key.expires_in.and_then(|left| Instant::now().checked_add(left)),
         };
         let agentables = key.agentables.as_deref().map(Arc::from);
-        Self { caller, agentables, expires: key.expires_in.and_then(|left| Instant::now().checked_add(left)) }
+        Self { caller, agentables, issuer: key.issuer.clone().map(Arc::new) }
+    }
+
+    /// What a token of the issuer allows: what the issuer's key does, for one user, until the token expires.
+    pub(crate) fn of_token(&self, token: &Verified, user: UserId, now: DateTime<Utc>) -> Self {
+        let left = (token.expires_at - now).to_std().unwrap_or_default();
+        let ends = [Instant::now().checked_add(left), self.caller.expires];
+        let caller = Caller {
+            scopes: token.narrow(self.caller.scopes),
+            user: Some(user),
+            is_for_client: true,
+            expires: ends.into_iter().flatten().min(),
+            ..self.caller
+        };
+        Self { caller, agentables: None, issuer: None }
     }
 
     pub(crate) fn is_expired(&self, now: Instant) -> bool {
-        self.expires.is_some_and(|expires| now >= expires)
+        self.caller.expires.is_some_and(|expires| now >= expires)
     }
 }
 
@@ -79,8 +100,14 @@ impl Caller {
         self.user
     }
 
-    pub(crate) fn is_client_token(self) -> bool {
-        self.is_client_token
+    /// Whether it is a client token or a JWT: what a browser or a phone has.
+    pub(crate) fn is_for_client(self) -> bool {
+        self.is_for_client
+    }
+
+    /// When the caller's key or token stops being valid.
+    pub(crate) fn expires(self) -> Option<Instant> {
+        self.expires
     }
 
     /// Checks that the caller may read and write for `user`.
@@ -116,45 +143,82 @@ impl FromRequestParts<Arc<App>> for Caller {
 /// The key of a request, if it is valid. What it may do is not checked.
 ///
 /// # Errors
-/// [`ApiError::Unauthorized`] when there is none or it is not valid, [`ApiError::TooManyKeys`] when the address has sent
+/// [`ApiError::Unauthorized`], [`ApiError::InvalidJwt`] when there is none or it is not valid, [`ApiError::TooManyKeys`] when the address has sent
 /// too many wrong ones, [`ApiError::Unavailable`] when it cannot be looked up, or the store's errors.
 pub(crate) async fn authenticate(parts: &mut Parts, app: &App) -> Result<Authority, ApiError> {
     if let Some(authority) = parts.extensions.get::<Authority>() {
         return Ok(authority.clone());
     }
     let takes_query_token = parts.extensions.get::<Access>().is_some_and(|access| access.takes_query_token());
-    let from_query = || query_token(&parts.uri).filter(|_| takes_query_token);
-    let key = bearer(&parts.headers).or_else(from_query).ok_or(ApiError::Unauthorized)?;
-    let hash = api_key::hash(key);
+    let from_query = || query_token(&parts.uri).filter(|_| takes_query_token).map(Credential::Key);
+    let credential = bearer(&parts.headers).or_else(from_query).ok_or(ApiError::Unauthorized)?;
+    let hash = api_key::hash(credential.text());
     let authority = match app.keys.trusted(&hash) {
         Some(authority) => authority,
-        None => look_up(app, parts.extensions.get::<Peer>(), key, hash).await?,
+        None => look_up(app, parts.extensions.get::<Peer>(), credential, hash).await?,
     };
+    if authority.issuer.is_some() {
+        return Err(ApiError::Unauthorized);
+    }
     parts.extensions.insert(authority.clone());
     Ok(authority)
 }
 
-/// The bearer token, if it has the form of an API key or a client token.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, key) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    let key = key.trim();
-    kind_of(key).filter(|_| scheme.eq_ignore_ascii_case("bearer")).map(|_| key)
+/// What a request says to authenticate itself.
+#[derive(Clone, Copy)]
+enum Credential<'r> {
+    /// An API key or a client token.
+    Key(&'r str),
+    Jwt(&'r str),
 }
 
-/// The client token in the query. API keys are not taken from there: addresses are stored in histories and logs of proxies.
+impl<'r> Credential<'r> {
+    fn text(self) -> &'r str {
+        match self {
+            Self::Key(text) | Self::Jwt(text) => text,
+        }
+    }
+}
+
+/// The bearer token, if it has the form of an API key, a client token or a JWT.
+fn bearer(headers: &HeaderMap) -> Option<Credential<'_>> {
+    let (scheme, text) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let text = text.trim();
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return None;
+    }
+    let key = kind_of(text).map(|_| Credential::Key(text));
+    key.or_else(|| jwt::has_form(text).then_some(Credential::Jwt(text)))
+}
+
+/// The client token in the query. API keys and JWTs are not taken from there: addresses are stored in histories and logs of
+/// proxies.
 fn query_token(uri: &Uri) -> Option<&str> {
     let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
     let token = pairs.into_iter().find(|(name, _)| *name == QUERY_TOKEN).map(|(_, token)| token)?;
     (kind_of(token) == Some(SecretKind::ClientToken)).then_some(token)
 }
 
-/// Looks up a key that is not cached as valid, unless its address has sent too many wrong keys.
-async fn look_up(app: &App, peer: Option<&Peer>, key: &str, hash: [u8; 32]) -> Result<Authority, ApiError> {
+/// Looks up a key or a token that is not cached as valid, unless its address has sent too many wrong ones.
+async fn look_up(
+    app: &App,
+    peer: Option<&Peer>,
+    credential: Credential<'_>,
+    hash: [u8; 32],
+) -> Result<Authority, ApiError> {
+    // What is wrong with a token by itself costs no look-up, like a mistyped key.
+    let jwt = match credential {
+        Credential::Jwt(text) => Some(Unverified::parse(text, app.now()).map_err(ApiError::InvalidJwt)?),
+        Credential::Key(_) => None,
+    };
     // A key that was valid before is not counted as a guess, whatever else the address sends.
     let is_guess = !app.keys.was_valid(&hash);
     let attempt = peer.filter(|_| is_guess).map(|peer| app.peers.attempt(peer)).transpose()?;
-    let found = app.keys.look_up(app.api_store(), key, hash).await;
-    if let Err(ApiError::Unauthorized) = found {
+    let found = match jwt {
+        Some(jwt) => app.issuers.authority(app, jwt, hash).await,
+        None => app.keys.look_up(app.api_store(), api_key::prefix(credential.text()), hash).await,
+    };
+    if let Err(ApiError::Unauthorized | ApiError::InvalidJwt(_)) = found {
         app.keys.log_refusal();
     } else if let Some(attempt) = attempt {
         attempt.uncount();

@@ -113,7 +113,7 @@ impl RequestLog {
                 let code = error.code().as_str();
                 match error {
                     // Clients without a valid key must not fill the log: `KeyCache` logs their number.
-                    ApiError::Unauthorized | ApiError::TooManyKeys => {
+                    ApiError::Unauthorized | ApiError::InvalidJwt(_) | ApiError::TooManyKeys => {
                         tracing::debug!(request_id, method, route, path, status, duration_us, code, "request")
                     }
                     ApiError::Internal(cause) => {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use houston_domain::id::{QuestionId, RunId};
+use houston_domain::jwt::JwtError;
 use houston_domain::question::QuestionState;
 use houston_domain::run::RunStatus;
 use houston_domain::scope::{Scope, Scopes};
@@ -27,6 +28,12 @@ pub enum ApiError {
     /// The request has no API key, or one that does not exist or was revoked.
     #[error("missing or invalid API key; send a valid one as `Authorization: Bearer hou_…`")]
     Unauthorized,
+    /// The bearer token has the form of a JWT, and is not accepted.
+    #[error("the JWT is not accepted: {0}")]
+    InvalidJwt(#[source] JwtError),
+    /// The keys of the JWT's issuer were never read, or not for a day.
+    #[error("the keys of the JWT's issuer cannot be read; try again in a few seconds")]
+    NoIssuerKeys,
     /// The key lacks a scope.
     #[error(
         "this key has no scope `{needed}`, only `{scopes}`; use a key with it (`houston key create --scope {needed}`)"
@@ -311,7 +318,8 @@ impl ApiError {
     #[must_use]
     pub fn code(&self) -> ProblemCode {
         match self {
-            Self::Unauthorized => ProblemCode::Unauthorized,
+            Self::Unauthorized | Self::InvalidJwt(_) => ProblemCode::Unauthorized,
+            Self::NoIssuerKeys => ProblemCode::Unavailable,
             Self::MissingScope { .. } | Self::BoundKey => ProblemCode::Forbidden,
             Self::TooManyKeys => ProblemCode::TooManyKeys,
             Self::NotFound { .. } => ProblemCode::NotFound,

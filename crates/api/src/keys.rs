@@ -1,4 +1,4 @@
-//! Cache of API keys, valid and invalid, by their hash; and the keys of open streams.
+//! Cache of API keys, valid and invalid, by their hash; of JWTs that were verified; and the keys of open streams.
 //!
 //! Keys that are not cached are looked up in Postgres: one query at a time, for all waiting keys together. So any
 //! number of invalid keys, from any number of addresses, costs a few queries a second, and a valid key waits for at
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use houston_domain::id::ApiKeyId;
-use houston_store::api_key::{self, ApiKey};
+use houston_store::api_key::ApiKey;
 use houston_store::{ApiStore, Error};
 use subtle::ConstantTimeEq as _;
-use tokio::time::{Instant, MissedTickBehavior, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Authority;
@@ -44,6 +44,8 @@ pub(crate) struct KeyCache {
     /// Locked during a look-up.
     last_lookup: tokio::sync::Mutex<LastLookup>,
     in_use: Arc<Mutex<HashMap<ApiKeyId, KeyStreams>>>,
+    /// When the use of each key of an issuer was stored.
+    issuers_noted: Mutex<HashMap<ApiKeyId, Instant>>,
     refusals: LogThrottle,
 }
 
@@ -79,6 +81,7 @@ impl KeyCache {
             waiting: Mutex::default(),
             last_lookup,
             in_use: Arc::default(),
+            issuers_noted: Mutex::default(),
             refusals: LogThrottle::default(),
         }
     }
@@ -108,7 +111,7 @@ impl KeyCache {
         lock(&self.valid).contains_key(hash)
     }
 
-    /// Looks a key up in Postgres, together with all other waiting keys.
+    /// Looks a key up in Postgres by its prefix and its hash, together with all other waiting keys.
     ///
     /// # Errors
     /// [`ApiError::Unauthorized`] when the key does not exist, was revoked or has expired, [`ApiError::TooManyKeys`] when too many
@@ -116,7 +119,7 @@ impl KeyCache {
     pub(crate) async fn look_up(
         &self,
         store: &ApiStore,
-        key: &str,
+        prefix: String,
         hash: Hash,
     ) -> Result<Authority, ApiError> {
         if let Some(Err(invalid)) = self.cached_result(&hash) {
@@ -128,7 +131,7 @@ impl KeyCache {
             if waiting.len() >= MAX_WAITING && !self.was_valid(&hash) {
                 return Err(ApiError::TooManyKeys);
             }
-            waiting.insert(hash, api_key::prefix(key));
+            waiting.insert(hash, prefix.clone());
         }
         let mut last = self.last_lookup.lock().await;
         if let Some(cached_result) = self.cached_result(&hash) {
@@ -139,7 +142,7 @@ impl KeyCache {
         }
         sleep_until(last.at + LOOKUP_INTERVAL).await;
         let mut requested = std::mem::take(&mut *lock(&self.waiting));
-        requested.insert(hash, api_key::prefix(key));
+        requested.insert(hash, prefix);
         let prefixes: HashSet<String> = requested.values().cloned().collect();
         let prefixes: Vec<String> = prefixes.into_iter().collect();
         let found = timeout(QUERY_TIMEOUT, store.api_keys_with(&prefixes)).await;
@@ -180,6 +183,31 @@ impl KeyCache {
                 insert(&mut invalid, hash, until);
             }
         }
+    }
+
+    /// Caches what a token allows that was just verified.
+    pub(crate) fn keep(&self, hash: Hash, authority: Authority) {
+        let until = Instant::now() + self.trusted_for;
+        insert(&mut lock(&self.valid), hash, ValidKey { authority, until, refreshing: false });
+    }
+
+    /// Removes a token that was valid before, and is not any more.
+    pub(crate) fn forget(&self, hash: &Hash) {
+        lock(&self.valid).remove(hash);
+    }
+
+    /// Stores that the key of an issuer was used: once a minute.
+    pub(crate) async fn note_use_of_issuer(&self, store: &ApiStore, key: ApiKeyId) {
+        let now = Instant::now();
+        let is_due = |noted: &Instant| now >= *noted + USE_NOTED_EVERY;
+        {
+            let mut noted = lock(&self.issuers_noted);
+            if !noted.get(&key).is_none_or(is_due) {
+                return;
+            }
+            insert(&mut noted, key, now);
+        }
+        note(store, &[key]).await;
     }
 
     /// Counts a request with an invalid key, and logs the count from time to time.
@@ -238,8 +266,21 @@ impl KeyCache {
 pub(crate) struct KeyInUse {
     key: ApiKeyId,
     /// Cancelled when the key was revoked or has expired.
-    pub(crate) revoked: CancellationToken,
+    revoked: CancellationToken,
     in_use: Arc<Mutex<HashMap<ApiKeyId, KeyStreams>>>,
+}
+
+impl KeyInUse {
+    /// Ends when the key was revoked or has expired, and at `expires`: of a JWT, Postgres knows only the issuer.
+    pub(crate) fn ended(&self, expires: Option<Instant>) -> impl Future<Output = ()> + Send + use<> {
+        let revoked = self.revoked.clone().cancelled_owned();
+        async move {
+            match expires {
+                Some(expires) => drop(timeout_at(expires, revoked).await),
+                None => revoked.await,
+            }
+        }
+    }
 }
 
 impl Drop for KeyInUse {
@@ -257,14 +298,18 @@ impl Drop for KeyInUse {
 /// Stores that the requested keys among `found` were used: once a minute each.
 async fn note_use(store: &ApiStore, found: &[ApiKey], requested: &HashMap<Hash, String>) {
     let is_due = |key: &&ApiKey| key.used_ago.is_none_or(|ago| ago >= USE_NOTED_EVERY);
+    // Anybody can name an issuer: its key is used by a token that it has signed.
     let is_requested = |key: &&ApiKey| {
-        Hash::try_from(key.secret_sha256.as_slice()).is_ok_and(|hash| requested.contains_key(&hash))
+        key.issuer.is_none() && key.hash().is_some_and(|hash| requested.contains_key(&hash))
     };
     let used: Vec<ApiKeyId> = found.iter().filter(is_due).filter(is_requested).map(|key| key.id).collect();
-    if used.is_empty() {
-        return;
+    if !used.is_empty() {
+        note(store, &used).await;
     }
-    match timeout(QUERY_TIMEOUT, store.api_keys_used(&used)).await {
+}
+
+async fn note(store: &ApiStore, used: &[ApiKeyId]) {
+    match timeout(QUERY_TIMEOUT, store.api_keys_used(used)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "the last use of keys was not stored"),
         Err(elapsed) => tracing::debug!(%elapsed, "the last use of keys was not stored"),
@@ -272,10 +317,10 @@ async fn note_use(store: &ApiStore, found: &[ApiKey], requested: &HashMap<Hash, 
 }
 
 fn is_of(key: &ApiKey, hash: &Hash) -> bool {
-    bool::from(key.secret_sha256.ct_eq(hash))
+    key.hash().is_some_and(|own| bool::from(own.ct_eq(hash)))
 }
 
-fn insert<V>(keys: &mut HashMap<Hash, V>, hash: Hash, value: V) {
+fn insert<K: Eq + std::hash::Hash, V>(keys: &mut HashMap<K, V>, hash: K, value: V) {
     if keys.len() >= MAX_CACHED_KEYS {
         keys.clear();
     }
@@ -315,6 +360,7 @@ mod tests {
             last_used_at: None,
             used_ago: None,
             parent: None,
+            issuer: None,
         }
     }
 

@@ -121,6 +121,7 @@ mod history;
 mod idempotency;
 mod images;
 mod insight;
+mod issuers;
 mod keys;
 mod knowledge;
 mod log_throttle;

@@ -62,6 +62,10 @@ impl ResponseError {
         if let ApiError::Unauthorized = error {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        if let ApiError::InvalidJwt(_) = error {
+            let challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
         if let ApiError::MissingScope { needed, .. } = error {
             let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{needed}\"");
             headers
@@ -78,6 +82,7 @@ impl ApiError {
     fn retry_after(&self) -> Option<&'static str> {
         match self {
             Self::TooManyKeys => Some("60"),
+            Self::NoIssuerKeys => Some("5"),
             Self::Unavailable(_) | Self::TimedOut { .. } => Some("1"),
             // A run reads up to a hundred messages at once and takes some seconds.
             Self::TooManyPending { .. } | Self::TooManyStreams { .. } | Self::TooManyDocuments { .. } => {

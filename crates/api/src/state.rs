@@ -27,6 +27,7 @@ use crate::error::ApiError;
 use crate::events::streams::Streams;
 use crate::explain::Explain;
 use crate::health::disk::Disk;
+use crate::issuers::Issuers;
 use crate::keys::KeyCache;
 use crate::offload::Offload;
 use crate::peers::Peers;
@@ -70,6 +71,7 @@ pub struct State {
 pub(crate) struct App {
     pub(crate) state: State,
     pub(crate) keys: KeyCache,
+    pub(crate) issuers: Arc<Issuers>,
     pub(crate) peers: Arc<Peers>,
     pub(crate) agentables: AgentableCache,
     pub(crate) owners: Owners,
@@ -86,13 +88,14 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn new(state: State) -> Arc<Self> {
         let peers = Arc::new(Peers::new(state.config.clients.clone()));
-        Self::with_peers(state, peers)
+        Self::with(state, peers, Arc::default())
     }
 
-    /// The apps of all cells. They share the limits per client address.
+    /// The apps of all cells. They share the limits per client address, and the keys of issuers.
     pub(crate) fn of_cells(states: &Cells<State>) -> Cells<Arc<Self>> {
         let peers = Arc::new(Peers::new(states.home().config.clients.clone()));
-        let apps = states.map(|state| Self::with_peers(state.clone(), Arc::clone(&peers)));
+        let issuers = Arc::default();
+        let apps = states.map(|state| Self::with(state.clone(), Arc::clone(&peers), Arc::clone(&issuers)));
         if apps.count() > 1 {
             let weak = apps.map(Arc::downgrade);
             apps.iter().for_each(|app| drop(app.cells.set(weak.clone())));
@@ -100,11 +103,12 @@ impl App {
         apps
     }
 
-    fn with_peers(state: State, peers: Arc<Peers>) -> Arc<Self> {
+    fn with(state: State, peers: Arc<Peers>, issuers: Arc<Issuers>) -> Arc<Self> {
         let keys = KeyCache::new(state.config.key_cache());
         Arc::new(Self {
             state,
             keys,
+            issuers,
             peers,
             agentables: AgentableCache::default(),
             owners: Owners::default(),
@@ -129,8 +133,12 @@ impl App {
 
     /// The app of the cell with this shard: of a user whom the path of a request does not name.
     pub(crate) fn with_shard(self: &Arc<Self>, shard: Shard) -> Arc<Self> {
-        let cell = self.cells.get().and_then(|cells| cells.with(shard).upgrade());
-        cell.unwrap_or_else(|| Arc::clone(self))
+        self.cell_of(shard).unwrap_or_else(|| Arc::clone(self))
+    }
+
+    /// The app of the cell with this shard, if there are several cells.
+    pub(crate) fn cell_of(&self, shard: Shard) -> Option<Arc<Self>> {
+        self.cells.get().and_then(|cells| cells.with(shard).upgrade())
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {

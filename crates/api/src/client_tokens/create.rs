@@ -45,7 +45,7 @@ pub(crate) async fn create(
     caller: Caller,
     Creation { value: body, key: _ }: Creation<CreateClientToken>,
 ) -> Result<impl IntoResponse, ApiError> {
-    if caller.is_client_token() {
+    if caller.is_for_client() {
         return Err(ApiError::BoundKey);
     }
     caller.check_user(body.user_id)?;

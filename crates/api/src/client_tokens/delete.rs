@@ -27,7 +27,7 @@ pub(crate) async fn delete(
     caller: Caller,
     Id(id): Id<ApiKeyId>,
 ) -> Result<StatusCode, ApiError> {
-    if caller.is_client_token() {
+    if caller.is_for_client() {
         return Err(ApiError::BoundKey);
     }
     let cell = app.with_shard(shard(id));

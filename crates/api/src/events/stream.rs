@@ -42,8 +42,8 @@ pub(crate) enum Abort {
     /// The process is shutting down.
     #[error("the server is draining")]
     Draining,
-    /// The API key of the stream was revoked.
-    #[error("the API key was revoked")]
+    /// The API key of the stream was revoked, or has expired.
+    #[error("the API key was revoked or has expired")]
     Revoked,
     /// The agentable was erased.
     #[error("the agentable was erased")]
@@ -101,7 +101,7 @@ pub(crate) struct EventStream {
     sent_at: Instant,
     heartbeat: Pin<Box<Sleep>>,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
-    revoked: Pin<Box<WaitForCancellationFutureOwned>>,
+    revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl EventStream {
@@ -121,7 +121,7 @@ impl EventStream {
             follow,
             subscription,
             registration: StreamRegistration::new(Arc::clone(&app), agentable, cursor.seq()),
-            revoked: Box::pin(permit.key.revoked.clone().cancelled_owned()),
+            revoked: Box::pin(permit.key.ended(permit.caller.expires())),
             permit,
             fetching: Some(Box::pin(page(first))),
             page: VecDeque::new(),

@@ -46,7 +46,7 @@ fn operations() -> Vec<Operation> {
 async fn key_with(api: &TestApi, key: &str, scopes: Scopes, user: Option<&str>) -> ApiKeyId {
     let user = user.map(|user| user.parse::<UserId>().unwrap());
     let id = api.state.ids.next();
-    let new = NewApiKey { id, name: "test", key, scopes, user, expires_at: None };
+    let new = NewApiKey { id, name: "test", key, scopes, user, expires_at: None, issuer: None };
     api.store.operator().create_api_key(api.tenant, &new).await.unwrap();
     id
 }

@@ -73,6 +73,7 @@ async fn wrong_requests_for_tokens_are_refused() {
         scopes: [Scope::Read].into_iter().collect::<Scopes>(),
         user: None,
         expires_at: None,
+        issuer: None,
     };
     api.store.operator().create_api_key(api.tenant, &new).await.unwrap();
     let more = json!({"user_id": api.user, "scopes": ["post"]});
@@ -105,6 +106,7 @@ async fn streams_and_requests_end_with_the_validity_of_a_token() {
         scopes: Scopes::ADMIN,
         user: None,
         expires_at: Some(api.state.ids.clock().now() + chrono::TimeDelta::hours(1)),
+        issuer: None,
     };
     api.store.operator().create_api_key(api.tenant, &new).await.unwrap();
     let mut open = Vec::new();

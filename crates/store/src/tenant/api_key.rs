@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ApiKeyId, TenantId, UserId};
+use houston_domain::issuer::Issuer;
 use houston_domain::scope::Scopes;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -49,6 +51,8 @@ pub struct ApiKey {
     pub used_ago: Option<Duration>,
     /// Of a client token: the key that made it.
     pub parent: Option<ApiKeyId>,
+    /// Whose JWTs are accepted in place of the key, which then has no secret that anybody knows.
+    pub issuer: Option<Issuer>,
 }
 
 /// A key to be stored.
@@ -58,7 +62,7 @@ pub struct NewApiKey<'a> {
     pub id: ApiKeyId,
     /// What it is for.
     pub name: &'a str,
-    /// The key itself; only its hash and its first characters are stored.
+    /// The key itself; only its hash and its first characters are stored. For an issuer: a random text that nobody gets.
     pub key: &'a str,
     /// What it allows.
     pub scopes: Scopes,
@@ -66,6 +70,8 @@ pub struct NewApiKey<'a> {
     pub user: Option<UserId>,
     /// When it stops being valid.
     pub expires_at: Option<DateTime<Utc>>,
+    /// Whose JWTs are accepted in place of the key.
+    pub issuer: Option<&'a Issuer>,
 }
 
 /// Whose request it is, by its key. Only a key that was read from Postgres has one.
@@ -101,6 +107,15 @@ impl ApiKey {
     pub fn principal(&self) -> Principal {
         Principal { tenant: self.tenant_id, key: self.id }
     }
+
+    /// What it is found by once it was read: the hash of its secret, or that of issuer and audience.
+    #[must_use]
+    pub fn hash(&self) -> Option<[u8; 32]> {
+        match &self.issuer {
+            Some(issuer) => Some(Issuer::hash(&issuer.issuer, &issuer.audience)),
+            None => self.secret_sha256.as_slice().try_into().ok(),
+        }
+    }
 }
 
 struct KeyRow {
@@ -120,6 +135,7 @@ struct KeyRow {
     last_used_at: Option<DateTime<Utc>>,
     used_ago: Option<f64>,
     parent_id: Option<Uuid>,
+    issuer: Option<Value>,
 }
 
 impl From<KeyRow> for ApiKey {
@@ -142,6 +158,8 @@ impl From<KeyRow> for ApiKey {
             last_used_at: row.last_used_at,
             used_ago: row.used_ago.and_then(seconds),
             parent: row.parent_id.map(ApiKeyId),
+            // One that a newer version wrote is as good as none: nobody knows the secret of its key.
+            issuer: row.issuer.and_then(|issuer| serde_json::from_value(issuer).ok()),
         }
     }
 }
@@ -168,7 +186,7 @@ impl Shared {
             KeyRow,
             "-- store::api_key::like
             select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
-                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id,
+                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id, k.issuer,
                    extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
                    extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
               from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
@@ -183,23 +201,31 @@ impl Shared {
     }
 
     async fn add_key(&self, tenant: TenantId, new: &NewApiKey<'_>) -> Result<()> {
-        let NewApiKey { id, name, key, scopes, user, expires_at } = new;
-        sqlx::query!(
+        let NewApiKey { id, name, key, scopes, user, expires_at, issuer } = new;
+        // A record of texts is always JSON.
+        let stored = issuer.map(|issuer| serde_json::to_value(issuer).unwrap_or_default());
+        let done = sqlx::query!(
             "-- store::api_key::create
-            insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256, scopes, user_id, expires_at)
-            values ($1, $2, $3, $4, $5, $6, $7, $8)",
+            insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256, scopes, user_id, expires_at, issuer)
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             id.0,
             tenant.0,
             *name,
-            prefix(key),
+            issuer.map_or_else(|| prefix(key), |issuer| Issuer::prefix(&issuer.issuer)),
             &hash(key),
             &scopes.names(),
             user.map(|user| user.0),
-            *expires_at
+            *expires_at,
+            stored
         )
         .execute(&self.pool)
-        .await?;
-        Ok(())
+        .await;
+        match done.map_err(Error::from) {
+            Err(error) if issuer.is_some() && error.sqlstate().as_deref() == Some("23505") => {
+                Err(Error::Exists { what: "issuer with this audience", existing: None })
+            }
+            done => done.map(drop),
+        }
     }
 }
 
@@ -229,7 +255,7 @@ impl OperatorStore<'_> {
     /// Stores the hash and the prefix of a new key of the tenant.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Exists`] when a tenant has a key for the issuer and its audience that is not revoked, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn create_api_key(self, tenant: TenantId, new: &NewApiKey<'_>) -> Result<()> {
         self.shared.add_key(tenant, new).await
     }
@@ -299,7 +325,7 @@ impl OperatorStore<'_> {
             KeyRow,
             "-- store::api_key::list
             select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
-                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id,
+                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id, k.issuer,
                    extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
                    extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
               from houston.api_keys k join houston.tenants t on t.id = k.tenant_id

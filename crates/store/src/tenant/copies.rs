@@ -43,7 +43,7 @@ impl Copies {
             r#"-- store::copies::read
             select jsonb_build_object(
                        'tenant', to_jsonb(t),
-                       'keys', (select coalesce(jsonb_agg(k), '[]') from houston.api_keys k
+                       'keys', (select coalesce(jsonb_agg(k order by k.id), '[]') from houston.api_keys k
                                  where k.tenant_id = t.id and k.parent_id is null),
                        'agents', (select coalesce(jsonb_agg(a), '[]') from houston.agents a where a.tenant_id = t.id),
                        'teams', (select coalesce(jsonb_agg(m), '[]') from houston.teams m where m.tenant_id = t.id),

@@ -77,6 +77,16 @@ impl TenantStore<'_> {
         self.create(&creation, key, response).await
     }
 
+    /// The id of the tenant's user with this external id.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none, [`Error::Database`] when Postgres cannot be reached or refuses the
+    /// statement.
+    pub async fn user_with_external_id(self, external_id: &str) -> Result<UserId> {
+        let id = with_external_id(&mut *self.pool.acquire().await?, self.tenant, Some(external_id)).await?;
+        id.map(UserId).ok_or(Error::NotFound { what: "user" })
+    }
+
     /// Reads a user of the tenant.
     ///
     /// # Errors
