@@ -3,6 +3,9 @@
 //! The operator names the URL with the issuer, so its host may be anywhere, also inside: the client reaches this host and
 //! follows no redirects.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;

@@ -47,6 +47,8 @@ mod http;
 #[cfg(test)]
 mod images;
 #[cfg(test)]
+mod issuers;
+#[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod kinds;
