@@ -299,9 +299,8 @@ impl Drop for KeyInUse {
 async fn note_use(store: &ApiStore, found: &[ApiKey], requested: &HashMap<Hash, String>) {
     let is_due = |key: &&ApiKey| key.used_ago.is_none_or(|ago| ago >= USE_NOTED_EVERY);
     // Anybody can name an issuer: its key is used by a token that it has signed.
-    let is_requested = |key: &&ApiKey| {
-        key.issuer.is_none() && key.hash().is_some_and(|hash| requested.contains_key(&hash))
-    };
+    let is_requested =
+        |key: &&ApiKey| key.issuer.is_none() && key.hash().is_some_and(|hash| requested.contains_key(&hash));
     let used: Vec<ApiKeyId> = found.iter().filter(is_due).filter(is_requested).map(|key| key.id).collect();
     if !used.is_empty() {
         note(store, &used).await;

@@ -53,6 +53,8 @@
 //! | skills of a tenant; of a user | `knowledge.skills.max_of_tenant`, 100; `max_of_user`, 50 | 409 `full` |
 //! | a skill; its files | 256 KiB; 50 of 128 KiB, together 512 KiB | 422 `invalid_request` |
 //! | client token | 1 to 1,440 minutes, 60 by default; 1 to 100 agentables or all of one user | 422 `invalid_request` |
+//! | JWT | 8 KiB; 8 audiences; RS256, ES256, EdDSA; ends at `exp`, `nbf` may be 60 s ahead | 401 `unauthorized` |
+//! | public keys of an issuer | 64 KiB within 5 s; read once an hour, for an unknown `kid` once a minute; used for a day while the issuer is down | the old ones are used; without any, 503 `unavailable`, `Retry-After` |
 //! | external id | 255 characters | 422 `invalid_request` |
 //! | `Idempotency-Key` | 255 printable ASCII characters | 422 `invalid_idempotency_key` |
 //! | exported, imported or forked conversation | `server.conversation.max_bytes`, 32 MiB | 413 `too_large`, `body_too_large` |

@@ -30,7 +30,9 @@ pub enum InvalidIssuer {
     #[error("`{0}` must have 1 to {MAX_NAME_BYTES} printable ASCII characters without spaces")]
     Name(&'static str),
     /// The URL of the keys is not protected.
-    #[error("`jwks_url` must begin with `https://` (`http://` is allowed for 127.0.0.1, [::1] and localhost), and have at most {MAX_URL_BYTES} bytes")]
+    #[error(
+        "`jwks_url` must begin with `https://` (`http://` is allowed for 127.0.0.1, [::1] and localhost), and have at most {MAX_URL_BYTES} bytes"
+    )]
     Url,
 }
 
@@ -40,7 +42,8 @@ impl Issuer {
     /// # Errors
     /// [`InvalidIssuer`] names the wrong one.
     pub fn check(&self) -> Result<(), InvalidIssuer> {
-        let names = [("issuer", &self.issuer), ("audience", &self.audience), ("user_claim", &self.user_claim)];
+        let names =
+            [("issuer", &self.issuer), ("audience", &self.audience), ("user_claim", &self.user_claim)];
         if let Some((name, _)) = names.into_iter().find(|(_, value)| !is_name(value)) {
             return Err(InvalidIssuer::Name(name));
         }

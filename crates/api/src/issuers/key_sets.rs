@@ -62,11 +62,7 @@ impl KeySets {
     ///
     /// # Errors
     /// [`ApiError::InvalidJwt`] when there is no such key, [`ApiError::NoIssuerKeys`] when the key set is not known.
-    pub(crate) async fn key(
-        &self,
-        url: &str,
-        key: (Algorithm, Option<&str>),
-    ) -> Result<PublicKey, ApiError> {
+    pub(crate) async fn key(&self, url: &str, key: (Algorithm, Option<&str>)) -> Result<PublicKey, ApiError> {
         let source = self.source(url);
         if let Some(found) = source.find(key, READ_EVERY) {
             return Ok(found);

@@ -177,7 +177,8 @@ async fn token_reaches_what_its_user_owns_without_asking_the_issuer() {
     assert_eq!(server.requests.load(Ordering::SeqCst), 1);
     drop(server);
     for algorithm in ["ES256", "EdDSA", "RS256"] {
-        let token = keys.token(&header(algorithm), &with(claims(&api, FOREVER_S), "aud", json!(["x", AUDIENCE])));
+        let token =
+            keys.token(&header(algorithm), &with(claims(&api, FOREVER_S), "aud", json!(["x", AUDIENCE])));
         get(&api, &token, &api.path("")).await.ok();
         let posted = api.send_as(&token, "POST", &api.path("/messages"), message.clone()).await;
         assert_eq!(posted.status, 202, "{algorithm}: {}", posted.text());
@@ -217,7 +218,14 @@ async fn forged_tokens_are_refused() {
     let embedded = with(ed.clone(), "jwk", others.set()["keys"][2].clone());
     let refused = [
         ("`alg`", token(&header("none"), &valid())),
-        ("`alg`", format!("{signed}.").replacen(signed.split('.').next().unwrap(), &URL_SAFE_NO_PAD.encode("{\"alg\":\"none\"}"), 1)),
+        (
+            "`alg`",
+            format!("{signed}.").replacen(
+                signed.split('.').next().unwrap(),
+                &URL_SAFE_NO_PAD.encode("{\"alg\":\"none\"}"),
+                1,
+            ),
+        ),
         ("`alg`", by_kid("HS256", json!("RS256"))),
         ("no key with its `kid`", by_kid("EdDSA", json!("RS256"))),
         ("no key with its `kid`", by_kid("EdDSA", json!("../../dev/null"))),
@@ -281,8 +289,16 @@ async fn streams_and_requests_end_with_the_token_and_with_its_issuer() {
     };
     let long = keys.token(&header("ES256"), &claims(&api, FOREVER_S));
     let mut of_long = open(&long).await;
-    let short = keys.token(&header("ES256"), &claims(&api, 3));
-    let mut of_short = open(&short).await;
+    // On a slow machine a token may expire before its stream is open.
+    let mut lives_s = 3;
+    let (short, mut of_short) = loop {
+        let token = keys.token(&header("ES256"), &claims(&api, lives_s));
+        let stream = open(&token).await;
+        if stream.status == 200 {
+            break (token, stream);
+        }
+        lives_s *= 2;
+    };
     assert_eq!(of_short.rest().await.1, End::Aborted);
     let problem = get(&api, &short, &api.path("")).await.refused(401, "unauthorized");
     assert!(problem["detail"].as_str().unwrap().contains("expired"), "{problem}");

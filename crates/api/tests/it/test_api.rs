@@ -221,7 +221,15 @@ pub(crate) fn bearer(key: &str) -> String {
 pub(crate) async fn make_tenant(store: &Store, ids: &Ids, name: &str, key: &str) -> TenantId {
     let tenant = store.operator().ensure_tenant(ids.next(), name).await.unwrap();
     let id: ApiKeyId = ids.next();
-    let new = NewApiKey { id, name: "test", key, scopes: Scopes::ADMIN, user: None, expires_at: None, issuer: None };
+    let new = NewApiKey {
+        id,
+        name: "test",
+        key,
+        scopes: Scopes::ADMIN,
+        user: None,
+        expires_at: None,
+        issuer: None,
+    };
     store.operator().create_api_key(tenant, &new).await.unwrap();
     tenant
 }

@@ -12,8 +12,8 @@ use houston_store::api_key::ApiKey;
 use houston_store::copies::Copies;
 use houston_store::{Error, Store};
 
-pub(crate) use self::create::{Limits, create};
 use self::create::Create;
+pub(crate) use self::create::{Limits, create};
 use super::agentable::{one_line, table};
 use super::{Context, Failure, runtime};
 use crate::connect;

@@ -147,6 +147,43 @@ fn keys_are_listed_as_a_table_or_as_json() {
 }
 
 #[test]
+fn issuers_are_listed_and_revoked_like_keys() {
+    let houston = TestHouston::start();
+    let run = |arguments: &[&str]| {
+        let servers = houston.servers.lock().unwrap();
+        let mut command =
+            crate::test_houston::environment(houston_command(), &servers, houston.folder.path());
+        command.args(["key"]).args(arguments).output().unwrap()
+    };
+    let create = |jwks_url: &str, scope: &str| {
+        let issuer = ["--issuer", "https://login.example.com/", "--audience", "houston"];
+        run(&[&["create", "--jwks-url", jwks_url, "--scope", scope, "--json"], &issuer[..]].concat())
+    };
+    const URL: &str = "https://login.example.com/.well-known/jwks.json";
+    for (url, scope, says) in [
+        (URL, "admin", "an issuer cannot have the scope `admin`"),
+        ("http://login.example.com/", "read", "`jwks_url` must begin with `https://`"),
+        ("https://", "read", "--jwks-url"),
+    ] {
+        let refused = create(url, scope);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains(says), "{refused:?}");
+    }
+    let incomplete = run(&["create", "--issuer", "https://login.example.com/"]);
+    assert!(text(&incomplete.stderr).contains("--audience"), "{incomplete:?}");
+
+    let made: Value = serde_json::from_str(text(&create(URL, "read,post").stdout)).unwrap();
+    let (key, claim) = (&made["key"], &made["issuer"]["user_claim"]);
+    assert_eq!((key, claim), (&Value::Null, &"sub".into()), "no secret");
+    let again = create(URL, "read,post");
+    assert!(text(&again.stderr).contains("revoke that key first"), "{again:?}");
+    let listed = run(&["list"]);
+    assert!(text(&listed.stdout).contains("JWTs of https://login.example.com/"), "{listed:?}");
+    assert!(run(&["revoke", made["id"].as_str().unwrap()]).status.success());
+    assert!(create(URL, "read,post").status.success());
+}
+
+#[test]
 fn reading_commands_create_no_database() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("none");

@@ -44,7 +44,9 @@ pub enum JwtError {
     #[error("its `typ` is neither `JWT` nor `at+jwt`")]
     Type,
     /// Its header has a parameter that is never accepted.
-    #[error("its header has `{0}`, which is not accepted; the keys of an issuer are read from its JWKS URL only")]
+    #[error(
+        "its header has `{0}`, which is not accepted; the keys of an issuer are read from its JWKS URL only"
+    )]
     Parameter(&'static str),
     /// A claim is missing, or has another form.
     #[error("its claim `{name}` is missing or {wrong}")]
@@ -61,7 +63,9 @@ pub enum JwtError {
     #[error("it is not valid yet (`nbf`); compare the clocks")]
     NotYet,
     /// No tenant trusts its issuer for one of its audiences, or several do.
-    #[error("no tenant accepts its issuer (`iss`) for its audience (`aud`); `houston key list` shows the issuers")]
+    #[error(
+        "no tenant accepts its issuer (`iss`) for its audience (`aud`); `houston key list` shows the issuers"
+    )]
     Issuer,
     /// The issuer has no such key.
     #[error("its issuer has no key with its `kid` for its `alg`")]
@@ -70,7 +74,9 @@ pub enum JwtError {
     #[error("its signature is wrong")]
     Signature,
     /// The tenant has no such user.
-    #[error("its user does not exist: no user has the external id in its claim `{0}`; create the user first (`POST /v1/users`)")]
+    #[error(
+        "its user does not exist: no user has the external id in its claim `{0}`; create the user first (`POST /v1/users`)"
+    )]
     UnknownUser(String),
 }
 

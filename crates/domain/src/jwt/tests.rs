@@ -97,13 +97,17 @@ fn claims_are_checked() {
         ("aud", json!(vec!["a"; 9])),
     ] {
         let error = refused(&header(), &with(claims(), name, value.clone()));
-        assert!(matches!(&error, JwtError::Claim { name: wrong, .. } if wrong == name), "{name} {value}: {error}");
+        assert!(
+            matches!(&error, JwtError::Claim { name: wrong, .. } if wrong == name),
+            "{name} {value}: {error}"
+        );
     }
     for exp in [json!(NOW_S), json!(-1), json!(-1e300), json!(0)] {
         assert_eq!(refused(&header(), &with(claims(), "exp", exp)), JwtError::Expired);
     }
     assert_eq!(refused(&header(), &with(claims(), "nbf", json!(NOW_S + 61))), JwtError::NotYet);
-    for (name, value) in [("nbf", json!(NOW_S + 60)), ("exp", json!(1e300)), ("aud", json!(["a", "houston"]))] {
+    for (name, value) in [("nbf", json!(NOW_S + 60)), ("exp", json!(1e300)), ("aud", json!(["a", "houston"]))]
+    {
         accept(&signed(&header(), &with(claims(), name, value)), &ed25519_set(json!({}))).unwrap();
     }
     let long = with(claims(), "more", json!("a".repeat(MAX_BYTES)));
@@ -113,7 +117,9 @@ fn claims_are_checked() {
 #[test]
 fn keys_for_something_else_are_not_used() {
     let token = signed(&header(), &claims());
-    for more in [json!({"use": "enc"}), json!({"alg": "ES256"}), json!({"key_ops": ["sign"]}), json!({"kty": "EC"})] {
+    for more in
+        [json!({"use": "enc"}), json!({"alg": "ES256"}), json!({"key_ops": ["sign"]}), json!({"kty": "EC"})]
+    {
         assert_eq!(accept(&token, &ed25519_set(more)).unwrap_err(), JwtError::UnknownKey);
     }
     accept(&token, &ed25519_set(json!({"use": "sig", "alg": "EdDSA", "key_ops": ["verify"]}))).unwrap();
@@ -149,7 +155,10 @@ fn ecdsa_signature_is_verified() {
 fn scopes_of_the_token_narrow_and_never_widen() {
     let narrowed = |scope: Value, all: &[&str]| {
         let token = signed(&header(), &with(claims(), "scope", scope));
-        accept(&token, &ed25519_set(json!({}))).unwrap().narrow(Scopes::of_names(all.iter().copied())).to_string()
+        accept(&token, &ed25519_set(json!({})))
+            .unwrap()
+            .narrow(Scopes::of_names(all.iter().copied()))
+            .to_string()
     };
     let both = ["read", "post"];
     assert_eq!(narrowed(json!("openid read"), &both), "read");

@@ -55,7 +55,10 @@ fn http(status: &str, body: &str) -> String {
 }
 
 fn set(id: &str) -> String {
-    let key = format!("{{\"kty\": \"OKP\", \"crv\": \"Ed25519\", \"kid\": \"{id}\", \"x\": \"{}\"}}", "A".repeat(43));
+    let key = format!(
+        "{{\"kty\": \"OKP\", \"crv\": \"Ed25519\", \"kid\": \"{id}\", \"x\": \"{}\"}}",
+        "A".repeat(43)
+    );
     http("200 OK", &format!("{{\"keys\": [{key}]}}"))
 }
 
@@ -103,7 +106,8 @@ async fn new_keys_are_read_once_a_minute_and_old_ones_used_while_the_issuer_is_d
 
 #[tokio::test]
 async fn what_is_no_key_set_is_refused() {
-    let redirect = "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n".to_owned();
+    let redirect =
+        "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n".to_owned();
     let long = http("200 OK", &format!("{{\"keys\": [], \"more\": \"{}\"}}", "a".repeat(MAX_BYTES)));
     for answer in [redirect, long, http("200 OK", "<html>"), http("404 Not Found", "{\"keys\": []}")] {
         let server = Server::start(Some(answer.clone())).await;

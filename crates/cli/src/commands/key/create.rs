@@ -160,7 +160,8 @@ impl Create {
     }
 
     fn issuer(&self) -> Result<Option<Issuer>, Failure> {
-        let (Some(issuer), Some(jwks_url), Some(audience)) = (&self.issuer, &self.jwks_url, &self.audience) else {
+        let (Some(issuer), Some(jwks_url), Some(audience)) = (&self.issuer, &self.jwks_url, &self.audience)
+        else {
             return Ok(None);
         };
         let issuer = Issuer {
