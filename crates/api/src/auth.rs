@@ -41,7 +41,7 @@ pub(crate) struct Authority {
     pub(crate) caller: Caller,
     /// The only agentables of the caller's user.
     pub(crate) agentables: Option<Arc<[AgentableId]>>,
-    /// Of a key that stands for an issuer: no request has this authority, only that of a token ([`Self::of_token`]).
+    /// Of the key of an issuer: no request has this authority, only that of a token ([`Self::of_token`]).
     pub(crate) issuer: Option<Arc<Issuer>>,
 }
 

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 pub const MAX_NAME_BYTES: usize = 255;
 /// Maximum length of the URL of its keys.
 const MAX_URL_BYTES: usize = 2_000;
-/// URLs without TLS are taken only if nobody between can change the answer.
+/// URLs without TLS are taken only where the answer cannot be changed on its way.
 const LOOPBACK: [&str; 3] = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
 
 /// Whose JWTs are accepted, and how they name the user.

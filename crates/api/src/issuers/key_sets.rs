@@ -61,7 +61,7 @@ impl KeySets {
     /// The key of a token. Reads the key set if it is old, or has no such key, but not more often than once a minute.
     ///
     /// # Errors
-    /// [`ApiError::InvalidJwt`] when there is no such key, [`ApiError::NoIssuerKeys`] when the key set is not known.
+    /// [`ApiError::InvalidJwt`] when there is no such key, [`ApiError::NoIssuerKeys`] when the key set was not read.
     pub(crate) async fn key(&self, url: &str, key: (Algorithm, Option<&str>)) -> Result<PublicKey, ApiError> {
         let source = self.source(url);
         if let Some(found) = source.find(key, READ_EVERY) {
@@ -75,13 +75,13 @@ impl KeySets {
             let (client, source) = (self.client(url), Arc::clone(&source));
             // Goes on when the client that asked is gone: others need the keys, too.
             let reading = self.reads.spawn(async move { source.read(client).await });
-            // It does not panic, and nobody aborts it.
+            // It neither panics nor is aborted.
             drop(reading.await);
         }
         drop(waiting);
         match source.find(key, USED_AT_MOST) {
             Some(found) => Ok(found),
-            None if source.is_known() => Err(ApiError::InvalidJwt(JwtError::UnknownKey)),
+            None if source.was_read() => Err(ApiError::InvalidJwt(JwtError::UnknownKey)),
             None => Err(ApiError::NoIssuerKeys),
         }
     }
@@ -122,7 +122,7 @@ impl Source {
         if at.elapsed() < max_age { set.find(key).cloned() } else { None }
     }
 
-    fn is_known(&self) -> bool {
+    fn was_read(&self) -> bool {
         lock(&self.cached).read.as_ref().is_some_and(|(_, at)| at.elapsed() < USED_AT_MOST)
     }
 

@@ -27,7 +27,7 @@ impl Issuers {
     /// What a token allows. It is cached under `hash`, that of its text.
     ///
     /// # Errors
-    /// [`ApiError::InvalidJwt`] when it is not accepted, [`ApiError::NoIssuerKeys`] when the keys of its issuer are not known,
+    /// [`ApiError::InvalidJwt`] when it is not accepted, [`ApiError::NoIssuerKeys`] when the keys of its issuer are not there,
     /// [`ApiError::TooManyKeys`], [`ApiError::Unavailable`], or the store's errors.
     pub(crate) async fn authority(
         &self,
@@ -61,7 +61,7 @@ impl Issuers {
     }
 }
 
-/// The authority of the key that stands for the issuer and one of the audiences of a token.
+/// The authority of the key of the issuer and one of the audiences of a token.
 async fn of_issuer(app: &App, jwt: &Unverified<'_>) -> Result<Authority, ApiError> {
     const UNKNOWN: ApiError = ApiError::InvalidJwt(JwtError::Issuer);
     let found = join_all(jwt.audiences().iter().map(async |audience| {

@@ -137,7 +137,7 @@ async fn trust(api: &TestApi, tenant: TenantId, issuer: &str, url: &str) -> ApiK
         user_claim: "sub".to_owned(),
     };
     let id: ApiKeyId = api.state.ids.next();
-    let secret = format!("hou_of_nobody_{}", id.0);
+    let secret = format!("hou_of_none_{}", id.0);
     let new = NewApiKey {
         id,
         name: "login",
@@ -242,7 +242,7 @@ async fn forged_tokens_are_refused() {
         ("`iss`", token(&ed, &with(valid(), "iss", json!("https://evil.example/")))),
         ("signature", token(&ed, &with(valid(), "iss", json!(OTHER)))),
         ("does not exist", others.token(&ed, &with(valid(), "iss", json!(OTHER)))),
-        ("does not exist", token(&ed, &with(valid(), "sub", json!("nobody")))),
+        ("does not exist", token(&ed, &with(valid(), "sub", json!("eve")))),
         ("does not exist", token(&ed, &with(valid(), "sub", json!(api.user)))),
         ("`sub`", token(&ed, &with(valid(), "sub", json!(null)))),
         ("8192 bytes", token(&ed, &with(valid(), "more", json!("a".repeat(8_192))))),

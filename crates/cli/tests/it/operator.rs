@@ -159,7 +159,7 @@ fn issuers_are_listed_and_revoked_like_keys() {
         let issuer = ["--issuer", "https://login.example.com/", "--audience", "houston"];
         run(&[&["create", "--jwks-url", jwks_url, "--scope", scope, "--json"], &issuer[..]].concat())
     };
-    const URL: &str = "https://login.example.com/.well-known/jwks.json";
+    const URL: &str = "https://login.example.com/jwks.json";
     for (url, scope, says) in [
         (URL, "admin", "an issuer cannot have the scope `admin`"),
         ("http://login.example.com/", "read", "`jwks_url` must begin with `https://`"),

@@ -62,7 +62,7 @@ pub struct NewApiKey<'a> {
     pub id: ApiKeyId,
     /// What it is for.
     pub name: &'a str,
-    /// The key itself; only its hash and its first characters are stored. For an issuer: a random text that nobody gets.
+    /// The key itself; only its hash and its first characters are stored. For an issuer: a random text that is not printed.
     pub key: &'a str,
     /// What it allows.
     pub scopes: Scopes,
@@ -158,7 +158,7 @@ impl From<KeyRow> for ApiKey {
             last_used_at: row.last_used_at,
             used_ago: row.used_ago.and_then(seconds),
             parent: row.parent_id.map(ApiKeyId),
-            // One that a newer version wrote is as good as none: nobody knows the secret of its key.
+            // One that a newer version wrote is as good as none: the secret of its key was never printed.
             issuer: row.issuer.and_then(|issuer| serde_json::from_value(issuer).ok()),
         }
     }

@@ -77,7 +77,7 @@ fn is_unknown(result: &Result<PublicKey, ApiError>) -> bool {
 }
 
 #[tokio::test]
-async fn new_keys_are_read_once_a_minute_and_old_ones_used_while_the_issuer_is_down() {
+async fn keys_are_read_once_a_minute_and_outlive_their_issuer() {
     let server = Server::start(Some(set("a"))).await;
     let (sets, url) = (KeySets::default(), server.url.as_str());
     for _ in 0..3 {
@@ -89,7 +89,7 @@ async fn new_keys_are_read_once_a_minute_and_old_ones_used_while_the_issuer_is_d
     server.answers(set("b"));
     later(1).await;
     sets.key(url, named("a")).await.unwrap();
-    assert_eq!(server.requests(), 1, "known keys need no request");
+    assert_eq!(server.requests(), 1, "keys that were read need no request");
     sets.key(url, named("b")).await.unwrap();
     assert!(is_unknown(&sets.key(url, named("a")).await), "a key that the issuer has taken back");
     assert_eq!(server.requests(), 2);
