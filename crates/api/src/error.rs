@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use houston_domain::id::{QuestionId, RunId};
-use houston_domain::jwt::JwtError;
 use houston_domain::question::QuestionState;
 use houston_domain::run::RunStatus;
 use houston_domain::scope::{Scope, Scopes};
@@ -30,7 +29,7 @@ pub enum ApiError {
     Unauthorized,
     /// The bearer token has the form of a JWT, and is not accepted.
     #[error("the JWT is not accepted: {0}")]
-    InvalidJwt(#[source] JwtError),
+    InvalidJwt(#[source] houston_domain::jwt::JwtError),
     /// The keys of the JWT's issuer were never read, or not for a day.
     #[error("the keys of the JWT's issuer cannot be read; try again in a few seconds")]
     NoIssuerKeys,
