@@ -44,6 +44,7 @@ pub mod inner_call;
 pub mod intervention;
 pub mod knowledge;
 pub mod local_time;
+pub mod mcp_server;
 pub mod message;
 pub mod mode;
 pub mod model;
