@@ -19,6 +19,7 @@ use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use sse_stream::{Sse, SseStream};
 
 use crate::error::StartError;
+use crate::own::Own;
 use crate::pool::Surroundings;
 use crate::settings::{McpLimits, ServerSettings};
 
@@ -32,6 +33,8 @@ const SPARE: Duration = Duration::from_secs(10);
 pub(crate) struct Http {
     client: Client,
     secrets: HeaderMap,
+    /// Whether it is a server of a tenant, whose settings are in the API.
+    is_own: bool,
     too_large: Arc<AtomicBool>,
 }
 
@@ -40,8 +43,8 @@ pub(crate) struct Http {
 pub(crate) enum HttpError {
     #[error(transparent)]
     Web(#[from] WebError),
-    #[error("{}", refused(*.0))]
-    Status(StatusCode),
+    #[error("{}", refused(*.0, *.1))]
+    Status(StatusCode, bool),
     #[error("its session has ended")]
     Expired,
     #[error("it sent more bytes than limits.answer_bytes in mcp.toml allows")]
@@ -55,15 +58,17 @@ impl HttpError {
     pub(crate) fn is_unsent(&self) -> bool {
         match self {
             Self::Web(error) => !error.may_have_been_sent(),
-            Self::Status(status) => status.is_client_error(),
+            Self::Status(status, _) => status.is_client_error(),
             Self::Expired => true,
             Self::TooLarge | Self::NotMcp(_) => false,
         }
     }
 }
 
-fn refused(status: StatusCode) -> String {
+fn refused(status: StatusCode, is_own: bool) -> String {
     let hint = match status.as_u16() {
+        401 | 403 if is_own => ": its key is missing or wrong (`headers` of the server)",
+        404 if is_own => ": the path of its `url` may be wrong",
         401 | 403 => ": the key is missing or wrong (`bearer` and `headers` in mcp.toml)",
         404 => ": the path of the `url` in mcp.toml may be wrong",
         429 => ": it allows no more requests for now",
@@ -103,7 +108,24 @@ impl Http {
         let limits = Limits { whole, body: limits.answer_bytes, ..Limits::default() };
         let client = builder.limits(limits).build();
         client.judge(url).map_err(refuse)?;
-        Ok(Self { client, secrets, too_large: Arc::default() })
+        Ok(Self { client, secrets, is_own: false, too_large: Arc::default() })
+    }
+
+    /// To a server of a tenant or a user: on the public internet over https, or at an address that the operator lists.
+    ///
+    /// # Errors
+    /// [`StartError::NotPublic`].
+    pub(crate) fn owned(
+        url: &str,
+        settings: &ServerSettings,
+        limits: &McpLimits,
+        own: &Own,
+        tls: Tls,
+    ) -> Result<Self, StartError> {
+        let whole = settings.call_limit(limits).max(Duration::from_secs(limits.start_s)) + SPARE;
+        let limits = Limits { whole, body: limits.answer_bytes, ..Limits::default() };
+        let client = own.reach.client(url, tls, limits).map_err(|reason| StartError::NotPublic { reason })?;
+        Ok(Self { client, secrets: own.headers.clone(), is_own: true, too_large: Arc::default() })
     }
 
     /// The transport to the server at this address, and what becomes true when a message was too large.
@@ -158,12 +180,12 @@ impl Http {
                 Ok(StreamableHttpPostResponse::Json(message, session))
             }
             (200..=299, kind) => Err(HttpError::NotMcp(format!("its answer is `{kind}`"))),
-            (401 | 403 | 429, _) | (500.., _) => Err(HttpError::Status(status)),
+            (401 | 403 | 429, _) | (500.., _) => Err(self.status(status)),
             (_, "application/json") => {
                 let body = self.whole(answer).await?;
-                error_of(&body, question).ok_or(HttpError::Status(status))
+                error_of(&body, question).ok_or_else(|| self.status(status))
             }
-            _ => Err(HttpError::Status(status)),
+            _ => Err(self.status(status)),
         }
     }
 
@@ -191,6 +213,10 @@ impl Http {
             }
         });
         SseStream::from_bytes_stream(chunks).boxed()
+    }
+
+    fn status(&self, status: StatusCode) -> HttpError {
+        HttpError::Status(status, self.is_own)
     }
 
     fn exceeded(&self) -> HttpError {
@@ -279,7 +305,7 @@ impl StreamableHttpClient for Http {
             405 => Err(StreamableHttpError::ServerDoesNotSupportDeleteSession),
             // A session that has ended already is what is wanted.
             200..=299 | 404 => Ok(()),
-            _ => Err(StreamableHttpError::Client(HttpError::Status(status))),
+            _ => Err(StreamableHttpError::Client(self.status(status))),
         }
     }
 

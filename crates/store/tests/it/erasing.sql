@@ -68,6 +68,8 @@ begin
     select x.id, w || '/' || w, t, w, '', 0, now(), now() from (values (g), (task)) as x (id);
     insert into houston.skills (owner_id, tenant_id, user_id, name, text, summary) values (u, t, u, w, w, jsonb_build_object('name', w));
     insert into houston.skill_files (owner_id, skill, path, tenant_id, content) values (u, w, w, t, w);
+    insert into houston.mcp_servers (owner_id, tenant_id, user_id, name, url, settings, header_names, tools)
+    values (u, t, u, w, w, '{}', array[w], array[w]);
     insert into houston.todos (id, tenant_id, user_id, agentable_id, title, position, created_at, updated_at)
     values (gen_random_uuid(), t, u, g, ':memory', 0, now(), now());
     insert into houston.custom_tables (id, tenant_id, user_id, name, description, fields, created_at)

@@ -1,0 +1,208 @@
+//! Servers of tenants and users, over HTTP: what the operator's file has nothing of.
+//!
+//! ```text
+//! OwnServers::tools(OwnServer) → tools as they were approved                     (nothing is sent)
+//!     the first call of a user → Server, one per (tenant, server, user) → Connection, within the room of its tenant
+//! OwnPool::look → a connection of its own, for a person who reads what the server lists
+//! ```
+
+mod reach;
+mod rooms;
+mod tool;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::http::header::{HeaderMap, HeaderName, HeaderValue};
+use houston_domain::id::{TenantId, UserId};
+use houston_domain::mcp_server::names::of_settings;
+use houston_tools::SharedTool;
+use houston_tools::servers::{OwnServer, OwnServers};
+use secrecy::{ExposeSecret as _, SecretString};
+
+pub use self::reach::OwnReach;
+pub(crate) use self::rooms::{Place, Rooms};
+use self::tool::OwnTool;
+use crate::listed::Listed;
+use crate::pool::{Shared, Surroundings};
+use crate::server::Server;
+use crate::settings::{McpLimits, McpSettings, ServerSettings, TenantLimits, is_of_the_protocol};
+
+/// Shorter values of headers are no secrets, and would cut other words.
+const MIN_SECRET: usize = 6;
+
+/// What the server of a tenant or a user needs besides its settings.
+#[derive(Clone)]
+pub(crate) struct Own {
+    pub(crate) tenant: TenantId,
+    pub(crate) headers: HeaderMap,
+    pub(crate) reach: Arc<OwnReach>,
+    pub(crate) rooms: Arc<Rooms>,
+}
+
+impl Own {
+    /// The text without the values of the headers, which a server may repeat in its errors.
+    pub(crate) fn without_secrets(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for value in self.headers.values().filter_map(|value| value.to_str().ok()) {
+            // Of `Bearer abc` the second word.
+            let key = value.split_once(' ').map_or(value, |(_, key)| key);
+            for secret in [value, key].into_iter().filter(|secret| secret.len() >= MIN_SECRET) {
+                text = text.replace(secret, "…");
+            }
+        }
+        text
+    }
+}
+
+/// The servers of tenants and users in this process. Cheap to clone.
+#[derive(Clone)]
+pub struct OwnPool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    limits: McpLimits,
+    reach: Arc<OwnReach>,
+    rooms: Arc<Rooms>,
+    shared: Arc<Shared>,
+    servers: Mutex<HashMap<Key, Arc<Server>>>,
+}
+
+/// Whose connection it is, and to what.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    tenant: TenantId,
+    /// The owner of the server; `None`: the tenant.
+    owner: Option<UserId>,
+    name: String,
+    /// Of its settings, pins and headers.
+    version: String,
+    /// For whom it is called: a server may remember in a session what one user did.
+    user: UserId,
+}
+
+impl OwnPool {
+    /// A pool with the limits of these settings. Nothing is connected.
+    #[must_use]
+    pub fn new(settings: &McpSettings) -> Self {
+        let TenantLimits { connections, connections_of_all, hosts } = &settings.tenants;
+        // Nothing is started, so nothing is given to it.
+        let surroundings = Surroundings { path: None, homes: std::path::PathBuf::new(), variable: |_| None };
+        let inner = Inner {
+            limits: settings.limits,
+            reach: Arc::new(OwnReach::new(hosts)),
+            rooms: Rooms::new(*connections, *connections_of_all),
+            shared: Arc::new(Shared::new(surroundings, settings.limits.starts)),
+            servers: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// What is wrong with an address or with headers: a JSON Pointer, and what is allowed.
+    #[must_use]
+    pub fn problem(
+        &self,
+        url: &str,
+        headers: &BTreeMap<String, SecretString>,
+    ) -> Option<(&'static str, String)> {
+        if let Err(reason) = self.inner.reach.judge(url) {
+            return Some(("/url", reason));
+        }
+        for (name, value) in headers {
+            let of_http = HeaderName::try_from(name).is_ok() && !is_of_the_protocol(name);
+            if !of_http {
+                let shown: String = name.chars().take(80).collect();
+                return Some((
+                    "/headers",
+                    format!("`{shown}` is no name of a header, or one that Houston sets"),
+                ));
+            }
+            if HeaderValue::try_from(value.expose_secret()).is_err() {
+                let why = format!(
+                    "the value of `{name}` cannot be a header: it has line breaks or other characters"
+                );
+                return Some(("/headers", why));
+            }
+        }
+        None
+    }
+
+    /// Connects to a server, lists its tools, and leaves it. For people: the reason contains no secret.
+    ///
+    /// # Errors
+    /// Why its tools are not known, with what it said.
+    pub async fn look(&self, server: &OwnServer, limit: Duration) -> Result<Arc<[Listed]>, String> {
+        let made = self.make(server);
+        let own = self.own(server);
+        match tokio::time::timeout(limit, made.look()).await {
+            Ok(look) => look.tools.map_err(|error| own.without_secrets(&error.to_string())),
+            Err(_) => Err(format!("it did not list its tools within {} s", limit.as_secs())),
+        }
+    }
+
+    /// Ends all connections, and waits for that, at most a second.
+    pub async fn close(&self) {
+        self.inner.shared.stop.cancel();
+        self.inner.shared.tracker.close();
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.inner.shared.tracker.wait()).await;
+    }
+
+    /// The server with the connection of this user.
+    fn server(&self, server: &OwnServer, user: UserId) -> Arc<Server> {
+        let OwnServer { tenant, user: owner, name, version, .. } = server;
+        let key = Key { tenant: *tenant, owner: *owner, name: name.clone(), version: version.clone(), user };
+        let mut servers = self.inner.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = servers.get(&key) {
+            return Arc::clone(server);
+        }
+        // Those that are not connected any more; one in the middle of a call is held by it.
+        servers.retain(|_, server| Arc::strong_count(server) > 1 || !server.is_unused());
+        let made = Arc::new(self.make(server));
+        servers.insert(key, Arc::clone(&made));
+        made
+    }
+
+    fn make(&self, server: &OwnServer) -> Server {
+        let mut settings = ServerSettings::at(server.document.url.clone());
+        settings.call_s = Some(server.document.settings.timeout_s);
+        let (pins, shared) = (server.document.pins.clone(), Arc::clone(&self.inner.shared));
+        Server::new(&server.name, settings, self.inner.limits, pins, shared).owned(self.own(server))
+    }
+
+    fn own(&self, server: &OwnServer) -> Own {
+        let header = |(name, value): (&String, &SecretString)| {
+            let mut value = HeaderValue::try_from(value.expose_secret()).ok()?;
+            value.set_sensitive(true);
+            Some((HeaderName::try_from(name).ok()?, value))
+        };
+        Own {
+            tenant: server.tenant,
+            // All of them can be headers: they were checked when they were stored.
+            headers: server.headers.iter().filter_map(header).collect(),
+            reach: Arc::clone(&self.inner.reach),
+            rooms: Arc::clone(&self.inner.rooms),
+        }
+    }
+}
+
+impl OwnServers for OwnPool {
+    fn tools(&self, server: OwnServer) -> Vec<SharedTool> {
+        let named = of_settings(&server.name, &server.document.settings, &server.document.pins);
+        let server = Arc::new(server);
+        let tool = |(remote, name): (String, String)| {
+            let pin = server.document.pins.get(&remote)?;
+            let tool =
+                OwnTool::new(self.clone(), Arc::clone(&server), &remote, name, pin, &self.inner.limits);
+            Some(Arc::new(tool) as SharedTool)
+        };
+        named.into_iter().filter_map(tool).collect()
+    }
+}
+
+impl std::fmt::Debug for OwnPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OwnPool")
+    }
+}
