@@ -83,7 +83,9 @@ impl Target {
         match segments.as_slice() {
             ["readyz"] => Self::Ready,
             ["v1", "health"] if reads => Self::Health,
-            ["v1", "agents" | "teams" | "endpoints" | "skills", ..] | ["v1", "guards"] => Self::Copied,
+            ["v1", "agents" | "teams" | "endpoints" | "mcp-servers" | "skills", ..] | ["v1", "guards"] => {
+                Self::Copied
+            }
             ["v1", "users"] if reads => Self::Page(List::Users),
             ["v1", "erasures"] if reads => Self::Page(List::Erasures),
             ["v1", resource] if reads => {

@@ -15,8 +15,8 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, compressions, conversation, erasures, events, feed, files,
-    grants, guards, health, history, images, insight, messages, profile, questions, runs, sessions, skills,
-    snippets, table_records, tables, teams, todos, tool_sources, users,
+    grants, guards, health, history, images, insight, mcp_servers, messages, profile, questions, runs,
+    sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -66,6 +66,10 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(routes!(guards::tenant::get, guards::tenant::set))
         .routes(routes!(tool_sources::list::list))
         .routes(routes!(tool_sources::get::get, tool_sources::put::put, tool_sources::delete::delete))
+        .routes(routes!(mcp_servers::tenant::list))
+        .routes(routes!(mcp_servers::tenant::get, mcp_servers::tenant::put, mcp_servers::tenant::delete))
+        .routes(routes!(mcp_servers::tenant::tools))
+        .routes(routes!(mcp_servers::tenant::approve))
         .routes(routes!(skills::tenant::list))
         .routes(routes!(skills::tenant::get, skills::tenant::put, skills::tenant::delete))
         .merge(user_routes())
@@ -80,6 +84,10 @@ fn user_routes() -> Endpoints {
         .routes(routes!(users::get::get, users::change::change, users::delete::delete))
         .routes(routes!(users::costs::costs))
         .routes(routes!(guards::user::get, guards::user::set))
+        .routes(routes!(mcp_servers::user::list))
+        .routes(routes!(mcp_servers::user::get, mcp_servers::user::put, mcp_servers::user::delete))
+        .routes(routes!(mcp_servers::user::tools))
+        .routes(routes!(mcp_servers::user::approve))
         .routes(routes!(skills::user::list))
         .routes(routes!(skills::user::get, skills::user::put, skills::user::delete))
         .routes(routes!(grants::list::list))

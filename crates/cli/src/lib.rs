@@ -30,6 +30,7 @@ mod config;
 mod connect;
 mod explain;
 mod file_limit;
+mod foreign_servers;
 mod github;
 mod invocation;
 mod lifecycle;

@@ -25,6 +25,7 @@ use crate::commands::Failure;
 use crate::config::Loaded;
 use crate::connect::CellAddresses;
 use crate::explain::{Explainer, engine_config, own_tools};
+use crate::foreign_servers::Foreign;
 use crate::models::Models;
 
 /// What all roles of one process share.
@@ -184,6 +185,7 @@ impl System {
             agent_types: Arc::new(self.loaded.agent_types()),
             agents: Arc::new(self.loaded.agent_sources()),
             secret_keys: self.loaded.secret_keys.clone(),
+            foreign_servers: Arc::new(Foreign::new(self.loaded.mcp.own.clone())),
             explain,
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             check_ins: self.loaded.settings.agent_check_in.limits,
@@ -200,9 +202,12 @@ impl System {
         let closed = futures_util::future::join_all(self.cells.iter().map(|cell| cell.store.close()));
         // A process of an MCP server that is left after that is killed with the runtime.
         let servers = async {
-            if let Some(pool) = &self.loaded.mcp.pool {
-                pool.close().await;
-            }
+            let of_operator = async {
+                if let Some(pool) = &self.loaded.mcp.pool {
+                    pool.close().await;
+                }
+            };
+            tokio::join!(of_operator, self.loaded.mcp.own.close());
         };
         let _ = tokio::time::timeout(Duration::from_secs(1), async { tokio::join!(closed, servers) }).await;
     }
