@@ -37,6 +37,7 @@ mod lifecycle;
 mod models;
 mod output;
 pub mod process;
+mod server_rows;
 mod server_supervisor;
 mod skill_source;
 mod system;

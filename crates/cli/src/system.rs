@@ -27,6 +27,7 @@ use crate::connect::CellAddresses;
 use crate::explain::{Explainer, engine_config, own_tools};
 use crate::foreign_servers::Foreign;
 use crate::models::Models;
+use crate::server_rows::StoredRows;
 
 /// What all roles of one process share.
 pub(crate) struct System {
@@ -97,8 +98,13 @@ impl System {
         for (nth, ((range, addresses), store)) in addresses.ranges().zip(stores.iter()).enumerate() {
             cells.push((range, open(nth, addresses, store)?));
         }
+        let copies = Copies::new(&stores.map(Store::api));
+        loaded
+            .mcp
+            .own
+            .store_in(Arc::new(StoredRows::new(stores.map(|store| store.runs().clone()), copies.clone())));
         Ok(Self {
-            copies: Copies::new(&stores.map(Store::api)),
+            copies,
             cells: Cells::new(cells).map_err(|error| Failure::Usage(error.into()))?,
             loaded,
             ids,

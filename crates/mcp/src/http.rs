@@ -27,6 +27,8 @@ use crate::settings::{McpLimits, ServerSettings};
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// What a request may take beyond the limits of calls and starts, which end it in words of their own.
 const SPARE: Duration = Duration::from_secs(10);
+/// Bytes of a message that takes longer than a millisecond to read.
+const LONG: usize = 128 * 1024;
 
 /// Sends messages to one server. The secrets are here, and not in the transport.
 #[derive(Clone)]
@@ -47,7 +49,7 @@ pub(crate) enum HttpError {
     Status(StatusCode, bool),
     #[error("its session has ended")]
     Expired,
-    #[error("it sent more bytes than limits.answer_bytes in mcp.toml allows")]
+    #[error("it sent more bytes than `answer_bytes` in mcp.toml allows")]
     TooLarge,
     #[error("it did not answer as an MCP server: {0}")]
     NotMcp(String),
@@ -176,7 +178,7 @@ impl Http {
             }
             (200..=299, _) if question.is_none() => Ok(StreamableHttpPostResponse::Accepted),
             (200..=299, "application/json") => {
-                let message = serde_json::from_slice(&self.whole(answer).await?).map_err(not_mcp)?;
+                let message = parsed(self.whole(answer).await?).await.map_err(not_mcp)?;
                 Ok(StreamableHttpPostResponse::Json(message, session))
             }
             (200..=299, kind) => Err(HttpError::NotMcp(format!("its answer is `{kind}`"))),
@@ -223,6 +225,15 @@ impl Http {
         self.too_large.store(true, Ordering::Relaxed);
         HttpError::TooLarge
     }
+}
+
+/// The message in a body. A long one is read beside the threads of the runtime, which it would hold for too long.
+async fn parsed(body: Vec<u8>) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+    if body.len() <= LONG {
+        return serde_json::from_slice(&body);
+    }
+    let read = tokio::task::spawn_blocking(move || serde_json::from_slice(&body)).await;
+    read.unwrap_or_else(|_| Err(serde::de::Error::custom("it was not read to its end")))
 }
 
 /// The error of the protocol in the body of an answer with an error status, as the answer to this question: servers that

@@ -46,7 +46,7 @@ pub(crate) fn listed_of(tool: &Tool) -> Listed {
         },
     };
     let description = cleaned(tool.description.as_deref().unwrap_or_default(), MAX_DESCRIPTION);
-    let pin = Pin { sha256, description, input_schema, hints, gone: false };
+    let pin = Pin { sha256, description, input_schema, hints, gone: false, withheld: false };
     Listed { name: cleaned(name, MAX_NAME), pin, refused }
 }
 

@@ -217,7 +217,14 @@ impl Server {
         meant.peek().ok_or(CallError::Gone)?;
         // All of them: of two tools with one name, the server may call the other.
         let is_approved = |listed: &Listed| pin::standing(listed, self.pins.get(tool)) == Standing::Approved;
-        if meant.all(is_approved) { Ok(()) } else { Err(CallError::Changed) }
+        if meant.all(is_approved) {
+            return Ok(());
+        }
+        let report = self.own.as_ref().and_then(|own| own.report(pin::changed_of(&self.pins, listed)));
+        if let Some(report) = report {
+            self.spawn(report);
+        }
+        Err(CallError::Changed)
     }
 
     /// Starts a process for a look at its tools, and stops it.
@@ -317,7 +324,7 @@ impl Server {
         slot.paused = Some(at + pause.wait);
         if let Some(own) = &self.own {
             // Its tenant reads the reason; the words of a stranger's server are nothing for the operator's log.
-            tracing::info!(tenant = %own.tenant, server, failures, seconds, "an MCP server of a tenant failed");
+            tracing::info!(tenant = %own.key.tenant, server, failures, seconds, "an MCP server of a tenant failed");
             return;
         }
         tracing::warn!(
@@ -348,7 +355,7 @@ impl Server {
         if let Some(url) = &self.settings.url {
             let tls = self.shared.tls().await?;
             let place = match &self.own {
-                Some(own) => Some(own.rooms.enter(own.tenant).await?),
+                Some(own) => Some(own.rooms.enter(own.key.tenant).await?),
                 None => None,
             };
             let http = match &self.own {
@@ -360,7 +367,7 @@ impl Server {
             let way = Way { transport, is_modern, process: None, too_large, place };
             let connection = Connection::open(way, limits, &self.shared).await?;
             if let Some(own) = &self.own {
-                own.rooms.opened(own.tenant, &connection);
+                own.rooms.opened(own.key.tenant, &connection);
             }
             return Ok(connection);
         }

@@ -9,7 +9,7 @@ use houston_domain::mcp_server::{MAX_NAMED_TOOLS, MAX_PINS_BYTES, headers_purpos
 use houston_domain::sealed::Purpose;
 use houston_protocol::mcp_server::{ApproveMcpTools, McpToolDefinition, McpToolList, McpToolResponse};
 use houston_store::mcp_server::{McpServer, ServerOwner};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 use serde_json::json;
 
 use super::foreign::ForeignServer;
@@ -90,9 +90,7 @@ fn headers(
     let keys = app.state.secret_keys.as_ref().ok_or_else(lost)?;
     let tenant = caller.tenant();
     let what = headers_purpose(owner.id(tenant), &server.name);
-    let text = keys.open(Purpose { tenant, what: &what }, sealed).map_err(|_| lost())?;
-    let headers: BTreeMap<String, String> = serde_json::from_str(text.expose_secret()).map_err(|_| lost())?;
-    Ok(headers.into_iter().map(|(name, value)| (name, SecretString::from(value))).collect())
+    keys.open_named(Purpose { tenant, what: &what }, sealed).map_err(|_| lost())
 }
 
 fn compared(server: &McpServer, listed: &[ListedTool]) -> McpToolList {

@@ -25,7 +25,12 @@ async fn servers_belong_to_one_owner_and_show_no_headers() {
     let stored = api.sql("select s::text from houston.mcp_servers s");
     assert!(stored.contains("X-Key") && !stored.contains(SECRET), "{stored}");
     let failed = api.get(&format!("{CRM}/tools")).await;
-    assert_eq!((failed.status, &failed.json()["code"]), (502, &json!("mcp_server_failed")), "{}", failed.text());
+    assert_eq!(
+        (failed.status, &failed.json()["code"]),
+        (502, &json!("mcp_server_failed")),
+        "{}",
+        failed.text()
+    );
     let of_user = format!("/v1/users/{}/mcp-servers", api.user);
     let taken = api.send("PUT", &format!("{of_user}/crm"), with_key.clone()).await;
     assert!(taken.status == 422 && taken.text().contains("of the tenant"), "{}", taken.text());

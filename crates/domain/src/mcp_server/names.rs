@@ -55,7 +55,7 @@ pub fn of_settings(
     }
     // All pins count, so that leaving one tool out does not rename another.
     let mut names = offered(server, pins.keys().map(String::as_str));
-    let listed = pins.iter().filter(|(tool, pin)| !pin.gone && settings.allows(tool));
+    let listed = pins.iter().filter(|(tool, pin)| !pin.gone && !pin.withheld && settings.allows(tool));
     listed.filter_map(|(tool, _)| names.remove_entry(tool)).collect()
 }
 

@@ -24,6 +24,10 @@ pub struct Pin {
     /// disappears and returns as another one has changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gone: bool,
+    /// Whether the server has listed it with another definition since it was approved: it is not offered until a person
+    /// approves it again, whatever the server lists by then. Only of servers of tenants and users.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withheld: bool,
 }
 
 /// What a server says of one of its tools. They are hints: a tool that says it only reads may do anything.
@@ -93,7 +97,8 @@ pub struct ComparedTool {
     pub tool: ListedTool,
     /// The approved one, if it is another.
     pub approved: Option<Pin>,
-    /// Which parts have changed: `description`, `input_schema`, `hints`; `other` for what is not shown.
+    /// Which parts have changed: `description`, `input_schema`, `hints`; `other` for what is not shown. Empty: it had changed,
+    /// and is the approved one again.
     pub changed: Vec<&'static str>,
 }
 
@@ -112,7 +117,8 @@ pub fn compare(pins: &BTreeMap<String, Pin>, listed: &[ListedTool]) -> BTreeMap<
         // Of two tools with one name the server may call the other: none of them counts as approved.
         let twice = listed.iter().any(|other| other.name == tool.name && other.pin.sha256 != tool.pin.sha256);
         let standing = if twice && standing == Standing::Approved { Standing::Changed } else { standing };
-        let approved = pin.filter(|_| standing == Standing::Changed).cloned();
+        let is_other = |pin: &&Pin| standing == Standing::Changed && pin.sha256 != tool.pin.sha256;
+        let approved = pin.filter(is_other).cloned();
         let changed = approved.as_ref().map(|pin| changed(pin, &tool.pin)).unwrap_or_default();
         all.insert(tool.name.clone(), ComparedTool { standing, tool: tool.clone(), approved, changed });
     }
@@ -125,7 +131,7 @@ pub fn standing(tool: &ListedTool, pin: Option<&Pin>) -> Standing {
     match pin {
         _ if tool.refused.is_some() => Standing::Refused,
         None => Standing::New,
-        Some(pin) if pin.sha256 == tool.pin.sha256 => Standing::Approved,
+        Some(pin) if pin.sha256 == tool.pin.sha256 && !pin.withheld => Standing::Approved,
         Some(_) => Standing::Changed,
     }
 }
@@ -167,7 +173,7 @@ pub enum NotApproved {
 }
 
 /// The pins after a person has approved these tools, by name and `sha256`. Approved tools that the server does not list now
-/// are marked as gone.
+/// are marked as gone, and those that it lists otherwise are withheld.
 ///
 /// # Errors
 /// [`NotApproved`] for the first that is not what the server lists, or when all together are too long.
@@ -178,6 +184,9 @@ pub fn approve(
 ) -> Result<BTreeMap<String, Pin>, NotApproved> {
     for (name, pin) in &mut pins {
         pin.gone = !listed.iter().any(|tool| tool.name == *name);
+    }
+    for (name, sha256) in changed_of(&pins, listed) {
+        withhold(&mut pins, &name, &sha256);
     }
     for (name, sha256) in approved {
         let mut meant = listed.iter().filter(|tool| tool.name == *name).peekable();
@@ -195,6 +204,26 @@ pub fn approve(
     if bytes > MAX_PINS_BYTES { Err(NotApproved::TooLarge) } else { Ok(pins) }
 }
 
+/// The approved tools that a server lists with another definition, and the hashes of the approved ones.
+#[must_use]
+pub fn changed_of(pins: &BTreeMap<String, Pin>, listed: &[ListedTool]) -> BTreeMap<String, String> {
+    let is_other = |(name, pin): &(&String, &Pin)| {
+        listed.iter().any(|tool| tool.name == **name && tool.pin.sha256 != pin.sha256)
+    };
+    pins.iter().filter(is_other).map(|(name, pin)| (name.clone(), pin.sha256.clone())).collect()
+}
+
+/// Withholds a tool, unless another definition than this one is approved by now; says whether that is new.
+pub fn withhold(pins: &mut BTreeMap<String, Pin>, tool: &str, sha256: &str) -> bool {
+    match pins.get_mut(tool) {
+        Some(pin) if pin.sha256 == sha256 && !pin.withheld => {
+            pin.withheld = true;
+            true
+        }
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -208,6 +237,7 @@ mod tests {
             input_schema: json!({"type": "object"}),
             hints: Hints::default(),
             gone: false,
+            withheld: false,
         };
         ListedTool { name: name.to_owned(), pin, refused: None }
     }
@@ -254,5 +284,23 @@ mod tests {
         let gone = approve(pins, &[tool("b", "new")], &BTreeMap::new()).unwrap();
         assert!(gone["a"].gone, "its pin is kept");
         assert_eq!(compare(&gone, &now)["a"].standing, Standing::Changed);
+    }
+
+    #[test]
+    fn changed_tool_stays_withheld_until_it_is_approved_again() {
+        let (seen, other, new) = (tool("a", "reads"), tool("a", "steals"), tool("b", "new"));
+        let mut pins = approve(BTreeMap::new(), std::slice::from_ref(&seen), &named(&[&seen])).unwrap();
+        let changed = changed_of(&pins, std::slice::from_ref(&other));
+        assert_eq!(changed, named(&[&seen]));
+        assert!(!withhold(&mut pins, "a", &other.pin.sha256), "another one is approved");
+        assert!(withhold(&mut pins, "a", &seen.pin.sha256) && !withhold(&mut pins, "a", &seen.pin.sha256));
+        // What it was before does not bring it back.
+        let back = compare(&pins, std::slice::from_ref(&seen))["a"].clone();
+        assert_eq!((back.standing, back.changed), (Standing::Changed, vec![]));
+        let again = approve(pins, std::slice::from_ref(&seen), &named(&[&seen])).unwrap();
+        assert_eq!(compare(&again, &[seen])["a"].standing, Standing::Approved);
+        // Nor does the approval of another tool.
+        let both = approve(again, &[other, new.clone()], &named(&[&new])).unwrap();
+        assert!(both["a"].withheld && !both["b"].withheld);
     }
 }

@@ -13,7 +13,7 @@ use houston_tools::endpoint::tools_of_document;
 use houston_tools::outside::Web;
 use houston_tools::servers::{OwnServer, OwnServers};
 use houston_tools::{Registry, SharedTool};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
@@ -150,20 +150,16 @@ impl OwnToolsParts {
     ) -> Option<BTreeMap<String, SecretString>> {
         let Some(sealed) = sealed else { return Some(BTreeMap::new()) };
         let opened = match &self.keys {
-            Some(keys) => keys.open(Purpose { tenant, what }, sealed).map_err(|error| error.to_string()),
+            Some(keys) => {
+                keys.open_named(Purpose { tenant, what }, sealed).map_err(|error| error.to_string())
+            }
             None => Err("HOUSTON_SECRETS_KEY is not set".to_owned()),
         };
-        match opened {
-            Ok(text) => {
-                let secrets = serde_json::from_str::<BTreeMap<String, String>>(text.expose_secret());
-                let secrets = secrets.unwrap_or_default().into_iter();
-                Some(secrets.map(|(name, secret)| (name, SecretString::from(secret))).collect())
-            }
-            Err(reason) => {
-                tracing::error!(%tenant, what, reason, "secrets of a tenant cannot be opened");
-                None
-            }
-        }
+        opened
+            .inspect_err(
+                |reason| tracing::error!(%tenant, what, reason, "secrets of a tenant cannot be opened"),
+            )
+            .ok()
     }
 }
 

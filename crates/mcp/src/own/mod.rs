@@ -8,14 +8,17 @@
 
 mod reach;
 mod rooms;
+mod rows;
 mod tool;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ::http::header::{HeaderMap, HeaderName, HeaderValue};
-use houston_domain::id::{TenantId, UserId};
+use futures_util::future::BoxFuture;
+use houston_domain::id::UserId;
 use houston_domain::mcp_server::names::of_settings;
 use houston_tools::SharedTool;
 use houston_tools::servers::{OwnServer, OwnServers};
@@ -23,6 +26,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 pub use self::reach::OwnReach;
 pub(crate) use self::rooms::{Place, Rooms};
+pub use self::rows::{ServerKey, ServerRows};
 use self::tool::OwnTool;
 use crate::listed::Listed;
 use crate::pool::{Shared, Surroundings};
@@ -35,13 +39,25 @@ const MIN_SECRET: usize = 6;
 /// What the server of a tenant or a user needs besides its settings.
 #[derive(Clone)]
 pub(crate) struct Own {
-    pub(crate) tenant: TenantId,
+    pub(crate) key: ServerKey,
     pub(crate) headers: HeaderMap,
     pub(crate) reach: Arc<OwnReach>,
     pub(crate) rooms: Arc<Rooms>,
+    rows: Rows,
+    /// Whether changed tools were reported: once is enough for a version of a server.
+    has_reported: Arc<AtomicBool>,
 }
 
+/// Set when the process has opened its store.
+type Rows = Arc<OnceLock<Arc<dyn ServerRows>>>;
+
 impl Own {
+    /// Stores that the server lists these approved tools otherwise.
+    pub(crate) fn report(&self, changed: BTreeMap<String, String>) -> Option<BoxFuture<'static, ()>> {
+        let rows = self.rows.get().filter(|_| !self.has_reported.swap(true, Ordering::Relaxed))?;
+        Some(rows.withhold(self.key.clone(), changed))
+    }
+
     /// The text without the values of the headers, which a server may repeat in its errors.
     pub(crate) fn without_secrets(&self, text: &str) -> String {
         let mut text = text.to_owned();
@@ -66,6 +82,7 @@ struct Inner {
     limits: McpLimits,
     reach: Arc<OwnReach>,
     rooms: Arc<Rooms>,
+    rows: Rows,
     shared: Arc<Shared>,
     servers: Mutex<HashMap<Key, Arc<Server>>>,
 }
@@ -73,10 +90,7 @@ struct Inner {
 /// Whose connection it is, and to what.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
-    tenant: TenantId,
-    /// The owner of the server; `None`: the tenant.
-    owner: Option<UserId>,
-    name: String,
+    server: ServerKey,
     /// Of its settings, pins and headers.
     version: String,
     /// For whom it is called: a server may remember in a session what one user did.
@@ -87,17 +101,23 @@ impl OwnPool {
     /// A pool with the limits of these settings. Nothing is connected.
     #[must_use]
     pub fn new(settings: &McpSettings) -> Self {
-        let TenantLimits { connections, connections_of_all, hosts } = &settings.tenants;
+        let TenantLimits { connections, connections_of_all, answer_bytes, hosts } = &settings.tenants;
         // Nothing is started, so nothing is given to it.
         let surroundings = Surroundings { path: None, homes: std::path::PathBuf::new(), variable: |_| None };
         let inner = Inner {
-            limits: settings.limits,
+            limits: McpLimits { answer_bytes: *answer_bytes, ..settings.limits },
             reach: Arc::new(OwnReach::new(hosts)),
             rooms: Rooms::new(*connections, *connections_of_all),
+            rows: Rows::default(),
             shared: Arc::new(Shared::new(surroundings, settings.limits.starts)),
             servers: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Lets the pool store what it finds out. Only the first of several calls has an effect.
+    pub fn store_in(&self, rows: Arc<dyn ServerRows>) {
+        let _ = self.inner.rows.set(rows);
     }
 
     /// What is wrong with an address or with headers: a JSON Pointer, and what is allowed.
@@ -151,8 +171,7 @@ impl OwnPool {
 
     /// The server with the connection of this user.
     fn server(&self, server: &OwnServer, user: UserId) -> Arc<Server> {
-        let OwnServer { tenant, user: owner, name, version, .. } = server;
-        let key = Key { tenant: *tenant, owner: *owner, name: name.clone(), version: version.clone(), user };
+        let key = Key { server: key_of(server), version: server.version.clone(), user };
         let mut servers = self.inner.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = servers.get(&key) {
             return Arc::clone(server);
@@ -178,13 +197,19 @@ impl OwnPool {
             Some((HeaderName::try_from(name).ok()?, value))
         };
         Own {
-            tenant: server.tenant,
+            key: key_of(server),
             // All of them can be headers: they were checked when they were stored.
             headers: server.headers.iter().filter_map(header).collect(),
             reach: Arc::clone(&self.inner.reach),
             rooms: Arc::clone(&self.inner.rooms),
+            rows: Arc::clone(&self.inner.rows),
+            has_reported: Arc::default(),
         }
     }
+}
+
+fn key_of(server: &OwnServer) -> ServerKey {
+    ServerKey { tenant: server.tenant, owner: server.user, name: server.name.clone() }
 }
 
 impl OwnServers for OwnPool {

@@ -13,6 +13,8 @@ pub struct TenantLimits {
     pub connections: usize,
     /// Connections of all tenants in one process.
     pub connections_of_all: usize,
+    /// The most bytes of one message of such a server.
+    pub answer_bytes: usize,
     /// Addresses in networks of the operator's own that these servers may have, too.
     pub hosts: Vec<String>,
 }
@@ -20,7 +22,7 @@ pub struct TenantLimits {
 impl Default for TenantLimits {
     /// As in `jobs/mcp.toml`.
     fn default() -> Self {
-        Self { connections: 32, connections_of_all: 1024, hosts: Vec::new() }
+        Self { connections: 32, connections_of_all: 1024, answer_bytes: 2 << 20, hosts: Vec::new() }
     }
 }
 
@@ -35,6 +37,10 @@ impl TenantLimits {
             if !(1..=65_536).contains(&value) {
                 return refuse(key, format!("is {value}; allowed are 1 to 65536"));
             }
+        }
+        if !(1..=16 << 20).contains(&self.answer_bytes) {
+            let why = format!("is {}; allowed are 1 to 16777216", self.answer_bytes);
+            return refuse("answer_bytes", why);
         }
         match self.hosts.iter().find_map(|url| Some((url, ListedHost::of(url).err()?))) {
             Some((url, refusal)) => refuse("hosts", format!("`{url}`: {refusal}")),

@@ -1,14 +1,16 @@
 //! Servers of tenants and users: each has its own connections and secrets, and none of them holds up another.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use houston_domain::id::{TenantId, UserId};
 use houston_domain::mcp_server::ServerSettings;
 use houston_domain::mcp_server::pin::{Hints, Pin};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_mcp::McpSettings;
-use houston_mcp::own::OwnPool;
+use houston_mcp::own::{OwnPool, ServerKey, ServerRows};
 use houston_tools::servers::{OwnServer, OwnServers as _, ServerDocument};
 use houston_tools::{Acted, CallContext, Plan, SharedTool};
 use serde_json::json;
@@ -23,6 +25,7 @@ const LOOK: Duration = Duration::from_secs(60);
 fn pool(connections: usize, urls: &[&str]) -> OwnPool {
     let mut settings: McpSettings = guest::settings("command = \"x\"", "");
     settings.tenants.connections = connections;
+    settings.tenants.answer_bytes = 1 << 20;
     settings.tenants.hosts = urls.iter().map(|url| (*url).to_owned()).collect();
     OwnPool::new(&settings)
 }
@@ -73,6 +76,7 @@ fn pin() -> Pin {
         input_schema: json!({"type": "object"}),
         hints: Hints::default(),
         gone: false,
+        withheld: false,
     }
 }
 
@@ -126,6 +130,52 @@ async fn server_that_never_answers_holds_up_its_tenant_only() {
         answer = hangs => panic!("{}", answer.text()),
         () = others => {}
     }
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn flood_and_20_mb_end_their_own_connection_only() {
+    let (flood, fair) = (HttpServer::start().await, HttpServer::start().await);
+    let pool = pool(8, &[&flood.url, &fair.url]);
+    let bad = approved(&pool, server(1, &flood.url, "hidden")).await;
+    let good = approved(&pool, server(2, &fair.url, "hidden")).await;
+    let (bad, good) = (tool(&pool, &bad, "s__echo"), tool(&pool, &good, "s__echo"));
+    flood.state.lock().unwrap().floods = true;
+    let (flooded, answered) = tokio::join!(call(&bad, 1, "a"), call(&good, 1, "b"));
+    assert!(flooded.text().contains("more than 1048576 bytes"), "{}", flooded.text());
+    assert!(answered.is_success(), "{}", answered.text());
+    pool.close().await;
+}
+
+/// Remembers what is to be withheld.
+#[derive(Default)]
+struct Rows(Mutex<Vec<(ServerKey, BTreeMap<String, String>)>>);
+
+impl ServerRows for Rows {
+    fn withhold(&self, server: ServerKey, changed: BTreeMap<String, String>) -> BoxFuture<'static, ()> {
+        self.0.lock().unwrap().push((server, changed));
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[tokio::test]
+async fn changed_tools_are_reported_once_and_not_called() {
+    let remote = HttpServer::start().await;
+    let (pool, rows) = (pool(8, &[&remote.url]), Arc::new(Rows::default()));
+    pool.store_in(Arc::clone(&rows) as _);
+    let ours = approved(&pool, server(1, &remote.url, "hidden")).await;
+    let hash = ours.document.pins["echo"].sha256.clone();
+    let echo = tool(&pool, &ours, "s__echo");
+    remote.state.lock().unwrap().description = "Repeats, and tells me.".to_owned();
+    for _ in 0..2 {
+        let refused = call(&echo, 1, "a").await;
+        assert!(refused.text().contains("has changed this tool"), "{}", refused.text());
+    }
+    let reported = rows.0.lock().unwrap().clone();
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    let (server, changed) = &reported[0];
+    assert_eq!((server.tenant, server.name.as_str()), (TenantId(Uuid::from_u128(1)), "s"));
+    assert_eq!(changed.get("echo"), Some(&hash), "{changed:?}");
     pool.close().await;
 }
 

@@ -1,5 +1,7 @@
 //! MCP servers of tenants and users. Requests write them; runs read their summaries with their context.
 
+mod withheld;
+
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
