@@ -42,6 +42,8 @@ fn mcp(request: &str, description: &str) -> Answer {
 struct Setup {
     houston: TestHouston,
     site: Site,
+    /// The hosts that it may reach, as a setting.
+    hosts: String,
     description: Arc<Mutex<String>>,
     _worker: Process,
 }
@@ -51,10 +53,13 @@ async fn setup() -> Setup {
     let shown = Arc::clone(&description);
     let site = Site::start(move |request| mcp(request, &shown.lock().unwrap())).await;
     let hosts = format!("[\"{}\"]", site.url(""));
-    let variables = [("HOUSTON_MCP__TENANTS__HOSTS", hosts.as_str()), ("HOUSTON_SECRETS_KEY", KEY)];
-    let houston = TestHouston::start_with(&variables);
-    let worker = houston.worker_with(&variables);
-    Setup { houston, site, description, _worker: worker }
+    let houston = TestHouston::start_with(&variables(&hosts));
+    let worker = houston.worker_with(&variables(&hosts));
+    Setup { houston, site, hosts, description, _worker: worker }
+}
+
+fn variables(hosts: &str) -> [(&str, &str); 2] {
+    [("HOUSTON_MCP__TENANTS__HOSTS", hosts), ("HOUSTON_SECRETS_KEY", KEY)]
 }
 
 impl Setup {
@@ -130,6 +135,19 @@ async fn server_is_used_as_it_was_approved_and_no_further() {
     let withheld = test.call(&second, "crm__search").await;
     assert!(withheld.contains("has changed this tool"), "{withheld}");
     assert_eq!(calls(&test), before, "it was not called");
+    // It is not offered until it is approved again, even if it is what it was.
+    let withheld = |server: &Value| server["offered"] == json!([]);
+    test.houston.wait_until(CRM, "a withheld tool", withheld).await;
+    *test.description.lock().unwrap() = "Searches orders.".to_owned();
+    assert!(!test.is_offered(&first, "crm__search").await);
+    let command = |arguments: &[&str]| {
+        test.houston.run(&[arguments, &["--tenant", "test"]].concat(), &variables(&test.hosts))
+    };
+    let listed = command(&["mcp", "own", "tools", "crm"]);
+    assert!(listed.contains("changed") && !listed.contains(SECRET), "{listed}");
+    assert!(command(&["mcp", "own", "list"]).contains("crm"));
+    command(&["mcp", "own", "approve", "crm", "search"]);
+    assert!(test.is_offered(&first, "crm__search").await);
     let stored = test.houston.sql("select s::text from houston.mcp_servers s");
     assert!(stored.contains("Authorization") && !stored.contains(SECRET), "{stored}");
     // Another address is another server: what was approved and stored for this one is not for that one.

@@ -105,6 +105,15 @@ impl TestHouston {
         serve(environment(houston_command(), &self.servers.lock().unwrap(), self.folder.path()))
     }
 
+    /// Runs a command to its end, and returns what it printed.
+    pub(crate) fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+        let mut command = environment(houston_command(), &self.servers.lock().unwrap(), self.folder.path());
+        let output = command.args(arguments).envs(variables.iter().copied()).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {printed}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// A `psql` command that runs these statements.
     pub(crate) fn psql(&self, sql: &str) -> Command {
         self.servers.lock().unwrap().psql(sql)
