@@ -49,6 +49,7 @@
 //! | tool sources of a tenant; a document, its secrets | 50; 256 KiB, 20 of 8 KiB each | 409 `full`; 422 `invalid_request` |
 //! | MCP servers of a tenant; of a user; headers of one | 20 each; 20 of 8 KiB each | 409 `full`; 422 `invalid_request` |
 //! | listing the tools of an MCP server | 8 s | 502 `mcp_server_failed` |
+//! | a login at an MCP server | 10 minutes, one of each account | 404 on the page |
 //! | approved definitions of an MCP server | 512 KiB of JSON | 422 `invalid_request` |
 //! | links of a question | 20 | 409 `full` |
 //! | skills of a tenant; of a user | `knowledge.skills.max_of_tenant`, 100; `max_of_user`, 50 | 409 `full` |
@@ -152,7 +153,7 @@ pub use body::parse;
 pub use config::{ClientsConfig, Config, ConversationConfig};
 pub use error::ApiError;
 pub use explain::{Explain, ExplainError, ExplainTopic};
-pub use mcp_servers::foreign::{ForeignServer, ForeignServers};
+pub use mcp_servers::foreign::{BegunForeignLogin, ForeignServer, ForeignServers, ReturnedLogin};
 pub use router::router;
 pub use serve::serve;
 pub use state::State;

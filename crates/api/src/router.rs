@@ -18,6 +18,7 @@ use crate::{
     grants, guards, health, history, images, insight, mcp_servers, messages, profile, questions, runs,
     sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
 };
+use houston_domain::mcp_server::LOGIN_PATH;
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
 /// events the bus has lost, and the check for revoked keys, run only in [`crate::serve()`].
@@ -32,6 +33,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     endpoints()
         .into_router()
         .route(approve::PATH, get(approve::show).post(approve::decide))
+        .route(LOGIN_PATH, get(mcp_servers::login::finish))
         .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
@@ -39,7 +41,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// All endpoints except `/openapi.json` and the page of approval links.
+/// All endpoints except `/openapi.json`, the page of approval links, and where browsers come back after a login.
 pub(crate) fn endpoints() -> Endpoints {
     Endpoints::new()
         .routes(routes!(health::live))
@@ -70,6 +72,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(routes!(mcp_servers::tenant::get, mcp_servers::tenant::put, mcp_servers::tenant::delete))
         .routes(routes!(mcp_servers::tenant::tools))
         .routes(routes!(mcp_servers::tenant::approve))
+        .routes(routes!(mcp_servers::tenant::login))
         .routes(routes!(skills::tenant::list))
         .routes(routes!(skills::tenant::get, skills::tenant::put, skills::tenant::delete))
         .merge(user_routes())
@@ -88,6 +91,7 @@ fn user_routes() -> Endpoints {
         .routes(routes!(mcp_servers::user::get, mcp_servers::user::put, mcp_servers::user::delete))
         .routes(routes!(mcp_servers::user::tools))
         .routes(routes!(mcp_servers::user::approve))
+        .routes(routes!(mcp_servers::user::login))
         .routes(routes!(skills::user::list))
         .routes(routes!(skills::user::get, skills::user::put, skills::user::delete))
         .routes(routes!(grants::list::list))

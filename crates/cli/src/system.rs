@@ -99,10 +99,9 @@ impl System {
             cells.push((range, open(nth, addresses, store)?));
         }
         let copies = Copies::new(&stores.map(Store::api));
-        loaded
-            .mcp
-            .own
-            .store_in(Arc::new(StoredRows::new(stores.map(|store| store.runs().clone()), copies.clone())));
+        let (runs, keys) = (stores.map(|store| store.runs().clone()), loaded.secret_keys.clone());
+        let rows = StoredRows::new(runs, copies.clone(), keys, Arc::clone(&ids));
+        loaded.mcp.own.store_in(Arc::new(rows));
         Ok(Self {
             copies,
             cells: Cells::new(cells).map_err(|error| Failure::Usage(error.into()))?,

@@ -29,6 +29,10 @@ pub const MAX_HEADER_BYTES: usize = 8 * 1024;
 pub const MAX_NAMED_TOOLS: usize = 500;
 /// Maximum length of all approved definitions of a server, in bytes of JSON.
 pub const MAX_PINS_BYTES: usize = 512 * 1024;
+/// Maximum number of scopes that are asked for.
+pub const MAX_SCOPES: usize = 50;
+/// Maximum length of a scope, and of the id of a client, in bytes.
+pub const MAX_OAUTH_BYTES: usize = 500;
 /// Time limits of a call, in seconds: the least, the usual and the most.
 pub const TIMEOUT_S: [u64; 3] = [1, 60, 600];
 
@@ -45,6 +49,39 @@ pub struct ServerSettings {
     pub timeout_s: u64,
     /// What the tenant says of single tools, by the names that the server gives them.
     pub tools: BTreeMap<String, ToolSettings>,
+    /// How people log in; `None`: they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OAuthSettings>,
+}
+
+/// How people log in to a server that uses OAuth.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OAuthSettings {
+    /// The id of Houston at the authorization server; `None`: it is registered there at a login.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    /// What is asked for; `None`: all that the server names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes: Option<Vec<String>>,
+    /// Whether the account of the tenant is used for all its users; otherwise each of them logs in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
+}
+
+/// Where a browser comes back after a login, below the address of the installation.
+pub const LOGIN_PATH: &str = "/mcp/login";
+
+/// What an account at a server is sealed for. `account`: the user or the tenant that has logged in.
+#[must_use]
+pub fn account_purpose(account: Uuid, owner: Uuid, server: &str) -> String {
+    format!("mcp_accounts/{account}/{owner}/{server}")
+}
+
+/// What a login that has begun is sealed for.
+#[must_use]
+pub fn login_purpose(account: Uuid, owner: Uuid, server: &str) -> String {
+    format!("mcp_logins/{account}/{owner}/{server}")
 }
 
 /// What a tenant says of a tool. It is the word of a person; what the server says can only make it stricter.
@@ -102,6 +139,18 @@ impl ServerSettings {
         if named > MAX_NAMED_TOOLS {
             return wrong("/tools", format!("at most {MAX_NAMED_TOOLS} tools can be named"));
         }
+        let texts =
+            self.oauth.iter().flat_map(|oauth| oauth.client_id.iter().chain(oauth.scopes.iter().flatten()));
+        let is_word = |text: &String| {
+            (1..=MAX_OAUTH_BYTES).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
+        };
+        let texts: Vec<&String> = texts.collect();
+        if texts.len() > MAX_SCOPES || !texts.into_iter().all(is_word) {
+            let why = format!(
+                "`client_id` and up to {MAX_SCOPES} `scopes` have 1 to {MAX_OAUTH_BYTES} characters without spaces"
+            );
+            return wrong("/oauth", why);
+        }
         if let Some((tool, _)) =
             self.tools.iter().find(|(_, said)| said.effect == Some(EffectClass::Checkable))
         {
@@ -121,7 +170,14 @@ impl ServerSettings {
 
 impl Default for ServerSettings {
     fn default() -> Self {
-        Self { enabled: true, kinds: Vec::new(), only: None, timeout_s: TIMEOUT_S[1], tools: BTreeMap::new() }
+        Self {
+            enabled: true,
+            kinds: Vec::new(),
+            only: None,
+            timeout_s: TIMEOUT_S[1],
+            tools: BTreeMap::new(),
+            oauth: None,
+        }
     }
 }
 

@@ -41,6 +41,12 @@ pub enum StartError {
         /// What is allowed.
         reason: String,
     },
+    /// There is no token for a server that uses OAuth.
+    #[error("{reason}")]
+    Login {
+        /// Why, and what to do.
+        reason: String,
+    },
     /// Too many connections are open.
     #[error("{}", full(*.of_tenant, *.limit))]
     Full {
@@ -89,7 +95,8 @@ impl StartError {
     pub fn is_setting(&self) -> bool {
         match self {
             Self::Variable { .. } | Self::Header { .. } => true,
-            Self::Address { .. } | Self::NotPublic { .. } | Self::Full { .. } => true,
+            Self::Address { .. } | Self::NotPublic { .. } => true,
+            Self::Login { .. } | Self::Full { .. } => true,
             Self::Home { .. } | Self::Spawn { .. } | Self::Tls { .. } => true,
             Self::Handshake { .. } | Self::List { .. } | Self::Timeout { .. } => false,
         }

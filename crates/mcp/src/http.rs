@@ -19,7 +19,7 @@ use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use sse_stream::{Sse, SseStream};
 
 use crate::error::StartError;
-use crate::own::Own;
+use crate::own::{Account, NoToken, Own, Token};
 use crate::pool::Surroundings;
 use crate::settings::{McpLimits, ServerSettings};
 
@@ -37,6 +37,8 @@ pub(crate) struct Http {
     secrets: HeaderMap,
     /// Whether it is a server of a tenant, whose settings are in the API.
     is_own: bool,
+    /// Whose token is sent, if the server uses OAuth, and the certificates to renew it with.
+    account: Option<(Arc<Account>, Tls)>,
     too_large: Arc<AtomicBool>,
 }
 
@@ -47,6 +49,8 @@ pub(crate) enum HttpError {
     Web(#[from] WebError),
     #[error("{}", refused(*.0, *.1))]
     Status(StatusCode, bool),
+    #[error(transparent)]
+    Token(#[from] NoToken),
     #[error("its session has ended")]
     Expired,
     #[error("it sent more bytes than `answer_bytes` in mcp.toml allows")]
@@ -61,7 +65,7 @@ impl HttpError {
         match self {
             Self::Web(error) => !error.may_have_been_sent(),
             Self::Status(status, _) => status.is_client_error(),
-            Self::Expired => true,
+            Self::Expired | Self::Token(_) => true,
             Self::TooLarge | Self::NotMcp(_) => false,
         }
     }
@@ -110,7 +114,7 @@ impl Http {
         let limits = Limits { whole, body: limits.answer_bytes, ..Limits::default() };
         let client = builder.limits(limits).build();
         client.judge(url).map_err(refuse)?;
-        Ok(Self { client, secrets, is_own: false, too_large: Arc::default() })
+        Ok(Self { client, secrets, is_own: false, account: None, too_large: Arc::default() })
     }
 
     /// To a server of a tenant or a user: on the public internet over https, or at an address that the operator lists.
@@ -126,8 +130,9 @@ impl Http {
     ) -> Result<Self, StartError> {
         let whole = settings.call_limit(limits).max(Duration::from_secs(limits.start_s)) + SPARE;
         let limits = Limits { whole, body: limits.answer_bytes, ..Limits::default() };
+        let account = own.account.clone().map(|account| (account, tls.clone()));
         let client = own.reach.client(url, tls, limits).map_err(|reason| StartError::NotPublic { reason })?;
-        Ok(Self { client, secrets: own.headers.clone(), is_own: true, too_large: Arc::default() })
+        Ok(Self { client, secrets: own.headers.clone(), is_own: true, account, too_large: Arc::default() })
     }
 
     /// The transport to the server at this address, and what becomes true when a message was too large.
@@ -162,7 +167,7 @@ impl Http {
         request.headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         let has_session = session.is_some();
         with_session(&mut request, session.as_deref())?;
-        let answer = self.client.open(request).await?;
+        let answer = self.open(request).await?;
         let status = answer.status();
         let kind = content_type(&answer);
         let session = answer.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -188,6 +193,24 @@ impl Http {
                 error_of(&body, question).ok_or_else(|| self.status(status))
             }
             _ => Err(self.status(status)),
+        }
+    }
+
+    /// Sends a request with the token of the account, if there is one. A refused token is renewed: the server has not accepted
+    /// the request then.
+    async fn open(&self, mut request: Request) -> Result<Answer, HttpError> {
+        let Some((account, tls)) = &self.account else { return Ok(self.client.open(request).await?) };
+        let mut token = token(account, None, tls).await?;
+        // The token that is stored may be newer than the refused one, and refused as well.
+        let mut renewals = 2;
+        loop {
+            request.headers.insert(AUTHORIZATION, token.header.clone());
+            let answer = self.client.open(request.clone()).await?;
+            if answer.status() != StatusCode::UNAUTHORIZED || renewals == 0 {
+                return Ok(answer);
+            }
+            renewals -= 1;
+            token = self::token(account, Some(token), tls).await?;
         }
     }
 
@@ -225,6 +248,15 @@ impl Http {
         self.too_large.store(true, Ordering::Relaxed);
         HttpError::TooLarge
     }
+}
+
+/// The token to send. It is got in a task: the transport sends several messages in one, and does not go on with the one that
+/// renews the token while it waits for another that needs it.
+async fn token(account: &Arc<Account>, refused: Option<Token>, tls: &Tls) -> Result<Token, NoToken> {
+    let (account, tls) = (Arc::clone(account), tls.clone());
+    let tracker = account.tracker.clone();
+    let got = tracker.spawn(async move { account.token(refused.as_ref(), &tls).await }).await;
+    got.unwrap_or_else(|_| Err(NoToken::Failed("Houston is stopping".to_owned())))
 }
 
 /// The message in a body. A long one is read beside the threads of the runtime, which it would hold for too long.
@@ -310,8 +342,8 @@ impl StreamableHttpClient for Http {
     ) -> Result<(), StreamableHttpError<HttpError>> {
         let mut request = self.request(Method::DELETE, &uri, custom_headers);
         with_session(&mut request, Some(&session_id)).map_err(StreamableHttpError::Client)?;
-        let answer = self.client.open(request).await;
-        let status = answer.map_err(|error| StreamableHttpError::Client(error.into()))?.status();
+        let answer = self.open(request).await;
+        let status = answer.map_err(StreamableHttpError::Client)?.status();
         match status.as_u16() {
             405 => Err(StreamableHttpError::ServerDoesNotSupportDeleteSession),
             // A session that has ended already is what is wanted.

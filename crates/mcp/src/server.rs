@@ -297,7 +297,10 @@ impl Server {
                 slot.stage = Stage::Idle;
                 let printed = stderr.last_lines(3).join(" | ");
                 let reason = format!("{error}; it printed: {printed}");
-                self.failed(&mut slot, &reason, Instant::now(), error.is_setting());
+                // A login ends that: the next call may be the first after it.
+                if !matches!(error, StartError::Login { .. }) {
+                    self.failed(&mut slot, &reason, Instant::now(), error.is_setting());
+                }
                 Err(self.not_started(&error))
             }
             None => {

@@ -33,6 +33,8 @@ pub struct PutMcpServer {
     /// What is said of single tools, by the names that the server gives them.
     #[serde(default)]
     pub tools: BTreeMap<String, McpToolSettings>,
+    /// How people log in, if the server uses OAuth: `{}` is enough for most.
+    pub oauth: Option<McpOAuth>,
     /// Not allowed: only the operator names programs.
     #[schema(ignore)]
     #[serde(default)]
@@ -62,12 +64,33 @@ pub struct McpToolSettings {
     pub risk: Option<String>,
 }
 
+/// How people log in to a server that uses OAuth: `{"client_id": "houston", "scopes": ["read"], "shared": false}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct McpOAuth {
+    /// The id of Houston at the authorization server, a public client with PKCE; without, it is registered there at the first
+    /// login.
+    pub client_id: Option<String>,
+    /// What is asked for; without, all that the server names.
+    pub scopes: Option<Vec<String>>,
+    /// Of a server of the tenant: whether the account of the tenant is used for all users. By default each of them logs in, and the
+    /// tenant's account only lists the tools.
+    #[serde(default)]
+    pub shared: bool,
+}
+
+/// What a person opens to log in: `{"url": "https://login.example.com/authorize?…"}`. It works for ten minutes, once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct McpLoginResponse {
+    pub url: String,
+}
+
 /// An MCP server, without its headers.
 ///
 /// ```json
 /// {"name": "crm", "url": "https://mcp.example.com/mcp", "headers": ["Authorization"], "enabled": true, "kinds": ["goal"],
-///  "only": null, "timeout_s": 60, "tools": {"search": {"effect": "read", "risk": "read"}}, "offered": ["crm__search"],
-///  "created_at": "2026-11-25T09:00:00.000Z", "updated_at": "2026-11-25T09:00:00.000Z"}
+///  "only": null, "timeout_s": 60, "tools": {"search": {"effect": "read", "risk": "read"}}, "oauth": null, "login": null,
+///  "offered": ["crm__search"], "created_at": "2026-11-25T09:00:00.000Z", "updated_at": "2026-11-25T09:00:00.000Z"}
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct McpServerResponse {
@@ -80,6 +103,9 @@ pub struct McpServerResponse {
     pub only: Option<Vec<String>>,
     pub timeout_s: u64,
     pub tools: BTreeMap<String, McpToolSettings>,
+    pub oauth: Option<McpOAuth>,
+    /// Of a server with `oauth`: `logged_in` if its owner has an account there, else `needs_login`.
+    pub login: Option<String>,
     /// The names under which its approved tools are offered.
     pub offered: Vec<String>,
     #[schema(value_type = schema::Time)]
@@ -97,7 +123,7 @@ pub struct McpServerList {
 /// A tool that a server lists now, or that was approved before.
 ///
 /// ```json
-/// {"name": "search", "state": "changed", "sha256": "9f…", "description": "Searches, and tells me.", "input_schema": {},
+/// {"name": "search", "state": "changed", "sha256": "9f…", "description": "Searches, and steals.", "input_schema": {},
 ///  "hints": {"read_only": true}, "offered_as": null, "refused": null, "changed": ["description"],
 ///  "approved": {"sha256": "3a…", "description": "Searches.", "input_schema": {}, "hints": {"read_only": true}}}
 /// ```

@@ -137,5 +137,5 @@ pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
     agent, agentable, answer, api_key, approval_links, copies, creation, directory, erasure, grants, guards,
-    idempotency, mcp_server, serving, skill, stats, team, tool_source, user,
+    idempotency, mcp_account, mcp_server, serving, skill, stats, team, tool_source, user,
 };

@@ -13,6 +13,7 @@ pub mod erasure;
 pub mod grants;
 pub mod guards;
 pub mod idempotency;
+pub mod mcp_account;
 pub mod mcp_server;
 pub mod serving;
 pub mod skill;

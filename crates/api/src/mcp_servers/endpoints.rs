@@ -1,10 +1,10 @@
 //! The endpoints of one owner's MCP servers, as a macro: the tenant and each user have the same.
 
-/// Generates `list`, `get`, `put`, `delete`, `tools` and `approve`. `owner` looks up what the path names.
+/// Generates `list`, `get`, `put`, `delete`, `tools`, `approve` and `login`. `owner` looks up what the path names.
 macro_rules! mcp_servers {
     (
-        paths: $all:literal, $one:literal, $tools:literal, $approve:literal,
-        operations: $list_id:literal, $get_id:literal, $put_id:literal, $delete_id:literal, $tools_id:literal, $approve_id:literal,
+        paths: $all:literal, $one:literal, $tools:literal, $approve:literal, $login:literal,
+        operations: $list_id:literal, $get_id:literal, $put_id:literal, $delete_id:literal, $tools_id:literal, $approve_id:literal, $login_id:literal,
         of: $of:literal, params: ($($params:tt)*),
         owner: ($($pattern:pat_param => $extracted:ty)?) $owner:expr,
     ) => {
@@ -132,6 +132,27 @@ macro_rules! mcp_servers {
             crate::body::Creation { value: read, key: _ }: crate::body::Creation<houston_protocol::mcp_server::ApproveMcpTools>,
         ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
             super::tools::approve(&app, caller, $owner, name, read).await
+        }
+
+        #[utoipa::path(
+            post,
+            path = $login,
+            tag = "tools",
+            operation_id = $login_id,
+            summary = concat!("Begin a login of ", $of, " at an MCP server that uses OAuth."),
+            params($($params)* ("name" = String, Path, description = "Name of the server.", example = "crm")),
+            responses(
+                (status = 200, description = "The URL to open in a browser.", body = houston_protocol::mcp_server::McpLoginResponse),
+                (status = 502, description = "`mcp_server_failed`: the server or its authorization server did not answer as OAuth has it."),
+            ),
+        )]
+        pub(crate) async fn login(
+            axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
+            caller: crate::auth::Caller,
+            $($pattern: $extracted,)?
+            name: super::ServerName,
+        ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
+            super::login::begin(&app, caller, $owner, name).await
         }
     };
 }

@@ -17,6 +17,36 @@ pub trait ForeignServers: fmt::Debug + Send + Sync {
 
     /// The tools that a server lists now, within 8 s. The error says why not, without secrets.
     fn tools(&self, server: ForeignServer) -> BoxFuture<'static, Result<Vec<ListedTool>, String>>;
+
+    /// Begins a login at a server that uses OAuth. `state`: what the browser brings back. The error says why not, without secrets.
+    fn begin_login(
+        &self,
+        server: ForeignServer,
+        state: String,
+    ) -> BoxFuture<'static, Result<BegunForeignLogin, String>>;
+
+    /// Ends a login: what is sealed as the account. The error says why not, without secrets.
+    fn finish_login(&self, login: ReturnedLogin) -> BoxFuture<'static, Result<SecretString, String>>;
+}
+
+/// A login that has begun.
+#[derive(Debug)]
+pub struct BegunForeignLogin {
+    /// What a person opens in a browser.
+    pub url: String,
+    /// What is kept, sealed, until the browser comes back.
+    pub pending: SecretString,
+}
+
+/// A login whose browser has come back.
+#[derive(Debug)]
+pub struct ReturnedLogin {
+    /// What was kept.
+    pub pending: SecretString,
+    /// The code that the authorization server has sent with the browser.
+    pub code: SecretString,
+    /// Who that server says it is.
+    pub issuer: Option<String>,
 }
 
 /// A server to be asked for its tools.

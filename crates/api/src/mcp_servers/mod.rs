@@ -2,20 +2,26 @@
 
 mod endpoints;
 pub(crate) mod foreign;
+pub(crate) mod login;
 mod put;
 pub(crate) mod tenant;
 mod tools;
 pub(crate) mod user;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use axum::Json;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use houston_domain::mcp_server::{ToolSettings, name_problem};
-use houston_protocol::mcp_server::{McpServerList, McpServerResponse, McpToolSettings};
+use houston_domain::mcp_server::{OAuthSettings, ToolSettings, headers_purpose, name_problem};
+use houston_domain::sealed::Purpose;
+use houston_protocol::mcp_server::{McpOAuth, McpServerList, McpServerResponse, McpToolSettings};
 use houston_protocol::time::Time;
 use houston_store::mcp_server::{McpServer, ServerOwner};
+use secrecy::SecretString;
 
+use self::foreign::ForeignServer;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
@@ -51,7 +57,9 @@ async fn confirm(app: &App, caller: Caller, owner: ServerOwner) -> Result<(), Ap
 async fn list(app: &App, caller: Caller, owner: ServerOwner) -> Result<Json<McpServerList>, ApiError> {
     confirm(app, caller, owner).await?;
     let servers = app.store(caller).mcp_servers(owner).await?;
-    Ok(Json(McpServerList { data: servers.into_iter().map(response).collect() }))
+    let accounts = accounts(app, caller, owner, &servers).await?;
+    let data = servers.into_iter().map(|server| response(server, &accounts)).collect();
+    Ok(Json(McpServerList { data }))
 }
 
 async fn get(
@@ -61,7 +69,7 @@ async fn get(
     ServerName(name): ServerName,
 ) -> Result<Json<McpServerResponse>, ApiError> {
     confirm(app, caller, owner).await?;
-    Ok(Json(response(app.store(caller).mcp_server(owner, &name).await?)))
+    answer(app, caller, owner, app.store(caller).mcp_server(owner, &name).await?).await
 }
 
 async fn delete(
@@ -74,7 +82,62 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn response(server: McpServer) -> McpServerResponse {
+/// What reaches the server.
+fn foreign_of(
+    app: &App,
+    caller: Caller,
+    owner: ServerOwner,
+    server: &McpServer,
+) -> Result<ForeignServer, ApiError> {
+    let McpServer { name, url, settings, .. } = server.clone();
+    let user = match owner {
+        ServerOwner::Tenant => None,
+        ServerOwner::User(user) => Some(user),
+    };
+    let failed = |reason| ApiError::McpServerFailed { name: server.name.clone(), reason };
+    let headers = headers(app, caller, owner, server).map_err(failed)?;
+    Ok(ForeignServer { tenant: caller.tenant(), user, name, url, settings, headers })
+}
+
+fn headers(
+    app: &App,
+    caller: Caller,
+    owner: ServerOwner,
+    server: &McpServer,
+) -> Result<BTreeMap<String, SecretString>, String> {
+    let Some(sealed) = &server.sealed else { return Ok(BTreeMap::new()) };
+    let lost = || "its headers cannot be read with the key of this installation: send them again".to_owned();
+    let keys = app.state.secret_keys.as_ref().ok_or_else(lost)?;
+    let tenant = caller.tenant();
+    let what = headers_purpose(owner.id(tenant), &server.name);
+    keys.open_named(Purpose { tenant, what: &what }, sealed).map_err(|_| lost())
+}
+
+/// The names of those of these servers at which their owner has an account.
+async fn accounts(
+    app: &App,
+    caller: Caller,
+    owner: ServerOwner,
+    servers: &[McpServer],
+) -> Result<BTreeSet<String>, ApiError> {
+    match servers.iter().any(|server| server.settings.oauth.is_some()) {
+        true => Ok(app.store(caller).mcp_logged_in(owner).await?),
+        false => Ok(BTreeSet::new()),
+    }
+}
+
+/// The server as the API answers it.
+async fn answer(
+    app: &App,
+    caller: Caller,
+    owner: ServerOwner,
+    server: McpServer,
+) -> Result<Json<McpServerResponse>, ApiError> {
+    let accounts = accounts(app, caller, owner, std::slice::from_ref(&server)).await?;
+    Ok(Json(response(server, &accounts)))
+}
+
+fn response(server: McpServer, accounts: &BTreeSet<String>) -> McpServerResponse {
     let said = |(tool, said): (String, ToolSettings)| {
         let (effect, risk) = (
             said.effect.map(|effect| effect.as_str().to_owned()),
@@ -83,7 +146,15 @@ fn response(server: McpServer) -> McpServerResponse {
         (tool, McpToolSettings { effect, risk })
     };
     let settings = server.settings;
+    let login = settings.oauth.as_ref().map(|_| match accounts.contains(&server.name) {
+        true => "logged_in".to_owned(),
+        false => "needs_login".to_owned(),
+    });
+    let oauth =
+        |OAuthSettings { client_id, scopes, shared }: OAuthSettings| McpOAuth { client_id, scopes, shared };
     McpServerResponse {
+        login,
+        oauth: settings.oauth.map(oauth),
         name: server.name,
         url: server.url,
         headers: server.header_names,

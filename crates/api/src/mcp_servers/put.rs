@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use axum::Json;
 use houston_domain::guard::Risk;
 use houston_domain::mcp_server::names::prefix;
-use houston_domain::mcp_server::{MAX_URL_BYTES, ServerSettings, TIMEOUT_S, ToolSettings, headers_purpose};
+use houston_domain::mcp_server::{
+    MAX_URL_BYTES, OAuthSettings, ServerSettings, TIMEOUT_S, ToolSettings, headers_purpose,
+};
 use houston_domain::tool_call::EffectClass;
-use houston_protocol::mcp_server::{McpServerResponse, McpToolSettings, PutMcpServer};
+use houston_protocol::mcp_server::{McpOAuth, McpServerResponse, McpToolSettings, PutMcpServer};
 use houston_store::Error;
 use houston_store::mcp_server::{NewServer, ServerOwner};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 
-use super::{ServerName, confirm, response};
+use super::{ServerName, answer, confirm};
 use crate::agents::sources::truncated;
 use crate::auth::Caller;
 use crate::body::check_size;
@@ -29,7 +31,7 @@ pub(super) async fn put(
     new: PutMcpServer,
 ) -> Result<Json<McpServerResponse>, ApiError> {
     refuse_program(&new)?;
-    let PutMcpServer { url, headers, enabled, kinds, only, timeout_s, tools, .. } = new;
+    let PutMcpServer { url, headers, enabled, kinds, only, timeout_s, tools, oauth, .. } = new;
     if url.is_empty() {
         return Err(ApiError::field("/url", "missing field `url`: the address of the server"));
     }
@@ -42,7 +44,13 @@ pub(super) async fn put(
         only,
         timeout_s: timeout_s.unwrap_or(TIMEOUT_S[1]),
         tools: tools.collect::<Result<_, _>>()?,
+        oauth: oauth.map(|McpOAuth { client_id, scopes, shared }| OAuthSettings {
+            client_id,
+            scopes,
+            shared,
+        }),
     };
+    check_oauth(&settings, owner, headers.as_ref())?;
     if let Some(problem) = settings.problem() {
         return Err(ApiError::field(&problem.at, problem.reason));
     }
@@ -58,7 +66,25 @@ pub(super) async fn put(
     let names: Vec<String> = headers.iter().flat_map(BTreeMap::keys).cloned().collect();
     let headers = sealed.as_ref().map(|sealed| (names.as_slice(), sealed.as_deref()));
     let new = NewServer { owner, name: &name, url: &url, settings: &settings, headers };
-    Ok(Json(response(app.store(caller).put_mcp_server(&new).await?)))
+    let stored = app.store(caller).put_mcp_server(&new).await?;
+    answer(app, caller, owner, stored).await
+}
+
+fn check_oauth(
+    settings: &ServerSettings,
+    owner: ServerOwner,
+    headers: Option<&BTreeMap<String, String>>,
+) -> Result<(), ApiError> {
+    let Some(oauth) = &settings.oauth else { return Ok(()) };
+    let mut names = headers.into_iter().flat_map(BTreeMap::keys);
+    if names.any(|name| name.eq_ignore_ascii_case("authorization")) {
+        let why = "a server with `oauth` gets the token of the account as `Authorization`: leave it out";
+        return Err(ApiError::field("/headers", why));
+    }
+    if oauth.shared && owner != ServerOwner::Tenant {
+        return Err(ApiError::field("/oauth/shared", "the account at the server of a user is the user's"));
+    }
+    Ok(())
 }
 
 /// A program would run with the rights of the worker.
@@ -96,19 +122,20 @@ fn named<T: DeserializeOwned>(name: &str) -> Option<T> {
 
 /// Two servers with one name would have tools with the same names.
 async fn check_name(app: &App, caller: Caller, owner: ServerOwner, name: &str) -> Result<(), ApiError> {
-    let shown = truncated(name);
+    let name_given = truncated(name);
     let begin = prefix(name);
     if app.state.agents.tools.iter().any(|tool| tool.starts_with(&begin)) {
-        let why = format!("`{shown}` is an MCP server of this installation: choose another name");
+        let why = format!("`{name_given}` is an MCP server of this installation: choose another name");
         return Err(ApiError::field("", why));
     }
     if owner == ServerOwner::Tenant {
         return Ok(());
     }
     match app.store(caller).mcp_server(ServerOwner::Tenant, name).await {
-        Ok(_) => {
-            Err(ApiError::field("", format!("`{shown}` is an MCP server of the tenant: choose another name")))
-        }
+        Ok(_) => Err(ApiError::field(
+            "",
+            format!("`{name_given}` is an MCP server of the tenant: choose another name"),
+        )),
         Err(Error::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }

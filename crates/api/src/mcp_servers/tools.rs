@@ -5,15 +5,12 @@ use std::collections::BTreeMap;
 use axum::Json;
 use houston_domain::mcp_server::names::of_settings;
 use houston_domain::mcp_server::pin::{ComparedTool, ListedTool, NotApproved, Pin, Standing, compare};
-use houston_domain::mcp_server::{MAX_NAMED_TOOLS, MAX_PINS_BYTES, headers_purpose};
-use houston_domain::sealed::Purpose;
+use houston_domain::mcp_server::{MAX_NAMED_TOOLS, MAX_PINS_BYTES};
 use houston_protocol::mcp_server::{ApproveMcpTools, McpToolDefinition, McpToolList, McpToolResponse};
 use houston_store::mcp_server::{McpServer, ServerOwner};
-use secrecy::SecretString;
 use serde_json::json;
 
-use super::foreign::ForeignServer;
-use super::{ServerName, confirm};
+use super::{ServerName, confirm, foreign_of};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
@@ -64,33 +61,8 @@ async fn listed(
     server: &McpServer,
 ) -> Result<Vec<ListedTool>, ApiError> {
     let failed = |reason| ApiError::McpServerFailed { name: server.name.clone(), reason };
-    let tenant = caller.tenant();
-    let foreign = ForeignServer {
-        tenant,
-        user: match owner {
-            ServerOwner::Tenant => None,
-            ServerOwner::User(user) => Some(user),
-        },
-        name: server.name.clone(),
-        url: server.url.clone(),
-        settings: server.settings.clone(),
-        headers: headers(app, caller, owner, server).map_err(failed)?,
-    };
+    let foreign = foreign_of(app, caller, owner, server)?;
     app.state.foreign_servers.tools(foreign).await.map_err(failed)
-}
-
-fn headers(
-    app: &App,
-    caller: Caller,
-    owner: ServerOwner,
-    server: &McpServer,
-) -> Result<BTreeMap<String, SecretString>, String> {
-    let Some(sealed) = &server.sealed else { return Ok(BTreeMap::new()) };
-    let lost = || "its headers cannot be read with the key of this installation: send them again".to_owned();
-    let keys = app.state.secret_keys.as_ref().ok_or_else(lost)?;
-    let tenant = caller.tenant();
-    let what = headers_purpose(owner.id(tenant), &server.name);
-    keys.open_named(Purpose { tenant, what: &what }, sealed).map_err(|_| lost())
 }
 
 fn compared(server: &McpServer, listed: &[ListedTool]) -> McpToolList {

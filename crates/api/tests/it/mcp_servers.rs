@@ -1,4 +1,4 @@
-//! MCP servers of tenants and users as rows: who sees them, what is kept, and that their headers are not shown.
+//! MCP servers of tenants and users as rows: who sees them, what is kept, and that their headers stay secret.
 
 use serde_json::{Value, json};
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use houston_api::{AgentSources, Config, Explain, ForeignServer, ForeignServers, ProviderName, State, serve};
+use houston_api::{
+    AgentSources, BegunForeignLogin, Config, Explain, ForeignServer, ForeignServers, ProviderName,
+    ReturnedLogin, State, serve,
+};
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::clock::SystemClock;
@@ -289,6 +292,18 @@ impl ForeignServers for NoServers {
     }
 
     fn tools(&self, _: ForeignServer) -> BoxFuture<'static, Result<Vec<ListedTool>, String>> {
-        Box::pin(std::future::ready(Err("nobody answers".to_owned())))
+        Box::pin(std::future::ready(Err("there is no server".to_owned())))
+    }
+
+    fn begin_login(
+        &self,
+        _: ForeignServer,
+        _: String,
+    ) -> BoxFuture<'static, Result<BegunForeignLogin, String>> {
+        Box::pin(std::future::ready(Err("there is no server".to_owned())))
+    }
+
+    fn finish_login(&self, _: ReturnedLogin) -> BoxFuture<'static, Result<SecretString, String>> {
+        Box::pin(std::future::ready(Err("there is no server".to_owned())))
     }
 }

@@ -16,12 +16,17 @@ const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 /// An MCP server with the tool `search`, which wants a key. `description`: that of the tool.
 fn mcp(request: &str, description: &str) -> Answer {
     let (head, body) = request.split_once("\r\n\r\n").unwrap_or_default();
-    let Ok(message) = serde_json::from_str::<Value>(body) else {
-        return ("405 Method Not Allowed", "text/plain", Vec::new());
-    };
     if !head.to_lowercase().contains(&format!("authorization: bearer {SECRET}")) {
         return ("401 Unauthorized", "text/plain", Vec::new());
     }
+    answered(body, description)
+}
+
+/// The answer to a message of a client that may call the tool.
+pub(crate) fn answered(body: &str, description: &str) -> Answer {
+    let Ok(message) = serde_json::from_str::<Value>(body) else {
+        return ("405 Method Not Allowed", "text/plain", Vec::new());
+    };
     let result = match message["method"].as_str().unwrap_or_default() {
         "initialize" => json!({
             "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
@@ -50,8 +55,8 @@ struct Setup {
 
 async fn setup() -> Setup {
     let description = Arc::new(Mutex::new("Searches orders.".to_owned()));
-    let shown = Arc::clone(&description);
-    let site = Site::start(move |request| mcp(request, &shown.lock().unwrap())).await;
+    let listed = Arc::clone(&description);
+    let site = Site::start(move |request| mcp(request, &listed.lock().unwrap())).await;
     let hosts = format!("[\"{}\"]", site.url(""));
     let houston = TestHouston::start_with(&variables(&hosts));
     let worker = houston.worker_with(&variables(&hosts));
@@ -109,7 +114,7 @@ async fn server_is_used_as_it_was_approved_and_no_further() {
     let [first, second] = [test.houston.goal("first").await, test.houston.goal("second").await];
     let put = test.ok(Method::PUT, CRM, &test.server()).await;
     assert_eq!((&put["headers"], &put["offered"]), (&json!(["Authorization"]), &json!([])), "{put}");
-    assert!(!test.is_offered(&first, "crm__search").await, "nobody has approved it");
+    assert!(!test.is_offered(&first, "crm__search").await, "it was not approved");
     let listed = test.houston.get(&format!("{CRM}/tools")).await;
     let tool = &listed["data"][0];
     assert_eq!((&tool["name"], &tool["state"]), (&json!("search"), &json!("new")), "{listed}");

@@ -15,7 +15,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct TestHouston {
     // Ends before its servers.
-    _serve: Process,
+    pub(crate) _serve: Process,
     pub(crate) servers: Mutex<TestInstallation>,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) key: String,
@@ -48,7 +48,6 @@ impl TestHouston {
         Self::start_with(&[])
     }
 
-    /// An installation whose API has these variables.
     pub(crate) fn start_with(variables: &[(&str, &str)]) -> Self {
         Self::over(cells(|| TestInstallation::start(migrate)), variables)
     }
@@ -105,12 +104,10 @@ impl TestHouston {
         serve(environment(houston_command(), &self.servers.lock().unwrap(), self.folder.path()))
     }
 
-    /// Runs a command to its end, and returns what it printed.
     pub(crate) fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
         let mut command = environment(houston_command(), &self.servers.lock().unwrap(), self.folder.path());
         let output = command.args(arguments).envs(variables.iter().copied()).output().unwrap();
-        let printed = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {printed}");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -215,7 +212,6 @@ impl TestHouston {
         (response.status().as_u16(), json(response).await)
     }
 
-    /// Sends a request with a body; returns the status and the body.
     pub(crate) async fn send(&self, method: reqwest::Method, path: &str, body: &Value) -> (u16, Value) {
         let request = self.client.request(method, self.url(path)).bearer_auth(&self.key);
         let request = request.header("Content-Type", "application/json").body(body.to_string());

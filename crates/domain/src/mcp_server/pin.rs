@@ -97,7 +97,7 @@ pub struct ComparedTool {
     pub tool: ListedTool,
     /// The approved one, if it is another.
     pub approved: Option<Pin>,
-    /// Which parts have changed: `description`, `input_schema`, `hints`; `other` for what is not shown. Empty: it had changed,
+    /// Which parts have changed: `description`, `input_schema`, `hints`; `other` for the rest. Empty: it had changed,
     /// and is the approved one again.
     pub changed: Vec<&'static str>,
 }

@@ -28,7 +28,7 @@ use self::listing::{ListError, list};
 use crate::error::{CallError, StartError};
 use crate::http::{self, HttpError};
 use crate::listed::Listed;
-use crate::own::Place;
+use crate::own::{NoToken, Place};
 use crate::pool::Shared;
 use crate::process::Process;
 use crate::text::cleaned;
@@ -146,6 +146,9 @@ impl Connection {
                 ClientInitializeError::TransportError { error, .. } => http::cause(error),
                 _ => None,
             };
+            if let Some(HttpError::Token(reason)) = of_http {
+                return StartError::Login { reason: reason.to_string() };
+            }
             let reason = of_http.map_or_else(|| error.to_string(), HttpError::to_string);
             StartError::Handshake { reason: cleaned(&reason, MAX_ERROR) }
         })?;
@@ -268,6 +271,9 @@ impl Connection {
                 None
             }
             Some(HttpError::Status(status, _)) => Some(status.as_u16()),
+            // As a server that gets no key.
+            Some(HttpError::Token(NoToken::NeedsLogin(_))) => Some(401),
+            Some(HttpError::Token(NoToken::Failed(_))) => None,
             Some(HttpError::NotMcp(_)) => None,
         };
         let broken = || "the server's answer ended before it was complete".to_owned();

@@ -6,6 +6,8 @@
 //! OwnPool::look → a connection of its own, for a person who reads what the server lists
 //! ```
 
+mod account;
+mod login;
 mod reach;
 mod rooms;
 mod rows;
@@ -24,9 +26,11 @@ use houston_tools::SharedTool;
 use houston_tools::servers::{OwnServer, OwnServers};
 use secrecy::{ExposeSecret as _, SecretString};
 
+pub(crate) use self::account::{Account, NoToken, Token};
+pub use self::login::BegunLogin;
 pub use self::reach::OwnReach;
 pub(crate) use self::rooms::{Place, Rooms};
-pub use self::rows::{ServerKey, ServerRows};
+pub use self::rows::{AccountKey, Renewal, ServerKey, ServerRows, StoredAccount};
 use self::tool::OwnTool;
 use crate::listed::Listed;
 use crate::pool::{Shared, Surroundings};
@@ -41,6 +45,8 @@ const MIN_SECRET: usize = 6;
 pub(crate) struct Own {
     pub(crate) key: ServerKey,
     pub(crate) headers: HeaderMap,
+    /// Whose token is sent, if the server uses OAuth.
+    pub(crate) account: Option<Arc<Account>>,
     pub(crate) reach: Arc<OwnReach>,
     pub(crate) rooms: Arc<Rooms>,
     rows: Rows,
@@ -82,6 +88,8 @@ struct Inner {
     limits: McpLimits,
     reach: Arc<OwnReach>,
     rooms: Arc<Rooms>,
+    /// Where browsers reach this installation.
+    public_url: Option<String>,
     rows: Rows,
     shared: Arc<Shared>,
     servers: Mutex<HashMap<Key, Arc<Server>>>,
@@ -101,13 +109,15 @@ impl OwnPool {
     /// A pool with the limits of these settings. Nothing is connected.
     #[must_use]
     pub fn new(settings: &McpSettings) -> Self {
-        let TenantLimits { connections, connections_of_all, answer_bytes, hosts } = &settings.tenants;
+        let TenantLimits { connections, connections_of_all, answer_bytes, hosts, public_url } =
+            &settings.tenants;
         // Nothing is started, so nothing is given to it.
         let surroundings = Surroundings { path: None, homes: std::path::PathBuf::new(), variable: |_| None };
         let inner = Inner {
             limits: McpLimits { answer_bytes: *answer_bytes, ..settings.limits },
             reach: Arc::new(OwnReach::new(hosts)),
             rooms: Rooms::new(*connections, *connections_of_all),
+            public_url: public_url.clone(),
             rows: Rows::default(),
             shared: Arc::new(Shared::new(surroundings, settings.limits.starts)),
             servers: Mutex::default(),
@@ -133,10 +143,10 @@ impl OwnPool {
         for (name, value) in headers {
             let of_http = HeaderName::try_from(name).is_ok() && !is_of_the_protocol(name);
             if !of_http {
-                let shown: String = name.chars().take(80).collect();
+                let given: String = name.chars().take(80).collect();
                 return Some((
                     "/headers",
-                    format!("`{shown}` is no name of a header, or one that Houston sets"),
+                    format!("`{given}` is no name of a header, or one that Houston sets"),
                 ));
             }
             if HeaderValue::try_from(value.expose_secret()).is_err() {
@@ -152,10 +162,10 @@ impl OwnPool {
     /// Connects to a server, lists its tools, and leaves it. For people: the reason contains no secret.
     ///
     /// # Errors
-    /// Why its tools are not known, with what it said.
+    /// Why it has not listed them, with what it said.
     pub async fn look(&self, server: &OwnServer, limit: Duration) -> Result<Arc<[Listed]>, String> {
-        let made = self.make(server);
-        let own = self.own(server);
+        let made = self.make(server, server.user);
+        let own = self.own(server, server.user);
         match tokio::time::timeout(limit, made.look()).await {
             Ok(look) => look.tools.map_err(|error| own.without_secrets(&error.to_string())),
             Err(_) => Err(format!("it did not list its tools within {} s", limit.as_secs())),
@@ -178,19 +188,20 @@ impl OwnPool {
         }
         // Those that are not connected any more; one in the middle of a call is held by it.
         servers.retain(|_, server| Arc::strong_count(server) > 1 || !server.is_unused());
-        let made = Arc::new(self.make(server));
+        let made = Arc::new(self.make(server, Some(user)));
         servers.insert(key, Arc::clone(&made));
         made
     }
 
-    fn make(&self, server: &OwnServer) -> Server {
+    /// A server that this user calls; `None`: the tenant.
+    fn make(&self, server: &OwnServer, user: Option<UserId>) -> Server {
         let mut settings = ServerSettings::at(server.document.url.clone());
         settings.call_s = Some(server.document.settings.timeout_s);
         let (pins, shared) = (server.document.pins.clone(), Arc::clone(&self.inner.shared));
-        Server::new(&server.name, settings, self.inner.limits, pins, shared).owned(self.own(server))
+        Server::new(&server.name, settings, self.inner.limits, pins, shared).owned(self.own(server, user))
     }
 
-    fn own(&self, server: &OwnServer) -> Own {
+    fn own(&self, server: &OwnServer, user: Option<UserId>) -> Own {
         let header = |(name, value): (&String, &SecretString)| {
             let mut value = HeaderValue::try_from(value.expose_secret()).ok()?;
             value.set_sensitive(true);
@@ -200,6 +211,13 @@ impl OwnPool {
             key: key_of(server),
             // All of them can be headers: they were checked when they were stored.
             headers: server.headers.iter().filter_map(header).collect(),
+            account: server.document.settings.oauth.as_ref().map(|oauth| {
+                let user = user.filter(|_| server.user.is_some() || !oauth.shared);
+                let key = AccountKey { server: key_of(server), user };
+                let (reach, rows) = (Arc::clone(&self.inner.reach), Arc::clone(&self.inner.rows));
+                let tracker = self.inner.shared.tracker.clone();
+                Arc::new(Account::new(key, &server.document.url, reach, rows, tracker))
+            }),
             reach: Arc::clone(&self.inner.reach),
             rooms: Arc::clone(&self.inner.rooms),
             rows: Arc::clone(&self.inner.rows),

@@ -24,7 +24,7 @@ pub(crate) struct Rooms {
 
 #[derive(Default)]
 struct Taken {
-    places: HashMap<TenantId, usize>,
+    counts: HashMap<TenantId, usize>,
     /// Those that are open, the oldest first.
     open: Vec<(TenantId, Weak<Connection>)>,
 }
@@ -50,9 +50,9 @@ impl Rooms {
             let freed = self.freed.notified();
             let of_tenant = {
                 let mut taken = self.taken();
-                let of_tenant = taken.places.get(&tenant).copied().unwrap_or(0) >= self.per_tenant;
-                if !of_tenant && taken.places.values().sum::<usize>() < self.of_all {
-                    *taken.places.entry(tenant).or_default() += 1;
+                let of_tenant = taken.counts.get(&tenant).copied().unwrap_or(0) >= self.per_tenant;
+                if !of_tenant && taken.counts.values().sum::<usize>() < self.of_all {
+                    *taken.counts.entry(tenant).or_default() += 1;
                     return Ok(Place { rooms: Arc::clone(self), tenant });
                 }
                 taken.leave(of_tenant.then_some(tenant));
@@ -93,10 +93,10 @@ impl Taken {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.rooms.taken();
-        if let Some(count) = taken.places.get_mut(&self.tenant) {
+        if let Some(count) = taken.counts.get_mut(&self.tenant) {
             *count -= 1;
             if *count == 0 {
-                taken.places.remove(&self.tenant);
+                taken.counts.remove(&self.tenant);
             }
         }
         drop(taken);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_tenant_takes_the_places_of_another() {
+    async fn no_tenant_takes_the_counts_of_another() {
         let rooms = Rooms::new(2, 3);
         let first = [rooms.enter(tenant(1)).await.unwrap(), rooms.enter(tenant(1)).await.unwrap()];
         let refused = rooms.enter(tenant(1)).await.err().unwrap();

@@ -17,12 +17,21 @@ pub struct TenantLimits {
     pub answer_bytes: usize,
     /// Addresses in networks of the operator's own that these servers may have, too.
     pub hosts: Vec<String>,
+    /// Where browsers reach this installation: a login at a server with OAuth comes back there.
+    #[serde(default)]
+    pub public_url: Option<String>,
 }
 
 impl Default for TenantLimits {
     /// As in `jobs/mcp.toml`.
     fn default() -> Self {
-        Self { connections: 32, connections_of_all: 1024, answer_bytes: 2 << 20, hosts: Vec::new() }
+        Self {
+            connections: 32,
+            connections_of_all: 1024,
+            answer_bytes: 2 << 20,
+            hosts: Vec::new(),
+            public_url: None,
+        }
     }
 }
 
@@ -41,6 +50,10 @@ impl TenantLimits {
         if !(1..=16 << 20).contains(&self.answer_bytes) {
             let why = format!("is {}; allowed are 1 to 16777216", self.answer_bytes);
             return refuse("answer_bytes", why);
+        }
+        let is_address = |url: &String| url.starts_with("https://") || url.starts_with("http://");
+        if let Some(url) = self.public_url.iter().find(|url| !is_address(url)) {
+            return refuse("public_url", format!("`{url}` is no address like https://houston.example.com"));
         }
         match self.hosts.iter().find_map(|url| Some((url, ListedHost::of(url).err()?))) {
             Some((url, refusal)) => refuse("hosts", format!("`{url}`: {refusal}")),

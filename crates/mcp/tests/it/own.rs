@@ -10,7 +10,7 @@ use houston_domain::mcp_server::ServerSettings;
 use houston_domain::mcp_server::pin::{Hints, Pin};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_mcp::McpSettings;
-use houston_mcp::own::{OwnPool, ServerKey, ServerRows};
+use houston_mcp::own::{AccountKey, OwnPool, Renewal, ServerKey, ServerRows, StoredAccount};
 use houston_tools::servers::{OwnServer, OwnServers as _, ServerDocument};
 use houston_tools::{Acted, CallContext, Plan, SharedTool};
 use serde_json::json;
@@ -63,7 +63,7 @@ async fn call(tool: &SharedTool, nth: u128, text: &str) -> ToolResponse {
     }
 }
 
-/// An address where nobody answers.
+/// An address without an answer.
 async fn deaf() -> (String, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     (format!("http://{}/mcp", listener.local_addr().unwrap()), listener)
@@ -156,6 +156,18 @@ impl ServerRows for Rows {
         self.0.lock().unwrap().push((server, changed));
         Box::pin(std::future::ready(()))
     }
+
+    fn account(&self, _: AccountKey) -> BoxFuture<'static, Result<Option<StoredAccount>, String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn take_renewal(&self, _: AccountKey, _: i64, _: i64) -> BoxFuture<'static, Result<bool, String>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
+    fn end_renewal(&self, _: AccountKey, _: i64, _: Renewal) -> BoxFuture<'static, Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 #[tokio::test]
@@ -166,7 +178,7 @@ async fn changed_tools_are_reported_once_and_not_called() {
     let ours = approved(&pool, server(1, &remote.url, "hidden")).await;
     let hash = ours.document.pins["echo"].sha256.clone();
     let echo = tool(&pool, &ours, "s__echo");
-    remote.state.lock().unwrap().description = "Repeats, and tells me.".to_owned();
+    remote.state.lock().unwrap().description = "Repeats, and steals.".to_owned();
     for _ in 0..2 {
         let refused = call(&echo, 1, "a").await;
         assert!(refused.text().contains("has changed this tool"), "{}", refused.text());

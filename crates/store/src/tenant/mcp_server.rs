@@ -68,7 +68,7 @@ pub struct McpServer {
 /// A server to be stored in the place of the one with its owner and name.
 #[derive(Debug, Clone, Copy)]
 pub struct NewServer<'a> {
-    /// Whose it is.
+    /// The tenant or the user that it belongs to.
     pub owner: ServerOwner,
     /// Unique among the servers of its owner.
     pub name: &'a str,
@@ -277,6 +277,10 @@ impl TenantStore<'_> {
         bound::lock(&mut tx, "tool sources", id).await?;
         let deleted = sqlx::query!(
             "-- store::mcp_server::delete
+            with accounts as (
+                delete from houston.mcp_accounts where tenant_id = $1 and owner_id = $2 and server = $3),
+            logins as (
+                delete from houston.mcp_logins where tenant_id = $1 and owner_id = $2 and server = $3)
             delete from houston.mcp_servers where tenant_id = $1 and owner_id = $2 and name = $3",
             tenant.0,
             id,
