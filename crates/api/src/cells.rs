@@ -83,7 +83,9 @@ impl Target {
         match segments.as_slice() {
             ["readyz"] => Self::Ready,
             ["v1", "health"] if reads => Self::Health,
-            ["v1", "agents" | "teams" | "endpoints" | "skills", ..] | ["v1", "guards"] => Self::Copied,
+            ["v1", "agents" | "teams" | "endpoints" | "mcp-servers" | "skills", ..] | ["v1", "guards"] => {
+                Self::Copied
+            }
             ["v1", "client-tokens", ..] => Self::Home,
             ["v1", "users"] if reads => Self::Page(List::Users),
             ["v1", "erasures"] if reads => Self::Page(List::Erasures),
@@ -94,6 +96,11 @@ impl Target {
             }
             ["approve", named, ..] | ["v1", _, named, ..] => {
                 id(named).map_or(Self::Home, |id| Self::Of(shard(id)))
+            }
+            ["mcp", "login"] => {
+                let state = parameter(uri, "state");
+                let user = state.as_deref().and_then(|state| id(state.split('.').next()?));
+                user.map_or(Self::Home, |user| Self::Of(shard(user)))
             }
             _ => Self::Home,
         }
@@ -271,6 +278,9 @@ mod tests {
         }
         let link = format!("/approve/{}/0123", goal.replace("goal", "question"));
         assert_eq!(target(Method::POST, &link), Target::Of(Shard(0x12ab)));
+        let login = format!("/mcp/login?code=x&state={}.0123", goal.replace("goal", "user"));
+        assert_eq!(target(Method::GET, &login), Target::Of(Shard(0x12ab)));
+        assert_eq!(target(Method::GET, "/mcp/login?state=tenant.0123"), Target::Home);
         let of_user = format!("/v1/goals?user_id={}&limit=2", goal.replace("goal", "user"));
         assert_eq!(target(Method::GET, &of_user), Target::Of(Shard(0x12ab)));
         assert_eq!(target(Method::GET, "/v1/goals/goal_12"), Target::Home, "the endpoint refuses it");

@@ -186,6 +186,20 @@ pub enum ApiError {
         /// File, position and what is allowed there.
         reason: String,
     },
+    /// The MCP server lists another tool than the one to approve.
+    #[error("nothing was approved: {reason}")]
+    ToolChanged {
+        /// Which, and what to do.
+        reason: String,
+    },
+    /// The MCP server does not list its tools.
+    #[error("the MCP server `{name}` did not list its tools: {reason}")]
+    McpServerFailed {
+        /// Its name.
+        name: String,
+        /// Why, without its secrets.
+        reason: String,
+    },
     /// A run is open, and `double_texting` is `reject`.
     #[error(
         "{run} is open and `double_texting` is `reject`, so the message was not stored; wait until the run has ended, \
@@ -342,6 +356,8 @@ impl ApiError {
             Self::InUse { .. } => ProblemCode::InUse,
             Self::StaleVersion { .. } => ProblemCode::StaleVersion,
             Self::UnreadableFiles { .. } => ProblemCode::UnreadableFiles,
+            Self::ToolChanged { .. } => ProblemCode::ToolChanged,
+            Self::McpServerFailed { .. } => ProblemCode::McpServerFailed,
             Self::MessageRejected { .. } => ProblemCode::RunInProgress,
             Self::RunInProgress { .. } => ProblemCode::RunInProgress,
             Self::QuestionClosed { .. } => ProblemCode::QuestionClosed,

@@ -49,6 +49,10 @@
 //! | agents, teams of a tenant | `teams.limits.agents_per_tenant`, 1,000; `teams_per_tenant`, 200 | 409 `full` |
 //! | agents, rules of a team; a pattern | `teams.limits.agents_per_team`, 20; `rules_per_team`, 50; 500 characters, `teams.rules.regex_bytes` (128 KiB) as a compiled regular expression | 422 `invalid_request` |
 //! | tool sources of a tenant; a document, its secrets | 50; 256 KiB, 20 of 8 KiB each | 409 `full`; 422 `invalid_request` |
+//! | MCP servers of a tenant; of a user; headers of one | 20 each; 20 of 8 KiB each | 409 `full`; 422 `invalid_request` |
+//! | listing the tools of an MCP server | 8 s | 502 `mcp_server_failed` |
+//! | a login at an MCP server | 10 minutes, one of each account | 404 on the page |
+//! | approved definitions of an MCP server | 512 KiB of JSON | 422 `invalid_request` |
 //! | links of a question | 20 | 409 `full` |
 //! | skills of a tenant; of a user | `knowledge.skills.max_of_tenant`, 100; `max_of_user`, 50 | 409 `full` |
 //! | a skill; its files | 256 KiB; 50 of 128 KiB, together 512 KiB | 422 `invalid_request` |
@@ -127,6 +131,7 @@ mod issuers;
 mod keys;
 mod knowledge;
 mod log_throttle;
+mod mcp_servers;
 mod messages;
 mod offload;
 #[cfg(test)]
@@ -158,6 +163,7 @@ pub use config::{ClientsConfig, Config, ConversationConfig};
 pub use cors::{CorsConfig, InvalidOrigin, Origin};
 pub use error::ApiError;
 pub use explain::{Explain, ExplainError, ExplainTopic};
+pub use mcp_servers::foreign::{BegunForeignLogin, ForeignServer, ForeignServers, ReturnedLogin};
 pub use router::router;
 pub use serve::serve;
 pub use state::State;

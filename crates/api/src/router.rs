@@ -6,6 +6,7 @@ use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
+use houston_domain::mcp_server::LOGIN_PATH;
 use houston_domain::scope::Scope;
 
 use crate::access::{AGENTABLE, NAMED, ROW, TENANT, USER};
@@ -17,7 +18,7 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
-    feed, files, grants, guards, health, history, images, insight, messages, profile, questions, runs,
+    feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, profile, questions, runs,
     sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
 };
 
@@ -35,6 +36,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     let all = endpoints()
         .into_router()
         .route(approve::PATH, get(approve::show).post(approve::decide))
+        .route(LOGIN_PATH, get(mcp_servers::login::finish))
         .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
@@ -43,7 +45,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     cors.allow(all)
 }
 
-/// All endpoints except `/openapi.json` and the page of approval links.
+/// All endpoints except `/openapi.json`, the page of approval links, and where browsers come back after a login.
 pub(crate) fn endpoints() -> Endpoints {
     Endpoints::new()
         .open(routes!(health::live))
@@ -72,6 +74,14 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(TENANT, routes!(guards::tenant::get, guards::tenant::set))
         .routes(TENANT, routes!(tool_sources::list::list))
         .routes(TENANT, routes!(tool_sources::get::get, tool_sources::put::put, tool_sources::delete::delete))
+        .routes(TENANT, routes!(mcp_servers::tenant::list))
+        .routes(
+            TENANT,
+            routes!(mcp_servers::tenant::get, mcp_servers::tenant::put, mcp_servers::tenant::delete),
+        )
+        .routes(TENANT, routes!(mcp_servers::tenant::tools))
+        .routes(TENANT, routes!(mcp_servers::tenant::approve))
+        .routes(TENANT, routes!(mcp_servers::tenant::login))
         .routes(TENANT, routes!(skills::tenant::list))
         .routes(TENANT, routes!(skills::tenant::get, skills::tenant::put, skills::tenant::delete))
         .merge(user_routes())
@@ -89,6 +99,14 @@ fn user_routes() -> Endpoints {
         )
         .routes(USER, routes!(users::costs::costs))
         .routes(USER.change(Scope::ManageAgents), routes!(guards::user::get, guards::user::set))
+        .routes(USER, routes!(mcp_servers::user::list))
+        .routes(
+            USER.change(Scope::ManageAgents),
+            routes!(mcp_servers::user::get, mcp_servers::user::put, mcp_servers::user::delete),
+        )
+        .routes(USER, routes!(mcp_servers::user::tools))
+        .routes(USER.change(Scope::ManageAgents), routes!(mcp_servers::user::approve))
+        .routes(USER, routes!(mcp_servers::user::login))
         .routes(USER, routes!(skills::user::list))
         .routes(USER, routes!(skills::user::get, skills::user::put, skills::user::delete))
         .routes(USER, routes!(grants::list::list))

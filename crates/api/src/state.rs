@@ -29,6 +29,7 @@ use crate::explain::Explain;
 use crate::health::disk::Disk;
 use crate::issuers::Issuers;
 use crate::keys::KeyCache;
+use crate::mcp_servers::foreign::ForeignServers;
 use crate::offload::Offload;
 use crate::peers::Peers;
 
@@ -53,6 +54,8 @@ pub struct State {
     pub agents: Arc<AgentSources>,
     /// The keys of tenants' secrets; without, none can be stored.
     pub secret_keys: Option<SecretKeys>,
+    /// Reaches MCP servers of tenants and users.
+    pub foreign_servers: Arc<dyn ForeignServers>,
     /// Computes the prompt and the tools of an agentable, for debugging.
     pub explain: Explain,
     /// `jobs/feed_generation.toml`.

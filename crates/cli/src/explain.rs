@@ -49,7 +49,11 @@ pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
 
 /// What the tools of tenants' own need: a client for the public internet only, and the keys of their secrets.
 pub(crate) fn own_tools(loaded: &Loaded) -> OwnToolsParts {
-    OwnToolsParts { web: Arc::new(loaded.settings.web.public()), keys: loaded.secret_keys.clone() }
+    OwnToolsParts {
+        web: Arc::new(loaded.settings.web.public()),
+        keys: loaded.secret_keys.clone(),
+        servers: Some(Arc::new(loaded.mcp.own.clone())),
+    }
 }
 
 impl Explainer {

@@ -25,7 +25,9 @@ use crate::commands::Failure;
 use crate::config::Loaded;
 use crate::connect::CellAddresses;
 use crate::explain::{Explainer, engine_config, own_tools};
+use crate::foreign_servers::Foreign;
 use crate::models::Models;
+use crate::server_rows::StoredRows;
 
 /// What all roles of one process share.
 pub(crate) struct System {
@@ -96,8 +98,12 @@ impl System {
         for (nth, ((range, addresses), store)) in addresses.ranges().zip(stores.iter()).enumerate() {
             cells.push((range, open(nth, addresses, store)?));
         }
+        let copies = Copies::new(&stores.map(Store::api));
+        let (runs, keys) = (stores.map(|store| store.runs().clone()), loaded.secret_keys.clone());
+        let rows = StoredRows::new(runs, copies.clone(), keys, Arc::clone(&ids));
+        loaded.mcp.own.store_in(Arc::new(rows));
         Ok(Self {
-            copies: Copies::new(&stores.map(Store::api)),
+            copies,
             cells: Cells::new(cells).map_err(|error| Failure::Usage(error.into()))?,
             loaded,
             ids,
@@ -184,6 +190,7 @@ impl System {
             agent_types: Arc::new(self.loaded.agent_types()),
             agents: Arc::new(self.loaded.agent_sources()),
             secret_keys: self.loaded.secret_keys.clone(),
+            foreign_servers: Arc::new(Foreign::new(self.loaded.mcp.own.clone())),
             explain,
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             check_ins: self.loaded.settings.agent_check_in.limits,
@@ -200,9 +207,12 @@ impl System {
         let closed = futures_util::future::join_all(self.cells.iter().map(|cell| cell.store.close()));
         // A process of an MCP server that is left after that is killed with the runtime.
         let servers = async {
-            if let Some(pool) = &self.loaded.mcp.pool {
-                pool.close().await;
-            }
+            let of_operator = async {
+                if let Some(pool) = &self.loaded.mcp.pool {
+                    pool.close().await;
+                }
+            };
+            tokio::join!(of_operator, self.loaded.mcp.own.close());
         };
         let _ = tokio::time::timeout(Duration::from_secs(1), async { tokio::join!(closed, servers) }).await;
     }

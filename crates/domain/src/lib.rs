@@ -47,6 +47,7 @@ pub mod issuer;
 pub mod jwt;
 pub mod knowledge;
 pub mod local_time;
+pub mod mcp_server;
 pub mod message;
 pub mod mode;
 pub mod model;

@@ -4,13 +4,14 @@
 //! A sealed secret is `version (1 byte) | id of the key (4) | nonce (12) | AES-256-GCM`, with tenant and purpose as associated
 //! data: a row copied to another tenant, or to another purpose, cannot be opened.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
 use crate::id::TenantId;
@@ -119,6 +120,23 @@ impl SecretKeys {
     }
 }
 
+impl SecretKeys {
+    /// Opens secrets that were sealed together for this purpose: an object of them, by name.
+    ///
+    /// # Errors
+    /// [`CannotOpen`].
+    pub fn open_named(
+        &self,
+        purpose: Purpose<'_>,
+        sealed: &[u8],
+    ) -> Result<BTreeMap<String, SecretString>, CannotOpen> {
+        let text = self.open(purpose, sealed)?;
+        let named = serde_json::from_str::<BTreeMap<String, String>>(text.expose_secret());
+        let named = named.map_err(|_| CannotOpen::Damaged)?;
+        Ok(named.into_iter().map(|(name, secret)| (name, SecretString::from(secret))).collect())
+    }
+}
+
 impl Purpose<'_> {
     fn associated(&self) -> Aad<Vec<u8>> {
         Aad::from([self.tenant.0.as_bytes().as_slice(), self.what.as_bytes()].concat())
@@ -134,7 +152,6 @@ impl fmt::Debug for SecretKeys {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use secrecy::ExposeSecret as _;
     use uuid::Uuid;
 
     use super::*;

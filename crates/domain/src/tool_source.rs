@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 /// Maximum number of sources of a tenant.
 pub const MAX_SOURCES: i64 = 50;
@@ -21,6 +22,8 @@ pub const MAX_SECRET_BYTES: usize = 8 * 1024;
 pub enum SourceType {
     /// A document of HTTP endpoints.
     Endpoints,
+    /// An MCP server.
+    McpServer,
 }
 
 impl SourceType {
@@ -29,6 +32,7 @@ impl SourceType {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Endpoints => "endpoints",
+            Self::McpServer => "mcp_server",
         }
     }
 }
@@ -51,6 +55,9 @@ pub struct SourceSummary {
     pub kinds: Vec<String>,
     /// Changes with the document and its secrets.
     pub hash: String,
+    /// The user whose it is; `None`: the tenant's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<Uuid>,
 }
 
 /// What a source's secrets are sealed for.

@@ -40,9 +40,10 @@ pub(crate) fn response(effect: EffectClass, answer: Result<CallToolResult, CallE
 
 fn code(error: &CallError) -> ToolErrorCode {
     match error {
-        CallError::Start | CallError::Paused { .. } | CallError::Unsupported { .. } => {
-            ToolErrorCode::ConfigError
-        }
+        CallError::Start
+        | CallError::OwnStart { .. }
+        | CallError::Paused { .. }
+        | CallError::Unsupported { .. } => ToolErrorCode::ConfigError,
         CallError::Changed => ToolErrorCode::PermissionDenied,
         CallError::Asked { .. } | CallError::TaskCancelled => ToolErrorCode::Unknown,
         CallError::TaskTooOld => ToolErrorCode::Timeout,

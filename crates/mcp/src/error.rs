@@ -35,6 +35,26 @@ pub enum StartError {
         /// Why.
         refusal: houston_web::Refusal,
     },
+    /// The address of a tenant's server is refused.
+    #[error("{reason}")]
+    NotPublic {
+        /// What is allowed.
+        reason: String,
+    },
+    /// There is no token for a server that uses OAuth.
+    #[error("{reason}")]
+    Login {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Too many connections are open.
+    #[error("{}", full(*.of_tenant, *.limit))]
+    Full {
+        /// Whether they are those of its tenant, and not of all.
+        of_tenant: bool,
+        /// The limit.
+        limit: usize,
+    },
     /// No certificates to trust.
     #[error("TLS cannot be used: {reason}")]
     Tls {
@@ -74,9 +94,22 @@ impl StartError {
     #[must_use]
     pub fn is_setting(&self) -> bool {
         match self {
-            Self::Variable { .. } | Self::Header { .. } | Self::Address { .. } => true,
+            Self::Variable { .. } | Self::Header { .. } => true,
+            Self::Address { .. } | Self::NotPublic { .. } => true,
+            Self::Login { .. } | Self::Full { .. } => true,
             Self::Home { .. } | Self::Spawn { .. } | Self::Tls { .. } => true,
             Self::Handshake { .. } | Self::List { .. } | Self::Timeout { .. } => false,
+        }
+    }
+}
+
+fn full(of_tenant: bool, limit: usize) -> String {
+    match of_tenant {
+        true => format!(
+            "its tenant has {limit} connections to MCP servers in use, the most there may be: try again later"
+        ),
+        false => {
+            format!("{limit} connections to MCP servers are in use, the most there may be: try again later")
         }
     }
 }
@@ -87,6 +120,12 @@ pub enum CallError {
     /// The server could not be started.
     #[error("the server cannot be started: its operator finds the reason with `houston mcp doctor`")]
     Start,
+    /// The server of a tenant cannot be reached.
+    #[error("the server cannot be used: {reason}")]
+    OwnStart {
+        /// Why, without its secrets.
+        reason: String,
+    },
     /// Its start takes longer than a call waits for it.
     #[error("the server was not ready within {seconds} s; it is still starting: try again later")]
     Starting {
@@ -101,7 +140,7 @@ pub enum CallError {
     },
     /// The definition of the tool is another one than the one that was approved.
     #[error(
-        "the server has changed this tool since it was approved: it is not called until its operator approves it again"
+        "the server has changed this tool since it was approved: it is not called until a person approves it again"
     )]
     Changed,
     /// The server does not list the tool any more.

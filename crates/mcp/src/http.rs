@@ -19,6 +19,7 @@ use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use sse_stream::{Sse, SseStream};
 
 use crate::error::StartError;
+use crate::own::{Account, NoToken, Own, Token};
 use crate::pool::Surroundings;
 use crate::settings::{McpLimits, ServerSettings};
 
@@ -26,12 +27,18 @@ use crate::settings::{McpLimits, ServerSettings};
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// What a request may take beyond the limits of calls and starts, which end it in words of their own.
 const SPARE: Duration = Duration::from_secs(10);
+/// Bytes of a message that takes longer than a millisecond to read.
+const LONG: usize = 128 * 1024;
 
 /// Sends messages to one server. The secrets are here, and not in the transport.
 #[derive(Clone)]
 pub(crate) struct Http {
     client: Client,
     secrets: HeaderMap,
+    /// Whether it is a server of a tenant, whose settings are in the API.
+    is_own: bool,
+    /// Whose token is sent, if the server uses OAuth, and the certificates to renew it with.
+    account: Option<(Arc<Account>, Tls)>,
     too_large: Arc<AtomicBool>,
 }
 
@@ -40,11 +47,13 @@ pub(crate) struct Http {
 pub(crate) enum HttpError {
     #[error(transparent)]
     Web(#[from] WebError),
-    #[error("{}", refused(*.0))]
-    Status(StatusCode),
+    #[error("{}", refused(*.0, *.1))]
+    Status(StatusCode, bool),
+    #[error(transparent)]
+    Token(#[from] NoToken),
     #[error("its session has ended")]
     Expired,
-    #[error("it sent more bytes than limits.answer_bytes in mcp.toml allows")]
+    #[error("it sent more bytes than `answer_bytes` in mcp.toml allows")]
     TooLarge,
     #[error("it did not answer as an MCP server: {0}")]
     NotMcp(String),
@@ -55,15 +64,17 @@ impl HttpError {
     pub(crate) fn is_unsent(&self) -> bool {
         match self {
             Self::Web(error) => !error.may_have_been_sent(),
-            Self::Status(status) => status.is_client_error(),
-            Self::Expired => true,
+            Self::Status(status, _) => status.is_client_error(),
+            Self::Expired | Self::Token(_) => true,
             Self::TooLarge | Self::NotMcp(_) => false,
         }
     }
 }
 
-fn refused(status: StatusCode) -> String {
+fn refused(status: StatusCode, is_own: bool) -> String {
     let hint = match status.as_u16() {
+        401 | 403 if is_own => ": its key is missing or wrong (`headers` of the server)",
+        404 if is_own => ": the path of its `url` may be wrong",
         401 | 403 => ": the key is missing or wrong (`bearer` and `headers` in mcp.toml)",
         404 => ": the path of the `url` in mcp.toml may be wrong",
         429 => ": it allows no more requests for now",
@@ -103,7 +114,25 @@ impl Http {
         let limits = Limits { whole, body: limits.answer_bytes, ..Limits::default() };
         let client = builder.limits(limits).build();
         client.judge(url).map_err(refuse)?;
-        Ok(Self { client, secrets, too_large: Arc::default() })
+        Ok(Self { client, secrets, is_own: false, account: None, too_large: Arc::default() })
+    }
+
+    /// To a server of a tenant or a user: on the public internet over https, or at an address that the operator lists.
+    ///
+    /// # Errors
+    /// [`StartError::NotPublic`].
+    pub(crate) fn owned(
+        url: &str,
+        settings: &ServerSettings,
+        limits: &McpLimits,
+        own: &Own,
+        tls: Tls,
+    ) -> Result<Self, StartError> {
+        let whole = settings.call_limit(limits).max(Duration::from_secs(limits.start_s)) + SPARE;
+        let limits = Limits { whole, body: limits.answer_bytes, ..Limits::default() };
+        let account = own.account.clone().map(|account| (account, tls.clone()));
+        let client = own.reach.client(url, tls, limits).map_err(|reason| StartError::NotPublic { reason })?;
+        Ok(Self { client, secrets: own.headers.clone(), is_own: true, account, too_large: Arc::default() })
     }
 
     /// The transport to the server at this address, and what becomes true when a message was too large.
@@ -138,7 +167,7 @@ impl Http {
         request.headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         let has_session = session.is_some();
         with_session(&mut request, session.as_deref())?;
-        let answer = self.client.open(request).await?;
+        let answer = self.open(request).await?;
         let status = answer.status();
         let kind = content_type(&answer);
         let session = answer.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -154,16 +183,34 @@ impl Http {
             }
             (200..=299, _) if question.is_none() => Ok(StreamableHttpPostResponse::Accepted),
             (200..=299, "application/json") => {
-                let message = serde_json::from_slice(&self.whole(answer).await?).map_err(not_mcp)?;
+                let message = parsed(self.whole(answer).await?).await.map_err(not_mcp)?;
                 Ok(StreamableHttpPostResponse::Json(message, session))
             }
             (200..=299, kind) => Err(HttpError::NotMcp(format!("its answer is `{kind}`"))),
-            (401 | 403 | 429, _) | (500.., _) => Err(HttpError::Status(status)),
+            (401 | 403 | 429, _) | (500.., _) => Err(self.status(status)),
             (_, "application/json") => {
                 let body = self.whole(answer).await?;
-                error_of(&body, question).ok_or(HttpError::Status(status))
+                error_of(&body, question).ok_or_else(|| self.status(status))
             }
-            _ => Err(HttpError::Status(status)),
+            _ => Err(self.status(status)),
+        }
+    }
+
+    /// Sends a request with the token of the account, if there is one. A refused token is renewed: the server has not accepted
+    /// the request then.
+    async fn open(&self, mut request: Request) -> Result<Answer, HttpError> {
+        let Some((account, tls)) = &self.account else { return Ok(self.client.open(request).await?) };
+        let mut token = token(account, None, tls).await?;
+        // The token that is stored may be newer than the refused one, and refused as well.
+        let mut renewals = 2;
+        loop {
+            request.headers.insert(AUTHORIZATION, token.header.clone());
+            let answer = self.client.open(request.clone()).await?;
+            if answer.status() != StatusCode::UNAUTHORIZED || renewals == 0 {
+                return Ok(answer);
+            }
+            renewals -= 1;
+            token = self::token(account, Some(token), tls).await?;
         }
     }
 
@@ -193,10 +240,32 @@ impl Http {
         SseStream::from_bytes_stream(chunks).boxed()
     }
 
+    fn status(&self, status: StatusCode) -> HttpError {
+        HttpError::Status(status, self.is_own)
+    }
+
     fn exceeded(&self) -> HttpError {
         self.too_large.store(true, Ordering::Relaxed);
         HttpError::TooLarge
     }
+}
+
+/// The token to send. It is got in a task: the transport sends several messages in one, and does not go on with the one that
+/// renews the token while it waits for another that needs it.
+async fn token(account: &Arc<Account>, refused: Option<Token>, tls: &Tls) -> Result<Token, NoToken> {
+    let (account, tls) = (Arc::clone(account), tls.clone());
+    let tracker = account.tracker.clone();
+    let got = tracker.spawn(async move { account.token(refused.as_ref(), &tls).await }).await;
+    got.unwrap_or_else(|_| Err(NoToken::Failed("Houston is stopping".to_owned())))
+}
+
+/// The message in a body. A long one is read beside the threads of the runtime, which it would hold for too long.
+async fn parsed(body: Vec<u8>) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+    if body.len() <= LONG {
+        return serde_json::from_slice(&body);
+    }
+    let read = tokio::task::spawn_blocking(move || serde_json::from_slice(&body)).await;
+    read.unwrap_or_else(|_| Err(serde::de::Error::custom("it was not read to its end")))
 }
 
 /// The error of the protocol in the body of an answer with an error status, as the answer to this question: servers that
@@ -273,13 +342,13 @@ impl StreamableHttpClient for Http {
     ) -> Result<(), StreamableHttpError<HttpError>> {
         let mut request = self.request(Method::DELETE, &uri, custom_headers);
         with_session(&mut request, Some(&session_id)).map_err(StreamableHttpError::Client)?;
-        let answer = self.client.open(request).await;
-        let status = answer.map_err(|error| StreamableHttpError::Client(error.into()))?.status();
+        let answer = self.open(request).await;
+        let status = answer.map_err(StreamableHttpError::Client)?.status();
         match status.as_u16() {
             405 => Err(StreamableHttpError::ServerDoesNotSupportDeleteSession),
             // A session that has ended already is what is wanted.
             200..=299 | 404 => Ok(()),
-            _ => Err(StreamableHttpError::Client(HttpError::Status(status))),
+            _ => Err(StreamableHttpError::Client(self.status(status))),
         }
     }
 

@@ -1,5 +1,5 @@
 //! MCP servers as tools: programs and addresses that the operator names speak the Model Context Protocol, over stdio or
-//! HTTP, and their tools become tools of agents.
+//! HTTP, and their tools become tools of agents. Tenants and users name servers over HTTP, too ([`own`]).
 //!
 //! ```text
 //! jobs/mcp.toml ─┐
@@ -17,6 +17,8 @@
 //! | [`trust`] | effect class and facts of a tool: a pure function |
 //! | [`server`] | [`Server`]: starts its process or session when it is needed, pauses after failures, stops it when idle |
 //! | [`pool`] | [`Pool`]: the servers of a process, and their tools |
+//! | [`own`] | [`own::OwnPool`]: servers of tenants and users, over HTTP |
+//! | `oauth` | logins at such servers, and the renewal of tokens |
 //!
 //! # Invariants
 //! - A process is started from the operator's file only, never from what a tenant, a page or a model says. It gets `PATH`,
@@ -29,7 +31,11 @@
 //! - A server is reached over HTTP through the guarded client of `houston-web`: on the public internet, or at an address
 //!   that the operator calls private. Its secrets are the values of variables, in headers that no log has; they follow no
 //!   redirect, and leave over https unless the address is private.
-//! - A server is shared by all tenants. It does not learn for whom it is called.
+//! - A server of the operator is shared by all tenants. It does not learn for whom it is called.
+//! - A server of a tenant or a user is reached over HTTP only, with the headers of its owner, in one session per user; its
+//!   owner's connections have a limit of their own, and its start holds up no other. Its tenant reads why it fails, without
+//!   its secrets; the log does not have the words of its server.
+//! - A token is sent to the address that it was got for, and renewed by one process at a time: a refresh token works once.
 //! - A call ends: with an answer, at its time-out, which covers a start, too, when its process ends, or when the answer is
 //!   too large. An error says that it may have happened unless it was not sent.
 //! - A server that answers nothing after a call timed out is started again. A start is ended by no caller.
@@ -47,7 +53,7 @@
 //! - `reqwest` below rmcp: a request would go around the guarded client.
 //! - A stream for what a server says by itself over HTTP: it would hold a connection per worker. Its tools are listed again
 //!   from time to time, and at the start of each session. A stream that breaks is not resumed: the call has failed.
-//! - OAuth, and pins per tenant: servers come from the operator's file, and so do their keys and approvals.
+//! - OAuth for servers of the operator: their keys are in the environment. OAuth with client secrets that a person registers.
 //! - Retries: an answer that is missing may mean that it happened. The run decides.
 //!
 //! # Add a server
@@ -66,6 +72,8 @@ mod error;
 mod http;
 pub mod listed;
 pub mod names;
+mod oauth;
+pub mod own;
 pub mod pins;
 pub mod pool;
 mod process;

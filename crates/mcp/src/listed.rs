@@ -1,9 +1,11 @@
 //! [`Listed`]: a tool as a server lists it.
 
+pub use houston_domain::mcp_server::pin::ListedTool as Listed;
+
 use rmcp::model::Tool;
 use serde_json::{Value, json};
 
-use crate::pins::{Pin, Standing, sha256_of};
+use crate::pins::{Pin, sha256_of};
 use crate::schema;
 use crate::text::cleaned;
 use crate::trust::Hints;
@@ -17,61 +19,35 @@ const MAX_DEPTH: usize = 32;
 /// The most characters of a name, by the protocol.
 const MAX_NAME: usize = 128;
 
-/// A tool as a server lists it, cleaned.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Listed {
-    /// The name that the server gives it.
-    pub name: String,
-    /// What is stored when it is approved.
-    pub pin: Pin,
-    /// Why it cannot be offered to models, if so.
-    pub refused: Option<String>,
-}
-
-impl Listed {
-    pub(crate) fn of(tool: &Tool) -> Self {
-        let annotations = tool.annotations.as_ref();
-        let hints = Hints {
-            read_only: annotations.and_then(|hints| hints.read_only_hint),
-            destructive: annotations.and_then(|hints| hints.destructive_hint),
-            idempotent: annotations.and_then(|hints| hints.idempotent_hint),
-            open_world: annotations.and_then(|hints| hints.open_world_hint),
-        };
-        let schema = Value::Object((*tool.input_schema).clone());
-        let sha256 = sha256_of(&json!({
-            "name": tool.name,
-            "description": tool.description,
-            "inputSchema": schema,
-            "outputSchema": tool.output_schema,
-            "annotations": tool.annotations,
-        }));
-        Self::new(&tool.name, tool.description.as_deref().unwrap_or_default(), schema, hints, sha256)
-    }
-
-    fn new(name: &str, description: &str, schema: Value, hints: Hints, sha256: String) -> Self {
-        // A refused schema is not read further.
-        let (refused, input_schema) = match refused(name, &schema) {
-            Some(reason) => (Some(reason), Value::Null),
-            None => match schema::clean(schema) {
-                Ok(schema) => (None, schema),
-                Err(reason) => (Some(reason), Value::Null),
-            },
-        };
-        let description = cleaned(description, MAX_DESCRIPTION);
-        let pin = Pin { sha256, description, input_schema, hints, gone: false };
-        Self { name: cleaned(name, MAX_NAME), pin, refused }
-    }
-
-    /// What differs between this tool and its pin.
-    #[must_use]
-    pub fn standing(&self, pin: Option<&Pin>) -> Standing {
-        match pin {
-            _ if self.refused.is_some() => Standing::Refused,
-            None => Standing::New,
-            Some(pin) if pin.sha256 == self.pin.sha256 => Standing::Approved,
-            Some(_) => Standing::Changed,
-        }
-    }
+/// The tool, cleaned.
+pub(crate) fn listed_of(tool: &Tool) -> Listed {
+    let annotations = tool.annotations.as_ref();
+    let hints = Hints {
+        read_only: annotations.and_then(|hints| hints.read_only_hint),
+        destructive: annotations.and_then(|hints| hints.destructive_hint),
+        idempotent: annotations.and_then(|hints| hints.idempotent_hint),
+        open_world: annotations.and_then(|hints| hints.open_world_hint),
+    };
+    let schema = Value::Object((*tool.input_schema).clone());
+    let sha256 = sha256_of(&json!({
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": schema,
+        "outputSchema": tool.output_schema,
+        "annotations": tool.annotations,
+    }));
+    let name = &tool.name;
+    // A refused schema is not read further.
+    let (refused, input_schema) = match refused(name, &schema) {
+        Some(reason) => (Some(reason), Value::Null),
+        None => match schema::clean(schema) {
+            Ok(schema) => (None, schema),
+            Err(reason) => (Some(reason), Value::Null),
+        },
+    };
+    let description = cleaned(tool.description.as_deref().unwrap_or_default(), MAX_DESCRIPTION);
+    let pin = Pin { sha256, description, input_schema, hints, gone: false, withheld: false };
+    Listed { name: cleaned(name, MAX_NAME), pin, refused }
 }
 
 /// Why a tool cannot be offered, if so.
@@ -124,7 +100,7 @@ pub(crate) mod tests {
     }
 
     fn of(tool: &Value) -> Listed {
-        Listed::of(&serde_json::from_value(tool.clone()).unwrap())
+        listed_of(&serde_json::from_value(tool.clone()).unwrap())
     }
 
     fn with_schema(schema: &Value) -> Listed {

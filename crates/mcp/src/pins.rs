@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use houston_domain::mcp_server::pin;
+pub use houston_domain::mcp_server::pin::{Pin, Standing};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::listed::Listed;
-use crate::trust::Hints;
 
 /// The name of the file.
 pub const FILE: &str = "mcp_pins.json";
@@ -21,41 +22,6 @@ pub struct Pins {
     /// By the name of the server, then by the name that the server gives the tool.
     #[serde(default)]
     pub servers: BTreeMap<String, BTreeMap<String, Pin>>,
-}
-
-/// An approved tool: what was read when it was approved, which is what models read.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pin {
-    /// SHA-256, as 64 hex digits, of its definition as the server sent it.
-    pub sha256: String,
-    /// Its description, cleaned.
-    pub description: String,
-    /// The JSON Schema of its arguments, cleaned.
-    pub input_schema: Value,
-    /// What the server says of it.
-    #[serde(default)]
-    pub hints: Hints,
-    /// Whether the server did not list it any more when its tools were approved last. The pin is kept: a tool that
-    /// disappears and returns as another one has changed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub gone: bool,
-}
-
-/// What differs between a tool that a server lists and its pin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// It is the approved one.
-    Approved,
-    /// Its definition is another one than the one that was approved.
-    Changed,
-    /// It was never approved.
-    New,
-    /// It was approved, and the server does not list it.
-    Gone,
-    /// Its definition cannot be offered to models.
-    Refused,
 }
 
 impl Pins {
@@ -95,7 +61,7 @@ impl Pins {
         let mut all: BTreeMap<String, Standing> = gone.collect();
         for tool in listed {
             let pin = pins.and_then(|pins| pins.get(&tool.name));
-            all.insert(tool.name.clone(), tool.standing(pin));
+            all.insert(tool.name.clone(), pin::standing(tool, pin));
         }
         all
     }

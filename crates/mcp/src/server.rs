@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared as Several};
+use houston_domain::mcp_server::pin;
 use rmcp::model::{CallToolResponse, DetailedTask, InputResponses};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -16,6 +17,7 @@ use crate::connection::{Connection, Ended, InUse, Limits, Request, Way};
 use crate::error::{CallError, StartError};
 use crate::http::Http;
 use crate::listed::Listed;
+use crate::own::Own;
 use crate::pins::{Pin, Standing};
 use crate::pool::Shared;
 use crate::process::{Pipes, Process};
@@ -29,6 +31,8 @@ pub struct Server {
     limits: McpLimits,
     pins: BTreeMap<String, Pin>,
     shared: Arc<Shared>,
+    /// What it needs besides if it is a tenant's or a user's.
+    own: Option<Own>,
     slot: Mutex<Slot>,
     /// Failures since a call was answered.
     failures: AtomicU32,
@@ -78,7 +82,23 @@ impl Server {
         shared: Arc<Shared>,
     ) -> Self {
         let (name, slot, failures) = (name.to_owned(), Mutex::default(), AtomicU32::new(0));
-        Self { name, settings, limits, pins, shared, slot, failures }
+        Self { name, settings, limits, pins, shared, own: None, slot, failures }
+    }
+
+    /// The same as a server of a tenant or a user.
+    pub(crate) fn owned(self, own: Own) -> Self {
+        Self { own: Some(own), ..self }
+    }
+
+    /// Whether nothing is lost when it is forgotten: it has no connection, and need not be left alone for a while.
+    pub(crate) fn is_unused(&self) -> bool {
+        let slot = self.slot();
+        let is_open = match &slot.stage {
+            Stage::Idle => false,
+            Stage::Starting(start) => start.peek().is_none(),
+            Stage::Ready(connection) => !connection.has_ended(),
+        };
+        !is_open && slot.paused.is_none_or(|until| until <= Instant::now())
     }
 
     /// Its name.
@@ -196,8 +216,15 @@ impl Server {
         let mut meant = listed.iter().filter(|listed| listed.name == tool).peekable();
         meant.peek().ok_or(CallError::Gone)?;
         // All of them: of two tools with one name, the server may call the other.
-        let is_approved = |listed: &Listed| listed.standing(self.pins.get(tool)) == Standing::Approved;
-        if meant.all(is_approved) { Ok(()) } else { Err(CallError::Changed) }
+        let is_approved = |listed: &Listed| pin::standing(listed, self.pins.get(tool)) == Standing::Approved;
+        if meant.all(is_approved) {
+            return Ok(());
+        }
+        let report = self.own.as_ref().and_then(|own| own.report(pin::changed_of(&self.pins, listed)));
+        if let Some(report) = report {
+            self.spawn(report);
+        }
+        Err(CallError::Changed)
     }
 
     /// Starts a process for a look at its tools, and stops it.
@@ -270,13 +297,24 @@ impl Server {
                 slot.stage = Stage::Idle;
                 let printed = stderr.last_lines(3).join(" | ");
                 let reason = format!("{error}; it printed: {printed}");
-                self.failed(&mut slot, &reason, Instant::now(), error.is_setting());
-                Err(CallError::Start)
+                // A login ends that: the next call may be the first after it.
+                if !matches!(error, StartError::Login { .. }) {
+                    self.failed(&mut slot, &reason, Instant::now(), error.is_setting());
+                }
+                Err(self.not_started(&error))
             }
             None => {
                 slot.stage = Stage::Idle;
                 Err(CallError::Start)
             }
+        }
+    }
+
+    /// A model reads no more about a server of the operator's; that of a tenant has no other place to say it.
+    fn not_started(&self, error: &StartError) -> CallError {
+        match &self.own {
+            Some(own) => CallError::OwnStart { reason: own.without_secrets(&error.to_string()) },
+            None => CallError::Start,
         }
     }
 
@@ -286,6 +324,12 @@ impl Server {
             if is_setting { 1 } else { self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1) };
         let pause = pause(failures, rand::random());
         let (server, seconds, is_off) = (&self.name, pause.wait.as_secs(), pause.is_off);
+        slot.paused = Some(at + pause.wait);
+        if let Some(own) = &self.own {
+            // Its tenant reads the reason; the words of a stranger's server are nothing for the operator's log.
+            tracing::info!(tenant = %own.key.tenant, server, failures, seconds, "an MCP server of a tenant failed");
+            return;
+        }
         tracing::warn!(
             server,
             failures,
@@ -294,12 +338,11 @@ impl Server {
             reason,
             "an MCP server failed; it is not started again before"
         );
-        slot.paused = Some(at + pause.wait);
     }
 
     async fn start(&self, stderr: &Stderr) -> Result<Arc<Connection>, StartError> {
-        // The semaphore is never closed.
-        let _permit = self.shared.starts.acquire().await.ok();
+        // A start of an operator's server takes a process. The semaphore is never closed.
+        let _permit = if self.own.is_none() { self.shared.starts.acquire().await.ok() } else { None };
         let limits = Limits {
             call: self.settings.call_limit(&self.limits),
             idle: Duration::from_secs(self.limits.idle_s),
@@ -314,14 +357,22 @@ impl Server {
         let surroundings = &self.shared.surroundings;
         if let Some(url) = &self.settings.url {
             let tls = self.shared.tls().await?;
-            let http = Http::new(url, &self.settings, &self.limits, surroundings, tls)?;
+            let place = match &self.own {
+                Some(own) => Some(own.rooms.enter(own.key.tenant).await?),
+                None => None,
+            };
+            let http = match &self.own {
+                Some(own) => Http::owned(url, &self.settings, &self.limits, own, tls)?,
+                None => Http::new(url, &self.settings, &self.limits, surroundings, tls)?,
+            };
             let (transport, too_large) = http.transport(url);
-            return Connection::open(
-                Way { transport, is_modern: self.settings.is_modern(), process: None, too_large },
-                limits,
-                &self.shared,
-            )
-            .await;
+            let is_modern = self.settings.is_modern();
+            let way = Way { transport, is_modern, process: None, too_large, place };
+            let connection = Connection::open(way, limits, &self.shared).await?;
+            if let Some(own) = &self.own {
+                own.rooms.opened(own.key.tenant, &connection);
+            }
+            return Ok(connection);
         }
         let (process, pipes) = Process::start(&self.name, &self.settings, surroundings)?;
         let Pipes { stdin, stdout, stderr: printed } = pipes;
@@ -329,7 +380,8 @@ impl Server {
         let too_large = Arc::new(AtomicBool::new(false));
         let stdout = Bounded::new(stdout, limits.message_bytes, Arc::clone(&too_large));
         let is_modern = self.settings.is_modern();
-        let way = Way { transport: (stdout, stdin), is_modern, process: Some(process), too_large };
+        let way =
+            Way { transport: (stdout, stdin), is_modern, process: Some(process), too_large, place: None };
         Connection::open(way, limits, &self.shared).await
     }
 }

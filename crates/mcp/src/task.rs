@@ -147,7 +147,7 @@ fn is_passing(error: &CallError) -> bool {
     match error {
         CallError::NotSent(error) => is_passing(error),
         CallError::Closed | CallError::Timeout { .. } | CallError::Starting { .. } => true,
-        CallError::Start | CallError::Paused { .. } => true,
+        CallError::Start | CallError::OwnStart { .. } | CallError::Paused { .. } => true,
         CallError::Http { status, .. } => status.is_none_or(|status| status == 429 || status >= 500),
         _ => false,
     }

@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::trust::judged;
 
 /// What the engine allows above the limits of the server, so that the server's reach the model.
-const SPARE: Duration = Duration::from_secs(10);
+pub(crate) const SPARE: Duration = Duration::from_secs(10);
 
 pub(crate) struct McpTool {
     call: Call,

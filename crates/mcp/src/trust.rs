@@ -1,27 +1,11 @@
 //! Effect class and facts of a tool.
 
 use houston_domain::guard::{Level, Risk, ToolFacts};
+use houston_domain::mcp_server::ToolSettings;
+pub use houston_domain::mcp_server::pin::Hints;
 use houston_domain::tool_call::EffectClass;
-use serde::{Deserialize, Serialize};
 
 use crate::settings::{ToolOverride, Trust};
-
-/// What a server says of one of its tools. They are hints: a tool that says it only reads may do anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Hints {
-    /// `readOnlyHint`: it changes nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_only: Option<bool>,
-    /// `destructiveHint`: what it changes may be lost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub destructive: Option<bool>,
-    /// `idempotentHint`: calling it twice does no more than calling it once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idempotent: Option<bool>,
-    /// `openWorldHint`: it deals with things outside the server, like the web.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open_world: Option<bool>,
-}
 
 /// Effect class and facts of a tool: what the operator says, else what the server says if its hints are trusted, else the
 /// worst.
@@ -46,6 +30,26 @@ pub fn judged(trust: Trust, hints: Hints, said: &ToolOverride) -> (EffectClass, 
         ..facts
     };
     (effect, facts)
+}
+
+/// Effect class and facts of a tool of a tenant's server: what the tenant says, else the worst. What the server says makes
+/// it only stricter.
+#[must_use]
+pub fn judged_own(hints: Hints, said: ToolSettings) -> (EffectClass, ToolFacts) {
+    let effect = match said.effect.unwrap_or(EffectClass::Effect) {
+        EffectClass::Read if hints.read_only == Some(false) => EffectClass::Effect,
+        EffectClass::Idempotent if hints.idempotent == Some(false) => EffectClass::Effect,
+        effect => effect,
+    };
+    let facts = ToolFacts::foreign();
+    let said_risk = said.risk.unwrap_or(facts.risk);
+    let risk = match (hints.destructive, hints.read_only) {
+        (Some(true), _) => Risk::Destructive,
+        (_, Some(false)) => said_risk.max(Risk::Write),
+        _ => said_risk,
+    };
+    let level = if effect == EffectClass::Read && risk == Risk::Read { Level::Read } else { facts.level };
+    (effect, ToolFacts { level, risk, ..facts })
 }
 
 /// What is left out counts as the protocol says: not read-only, destructive, not idempotent, open.
@@ -128,6 +132,23 @@ mod tests {
         let said = ToolOverride { effect: Some(EffectClass::Effect), ..ToolOverride::default() };
         let reads = Hints { read_only: Some(true), ..Hints::default() };
         assert_eq!(judged(Trust::Hints, reads, &said).0, EffectClass::Effect);
+    }
+
+    #[test]
+    fn hints_make_what_a_tenant_says_only_stricter() {
+        let said = ToolSettings { effect: Some(EffectClass::Read), risk: Some(Risk::Read) };
+        let of = |hints: Hints, said| {
+            let (effect, facts) = judged_own(hints, said);
+            assert!(facts.untrusted_output && facts.reads_private && facts.sends_out);
+            (effect, facts.risk)
+        };
+        let harmless = Hints { read_only: Some(true), destructive: Some(false), ..Hints::default() };
+        assert_eq!(of(harmless, ToolSettings::default()), (EffectClass::Effect, Risk::Destructive));
+        assert_eq!(of(harmless, said), (EffectClass::Read, Risk::Read));
+        let writes = Hints { read_only: Some(false), ..Hints::default() };
+        assert_eq!(of(writes, said), (EffectClass::Effect, Risk::Write));
+        let destroys = Hints { destructive: Some(true), ..Hints::default() };
+        assert_eq!(of(destroys, said), (EffectClass::Read, Risk::Destructive));
     }
 
     proptest! {

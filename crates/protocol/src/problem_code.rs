@@ -79,6 +79,8 @@ problem_codes! {
     InvalidState = 409 "invalid_state";
     /// The question was answered otherwise, has expired, or is not asked any more.
     QuestionClosed = 409 "question_closed";
+    /// The MCP server lists another definition of the tool than the one to approve.
+    ToolChanged = 409 "tool_changed";
     /// The kind has no status `archived`.
     NotArchivable = 409 "not_archivable";
     /// The agentable is archived, so check-ins do not wake it.
@@ -115,6 +117,8 @@ problem_codes! {
     TooManyKeys = 429 "too_many_keys";
     /// An error inside Houston; the log has it under the request id.
     Internal = 500 "internal";
+    /// The MCP server cannot be reached, or does not list its tools.
+    McpServerFailed = 502 "mcp_server_failed";
     /// Houston cannot answer at the moment; `Retry-After` says when to try again.
     Unavailable = 503 "unavailable";
     /// The request was not answered in time, and what was asked for may have happened; `Retry-After` says when to try

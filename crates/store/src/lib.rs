@@ -138,5 +138,6 @@ pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
     agent, agentable, answer, api_key, approval_links, client_token, copies, creation, directory, erasure,
-    grants, guards, idempotency, owner, serving, skill, stats, team, tool_source, user,
+    grants, guards, idempotency, mcp_account, mcp_server, owner, serving, skill, stats, team, tool_source,
+    user,
 };

@@ -14,6 +14,8 @@ pub mod erasure;
 pub mod grants;
 pub mod guards;
 pub mod idempotency;
+pub mod mcp_account;
+pub mod mcp_server;
 pub mod owner;
 pub mod serving;
 pub mod skill;

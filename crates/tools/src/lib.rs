@@ -51,6 +51,7 @@ mod reach;
 pub mod record;
 pub mod registry;
 mod scripts;
+pub mod servers;
 pub mod skills;
 mod snippets;
 mod source;

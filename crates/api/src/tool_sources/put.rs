@@ -47,7 +47,11 @@ pub(crate) async fn put(
     };
     check_size("/document", document.len(), MAX_DOCUMENT_BYTES)?;
     check_kinds(&app, &kinds)?;
-    let sealed = secrets.as_ref().map(|secrets| seal(&app, caller, &name, secrets)).transpose()?;
+    let sealed = secrets.as_ref().map(|secrets| {
+        let what = purpose(SourceType::Endpoints, &name);
+        seal(&app, caller, &what, "/secrets", secrets)
+    });
+    let sealed = sealed.transpose()?;
     let (text, of) = (document.clone(), name.clone());
     let loaded = app.offload.compute(move || read(&text, &of)).await?;
     let loaded = loaded.map_err(|problem| ApiError::field("/document", problem.to_string()))?;
@@ -80,7 +84,11 @@ fn read(text: &str, name: &str) -> Result<Loaded, Problem> {
     not_public(&loaded).map_or(Ok(loaded), Err)
 }
 
-fn check_kinds(app: &App, kinds: &[String]) -> Result<(), ApiError> {
+/// Checks that all kinds exist.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] that names the first that does not.
+pub(crate) fn check_kinds(app: &App, kinds: &[String]) -> Result<(), ApiError> {
     let existing = &app.state.agent_types;
     for (nth, kind) in kinds.iter().enumerate() {
         if !existing.contains_key(kind) {
@@ -92,11 +100,15 @@ fn check_kinds(app: &App, kinds: &[String]) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The secrets, sealed; `None` if there are none. No error contains one.
-fn seal(
+/// The secrets, which are `at` this place of the body, sealed for `what`; `None` if there are none. No error contains one.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when there are too many, or no key to seal them with.
+pub(crate) fn seal(
     app: &App,
     caller: Caller,
-    name: &str,
+    what: &str,
+    at: &str,
     secrets: &BTreeMap<String, String>,
 ) -> Result<Option<Vec<u8>>, ApiError> {
     if secrets.is_empty() {
@@ -105,22 +117,21 @@ fn seal(
     let Some(keys) = &app.state.secret_keys else {
         let why = "this installation cannot store secrets: its operator sets HOUSTON_SECRETS_KEY for the API and the \
                    workers (`openssl rand -base64 32` makes a key)";
-        return Err(ApiError::field("/secrets", why));
+        return Err(ApiError::field(at, why));
     };
     if secrets.len() > MAX_SECRETS {
-        return Err(ApiError::field("/secrets", format!("at most {MAX_SECRETS} secrets are allowed")));
+        return Err(ApiError::field(at, format!("at most {MAX_SECRETS} are allowed")));
     }
     if secrets
         .iter()
         .any(|(name, secret)| name.len().max(secret.len()) > MAX_SECRET_BYTES || secret.is_empty())
     {
-        let why = format!("a secret, and its name, have 1 to {MAX_SECRET_BYTES} bytes");
-        return Err(ApiError::field("/secrets", why));
+        let why = format!("each value, and its name, have 1 to {MAX_SECRET_BYTES} bytes");
+        return Err(ApiError::field(at, why));
     }
     let mut nonce = [0; 12];
     app.state.ids.fill(&mut nonce);
-    let what = purpose(SourceType::Endpoints, name);
     let text = serde_json::to_string(secrets).unwrap_or_default();
     // Always `Some`.
-    Ok(keys.seal(Purpose { tenant: caller.tenant(), what: &what }, nonce, &text))
+    Ok(keys.seal(Purpose { tenant: caller.tenant(), what }, nonce, &text))
 }

@@ -167,8 +167,18 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 9] =
-    ["agents", "teams", "skills", "endpoints", "guards", "erasures", "health", "keys", "client-tokens"];
+const OF_TENANT: [&str; 10] = [
+    "agents",
+    "teams",
+    "skills",
+    "endpoints",
+    "mcp-servers",
+    "guards",
+    "erasures",
+    "health",
+    "keys",
+    "client-tokens",
+];
 
 #[tokio::test]
 async fn nothing_of_another_tenant_or_user_is_reached() {

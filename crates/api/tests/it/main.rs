@@ -57,6 +57,7 @@ mod knowledge;
 #[cfg(test)]
 mod live;
 #[cfg(test)]
+mod mcp_servers;
 mod messages;
 #[cfg(test)]
 mod outage;

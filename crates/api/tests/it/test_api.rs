@@ -5,12 +5,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_api::{AgentSources, Config, Explain, ProviderName, State, serve};
+use futures_util::future::BoxFuture;
+use houston_api::{
+    AgentSources, BegunForeignLogin, Config, Explain, ForeignServer, ForeignServers, ProviderName,
+    ReturnedLogin, State, serve,
+};
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};
+use houston_domain::mcp_server::pin::ListedTool;
 use houston_domain::schedule::CheckInConfig;
 use houston_domain::scope::Scopes;
 use houston_domain::sealed::SecretKeys;
@@ -19,6 +24,7 @@ use houston_queue::{DeltaBus, HintSender, Redis};
 use houston_store::Store;
 use houston_store::api_key::NewApiKey;
 use houston_testkit::installation::TestInstallation;
+use secrecy::SecretString;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -94,6 +100,7 @@ impl TestApi {
             agents: Arc::new(sources(agent_types.clone())),
             agent_types: Arc::new(agent_types),
             secret_keys: Some(SecretKeys::parse(SECRETS_KEY).unwrap()),
+            foreign_servers: Arc::new(NoServers),
             explain: Explain::new(|question, agentable| {
                 let body = json!({"asked": format!("{question:?}"), "title": agentable.title});
                 Box::pin(std::future::ready(Ok(body)))
@@ -284,4 +291,30 @@ fn agent_types() -> BTreeMap<String, AgentType> {
     .into_iter()
     .map(|kind| (kind.kind.clone(), kind))
     .collect()
+}
+
+/// Nothing is reached: requests to servers are tested with the whole service.
+#[derive(Debug)]
+struct NoServers;
+
+impl ForeignServers for NoServers {
+    fn problem(&self, _: &str, _: &BTreeMap<String, SecretString>) -> Option<(&'static str, String)> {
+        None
+    }
+
+    fn tools(&self, _: ForeignServer) -> BoxFuture<'static, Result<Vec<ListedTool>, String>> {
+        Box::pin(std::future::ready(Err("there is no server".to_owned())))
+    }
+
+    fn begin_login(
+        &self,
+        _: ForeignServer,
+        _: String,
+    ) -> BoxFuture<'static, Result<BegunForeignLogin, String>> {
+        Box::pin(std::future::ready(Err("there is no server".to_owned())))
+    }
+
+    fn finish_login(&self, _: ReturnedLogin) -> BoxFuture<'static, Result<SecretString, String>> {
+        Box::pin(std::future::ready(Err("there is no server".to_owned())))
+    }
 }

@@ -21,6 +21,7 @@ mod list;
 mod mcp;
 mod migrate;
 mod monitor;
+mod owner;
 mod prompt;
 mod reset;
 mod serve;
@@ -162,7 +163,7 @@ impl Command {
             Self::Snippets(command) => command.run(context),
             Self::Tables(command) => command.run(context),
             Self::Skills(command) => command.run(context),
-            Self::Mcp(command) => command.run(&context),
+            Self::Mcp(command) => command.run(context),
             Self::Approvals(command) => command.run(context),
             Self::Cancel(command) => command.run(context),
             Self::Reset(command) => command.run(context),

@@ -6,15 +6,13 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
-use houston_domain::cell::Cells;
-use houston_domain::id::{TenantId, UserId};
 use houston_domain::skill::{SkillDocument, SkillSource as Source, SkillSummary, file};
-use houston_store::copies::Copies;
 use houston_store::skill::{SkillEntry, SkillOwner};
-use houston_store::{Error, Store};
+use houston_store::{Error, TenantStore};
 use serde_json::{Value, json};
 
-use super::agentable::{Database, one_line, table};
+use super::agentable::{one_line, table};
+use super::owner::{FoundOwner, OwnerArg};
 use super::{Context, Failure};
 use crate::output::{print, print_json, print_stderr};
 use crate::skill_source::{self, SkillSource};
@@ -59,26 +57,8 @@ enum Action {
     },
 }
 
-/// Whose skills a command is about.
-#[derive(Debug, Args)]
-struct OwnerArg {
-    /// A user, `user_…`; without it, the skills are those of the tenant
-    #[arg(long)]
-    user: Option<UserId>,
-    /// The name of a tenant; `houston dev` works for `demo`
-    #[arg(long, default_value = "default", conflicts_with = "user")]
-    tenant: String,
-    #[command(flatten)]
-    database: Database,
-}
-
-/// An owner that exists, and the store with its skills.
-struct Found<'s> {
-    store: &'s Store,
-    tenant: TenantId,
-    owner: SkillOwner,
-    copies: Copies,
-}
+/// An owner that exists, with its skills.
+struct Found<'s>(FoundOwner<'s>);
 
 impl Skills {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
@@ -87,20 +67,20 @@ impl Skills {
                 let skills = skill_source::read(&path).map_err(Failure::Usage)?;
                 let skills: Vec<(SkillSource, SkillDocument)> =
                     skills.into_iter().map(checked).collect::<Result<_, _>>()?;
-                owner.with(context, async |found, _| {
+                with(owner, context, async |found, _| {
                     for (source, document) in &skills {
                         found.import(source, document).await?;
                     }
-                    Ok(found.copies.copy(found.tenant).await?)
+                    found.copy().await
                 })
             }
-            Action::List { owner, json } => owner.with(context, async |found, bundled| {
-                let skills = found.store.tenant(found.tenant).skills(found.owner).await?;
+            Action::List { owner, json } => with(owner, context, async |found, bundled| {
+                let skills = found.store().skills(found.owner()).await?;
                 list(&skills, bundled, json);
                 Ok(())
             }),
-            Action::Show { name, owner } => owner.with(context, async |found, _| {
-                let skill = found.store.tenant(found.tenant).skill(found.owner, &name).await;
+            Action::Show { name, owner } => with(owner, context, async |found, _| {
+                let skill = found.store().skill(found.owner(), &name).await;
                 let skill = skill.map_err(|error| not_found(&name, error))?;
                 skill.text.lines().for_each(print);
                 for (path, text) in &skill.files {
@@ -108,10 +88,10 @@ impl Skills {
                 }
                 Ok(())
             }),
-            Action::Remove { name, owner } => owner.with(context, async |found, _| {
-                let removed = found.store.tenant(found.tenant).delete_skill(found.owner, &name).await;
+            Action::Remove { name, owner } => with(owner, context, async |found, _| {
+                let removed = found.store().delete_skill(found.owner(), &name).await;
                 removed.map_err(|error| not_found(&name, error))?;
-                found.copies.copy(found.tenant).await?;
+                found.copy().await?;
                 print(&format!("{name}: removed"));
                 Ok(())
             }),
@@ -119,48 +99,15 @@ impl Skills {
     }
 }
 
-impl OwnerArg {
-    fn with(
-        self,
-        context: Context,
-        work: impl AsyncFnOnce(Found<'_>, &[SkillSummary]) -> Result<(), Failure>,
-    ) -> Result<ExitCode, Failure> {
-        let bundled: Vec<SkillSummary> =
-            context.registry.skills().iter().map(|skill| skill.summary.clone()).collect();
-        let Self { user, tenant, database } = self;
-        database.with(context, async |_, stores| {
-            work(find(&stores, user, &tenant).await?, &bundled).await?;
-            Ok(ExitCode::SUCCESS)
-        })
-    }
-}
-
-async fn find<'s>(
-    stores: &'s Cells<Store>,
-    user: Option<UserId>,
-    tenant: &str,
-) -> Result<Found<'s>, Failure> {
-    let copies = Copies::new(&stores.map(Store::api));
-    if let Some(user) = user {
-        let store = stores.of(user);
-        let tenant = store.operator().tenant_of_user(user).await.map_err(|error| match error {
-            Error::NotFound { .. } => {
-                Failure::Other(anyhow!("there is no {user}; `houston list users` prints the existing ids"))
-            }
-            error => error.into(),
-        })?;
-        return Ok(Found { store, tenant, owner: SkillOwner::User(user), copies });
-    }
-    let store = stores.home();
-    let found = store.operator().tenant_named(tenant).await.map_err(|error| match error {
-        Error::NotFound { .. } => Failure::Other(anyhow!(
-            "there is no tenant `{}`: name one with --tenant (that of `houston dev` is `demo`), or create it with a key: \
-             `houston key create --tenant NAME`",
-            one_line(tenant, 80)
-        )),
-        error => error.into(),
-    })?;
-    Ok(Found { store, tenant: found, owner: SkillOwner::Tenant, copies })
+/// Runs `work` with the owner and the skills that come with the installation.
+fn with(
+    owner: OwnerArg,
+    context: Context,
+    work: impl AsyncFnOnce(Found<'_>, &[SkillSummary]) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let bundled: Vec<SkillSummary> =
+        context.registry.skills().iter().map(|skill| skill.summary.clone()).collect();
+    owner.with(context, async |_, found| work(Found(found), &bundled).await)
 }
 
 /// A skill with what its text says.
@@ -174,10 +121,21 @@ fn checked(source: SkillSource) -> Result<(SkillSource, SkillDocument), Failure>
 }
 
 impl Found<'_> {
+    fn store(&self) -> TenantStore<'_> {
+        self.0.store.tenant(self.0.tenant)
+    }
+
+    fn owner(&self) -> SkillOwner {
+        self.0.user.map_or(SkillOwner::Tenant, SkillOwner::User)
+    }
+
+    async fn copy(&self) -> Result<(), Failure> {
+        Ok(self.0.copies.copy(self.0.tenant).await?)
+    }
+
     async fn import(&self, source: &SkillSource, document: &SkillDocument) -> Result<(), Failure> {
         let summary = document.summary(document.default_enabled);
-        let store = self.store.tenant(self.tenant);
-        store.put_skill(self.owner, &summary, &source.text, &source.files).await?;
+        self.store().put_skill(self.owner(), &summary, &source.text, &source.files).await?;
         let state = if summary.enabled { "" } else { ", not enabled (default_enabled)" };
         print(&format!("{}: imported with {} files{state}", document.name, source.files.len()));
         for warning in document.warnings.iter().chain(&source.left_out) {

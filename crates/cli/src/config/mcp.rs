@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use figment::Figment;
 use houston_domain::agentable::AgentType;
+use houston_mcp::own::OwnPool;
 use houston_mcp::{McpSettings, Pins, Pool, Surroundings, names, pins};
 
 use super::kinds::Kind;
@@ -22,6 +23,8 @@ pub(crate) struct Mcp {
     pub(crate) pins: Pins,
     /// The files of approved tools that cannot be read.
     broken: Vec<Broken>,
+    /// The connections of this process to the servers of tenants and users.
+    pub(crate) own: OwnPool,
     /// The servers of this process, once its tools are registered.
     pub(crate) pool: Option<Pool>,
 }
@@ -29,7 +32,7 @@ pub(crate) struct Mcp {
 impl Mcp {
     pub(super) fn load(settings: &McpSettings, folders: &[PathBuf]) -> Self {
         let (pins, broken) = read_pins(folders);
-        Self { servers: Servers::of(settings, &pins), pins, broken, pool: None }
+        Self { servers: Servers::of(settings, &pins), pins, broken, own: OwnPool::new(settings), pool: None }
     }
 
     /// Refuses a file of approved tools that cannot be read. Only the commands that write it go on without it.

@@ -44,6 +44,10 @@ mod load;
 #[cfg(test)]
 mod long_conversation;
 #[cfg(test)]
+mod mcp_logins;
+#[cfg(test)]
+mod mcp_servers;
+#[cfg(test)]
 mod monitor;
 #[cfg(test)]
 mod obedient;

@@ -15,7 +15,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct TestHouston {
     // Ends before its servers.
-    _serve: Process,
+    pub(crate) _serve: Process,
     pub(crate) servers: Mutex<TestInstallation>,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) key: String,
@@ -45,20 +45,24 @@ pub(crate) fn serve(mut command: Command) -> (SocketAddr, Process) {
 
 impl TestHouston {
     pub(crate) fn start() -> Self {
-        Self::over(cells(|| TestInstallation::start(migrate)))
+        Self::start_with(&[])
+    }
+
+    pub(crate) fn start_with(variables: &[(&str, &str)]) -> Self {
+        Self::over(cells(|| TestInstallation::start(migrate)), variables)
     }
 
     /// An installation with two cells, however many this test run uses.
     pub(crate) fn with_two_cells() -> Self {
         let start = || TestInstallation::start_with_own_postgres(migrate).unwrap();
-        Self::over(start().with_cells(vec![start()]))
+        Self::over(start().with_cells(vec![start()]), &[])
     }
 
     pub(crate) fn start_with_own_postgres() -> Self {
-        Self::over(cells(|| TestInstallation::start_with_own_postgres(migrate)))
+        Self::over(cells(|| TestInstallation::start_with_own_postgres(migrate)), &[])
     }
 
-    fn over(servers: TestInstallation) -> Self {
+    fn over(servers: TestInstallation, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         jobs(folder.path());
         let run = |arguments: &[&str]| {
@@ -68,7 +72,9 @@ impl TestHouston {
             String::from_utf8(output.stdout).unwrap()
         };
         let key = run(&["key", "create", "--tenant", "test"]).trim().to_owned();
-        let (address, serve) = serve(environment(houston_command(), &servers, folder.path()));
+        let mut command = environment(houston_command(), &servers, folder.path());
+        command.envs(variables.iter().copied());
+        let (address, serve) = serve(command);
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { servers: Mutex::new(servers), folder, key, address, client, _serve: serve }
@@ -96,6 +102,13 @@ impl TestHouston {
     /// Starts another API server and waits until it is ready.
     pub(crate) fn serve(&self) -> (SocketAddr, Process) {
         serve(environment(houston_command(), &self.servers.lock().unwrap(), self.folder.path()))
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+        let mut command = environment(houston_command(), &self.servers.lock().unwrap(), self.folder.path());
+        let output = command.args(arguments).envs(variables.iter().copied()).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// A `psql` command that runs these statements.
@@ -196,6 +209,13 @@ impl TestHouston {
     pub(crate) async fn ask(&self, method: reqwest::Method, path: &str) -> (u16, Value) {
         let response =
             self.client.request(method, self.url(path)).bearer_auth(&self.key).send().await.unwrap();
+        (response.status().as_u16(), json(response).await)
+    }
+
+    pub(crate) async fn send(&self, method: reqwest::Method, path: &str, body: &Value) -> (u16, Value) {
+        let request = self.client.request(method, self.url(path)).bearer_auth(&self.key);
+        let request = request.header("Content-Type", "application/json").body(body.to_string());
+        let response = request.send().await.unwrap();
         (response.status().as_u16(), json(response).await)
     }
 

@@ -136,7 +136,7 @@ async fn next(
         let tools = match setups.own_tools.cached(tenant, summary) {
             Some(tools) => tools,
             None => {
-                let stored = store.tool_source(tenant, summary.source, &summary.name).await?;
+                let stored = store.tool_source(tenant, summary).await?;
                 let Some(stored) = stored else { continue };
                 setups.own_tools.compile(tenant, summary, stored).await
             }

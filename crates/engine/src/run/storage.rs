@@ -13,7 +13,7 @@ use houston_domain::question::Question;
 use houston_domain::skill::SkillSource;
 use houston_domain::step::Step;
 use houston_domain::tool_call::ToolResponse;
-use houston_domain::tool_source::SourceType;
+use houston_domain::tool_source::SourceSummary;
 use houston_store::claim::Fence;
 use houston_store::compression::NewCompression;
 use houston_store::cost::Cost;
@@ -53,12 +53,7 @@ pub(crate) trait RunStorage: Sync {
         limits: &PromptLimits,
     ) -> impl Query<RunContext>;
     /// In memory there are none.
-    fn tool_source(
-        &self,
-        _tenant: TenantId,
-        _source: SourceType,
-        _name: &str,
-    ) -> impl Query<Option<StoredSource>> {
+    fn tool_source(&self, _tenant: TenantId, _source: &SourceSummary) -> impl Query<Option<StoredSource>> {
         std::future::ready(Ok(None))
     }
     fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>>;
@@ -153,13 +148,8 @@ impl RunStorage for RunStore {
         self.run_context(agentable, run, notes, limits)
     }
 
-    fn tool_source(
-        &self,
-        tenant: TenantId,
-        source: SourceType,
-        name: &str,
-    ) -> impl Query<Option<StoredSource>> {
-        RunStore::tool_source(self, tenant, source, name)
+    fn tool_source(&self, tenant: TenantId, source: &SourceSummary) -> impl Query<Option<StoredSource>> {
+        RunStore::tool_source(self, tenant, source)
     }
 
     fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>> {

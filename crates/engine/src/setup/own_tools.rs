@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use houston_domain::id::TenantId;
+use houston_domain::id::{TenantId, UserId};
+use houston_domain::mcp_server::headers_purpose;
 use houston_domain::sealed::{Purpose, SecretKeys};
 use houston_domain::tool_source::{SourceSummary, SourceType, purpose};
 use houston_store::run_context::RunContext;
 use houston_store::tool_source::StoredSource;
 use houston_tools::endpoint::tools_of_document;
 use houston_tools::outside::Web;
+use houston_tools::servers::{OwnServer, OwnServers};
 use houston_tools::{Registry, SharedTool};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 use tokio::task::spawn_blocking;
+use uuid::Uuid;
 
 use crate::config::Config;
 use crate::setup::cache::Cache;
@@ -28,6 +31,8 @@ pub struct OwnToolsParts {
     pub web: Arc<Web>,
     /// The keys of their secrets. Without, they have none.
     pub keys: Option<SecretKeys>,
+    /// Makes tools of their MCP servers. Without, those have none.
+    pub servers: Option<Arc<dyn OwnServers>>,
 }
 
 /// Compiles and caches the tools of tenants' own.
@@ -43,6 +48,7 @@ pub(crate) type Tools = Arc<[SharedTool]>;
 #[derive(PartialEq, Eq, Hash)]
 struct Version {
     tenant: TenantId,
+    user: Option<Uuid>,
     source: SourceType,
     name: String,
     hash: String,
@@ -67,7 +73,8 @@ impl std::hash::Hash for Bytes {
 
 impl Version {
     fn of(tenant: TenantId, summary: &SourceSummary, hash: String, bytes: usize) -> Self {
-        Self { tenant, source: summary.source, name: summary.name.clone(), hash, bytes: Bytes(bytes) }
+        let SourceSummary { user, source, name, .. } = summary;
+        Self { tenant, user: *user, source: *source, name: name.clone(), hash, bytes: Bytes(bytes) }
     }
 }
 
@@ -89,14 +96,11 @@ impl OwnTools {
         stored: StoredSource,
     ) -> Tools {
         let version = Version::of(tenant, summary, stored.hash.clone(), stored.document.len());
-        let (parts, name, source) = (self.parts.clone(), summary.name.clone(), summary.source);
+        let (parts, summary) = (self.parts.clone(), summary.clone());
         // Reading a long document takes too long for a thread of the runtime.
-        let compiled = spawn_blocking(move || {
-            let secrets = parts.secrets(tenant, source, &name, stored.sealed.as_deref());
-            tools_of_document(&stored.document, &name, &secrets, &parts.web).unwrap_or_else(|error| {
-                tracing::error!(%tenant, %error, "a document of endpoints cannot be read: its tools are not offered");
-                Vec::new()
-            })
+        let compiled = spawn_blocking(move || match summary.source {
+            SourceType::Endpoints => parts.of_endpoints(tenant, &summary, &stored),
+            SourceType::McpServer => parts.of_server(tenant, &summary, &stored),
         });
         let tools: Tools = compiled.await.unwrap_or_default().into();
         self.compiled.put(version, Arc::clone(&tools));
@@ -105,33 +109,57 @@ impl OwnTools {
 }
 
 impl OwnToolsParts {
-    /// The secrets of a source. Where they cannot be opened, each call that needs one says that it is not set.
+    fn of_endpoints(
+        &self,
+        tenant: TenantId,
+        source: &SourceSummary,
+        stored: &StoredSource,
+    ) -> Vec<SharedTool> {
+        let what = purpose(source.source, &source.name);
+        let secrets = self.secrets(tenant, &what, stored.sealed.as_deref()).unwrap_or_default();
+        tools_of_document(&stored.document, &source.name, &secrets, &self.web).unwrap_or_else(|error| {
+            tracing::error!(%tenant, %error, "a document of endpoints cannot be read: its tools are not offered");
+            Vec::new()
+        })
+    }
+
+    /// A server whose headers cannot be opened has no tools: it would be called without them.
+    fn of_server(&self, tenant: TenantId, source: &SourceSummary, stored: &StoredSource) -> Vec<SharedTool> {
+        let SourceSummary { name, user, .. } = source;
+        let Some(servers) = &self.servers else { return Vec::new() };
+        let what = headers_purpose(user.unwrap_or(tenant.0), name);
+        let Some(headers) = self.secrets(tenant, &what, stored.sealed.as_deref()) else { return Vec::new() };
+        match serde_json::from_str(&stored.document) {
+            Ok(document) => {
+                let (user, name, version) = (user.map(UserId), name.clone(), stored.hash.clone());
+                servers.tools(OwnServer { tenant, user, name, version, document, headers })
+            }
+            Err(error) => {
+                tracing::error!(%tenant, server = name, %error, "an MCP server cannot be read: its tools are not offered");
+                Vec::new()
+            }
+        }
+    }
+
+    /// The secrets of a source; `None`: they cannot be opened.
     fn secrets(
         &self,
         tenant: TenantId,
-        source: SourceType,
-        name: &str,
+        what: &str,
         sealed: Option<&[u8]>,
-    ) -> BTreeMap<String, SecretString> {
-        let Some(sealed) = sealed else { return BTreeMap::new() };
-        let what = purpose(source, name);
+    ) -> Option<BTreeMap<String, SecretString>> {
+        let Some(sealed) = sealed else { return Some(BTreeMap::new()) };
         let opened = match &self.keys {
             Some(keys) => {
-                keys.open(Purpose { tenant, what: &what }, sealed).map_err(|error| error.to_string())
+                keys.open_named(Purpose { tenant, what }, sealed).map_err(|error| error.to_string())
             }
             None => Err("HOUSTON_SECRETS_KEY is not set".to_owned()),
         };
-        match opened {
-            Ok(text) => serde_json::from_str::<BTreeMap<String, String>>(text.expose_secret())
-                .unwrap_or_default()
-                .into_iter()
-                .map(|(name, secret)| (name, SecretString::from(secret)))
-                .collect(),
-            Err(reason) => {
-                tracing::error!(%tenant, what, reason, "secrets of a tenant cannot be opened");
-                BTreeMap::new()
-            }
-        }
+        opened
+            .inspect_err(
+                |reason| tracing::error!(%tenant, what, reason, "secrets of a tenant cannot be opened"),
+            )
+            .ok()
     }
 }
 

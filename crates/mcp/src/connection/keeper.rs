@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
+use crate::own::Place;
 use crate::process::Process;
 
 /// How long the transport may take to close the input of the process, and the process to exit after its output has ended.
@@ -55,6 +56,8 @@ pub(super) struct Keeper {
     /// Whether a call was sent and not answered.
     pub(super) cut: Arc<AtomicBool>,
     pub(super) used: watch::Sender<Use>,
+    /// Given back when the connection is closed.
+    pub(super) _place: Option<Place>,
 }
 
 /// What ended a connection.
@@ -67,7 +70,7 @@ enum Cause {
 
 impl Keeper {
     pub(super) async fn keep(self) {
-        let Self { mut process, service, idle, stop, cut, used } = self;
+        let Self { mut process, service, idle, stop, cut, used, _place } = self;
         let close = service.cancellation_token();
         let mut closed = pin!(service.waiting());
         let cause = tokio::select! {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rmcp::model::PaginatedRequestParams;
 use rmcp::service::{Peer, RoleClient, ServiceError};
 
-use crate::listed::Listed;
+use crate::listed::{Listed, listed_of};
 
 /// The most tools of one server.
 const MAX_TOOLS: usize = 500;
@@ -32,7 +32,7 @@ pub(super) async fn list(peer: &Peer<RoleClient>) -> Result<Arc<[Listed]>, ListE
                 "it has more than {MAX_TOOLS} tools, which is the most of one server"
             )));
         }
-        tools.extend(page.tools.iter().map(Listed::of));
+        tools.extend(page.tools.iter().map(listed_of));
         match page.next_cursor {
             Some(next) => cursor = Some(next),
             None => return Ok(tools.into()),

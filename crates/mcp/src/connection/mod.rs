@@ -28,6 +28,7 @@ use self::listing::{ListError, list};
 use crate::error::{CallError, StartError};
 use crate::http::{self, HttpError};
 use crate::listed::Listed;
+use crate::own::{NoToken, Place};
 use crate::pool::Shared;
 use crate::process::Process;
 use crate::text::cleaned;
@@ -88,6 +89,8 @@ pub(crate) struct Way<T> {
     pub(crate) process: Option<Process>,
     /// Becomes true when a message of the server was too large.
     pub(crate) too_large: Arc<AtomicBool>,
+    /// Its place among the connections of a tenant, until it has ended.
+    pub(crate) place: Option<Place>,
 }
 
 /// A call in progress: as long as it lives, the connection is not idle.
@@ -128,7 +131,7 @@ impl Connection {
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let Way { transport, is_modern, process, too_large } = way;
+        let Way { transport, is_modern, process, too_large, place } = way;
         let is_http = process.is_none();
         let heard = Arc::<Heard>::default();
         let handler = Handler { heard: Arc::clone(&heard), is_modern };
@@ -143,6 +146,9 @@ impl Connection {
                 ClientInitializeError::TransportError { error, .. } => http::cause(error),
                 _ => None,
             };
+            if let Some(HttpError::Token(reason)) = of_http {
+                return StartError::Login { reason: reason.to_string() };
+            }
             let reason = of_http.map_or_else(|| error.to_string(), HttpError::to_string);
             StartError::Handshake { reason: cleaned(&reason, MAX_ERROR) }
         })?;
@@ -162,6 +168,7 @@ impl Connection {
             stop: stop.clone(),
             cut: Arc::clone(&cut),
             used: used.clone(),
+            _place: place,
         };
         shared.tracker.spawn(keeper.keep());
         Ok(Arc::new(Self {
@@ -193,6 +200,22 @@ impl Connection {
             Some(why) => Err(why),
             None => Ok(InUse(Arc::clone(self))),
         }
+    }
+
+    /// Whether no call can begin any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.used.borrow().ended.is_some()
+    }
+
+    /// Ends the connection if no call uses it.
+    pub(crate) fn leave(&self) -> bool {
+        self.used.send_if_modified(|used| {
+            let is_unused = used.calls == 0 && used.ended.is_none();
+            if is_unused {
+                used.ended = Some(Ended::Idle);
+            }
+            is_unused
+        })
     }
 
     /// Waits until the connection has ended.
@@ -247,7 +270,10 @@ impl Connection {
                 self.end(Ended::failed(error.to_string()));
                 None
             }
-            Some(HttpError::Status(status)) => Some(status.as_u16()),
+            Some(HttpError::Status(status, _)) => Some(status.as_u16()),
+            // As a server that gets no key.
+            Some(HttpError::Token(NoToken::NeedsLogin(_))) => Some(401),
+            Some(HttpError::Token(NoToken::Failed(_))) => None,
             Some(HttpError::NotMcp(_)) => None,
         };
         let broken = || "the server's answer ended before it was complete".to_owned();

@@ -23,8 +23,13 @@ async fn connected(
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let shared = shared();
     shared.tracker.spawn(serve(theirs, answer));
-    let way =
-        Way { transport: tokio::io::split(ours), is_modern: false, process: None, too_large: Arc::default() };
+    let way = Way {
+        transport: tokio::io::split(ours),
+        is_modern: false,
+        process: None,
+        too_large: Arc::default(),
+        place: None,
+    };
     let limits = Limits { call: CALL, idle: Duration::from_hours(24), message_bytes: 1 << 20 };
     Connection::open(way, limits, &shared).await
 }

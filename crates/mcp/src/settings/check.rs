@@ -19,6 +19,11 @@ const OF_THE_PROTOCOL: [&str; 8] = [
     "user-agent",
 ];
 
+/// Whether the transport sets this header.
+pub(crate) fn is_of_the_protocol(name: &str) -> bool {
+    OF_THE_PROTOCOL.contains(&name.to_ascii_lowercase().as_str())
+}
+
 impl ServerSettings {
     /// Checks the settings of the server `name`.
     ///
@@ -84,7 +89,7 @@ impl ServerSettings {
         let is_wrong = |name: &&String| {
             let name = name.to_ascii_lowercase();
             HeaderName::try_from(&name).is_err()
-                || OF_THE_PROTOCOL.contains(&name.as_str())
+                || is_of_the_protocol(&name)
                 || (name == "authorization" && self.bearer.is_some())
         };
         let wrong = self.headers.keys().find(is_wrong)?;

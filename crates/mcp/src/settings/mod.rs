@@ -1,6 +1,7 @@
 //! [`McpSettings`]: what `jobs/mcp.toml` says.
 
 mod check;
+mod tenants;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,6 +9,9 @@ use std::time::Duration;
 use houston_domain::guard::{Level, Risk};
 use houston_domain::tool_call::EffectClass;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::check::is_of_the_protocol;
+pub use self::tenants::TenantLimits;
 
 /// `jobs/mcp.toml`.
 ///
@@ -36,6 +40,9 @@ use serde::{Deserialize, Serialize};
 pub struct McpSettings {
     /// Limits of every server.
     pub limits: McpLimits,
+    /// What servers of tenants and users may take.
+    #[serde(default)]
+    pub tenants: TenantLimits,
     /// The servers, by name.
     #[serde(default)]
     pub servers: BTreeMap<String, ServerSettings>,
@@ -200,6 +207,7 @@ impl McpSettings {
                 return refuse(format!("limits.{key}"), format!("is {value}; allowed are 1 to {most}"));
             }
         }
+        self.tenants.check()?;
         for (name, server) in &self.servers {
             server.check(name)?;
         }

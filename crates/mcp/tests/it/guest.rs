@@ -123,7 +123,7 @@ fn unmarked(text: &str) -> &str {
     rest.and_then(|rest| rest.strip_suffix("\n</untrusted>")).unwrap_or(text)
 }
 
-fn settings(server: &str, limits: &str) -> McpSettings {
+pub(crate) fn settings(server: &str, limits: &str) -> McpSettings {
     let mut table: toml::Table =
         "start_s = 60\ncall_s = 60\nidle_s = 600\nanswer_bytes = 1048576\nprocesses = 4\nstarts = 2"
             .parse()
@@ -143,7 +143,7 @@ fn pool(settings: &McpSettings, pins: &Pins, folder: &tempfile::TempDir) -> Pool
     Pool::new(settings, pins, surroundings)
 }
 
-fn context() -> CallContext {
+pub(crate) fn context() -> CallContext {
     let nil = uuid::Uuid::nil();
     CallContext {
         guards: Arc::new([]),

@@ -25,6 +25,8 @@ pub(crate) struct State {
     pub(crate) description: String,
     /// The status of all answers to calls of tools, if they fail.
     pub(crate) status: Option<u16>,
+    /// Whether it answers calls of tools with 20 MB of progress and no result.
+    pub(crate) floods: bool,
 }
 
 impl HttpServer {
@@ -104,6 +106,11 @@ fn answer(head: &str, body: &[u8], state: &mut State) -> String {
             json!({"tools": [tool("cut"), tool("echo"), tool("huge")]})
         }
         "tools/call" => match (state.status, message["params"]["name"].as_str()) {
+            _ if state.floods => {
+                let progress = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n";
+                let events = progress.repeat((20 << 20) / progress.len());
+                return with("200 OK", "content-type: text/event-stream\r\n", &events);
+            }
             (Some(status), _) => return with(&format!("{status} Failed"), "", ""),
             // Less than it announces, and then the end.
             (None, Some("cut")) => return "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 99\r\n\r\n: nothing".to_owned(),

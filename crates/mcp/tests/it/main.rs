@@ -13,4 +13,5 @@ mod hostile;
 mod http;
 mod http_server;
 mod npm;
+mod own;
 mod pip;

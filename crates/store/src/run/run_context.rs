@@ -66,7 +66,7 @@ pub struct RunContext {
     pub setting: Setting,
     /// The guards of the tenant, the user, the agentable and, for a task, those above it; in the order of layers.
     pub guards: Vec<StoredGuards>,
-    /// Where tools of the tenant's own come from; `None`: it has none.
+    /// Where tools of the tenant's own, and then of the user's own, come from; `None`: nowhere.
     pub sources: Option<(TenantId, Vec<SourceSummary>)>,
     /// The agent that answers.
     pub serving: Serving,
@@ -188,7 +188,13 @@ impl RunContext {
             "snippet_tool" => self.snippet_tools.push(serde_json::from_str(&text)?),
             "conversations" => self.conversations = serde_json::from_str(&text)?,
             "setting" => self.setting = serde_json::from_str(&text)?,
-            "sources" => self.sources = Some((TenantId(id), serde_json::from_str(&text)?)),
+            "sources" => {
+                let more: Vec<SourceSummary> = serde_json::from_str(&text)?;
+                let (_, sources) = self.sources.get_or_insert_with(|| (TenantId(id), Vec::new()));
+                // The tenant's first, in whatever order the rows come: the prompt cache needs one.
+                let at = if place == 0 { 0 } else { sources.len() };
+                sources.splice(at..at, more);
+            }
             "skill" => {
                 let source = if place == 0 { SkillSource::Tenant } else { SkillSource::User };
                 self.skills.push(SkillSummary { source, ..serde_json::from_str(&text)? });

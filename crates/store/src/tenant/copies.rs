@@ -1,5 +1,6 @@
-//! Copies of what belongs to no user: tenants, API keys, agents, teams, tool sources and skills of tenants. They are changed in
-//! one cell, the home, and copied to the others, so that everything else reads them beside the rows of users.
+//! Copies of what belongs to no user: tenants, API keys, agents, teams, tool sources, and the skills and MCP servers of tenants.
+//! They are changed in one cell, the home, and copied to the others, so that everything else reads them beside the rows of
+//! users.
 //!
 //! Copying is repeated until it succeeds: after each change, and at the start of a process. The lock of the tenant's row
 //! at the home serialises the copies of a tenant, so an older state never replaces a newer one.
@@ -51,6 +52,8 @@ impl Copies {
                                      join houston.teams m on m.id = x.team_id where m.tenant_id = t.id),
                        'sources', (select coalesce(jsonb_agg(s), '[]') from houston.tool_sources s
                                     where s.tenant_id = t.id),
+                       'mcp_servers', (select coalesce(jsonb_agg(s), '[]') from houston.mcp_servers s
+                                        where s.owner_id = t.id),
                        'skills', (select coalesce(jsonb_agg(jsonb_build_object(
                                              'name', s.name, 'updated_at', s.updated_at, 'hash', md5(concat(
                                                  s.text, s.summary,
@@ -117,6 +120,7 @@ async fn replace(other: &PgPool, tenant: TenantId, rows: &Value, home: &mut PgCo
     make_room(&mut tx, tenant, rows).await?;
     fill(&mut tx, rows).await?;
     skills(&mut tx, tenant, rows, home).await?;
+    mcp_servers(&mut tx, tenant, rows).await?;
     Ok(tx.commit().await?)
 }
 
@@ -204,6 +208,25 @@ async fn fill(connection: &mut PgConnection, rows: &Value) -> Result<()> {
         "-- store::copies::sources
         insert into houston.tool_sources
         select r.* from jsonb_populate_recordset(null::houston.tool_sources, $1::jsonb->'sources') r",
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    Ok(())
+}
+
+/// Replaces the MCP servers of the tenant.
+async fn mcp_servers(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
+    sqlx::query!(
+        "-- store::copies::mcp_servers_gone\ndelete from houston.mcp_servers where owner_id = $1",
+        tenant.0
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "-- store::copies::mcp_servers
+        insert into houston.mcp_servers
+        select r.* from jsonb_populate_recordset(null::houston.mcp_servers, $1::jsonb->'mcp_servers') r",
         rows
     )
     .execute(&mut *connection)

@@ -1,13 +1,14 @@
 //! Tool sources: where the tools of a tenant's own come from. A run reads their summary with its context.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::TenantId;
-use houston_domain::tool_source::{MAX_SOURCES, SourceType};
+use houston_domain::id::{TenantId, UserId};
+use houston_domain::tool_source::{MAX_SOURCES, SourceSummary, SourceType};
 use sqlx::PgConnection;
 
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
+use crate::mcp_server::ServerOwner;
 
 /// A source as people see it: its secrets are not readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +109,7 @@ impl TenantStore<'_> {
         .ok_or(NOT_FOUND)
     }
 
-    /// The names of the tools of all sources.
+    /// The names of the tools of all sources and MCP servers of the tenant.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
@@ -116,7 +117,10 @@ impl TenantStore<'_> {
         Ok(sqlx::query_scalar!(
             r#"-- store::tool_source::tools
             select t.name as "name!" from houston.tool_sources s cross join lateral unnest(s.tools) t (name)
-             where s.tenant_id = $1"#,
+             where s.tenant_id = $1
+            union all
+            select t.name from houston.mcp_servers s cross join lateral unnest(s.tools) t (name)
+             where s.tenant_id = $1 and s.owner_id = $1"#,
             self.tenant.0
         )
         .fetch_all(&self.shared.pool)
@@ -207,17 +211,23 @@ impl TenantStore<'_> {
 
 const NOT_FOUND: Error = Error::NotFound { what: "tool source" };
 
-/// Writes what runs read of the sources of a tenant.
-async fn summarise(connection: &mut PgConnection, tenant: TenantId) -> Result<()> {
+/// Writes what runs read of the sources and MCP servers of a tenant.
+pub(crate) async fn summarise(connection: &mut PgConnection, tenant: TenantId) -> Result<()> {
     sqlx::query!(
         "-- store::tool_source::summarise
         update houston.tenants
            set tool_sources = (
                select jsonb_agg(jsonb_build_object(
-                          'type', s.type, 'name', s.name, 'kinds', to_jsonb(s.kinds),
-                          'hash', encode(sha256(convert_to(s.document, 'UTF8') || coalesce(s.sealed, '')), 'hex'))
+                          'type', s.type, 'name', s.name, 'kinds', s.kinds,
+                          'hash', encode(sha256(convert_to(s.text, 'UTF8') || coalesce(s.sealed, '')), 'hex'))
                       order by s.type, s.name)
-                 from houston.tool_sources s where s.tenant_id = $1)
+                 from (select o.type, o.name, to_jsonb(o.kinds) as kinds, o.document as text, o.sealed
+                         from houston.tool_sources o where o.tenant_id = $1
+                       union all
+                       select 'mcp_server', m.name, m.settings->'kinds', m.url || m.settings::text || m.pins::text,
+                              m.sealed
+                         from houston.mcp_servers m
+                        where m.tenant_id = $1 and m.owner_id = $1 and m.tools <> '{}') s)
          where id = $1",
         tenant.0
     )
@@ -234,9 +244,13 @@ impl RunStore {
     pub async fn tool_source(
         &self,
         tenant: TenantId,
-        source: SourceType,
-        name: &str,
+        source: &SourceSummary,
     ) -> Result<Option<StoredSource>> {
+        let SourceSummary { source: kind, name, user, .. } = source;
+        if *kind == SourceType::McpServer {
+            let owner = user.map_or(ServerOwner::Tenant, |user| ServerOwner::User(UserId(user)));
+            return self.mcp_source(tenant, owner, name).await;
+        }
         Ok(sqlx::query_as!(
             StoredSource,
             r#"-- store::tool_source::of_run
@@ -244,7 +258,7 @@ impl RunStore {
                    encode(sha256(convert_to(document, 'UTF8') || coalesce(sealed, '')), 'hex') as "hash!"
               from houston.tool_sources where tenant_id = $1 and type = $2 and name = $3"#,
             tenant.0,
-            source.as_str(),
+            kind.as_str(),
             name
         )
         .fetch_optional(&self.pool)

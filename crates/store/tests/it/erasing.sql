@@ -70,6 +70,12 @@ begin
     select x.id, w || '/' || w, t, w, '', 0, now(), now() from (values (g), (task)) as x (id);
     insert into houston.skills (owner_id, tenant_id, user_id, name, text, summary) values (u, t, u, w, w, jsonb_build_object('name', w));
     insert into houston.skill_files (owner_id, skill, path, tenant_id, content) values (u, w, w, t, w);
+    insert into houston.mcp_servers (owner_id, tenant_id, user_id, name, url, settings, header_names, tools)
+    values (u, t, u, w, w, '{}', array[w], array[w]);
+    insert into houston.mcp_accounts (account_id, owner_id, server, tenant_id, user_id, url, sealed)
+    values (u, u, w, t, u, w, w::bytea);
+    insert into houston.mcp_logins (account_id, owner_id, server, tenant_id, user_id, url, state_sha256, sealed, expires_at)
+    values (u, u, w, t, u, w, sha256(w::bytea), w::bytea, now());
     insert into houston.todos (id, tenant_id, user_id, agentable_id, title, position, created_at, updated_at)
     values (gen_random_uuid(), t, u, g, ':memory', 0, now(), now());
     insert into houston.custom_tables (id, tenant_id, user_id, name, description, fields, created_at)

@@ -53,8 +53,11 @@ async fn endpoints_of_a_tenant_are_tools_of_its_agents() {
     let base = crm(&heads).await;
     let keys = SecretKeys::parse(KEY).unwrap();
     let hosts = vec![ListedHost::of(&base).unwrap()];
-    cluster.own_tools =
-        OwnToolsParts { web: Arc::new(Web::new(hosts, Limits::default(), None)), keys: Some(keys.clone()) };
+    cluster.own_tools = OwnToolsParts {
+        web: Arc::new(Web::new(hosts, Limits::default(), None)),
+        keys: Some(keys.clone()),
+        servers: None,
+    };
     let model = Arc::new(Remembering::new(simulated()));
     let worker = cluster.worker_with(Arc::clone(&model) as _, vec![]);
     let ends = async |goal: AgentableId, message: &str| {

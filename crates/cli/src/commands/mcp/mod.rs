@@ -5,6 +5,7 @@ mod approve;
 mod doctor;
 mod file;
 mod list;
+mod own;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,17 +58,23 @@ enum Action {
         /// Only these tools, by the names that the server gives them
         tools: Vec<String>,
     },
+    /// The servers that tenants and users brought over the API, and the approval of their tools
+    Own {
+        #[command(subcommand)]
+        action: own::Action,
+    },
 }
 
 impl Mcp {
-    pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::Add(command) => command.run(context),
+            Action::Own { action } => action.run(context),
+            Action::Add(command) => command.run(&context),
             Action::List { catalogue: true, json } => list::catalogue(json),
-            Action::List { catalogue: false, json } => Ok(list::servers(context, json)),
-            Action::Doctor { name, json } => doctor::doctor(context, name.as_deref(), json),
+            Action::List { catalogue: false, json } => Ok(list::servers(&context, json)),
+            Action::Doctor { name, json } => doctor::doctor(&context, name.as_deref(), json),
             Action::Approve { name, tools } => {
-                approve::approve(context, &context.loaded.settings.mcp, &name, &tools)
+                approve::approve(&context, &context.loaded.settings.mcp, &name, &tools)
             }
         }
     }

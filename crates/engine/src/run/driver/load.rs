@@ -148,8 +148,7 @@ async fn own_tools<'c, S: RunStorage>(
         let tools = match own_tools.cached(tenant, summary) {
             Some(tools) => tools,
             None => {
-                let (source, name) = (summary.source, summary.name.as_str());
-                let stored = journal.retrying(|storage| storage.tool_source(tenant, source, name)).await?;
+                let stored = journal.retrying(|storage| storage.tool_source(tenant, summary)).await?;
                 let Some(stored) = stored else { continue };
                 own_tools.compile(tenant, summary, stored).await
             }

@@ -58,10 +58,11 @@ macro_rules! query_with_context {
                from houston.knowledge_items o where o.owner_id = i.agentable_id and o.kind = 'learning'
               order by o.id limit $3)
             union all
-            (select v.what, v.place, v.text, u.id, null
+            (select v.what, v.place, v.text, case v.what when 'sources' then u.tenant_id else u.id end, null
                from houston.users u
               cross join lateral (values ('user', 0, u.name), ('time_zone', 0, u.time_zone),
-                                         ('guards', 1, u.guards::text)) as v (what, place, text)
+                                         ('guards', 1, u.guards::text),
+                                         ('sources', 1, u.tool_sources::text)) as v (what, place, text)
               where u.id = i.user_id and v.text is not null)
             union all
             (select v.what, 0, v.text, o.id, null

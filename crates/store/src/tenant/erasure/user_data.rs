@@ -34,12 +34,17 @@ pub(super) async fn delete(
         images as (
             delete from houston.images where ctid = any (array(
                 select ctid from houston.images where user_id = $1 limit $2)) returning 1),
-        tables as (delete from houston.custom_tables where user_id = $1 returning 1)
+        tables as (delete from houston.custom_tables where user_id = $1 returning 1),
+        accounts as (delete from houston.mcp_accounts where user_id = $1 returning 1),
+        logins as (delete from houston.mcp_logins where user_id = $1 returning 1),
+        servers as (delete from houston.mcp_servers where user_id = $1 returning 1)
         select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
                    as "items: Json<BTreeMap<String, i64>>",
                (select count(*) from profiles) as "profiles!", (select count(*) from todos) as "todos!",
                (select count(*) from records) as "records!", (select count(*) from keys) as "keys!",
-               (select count(*) from tables) as "tables!", (select count(*) from images) as "images!""#,
+               (select count(*) from tables) as "tables!",
+               (select count(*) from images) as "images!", (select count(*) from servers) as "servers!",
+               (select count(*) from accounts) as "accounts!", (select count(*) from logins) as "logins!""#,
         user,
         rows
     )
@@ -51,5 +56,8 @@ pub(super) async fn delete(
         + open.count("todos", gone.todos)
         + open.count("images", gone.images)
         + open.count("custom_records", gone.records)
-        + open.count("custom_tables", gone.tables))
+        + open.count("custom_tables", gone.tables)
+        + open.count("mcp_servers", gone.servers)
+        + open.count("mcp_accounts", gone.accounts)
+        + open.count("mcp_logins", gone.logins))
 }
