@@ -54,6 +54,8 @@ impl TestInstallation {
                 ("tool_results", "id") => {
                     "exists (select from houston.history h where h.agentable_id = t.agentable_id and h.epoch = 0)"
                 }
+                // Accounts of users at servers of their tenant.
+                ("mcp_accounts" | "mcp_logins", "owner_id") => "t.owner_id = t.tenant_id",
                 _ => "false",
             };
             wrong.push(format!(

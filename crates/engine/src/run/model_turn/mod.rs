@@ -231,7 +231,9 @@ impl ModelTurn {
     ) -> Result<(), ModelError> {
         let mut entries = history.to_vec();
         // The system context precedes the answer, as in the request before.
-        entries.extend(self.frame.system_context.iter().map(|text| Entry::user(vec![Block::text(text.as_str())])));
+        entries.extend(
+            self.frame.system_context.iter().map(|text| Entry::user(vec![Block::text(text.as_str())])),
+        );
         for _ in 0..MAX_PAUSES {
             entries.push(Entry::assistant(answer.content.clone()));
             let request = Request { system_context: None, ..self.request(&entries, offer, None) };
