@@ -35,8 +35,9 @@ async fn probes_need_no_key_and_report_the_mode() {
     assert_eq!(polling.ok()["checks"]["redis"], "polling postgres each second");
 
     api.servers.kill_postgres().unwrap();
-    let away = readyz(&api, |answer| answer.status == 503).await.json();
-    assert_eq!((&away["status"], &away["checks"]["postgres"]), (&json!("not_ready"), &json!("unavailable")));
+    // On a busy machine the first check may find Postgres slow.
+    let away = readyz(&api, |answer| answer.json()["checks"]["postgres"] == "unavailable").await;
+    assert_eq!((away.status, &away.json()["status"]), (503, &json!("not_ready")));
     let refused = api.post(&api.path("/messages"), json!({"content": "x"})).await;
     refused.refused(503, "unavailable");
     assert_eq!(refused.header("retry-after"), "1");

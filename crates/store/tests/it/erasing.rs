@@ -161,6 +161,9 @@ async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
     test.sql("update houston.snippets set description = '', code = ''");
     test.sql("update houston.profiles set facts = '{}'");
     test.sql("delete from houston.skills");
+    test.sql(
+        "delete from houston.mcp_logins; delete from houston.mcp_accounts; delete from houston.mcp_servers",
+    );
     test.sql("update houston.todos set title = 'Ann buys milk'");
     test.sql("update houston.custom_tables set description = 'of Ann'");
     test.sql("update houston.custom_records set data = '{}'");

@@ -26,9 +26,10 @@ const OWNERS: [&str; 8] =
     ["agentable_id", "user_id", "author_id", "parent_id", "parent_depth", "forked_from", "owner_id", "skill"];
 
 /// Unique indexes whose columns contain no id of a user's thing, and why they are unique over all servers nevertheless.
-const UNIQUE: [(&str, &str); 3] = [
+const UNIQUE: [(&str, &str); 4] = [
     ("users_tenant_id_external_id_key", "a user has the shard of the external id"),
     ("idempotency_keys_pkey", "a key has the shard of what its request is for"),
+    ("mcp_logins_by_state", "it is the hash of 256 random bits"),
     ("erasures_tenant_id_resource_id_key", "an erasure has the shard of what it erases"),
 ];
 
