@@ -4,6 +4,7 @@
 //! allowed and what to do.
 
 mod convert;
+mod detail;
 
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use houston_domain::run::RunStatus;
 use houston_domain::scope::{Scope, Scopes};
 use houston_protocol::problem::{FieldError, ProblemCode};
 use serde_json::Value;
+
+use self::detail::{decided, timed_out, with_article};
 
 /// Why a request failed. Rendered as `application/problem+json`:
 ///
@@ -392,25 +395,4 @@ impl ApiError {
     pub(crate) fn field(pointer: &str, detail: impl Into<String>) -> Self {
         Self::InvalidRequest { errors: vec![FieldError::at(pointer, detail)] }
     }
-}
-
-/// `a goal`, `an agent`.
-fn with_article(noun: &str) -> String {
-    let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
-    format!("{article} {noun}")
-}
-
-fn decided(answer: Option<&Value>) -> String {
-    answer.map_or_else(String::new, |answer| format!(" with {answer}"))
-}
-
-fn timed_out(within: Duration, changes: bool) -> String {
-    let seconds = within.as_secs();
-    let advice = if changes {
-        "the change may have been made all the same: send the request again with its Idempotency-Key, which applies it \
-         once; without a key, check first"
-    } else {
-        "try again in a second"
-    };
-    format!("no answer within {seconds} s, because the database is slow or does not respond; {advice}")
 }

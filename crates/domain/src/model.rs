@@ -29,7 +29,7 @@ pub struct Usage {
     #[serde(default)]
     pub reasoning_tokens: u64,
     /// Cost in US dollars: as the provider reported it, otherwise computed from its price list. `None` if it is
-    /// unknown; in a sum, the total of the known costs.
+    /// unknown; a sum leaves unknown costs out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Decimal>,
     /// The billed tokens of a provider that does not bill every token (Cohere). `None` once the call is priced.

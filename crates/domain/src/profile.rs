@@ -39,7 +39,7 @@ impl ProfileList {
     }
 }
 
-/// What is known about a user, in short sentences.
+/// What agents know about a user, in short sentences.
 ///
 /// ```json
 /// {"facts": ["lives in Graz"], "preferences": ["window seats"], "communication_style": [], "interests": [], "aims": []}
