@@ -1,7 +1,7 @@
 //! Files of the workspaces of agentables. Runs write them in the transactions of their steps; requests read them.
 //!
-//! Without a folder, files are rows. With one ([`Folders`]), a row says first what is to be done in the folder, in the
-//! transaction of the step, and it is done once that is committed ([`settle`]): by the process that has committed it, else by the
+//! Without a folder, files are rows. With one (`Folders`), a row says first what is to be done in the folder, in the
+//! transaction of the step, and it is done once that is committed (`settle`): by the process that has committed it, else by the
 //! next one that changes files of the agentable, or by the sweep. Readers see the rows over the folder, so that they never see
 //! less than what is committed; and what is done twice is the same.
 
