@@ -88,12 +88,21 @@ async fn no_network_can_be_reached() {
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
-/// Whether a process of this machine sleeps for so long, or is bwrap that starts one.
-fn is_running(seconds: &str) -> bool {
+/// The command lines of all processes of this machine.
+fn command_lines() -> impl Iterator<Item = String> {
     let folders = std::fs::read_dir("/proc").unwrap().flatten();
     let arguments = folders.filter_map(|folder| std::fs::read(folder.path().join("cmdline")).ok());
-    let lines = arguments.map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "));
-    lines.into_iter().any(|line| line.contains(&format!("sleep {seconds}")))
+    arguments.map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
+}
+
+/// Whether a process sleeps for so long, or is bwrap that starts one.
+fn is_running(seconds: &str) -> bool {
+    command_lines().any(|line| line.contains(&format!("sleep {seconds}")))
+}
+
+/// Whether the process that sleeps for so long has begun.
+fn has_begun(seconds: &str) -> bool {
+    command_lines().any(|line| line.trim_end() == format!("sleep {seconds}"))
 }
 
 async fn wait_until_gone(seconds: &str) {
@@ -118,7 +127,8 @@ async fn all_processes_die_in_time_at_the_end_and_when_dropped() {
     wait_until_gone("7102.25").await;
     let begun = async {
         let began = Instant::now();
-        while !is_running("7103.25") {
+        // While bwrap still starts, its child does not yet die with it.
+        while !has_begun("7103.25") {
             assert!(began.elapsed() < TIME, "it does not begin");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
