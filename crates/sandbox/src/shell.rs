@@ -240,6 +240,7 @@ fn supervise(mut child: Child, input: Vec<u8>, time: Duration, stop: &AtomicBool
 }
 
 /// Kills bwrap, and what it has started before that is a session of its own and dies with it.
+/// For a moment of its start it has a session of its own and does not die with it yet: then it survives.
 fn kill(child: &mut Child) {
     #[cfg(target_os = "linux")]
     {
