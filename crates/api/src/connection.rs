@@ -151,6 +151,7 @@ impl AsyncWrite for WriteTimeoutSocket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::dialect::AgUi;
     use crate::events::stream::EventStream;
 
     /// Bytes of the future that `make` returns.
@@ -164,7 +165,7 @@ mod tests {
         let connection = future_size(|(socket, peer, routes, stop): (TcpStream, Peer, Router, _)| {
             serve_connection(socket, peer, routes, stop)
         });
-        let stream = size_of::<EventStream>();
+        let stream = size_of::<EventStream<AgUi>>();
         assert!(connection <= 1536 && stream <= 768, "connection {connection}, stream {stream} bytes");
     }
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::approve;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
-use crate::events::stream::Aborted;
+use crate::events::abort::Aborted;
 use crate::problem::ResponseError;
 use crate::state::App;
 

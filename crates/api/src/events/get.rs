@@ -3,22 +3,18 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use houston_protocol::agui::Event;
 use houston_protocol::schema;
-use houston_store::event::StreamHead;
 use serde::Deserialize;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::events::cursor::Cursor;
+use crate::events::open::open;
 use crate::events::position::Position;
-use crate::events::stream::{Aborted, EventStream, PAGE};
-use crate::events::streams::StreamPermit;
 use crate::query::Query;
 use crate::state::App;
 
@@ -74,50 +70,6 @@ pub(crate) async fn get(
     open(app, caller, path, given, &options).await
 }
 
-/// Opens a stream at the client's position.
-pub(crate) async fn open(
-    app: Arc<App>,
-    caller: Caller,
-    path: AgentablePath,
-    given: Option<Position>,
-    options: &Options,
-) -> Result<Response, ApiError> {
-    if app.state.draining.is_cancelled() {
-        return Ok(Body::new(Aborted).into_response());
-    }
-    // Before Postgres is read, so that no event is missed.
-    let subscription = app.state.bus.subscribe(path.id);
-    let after = given.map(|given| given.seq);
-    let (head, first) = app.store(caller).open_stream(&path.kind, path.id, after, PAGE).await?;
-    let at = start(given, &head);
-    let between_runs = at.seq == 0 || head.run.is_some_and(|(_, first)| at.seq == first - 1);
-    let interrupted = options.interrupts
-        && !between_runs
-        && !app.store(caller).questions_at_wait(path.id, at.seq).await?.is_empty();
-    let finished = head.run.is_some() && (!head.run_open || interrupted) && at.seq >= head.last_seq;
-    if finished && !options.follow {
-        return Ok(StatusCode::NO_CONTENT.into_response());
-    }
-    let iteration =
-        if between_runs { None } else { app.store(caller).open_iteration_at(path.id, at.seq).await? };
-
-    let permit = StreamPermit::new(Arc::clone(&app), caller)?;
-    let cursor = Cursor::new(&path.public_id(), at, iteration);
-    let cursor = if options.interrupts { cursor.with_interrupts(interrupted) } else { cursor };
-    let stream =
-        EventStream::new(Arc::clone(&app), path.id, (subscription, permit), cursor, first, options.follow);
-    let follow = if options.follow { "&follow=true" } else { "" };
-    let interrupts = if options.interrupts { "&interrupts=true" } else { "" };
-    let location = format!("{}/events?after={at}{follow}{interrupts}", path.url_path());
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
-        (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
-        (header::LOCATION, HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static(""))),
-    ];
-    Ok((headers, Body::new(stream)).into_response())
-}
-
 /// The client's position: from `Last-Event-ID`, which is newer, or from `after`.
 pub(crate) fn client_position(
     headers: &HeaderMap,
@@ -129,14 +81,4 @@ pub(crate) fn client_position(
             given.parse().map_err(|_| ApiError::InvalidPosition { given: given.chars().take(80).collect() })
         })
         .transpose()
-}
-
-/// Where the stream begins. A position beyond the end of the log means that a failover has truncated the log; then the
-/// stream begins at its end.
-fn start(given: Option<Position>, head: &StreamHead) -> Position {
-    match given {
-        Some(given) if given.seq > head.last_seq => Position::after(head.last_seq),
-        Some(given) => given,
-        None => Position::after(head.run.map_or(0, |(_, first)| first - 1)),
-    }
 }

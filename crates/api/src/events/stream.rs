@@ -22,7 +22,9 @@ use tokio::time::{Instant, Sleep, timeout};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::auth::Caller;
+use crate::events::abort::Abort;
 use crate::events::cursor::{Cursor, DeltaOutcome, Needed};
+use crate::events::dialect::Dialect;
 use crate::events::snapshot;
 use crate::events::streams::{StreamPermit, StreamRegistration};
 use crate::state::App;
@@ -36,39 +38,6 @@ const MAX_BUFFERED: usize = 64;
 /// Pause before a failed read is repeated.
 const READ_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Why a stream was aborted. Clients reconnect and resume.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Abort {
-    /// The process is shutting down.
-    #[error("the server is draining")]
-    Draining,
-    /// The API key of the stream was revoked, or has expired.
-    #[error("the API key was revoked or has expired")]
-    Revoked,
-    /// The agentable was erased.
-    #[error("the agentable was erased")]
-    Gone,
-    /// The client reads too slowly.
-    #[error("the client is too slow")]
-    TooSlow,
-    /// An event in Postgres cannot be decoded.
-    #[error(transparent)]
-    Unreadable(#[from] Error),
-}
-
-/// A body that aborts the connection.
-#[derive(Debug)]
-pub(crate) struct Aborted;
-
-impl Body for Aborted {
-    type Data = Bytes;
-    type Error = Abort;
-
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Abort>>> {
-        Poll::Ready(Some(Err(Abort::Draining)))
-    }
-}
-
 /// The result of a read from Postgres.
 enum Fetched {
     Events { events: Vec<Committed>, has_more: bool },
@@ -77,8 +46,9 @@ enum Fetched {
 
 type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, Error>> + Send>>;
 
-/// The event stream of one client.
-pub(crate) struct EventStream {
+/// The event stream of one client, in the words of its protocol.
+pub(crate) struct EventStream<D> {
+    dialect: D,
     app: Arc<App>,
     agentable: AgentableId,
     cursor: Cursor,
@@ -104,7 +74,7 @@ pub(crate) struct EventStream {
     revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl EventStream {
+impl<D: Dialect> EventStream<D> {
     /// A stream that begins with `first`, the page of events after the cursor. It was read after the subscription began,
     /// so no event is missed.
     pub(crate) fn new(
@@ -113,10 +83,11 @@ impl EventStream {
         (subscription, permit): (Subscription, StreamPermit),
         cursor: Cursor,
         first: Vec<Committed>,
-        follow: bool,
+        (dialect, follow): (D, bool),
     ) -> Self {
         let config = &app.state.config;
         Self {
+            dialect,
             agentable,
             follow,
             subscription,
@@ -207,8 +178,8 @@ impl EventStream {
                 return true;
             }
             let needed = self.needed.take().unwrap_or_default();
-            let frames = &mut self.frames;
-            self.cursor.durable(event, &needed, &mut |at, event| frames.push(at, event));
+            let (frames, dialect) = (&mut self.frames, &mut self.dialect);
+            self.cursor.durable(event, &needed, &mut |at, event| dialect.push(at, event, frames));
         }
         self.page.pop_front();
         if self.page.is_empty() {
@@ -238,18 +209,22 @@ impl EventStream {
     }
 
     fn handle_live(&mut self, item: &LiveItem) {
-        let frames = &mut self.frames;
+        let (frames, dialect) = (&mut self.frames, &mut self.dialect);
         match &item.live {
             Live::Delta(delta) => {
-                let before = frames.len();
-                match self.cursor.delta(delta, &mut |at, event| frames.push(at, event)) {
-                    DeltaOutcome::Handled => self.wants_transcript &= self.frames.len() == before,
+                let mut sent = false;
+                let outcome = self.cursor.delta(delta, &mut |at, event| {
+                    sent = true;
+                    dialect.push(at, event, frames);
+                });
+                match outcome {
+                    DeltaOutcome::Handled => self.wants_transcript &= !sent,
                     DeltaOutcome::Gap => self.request_transcript(),
                     DeltaOutcome::Behind => self.read(),
                 }
             }
             Live::Progress(progress) => {
-                self.cursor.progress(progress, &mut |at, event| frames.push(at, event))
+                self.cursor.progress(progress, &mut |at, event| dialect.push(at, event, frames))
             }
             Live::Committed(events) => {
                 for event in events {
@@ -261,8 +236,10 @@ impl EventStream {
                         self.read();
                         break;
                     }
-                    let frames = &mut self.frames;
-                    self.cursor.durable(event, &Needed::default(), &mut |at, event| frames.push(at, event));
+                    let (frames, dialect) = (&mut self.frames, &mut self.dialect);
+                    self.cursor.durable(event, &Needed::default(), &mut |at, event| {
+                        dialect.push(at, event, frames);
+                    });
                 }
                 self.registration.watch().reached(self.cursor.seq());
             }
@@ -292,7 +269,7 @@ impl EventStream {
     }
 }
 
-impl Body for EventStream {
+impl<D: Dialect> Body for EventStream<D> {
     type Data = Bytes;
     type Error = Abort;
 

@@ -1,0 +1,42 @@
+//! Streams that end before their last event: the connection is aborted, because clients take a clean end for the end of
+//! the run.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use houston_store::Error;
+use http_body::{Body, Frame};
+
+/// Why a stream was aborted. Clients reconnect and resume.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Abort {
+    /// The process is shutting down.
+    #[error("the server is draining")]
+    Draining,
+    /// The API key of the stream was revoked, or has expired.
+    #[error("the API key was revoked or has expired")]
+    Revoked,
+    /// The agentable was erased.
+    #[error("the agentable was erased")]
+    Gone,
+    /// The client reads too slowly.
+    #[error("the client is too slow")]
+    TooSlow,
+    /// An event in Postgres cannot be decoded.
+    #[error(transparent)]
+    Unreadable(#[from] Error),
+}
+
+/// A body that aborts the connection.
+#[derive(Debug)]
+pub(crate) struct Aborted;
+
+impl Body for Aborted {
+    type Data = Bytes;
+    type Error = Abort;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Abort>>> {
+        Poll::Ready(Some(Err(Abort::Draining)))
+    }
+}
