@@ -107,6 +107,7 @@ mod handle;
 pub mod health;
 mod knowledge;
 pub mod pool;
+pub mod row_security;
 pub mod run;
 mod schedule;
 mod schema;
@@ -114,6 +115,7 @@ pub mod session;
 mod settings;
 mod stored_block;
 mod tenant;
+mod tenant_pool;
 
 pub use error::{Error, Result};
 pub use fairness::Fairness;

@@ -38,6 +38,8 @@ mod post;
 #[cfg(test)]
 mod reading;
 #[cfg(test)]
+mod row_security;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod session_search;

@@ -1,0 +1,143 @@
+//! Row-level security: for the role of a request, the rows of other tenants do not exist, whatever the query.
+
+mod queries;
+
+use std::collections::BTreeSet;
+
+use houston_domain::id::TenantId;
+use houston_store::row_security::RowSecurity;
+
+use crate::erasing::fill;
+use crate::test_store::{TestStore, goal};
+
+/// Tables without a tenant, and what requests may do with them: read, or nothing. A new table without `tenant_id` belongs
+/// here and, if requests read it, into `row_security.sql`.
+const WITHOUT_TENANT: [(&str, &str); 7] = [
+    ("cron_ticks", ""),
+    ("functions", ""),
+    ("health_checks", ""),
+    ("installation", "SELECT"),
+    ("migrations", ""),
+    ("settings", "SELECT"),
+    ("workers", "SELECT"),
+];
+
+/// Takes the role for the rest of the statements, and names a tenant, or none.
+fn as_request(tenant: Option<TenantId>) -> String {
+    let named = tenant.map(|tenant| tenant.0.to_string()).unwrap_or_default();
+    format!("set local role houston_api; select set_config('houston.tenant', '{named}', true);")
+}
+
+/// The last line of what `psql` prints.
+fn last(test: &TestStore, sql: &str) -> String {
+    test.sql(sql).lines().last().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_table_is_behind_the_wall_or_named_here() {
+    let test = TestStore::start().await;
+    assert_eq!(test.store.row_security().await.unwrap(), RowSecurity::On);
+    let rights = test.sql(
+        "select c.relname || '|' || coalesce((select string_agg(p.privilege_type, ' ' order by p.privilege_type)
+                   from aclexplode(c.relacl) p where p.grantee = 'houston_api'::regrole), '')
+           from pg_class c
+          where c.relnamespace = 'houston'::regnamespace and c.relkind in ('r', 'p')
+            and not (c.relrowsecurity and exists (
+                     select from pg_policy p
+                      where p.polrelid = c.oid and not p.polpermissive and p.polcmd = '*'
+                        and p.polroles = array['houston_api'::regrole::oid]
+                        and pg_get_expr(p.polqual, c.oid) ~ 'houston.tenant|houston.teams'))",
+    );
+    let open: BTreeSet<(&str, &str)> = rights.lines().filter_map(|line| line.split_once('|')).collect();
+    assert_eq!(open, BTreeSet::from(WITHOUT_TENANT), "give the table a tenant_id, or decide about it");
+    let views = test.sql(
+        "select relname from pg_class where relnamespace = 'houston'::regnamespace and relkind in ('v', 'm')
+            and coalesce(reloptions::text, '') not like '%security_invoker=true%'",
+    );
+    assert_eq!(views, "", "a view reads with the rights of its owner unless it says so");
+    let definers = test.sql(
+        "select oid::regprocedure from pg_proc where pronamespace = 'houston'::regnamespace and prosecdef",
+    );
+    assert_eq!(definers, "", "and so does such a function");
+    let role = test.sql(
+        "select rolsuper or rolbypassrls or rolcanlogin or rolcreaterole or exists (
+                    select from pg_class c where c.relowner = r.oid and c.relnamespace = 'houston'::regnamespace)
+           from pg_roles r where rolname = 'houston_api'",
+    );
+    assert_eq!(role, "f", "no superuser, no owner");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_others_are_neither_read_nor_changed() {
+    let test = TestStore::start().await;
+    fill(&test, test.goal, "canary");
+    let stranger: TenantId = test.store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
+    let tables = test.sql(
+        "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id'
+          where c.relnamespace = 'houston'::regnamespace and c.relkind in ('r', 'p') order by 1",
+    );
+    let mut filled = 0;
+    for table in tables.lines() {
+        let own = test.tenant;
+        let count = format!("select count(*) from houston.{table} where tenant_id = '{}'", own.0);
+        let there = last(&test, &count);
+        filled += usize::from(there != "0");
+        for (named, sees) in [(Some(own), there.as_str()), (Some(stranger), "0"), (None, "0")] {
+            assert_eq!(last(&test, &format!("{}{count}", as_request(named))), sees, "{table}: {named:?}");
+            let change = |how: &str| {
+                let done = format!("with done as ({how} returning 1) select count(*) from done; rollback");
+                last(&test, &format!("begin; {}{done}", as_request(named)))
+            };
+            if sees == "0" {
+                let update = format!("update houston.{table} set tenant_id = tenant_id");
+                assert_eq!(change(&update), "0", "{table}: {named:?}");
+                assert_eq!(change(&format!("delete from houston.{table}")), "0", "{table}: {named:?}");
+            }
+        }
+        let copied = format!(
+            "create temp table copied as select * from houston.{table} where tenant_id = '{}' limit 1;
+             grant select on copied to houston_api;",
+            own.0
+        );
+        let generated = test.sql(&format!(
+            "select string_agg(attname, ', ') from pg_attribute
+              where attrelid = 'houston.{table}'::regclass and attnum > 0 and not attisdropped and attgenerated = ''"
+        ));
+        let insert = format!("insert into houston.{table} ({generated}) select {generated} from copied");
+        let refused = test.try_sql(&format!("begin; {copied}{}{insert}", as_request(Some(stranger))));
+        let is_refused = refused.as_ref().is_err_and(|error| error.contains("violates row-level security"));
+        assert!(is_refused || there == "0", "{table}: {refused:?}");
+    }
+    assert!(filled > 35, "only {filled} tables had rows");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connection_keeps_neither_role_nor_tenant() {
+    let test = TestStore::start().await;
+    let other = goal(&test.store, &test.ids, test.tenant).await;
+    test.requests().agentable("goal", test.goal).await.unwrap();
+    assert!(test.requests().agentable("task", other).await.is_err());
+    // A statement that fails ends its transaction, too.
+    let id = test.ids.next();
+    test.requests().create_approval_link(id, "token", None).await.unwrap_err();
+    let left = sqlx::query_scalar::<_, String>(
+        "select current_user || coalesce(nullif(current_setting('houston.tenant', true), ''), '')",
+    );
+    let pool = sqlx::PgPool::connect(test.database.url()).await.unwrap();
+    let login = left.fetch_one(&pool).await.unwrap();
+    let active = test.sql(
+        "select count(*) from pg_stat_activity where datname = current_database() and state ~ 'in trans'",
+    );
+    assert_eq!((active.as_str(), login.contains("houston_api")), ("0", false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_work_without_the_wall_where_no_role_is() {
+    let test = TestStore::start().await;
+    test.sql("revoke usage on schema houston from houston_api");
+    assert_eq!(test.store.row_security().await.unwrap(), RowSecurity::NotApplied);
+    let store = crate::test_store::open(test.database.url());
+    assert_eq!(store.tenant(test.tenant).agentable("goal", test.goal).await.unwrap().title, "Tokyo");
+    test.store.migrate().await.unwrap();
+    assert_eq!(test.store.row_security().await.unwrap(), RowSecurity::On, "migrating repairs it");
+}
