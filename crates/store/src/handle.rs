@@ -25,8 +25,8 @@ use crate::workspace_file::settle::Folders;
 #[derive(Clone)]
 pub struct Shared {
     pub(crate) pool: PgPool,
-    /// Whether requests of tenants are behind [`row_security`](crate::row_security), once that is known.
-    pub(crate) walled: Arc<OnceCell<bool>>,
+    /// Whether requests of tenants are under [`row_security`](crate::row_security), once that is known.
+    pub(crate) row_security: Arc<OnceCell<bool>>,
     /// The other cells, to find out which run kills its workers.
     pub(crate) other_cells: Arc<[PgPool]>,
     pub(crate) fairness: Fairness,
@@ -75,8 +75,8 @@ pub struct RunStore {
 }
 
 impl RunStore {
-    /// The handle for what belongs to a tenant of a run. A run is not behind the wall of
-    /// [`row_security`](crate::row_security): it costs round trips.
+    /// The handle for what belongs to a tenant of a run. A run is not under
+    /// [`row_security`](crate::row_security), which costs round trips.
     #[must_use]
     pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
         TenantStore { shared: &self.shared, tenant, pool: self.shared.pool_of(None) }

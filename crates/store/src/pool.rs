@@ -212,7 +212,7 @@ impl Store {
         let shared = Arc::new(Shared {
             batchers: Batchers::new(&pool, fairness, &archiving, &reach),
             pool,
-            walled: Arc::default(),
+            row_security: Arc::default(),
             other_cells: Arc::default(),
             fairness,
             archiving,

@@ -1,5 +1,5 @@
-//! Row-level security, the second wall around a tenant: a request of a tenant reads and writes in transactions that name it,
-//! under a role for which every other row does not exist. The first wall is the condition on `tenant_id` in each query.
+//! Row-level security: a request of a tenant reads and writes in transactions that name the tenant, under a role for which all
+//! other rows do not exist. So a query whose condition on `tenant_id` was forgotten finds nothing of others.
 //!
 //! The role is `houston_api`: no superuser, owner of nothing. The login of a process takes it with `set_config(…, true)`, so
 //! until the end of the transaction and in the same round trip as `begin`: a pooler that shares connections between
@@ -8,7 +8,7 @@
 //! Outside of it are statements that work for several tenants at once, and name one per row: batches of posts, creations,
 //! claims and streams; and runs, which are of no request. Each says so where it is.
 //!
-//! The wall stops a query that forgot its tenant, not one into which a stranger wrote SQL: `reset role` ends it.
+//! It stops a query that forgot its tenant, not one into which a stranger wrote SQL: `reset role` ends it.
 
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, PgPool};
 
@@ -20,10 +20,10 @@ use crate::pool::{Store, connect_options_of};
 /// and changes nothing that is already so.
 const APPLY: &str = include_str!("row_security.sql");
 
-/// Whether the wall is up, and if not, why.
+/// Whether requests are under row-level security, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowSecurity {
-    /// It is.
+    /// They are.
     On,
     /// The role does not exist: who migrated may not create roles.
     NoRole,
@@ -66,7 +66,7 @@ impl std::fmt::Display for RowSecurity {
 }
 
 impl Store {
-    /// Whether requests of tenants are behind the wall.
+    /// Whether requests of tenants are under row-level security.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
@@ -76,9 +76,9 @@ impl Store {
 }
 
 impl Shared {
-    /// Whether the wall is up; read once, at the first request of a tenant.
-    pub(crate) async fn is_walled(&self) -> sqlx::Result<bool> {
-        let read = self.walled.get_or_try_init(async || {
+    /// Whether requests of tenants are under row-level security; read once, at the first of them.
+    pub(crate) async fn has_row_security(&self) -> sqlx::Result<bool> {
+        let read = self.row_security.get_or_try_init(async || {
             let found = read(&self.pool).await?;
             if let Some(todo) = found.todo() {
                 tracing::warn!(todo, "row-level security is {found}: only the queries keep tenants apart");

@@ -13,7 +13,7 @@ declare
 begin
     perform pg_advisory_xact_lock(3, 0);
     -- The role of requests, and the role of applications that call houston_app (see its migration). Where the login may create
-    -- no roles, an administrator does; until then there is no wall, and `houston doctor` says so.
+    -- no roles, an administrator does; until then there is no row-level security, and `houston doctor` says so.
     foreach v_name in array array['houston_api', 'houston_app'] loop
         if to_regrole(v_name) is null then
             begin

@@ -1,5 +1,5 @@
-//! [`TenantPool`]: the connections of a [`TenantStore`](crate::TenantStore), whose statements all run behind the wall that
-//! [`row_security`](crate::row_security) describes.
+//! [`TenantPool`]: the connections of a [`TenantStore`](crate::TenantStore), whose statements all run under
+//! [`row_security`](crate::row_security).
 
 use std::ops::{Deref, DerefMut};
 
@@ -8,7 +8,7 @@ use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use houston_domain::id::TenantId;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgQueryResult, PgRow, PgStatement, PgTypeInfo};
-use sqlx::{Either, Execute, Executor, PgConnection, Postgres, SqlStr, Transaction};
+use sqlx::{Describe, Either, Execute, Executor, PgConnection, Postgres, SqlStr, Transaction};
 
 use crate::handle::Shared;
 use crate::row_security::entry;
@@ -17,7 +17,7 @@ use crate::row_security::entry;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TenantPool<'s> {
     shared: &'s Shared,
-    /// The tenant that each transaction names; `None`: it is a worker or an operator who asks, and there is no wall.
+    /// The tenant that each transaction names; `None`: a worker or an operator asks, without row-level security.
     tenant: Option<TenantId>,
 }
 
@@ -29,7 +29,7 @@ impl<'s> TenantPool<'s> {
     /// The tenant to name.
     async fn named(self) -> sqlx::Result<Option<TenantId>> {
         match self.tenant {
-            Some(tenant) if self.shared.is_walled().await? => Ok(Some(tenant)),
+            Some(tenant) if self.shared.has_row_security().await? => Ok(Some(tenant)),
             _ => Ok(None),
         }
     }
@@ -55,7 +55,7 @@ impl<'s> TenantPool<'s> {
     pub(crate) async fn connection(self) -> sqlx::Result<TenantConnection> {
         Ok(match self.named().await? {
             Some(tenant) => {
-                TenantConnection::Walled(self.shared.pool.begin_with(entry("begin", tenant.0)).await?)
+                TenantConnection::Secured(self.shared.pool.begin_with(entry("begin", tenant.0)).await?)
             }
             None => TenantConnection::Free(self.shared.pool.acquire().await?),
         })
@@ -66,7 +66,7 @@ impl<'s> TenantPool<'s> {
 #[derive(Debug)]
 pub(crate) enum TenantConnection {
     Free(PoolConnection<Postgres>),
-    Walled(Transaction<'static, Postgres>),
+    Secured(Transaction<'static, Postgres>),
 }
 
 impl TenantConnection {
@@ -74,7 +74,7 @@ impl TenantConnection {
     pub(crate) async fn done(self) -> sqlx::Result<()> {
         match self {
             Self::Free(_) => Ok(()),
-            Self::Walled(transaction) => transaction.commit().await,
+            Self::Secured(transaction) => transaction.commit().await,
         }
     }
 }
@@ -85,7 +85,7 @@ impl Deref for TenantConnection {
     fn deref(&self) -> &PgConnection {
         match self {
             Self::Free(connection) => connection,
-            Self::Walled(transaction) => transaction,
+            Self::Secured(transaction) => transaction,
         }
     }
 }
@@ -94,7 +94,7 @@ impl DerefMut for TenantConnection {
     fn deref_mut(&mut self) -> &mut PgConnection {
         match self {
             Self::Free(connection) => connection,
-            Self::Walled(transaction) => transaction,
+            Self::Secured(transaction) => transaction,
         }
     }
 }
@@ -124,7 +124,7 @@ impl<'p> Executor<'p> for &'p TenantPool<'_> {
             let mut connection = self.connection().await?;
             let all: Vec<_> = connection.fetch_many(query).try_collect().await?;
             connection.done().await?;
-            Ok(stream::iter(all.into_iter().map(Ok)))
+            Ok::<_, sqlx::Error>(stream::iter(all.into_iter().map(Ok)))
         };
         stream::once(all).try_flatten().boxed()
     }
@@ -151,5 +151,11 @@ impl<'p> Executor<'p> for &'p TenantPool<'_> {
         'p: 'e,
     {
         self.shared.pool.prepare_with(sql, parameters)
+    }
+    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<Postgres>>>
+    where
+        'p: 'e,
+    {
+        self.shared.pool.describe(sql)
     }
 }

@@ -4,6 +4,8 @@ houston_testkit::shared_postgres!();
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod application;
+#[cfg(test)]
 mod batches;
 #[cfg(test)]
 mod bytes;

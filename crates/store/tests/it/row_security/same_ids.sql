@@ -7,7 +7,6 @@ declare
     b uuid := ':id';
     t uuid := (select tenant_id from houston.agentables where id = ':goal');
     c record;
-    x record;
     v text;
 begin
     insert into houston.agents (id, tenant_id, kind, name, settings) values (b, t, 'goal', 'canary', '{}');
@@ -25,16 +24,14 @@ begin
         execute format('delete from houston.%1$I x where ctid <> (select y.ctid from houston.%1$I y
                         order by (y::text like ''%%canary%%'' or y::text like ''%%%2$s%%'') desc, y.ctid limit 1)',
                        c.relname, t);
-        for x in select a.attname, a.atttypid from pg_attribute a
-                  where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-        loop
-            v := case x.atttypid when 'uuid'::regtype then quote_literal(b)
-                                 when 'uuid[]'::regtype then quote_literal(array[b])
-                                 when 'bytea'::regtype then quote_literal('canary'::bytea) end;
-            if v is not null then
-                execute format('update houston.%1$I set %2$I = %3$s where %2$I is not null', c.relname, x.attname, v);
-            end if;
-        end loop;
+        v := (select string_agg(format('%1$I = case when %1$I is not null then %2$s end', a.attname,
+                                       case a.atttypid when 'uuid'::regtype then quote_literal(b) || '::uuid'
+                                                       when 'uuid[]'::regtype then quote_literal(array[b]) || '::uuid[]'
+                                                       else quote_literal('canary') || '::bytea' end), ', ')
+                from pg_attribute a
+               where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+                 and a.atttypid in ('uuid'::regtype, 'uuid[]'::regtype, 'bytea'::regtype));
+        execute format('update houston.%I set %s', c.relname, v);
     end loop;
 end;
 $$;
