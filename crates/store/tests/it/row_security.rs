@@ -144,3 +144,30 @@ async fn requests_work_where_the_role_may_do_nothing() {
     test.store.migrate().await.unwrap();
     assert_eq!(test.store.row_security().await.unwrap(), RowSecurity::On, "migrating repairs it");
 }
+
+/// How often a word is in the statements that Postgres has executed.
+fn logged(test: &TestStore, word: &str) -> usize {
+    let log = test.database.server().unwrap().folder().join("postgres.log");
+    std::fs::read_to_string(log).unwrap().matches(word).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_posts_and_streams_take_no_role() {
+    let test = TestStore::start_with_own_postgres().await;
+    test.sql("alter system set log_statement = 'all'");
+    test.sql("select pg_reload_conf()");
+    test.requests().agentable("goal", test.goal).await.unwrap();
+    let before = logged(&test, "houston_api");
+    assert!(before > 0, "a read of a request takes it");
+    for text in ["one", "two"] {
+        test.post(text).await;
+        let run = test.claim().await.unwrap();
+        crate::step::done(
+            test.runs().commit(&run.fence, &crate::step::answer(&test, &run, "hello")).await.unwrap(),
+        );
+        assert!(!test.requests().events_after(test.goal, 0, 10).await.unwrap().is_empty());
+        assert!(!test.runs().tenant(test.tenant).history(test.goal, 0, 10).await.unwrap().is_empty());
+    }
+    assert_eq!(logged(&test, "store::message::batch::post"), 2);
+    assert_eq!(logged(&test, "houston_api"), before);
+}
