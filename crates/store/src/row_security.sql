@@ -52,8 +52,9 @@ begin
         select c.relname,
                case when c.relkind = 'v' then null
                     when c.relname = 'tenants' then format('id = %s', v_named)
-                    -- Those of the teams that the tenant sees.
-                    when c.relname = 'team_agents' then 'exists (select from houston.teams t where t.id = team_id)'
+                    -- Those of its teams. A scalar query, which is not answered for all teams at once.
+                    when c.relname = 'team_agents'
+                    then format('(select t.tenant_id from houston.teams t where t.id = team_id) = %s', v_named)
                     when exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')
                     then format('tenant_id = %s', v_named) end,
                -- The other tables without a tenant: requests read these three, and none of the rest.

@@ -370,8 +370,7 @@ impl TenantStore<'_> {
     /// An item of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such item, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such item, [`Error::Database`] as for [`Self::list_items`].
     pub async fn item(self, (kind, id): (KnowledgeKind, Uuid)) -> Result<KnowledgeItem> {
         let found = with_connection!(self.pool, |c| find(c, self.tenant, None, (kind, id)));
         found.ok_or(Error::NotFound { what: kind.rules().name })

@@ -109,5 +109,5 @@ async fn application_may_do_nothing_else() {
         "select p.proname from pg_proc p where p.pronamespace = 'houston_app'::regnamespace
             and has_function_privilege('public', p.oid, 'execute')",
     );
-    assert_eq!(others, "", "without the role, nobody may call them");
+    assert_eq!(others, "", "only with the role they may be called");
 }

@@ -64,7 +64,9 @@ fn cost_of_hot_queries_does_not_grow_with_the_data() {
                 let same = SAME.iter().find(|(one, _)| *one == **index).map(|(_, other)| other);
                 indexes.contains(*index) || same.is_some_and(|other| indexes.contains(other))
             };
-            for index in case.uses.iter().filter(|index| !is_used(index)) {
+            // A policy may make another index as good; how much is read says enough.
+            let uses = if mode == AS_REQUEST { &[] } else { case.uses };
+            for index in uses.iter().filter(|index| !is_used(index)) {
                 complain(format!("does not use {index}"));
             }
             if touched.rows > case.rows {
