@@ -6,7 +6,8 @@
 //! transactions is no danger. What it may do is written by `row_security.sql`, after the migrations.
 //!
 //! Outside of it are statements that work for several tenants at once, and name one per row: batches of posts, creations,
-//! claims and streams; and runs, which are of no request. Each says so where it is.
+//! claims and streams; the last statements of a request to erase, which hide rows from their own tenant; writing files of
+//! workspaces to their folder; and runs, which are of no request. Each says so where it is.
 //!
 //! It stops a query that forgot its tenant, not one into which a stranger wrote SQL: `reset role` ends it.
 

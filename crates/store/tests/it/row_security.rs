@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use houston_domain::id::TenantId;
+use houston_store::erasure::Target;
 use houston_store::row_security::RowSecurity;
 use houston_store::{Config, Error, Store};
 
 use crate::erasing::fill;
-use crate::test_store::TestStore;
+use crate::test_store::{TestStore, goal};
 
 /// Tables without a tenant, and what requests may do with them: read, or nothing. A new table without `tenant_id` belongs
 /// here and, if requests read it, into `row_security.sql`.
@@ -170,4 +171,34 @@ async fn runs_posts_and_streams_take_no_role() {
     }
     assert_eq!(logged(&test, "store::message::batch::post"), 2);
     assert_eq!(logged(&test, "houston_api"), before);
+}
+
+/// A managed Postgres: the login of Houston is no superuser and may create no roles.
+#[tokio::test(flavor = "multi_thread")]
+async fn login_without_rights_works_with_and_without_the_roles() {
+    let test = TestStore::start_with_own_postgres().await;
+    test.sql("drop owned by houston_api, houston_app");
+    test.sql("drop role houston_api; drop role houston_app; create role limited login");
+    test.sql("create database managed owner limited");
+    let url = test.database.url().replace("//houston@", "//limited@").replace("/houston?", "/managed?");
+    let store = crate::test_store::open(&url);
+    store.migrate().await.unwrap();
+    assert_eq!(store.row_security().await.unwrap(), RowSecurity::NoRole);
+    let tenant = store.operator().ensure_tenant(test.ids.next(), "managed").await.unwrap();
+    let goal = goal(&store, &test.ids, tenant).await;
+    store.tenant(tenant).agentable("goal", goal).await.unwrap();
+
+    test.sql("create role houston_api; create role houston_app");
+    assert_eq!(store.row_security().await.unwrap(), RowSecurity::NotMember);
+    test.sql("grant houston_api to limited");
+    assert_eq!(store.row_security().await.unwrap(), RowSecurity::NotApplied);
+    store.migrate().await.unwrap();
+    assert_eq!(store.row_security().await.unwrap(), RowSecurity::On);
+    let store = crate::test_store::open(&url);
+    store.tenant(tenant).agentable("goal", goal).await.unwrap();
+    let stranger = store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
+    assert!(store.tenant(stranger).agentable("goal", goal).await.is_err());
+    let erased =
+        store.tenant(tenant).request_erasure(Target::Agentable("goal", goal), test.ids.next(), None).await;
+    assert_eq!(erased.unwrap().agentables, [goal]);
 }
