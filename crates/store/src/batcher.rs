@@ -18,6 +18,7 @@ use tokio::sync::{Mutex, OnceCell, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::error::{Error, Result};
+use crate::pool::connect_options_of;
 
 /// Most items of one statement. Larger batches save little and delay their first item.
 const MAX_ITEMS: usize = 32;
@@ -86,7 +87,7 @@ impl<B: Batch> Batcher<B> {
             // Forbidden plans count as very expensive, which would start the compiler for each execution.
             ("jit", "off"),
         ];
-        let options = PgConnectOptions::clone(&pool.connect_options()).options(settings);
+        let options = connect_options_of(pool).options(settings);
         Self { batch, options: Arc::new(options), writers: OnceCell::new() }
     }
 

@@ -9,6 +9,7 @@ use houston_domain::id::TenantId;
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::team::TeamLimits;
 use sqlx::PgPool;
+use tokio::sync::OnceCell;
 
 use crate::api_key::Principal;
 use crate::direct_start::DirectWorker;
@@ -16,6 +17,7 @@ use crate::fairness::Fairness;
 use crate::pool::{Batchers, Store};
 use crate::reach::Reach;
 use crate::session::Archiving;
+use crate::tenant_pool::TenantPool;
 use crate::workspace_file::settle::Folders;
 
 /// What all handles share. Its fields are visible in this crate only.
@@ -23,6 +25,8 @@ use crate::workspace_file::settle::Folders;
 #[derive(Clone)]
 pub struct Shared {
     pub(crate) pool: PgPool,
+    /// Whether requests of tenants are under [`row_security`](crate::row_security), once that is known.
+    pub(crate) row_security: Arc<OnceCell<bool>>,
     /// The other cells, to find out which run kills its workers.
     pub(crate) other_cells: Arc<[PgPool]>,
     pub(crate) fairness: Fairness,
@@ -55,7 +59,12 @@ impl Shared {
 
     /// The handle for requests of a tenant.
     pub(crate) fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
-        TenantStore { shared: self, tenant }
+        TenantStore { shared: self, tenant, pool: self.pool_of(Some(tenant)) }
+    }
+
+    /// The connections for what is done for a tenant; `None`: for an operator, over all of them.
+    pub(crate) fn pool_of(&self, tenant: Option<TenantId>) -> TenantPool<'_> {
+        TenantPool::new(self, tenant)
     }
 }
 
@@ -66,10 +75,11 @@ pub struct RunStore {
 }
 
 impl RunStore {
-    /// The handle for what belongs to a tenant of a run.
+    /// The handle for what belongs to a tenant of a run. A run is not under
+    /// [`row_security`](crate::row_security), which costs round trips.
     #[must_use]
     pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
-        self.shared.tenant(tenant)
+        TenantStore { shared: &self.shared, tenant, pool: self.shared.pool_of(None) }
     }
 
     /// Lets `worker` start runs when their messages are posted, for as long as it exists. It replaces the one before it.
@@ -90,6 +100,8 @@ impl RunStore {
 pub struct TenantStore<'s> {
     pub(crate) shared: &'s Shared,
     pub(crate) tenant: TenantId,
+    /// In the place of [`Shared`]'s: its statements see the rows of the tenant only.
+    pub(crate) pool: TenantPool<'s>,
 }
 
 impl TenantStore<'_> {

@@ -14,6 +14,8 @@
 //! The API has an [`ApiStore`] only. So it can neither claim nor commit, and a query of a request without a tenant does
 //! not compile: a [`TenantStore`] is made for the [`Principal`](api_key::Principal) of a key that was read from
 //! Postgres, or for a link to a question ([`approval_links`]) that was. A test compares the queries that a [`TenantStore`] reaches with this: each has a condition on `tenant_id`.
+//! Should one lack it, [`row_security`] still hides the rows of other tenants: the field `pool` of a [`TenantStore`] begins
+//! transactions that Postgres restricts to the tenant.
 //! All handles share connections and batches; making one allocates nothing.
 //!
 //! # Wings
@@ -84,7 +86,8 @@
 //! 2. A file named after the noun, in the wing of its purpose, with an `impl` of the handle whose callers need it. Each
 //!    `query!` text begins with the comment `-- store::<file>::<function>` (without the wing), which identifies it in
 //!    `pg_stat_statements` and in the plan tests.
-//! 3. A `tenant_id` column, in the `where` of every query of a [`TenantStore`].
+//! 3. A `tenant_id` column, in the `where` of every query of a [`TenantStore`]. [`Store::migrate`] gives each table with this
+//!    column its policy; one without it is decided about in `row_security.sql` and the test `row_security.rs`.
 //! 4. `cargo xtask prepare` refreshes `.sqlx`.
 //!
 //! # Let a tool use rows
@@ -107,6 +110,7 @@ mod handle;
 pub mod health;
 mod knowledge;
 pub mod pool;
+pub mod row_security;
 pub mod run;
 mod schedule;
 mod schema;
@@ -114,6 +118,7 @@ pub mod session;
 mod settings;
 mod stored_block;
 mod tenant;
+mod tenant_pool;
 
 pub use error::{Error, Result};
 pub use fairness::Fairness;

@@ -105,6 +105,11 @@ pub(crate) fn connect_options(url: &str, name: &str) -> Result<PgConnectOptions>
     ]))
 }
 
+/// The options of a pool's connections, to open one of its own.
+pub(crate) fn connect_options_of(pool: &PgPool) -> PgConnectOptions {
+    PgConnectOptions::clone(&pool.connect_options())
+}
+
 impl Store {
     /// Creates a pool that connects at its first use.
     ///
@@ -207,6 +212,7 @@ impl Store {
         let shared = Arc::new(Shared {
             batchers: Batchers::new(&pool, fairness, &archiving, &reach),
             pool,
+            row_security: Arc::default(),
             other_cells: Arc::default(),
             fairness,
             archiving,

@@ -10,7 +10,8 @@ use crate::pool::Store;
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
 impl Store {
-    /// Applies missing migrations, then the functions that differ from those of this binary. Several processes may call
+    /// Applies missing migrations, then the functions that differ from those of this binary, then
+    /// [row-level security](crate::row_security). Several processes may call
     /// it at once. Writes nothing if there is nothing to do.
     ///
     /// # Errors
@@ -21,7 +22,8 @@ impl Store {
             Err(Error::SchemaOlder { .. }) => MIGRATOR.run(&self.pool).await?,
             other => other?,
         }
-        self.apply_functions().await
+        self.apply_functions().await?;
+        self.apply_row_security().await
     }
 
     /// Checks that the schema is the one this binary was built for.

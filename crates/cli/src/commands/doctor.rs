@@ -175,6 +175,13 @@ async fn postgres(context: &Context, addresses: &CellAddresses) -> Vec<Finding> 
         }
         Ok(()) => {
             findings.push(ok("schema", "up to date"));
+            findings.push(match store.row_security().await {
+                Err(error) => red("row_security", error.to_string(), "read the log of Postgres"),
+                Ok(found) => match found.todo() {
+                    None => ok("row_security", found.to_string()),
+                    Some(todo) => warn("row_security", found.to_string(), todo),
+                },
+            });
             findings.push(match store.operator().list_api_keys().await {
                 Err(error) => red("api_keys", error.to_string(), "read the log of Postgres"),
                 Ok(keys) => match keys.iter().filter(|key| key.is_valid()).count() {

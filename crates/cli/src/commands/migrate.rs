@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{Context, Failure, runtime};
 use crate::connect;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, print_stderr};
 
 /// Migrate the database schema to the version of this binary.
 #[derive(Debug, Args)]
@@ -30,6 +30,10 @@ impl Migrate {
             let stores = connect::stores(settings, &addresses).await?;
             for store in stores.iter() {
                 store.migrate().await?;
+                let found = store.row_security().await?;
+                if let Some(todo) = found.todo() {
+                    print_stderr(&format!("row-level security is {found}: {todo}"));
+                }
                 store.close().await;
             }
             if self.json {

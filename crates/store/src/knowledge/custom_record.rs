@@ -17,6 +17,7 @@ use crate::custom_table::{self, CustomTable};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::tenant_pool::with_connection;
 
 /// A record.
 #[derive(Debug, Clone, PartialEq)]
@@ -254,8 +255,8 @@ impl TenantStore<'_> {
         table: &CustomTable,
         wanted: &RecordSearch,
     ) -> Result<(Vec<CustomRecord>, i64)> {
-        let connection = &mut *self.pool.acquire().await?;
-        search(connection, self.tenant, table, wanted, &self.knowledge_limits.tables).await
+        let limits = &self.knowledge_limits.tables;
+        Ok(with_connection!(self.pool, |c| search(c, self.tenant, table, wanted, limits)))
     }
 
     /// The values of the records of a table in the order in which they were added, from after `after` on.
@@ -294,8 +295,8 @@ impl TenantStore<'_> {
         filter: &RecordFilter,
         wanted: &Aggregate,
     ) -> Result<Vec<Group>> {
-        let connection = &mut *self.pool.acquire().await?;
-        aggregate(connection, self.tenant, table, (filter, wanted), &self.knowledge_limits.tables).await
+        let limits = &self.knowledge_limits.tables;
+        Ok(with_connection!(self.pool, |c| aggregate(c, self.tenant, table, (filter, wanted), limits)))
     }
 
     /// A record of the tenant with its table.
@@ -303,9 +304,10 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such record.
     pub async fn record(self, id: RecordId) -> Result<(CustomTable, CustomRecord)> {
-        let connection = &mut *self.pool.acquire().await?;
-        let record = find(connection, self.tenant, id).await?.ok_or(NOT_FOUND)?;
-        let table = custom_table::find(connection, self.tenant, record.table).await?.ok_or(NOT_FOUND)?;
+        let mut connection = self.pool.connection().await?;
+        let record = find(&mut connection, self.tenant, id).await?.ok_or(NOT_FOUND)?;
+        let table = custom_table::find(&mut connection, self.tenant, record.table).await?.ok_or(NOT_FOUND)?;
+        connection.done().await?;
         Ok((table, record))
     }
 
@@ -318,8 +320,9 @@ impl TenantStore<'_> {
         (table, id): (&CustomTable, RecordId),
         changes: &Map<String, Value>,
     ) -> Result<CustomRecord> {
-        let (connection, limits) = (&mut *self.pool.acquire().await?, &self.knowledge_limits.tables);
-        change(connection, self.tenant, (table, id), changes, false, limits).await?.ok_or(NOT_FOUND)
+        let (tenant, limits) = (self.tenant, &self.knowledge_limits.tables);
+        with_connection!(self.pool, |c| change(c, tenant, (table, id), changes, false, limits))
+            .ok_or(NOT_FOUND)
     }
 
     /// Deletes a record.
@@ -328,8 +331,8 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such record.
     pub async fn delete_record(self, id: RecordId) -> Result<()> {
         let (table, record) = self.record(id).await?;
-        let connection = &mut *self.pool.acquire().await?;
-        let is_gone = delete(connection, self.tenant, (table.user, table.id, record.id)).await?;
+        let record = (table.user, table.id, record.id);
+        let is_gone = with_connection!(self.pool, |c| delete(c, self.tenant, record));
         if is_gone { Ok(()) } else { Err(NOT_FOUND) }
     }
 }

@@ -11,6 +11,7 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{OperatorStore, TenantStore};
 use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::tenant_pool::with_connection;
 
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
@@ -267,8 +268,8 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn tables(self, user: UserId, after: Option<&str>, limit: i64) -> Result<Vec<CustomTable>> {
-        let connection = &mut *self.pool.acquire().await?;
-        list(connection, (self.tenant, user), after.unwrap_or_default(), limit).await
+        let after = after.unwrap_or_default();
+        Ok(with_connection!(self.pool, |c| list(c, (self.tenant, user), after, limit)))
     }
 
     /// A table of the tenant.
@@ -277,7 +278,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such table, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
     pub async fn table(self, id: TableId) -> Result<CustomTable> {
-        find(&mut *self.pool.acquire().await?, self.tenant, id).await?.ok_or(NOT_FOUND)
+        with_connection!(self.pool, |c| find(c, self.tenant, id)).ok_or(NOT_FOUND)
     }
 
     /// Adds fields to a table of the tenant; the inner error has what is wrong with them.

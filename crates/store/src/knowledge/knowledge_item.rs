@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::tenant_pool::with_connection;
 
 /// One item.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -363,16 +364,15 @@ impl TenantStore<'_> {
         before: Option<Uuid>,
         limit: i64,
     ) -> Result<Vec<KnowledgeItem>> {
-        list(&mut *self.pool.acquire().await?, self.tenant, (kind, owner), before, limit).await
+        Ok(with_connection!(self.pool, |c| list(c, self.tenant, (kind, owner), before, limit)))
     }
 
     /// An item of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such item, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such item, [`Error::Database`] as for [`Self::list_items`].
     pub async fn item(self, (kind, id): (KnowledgeKind, Uuid)) -> Result<KnowledgeItem> {
-        let found = find(&mut *self.pool.acquire().await?, self.tenant, None, (kind, id)).await?;
+        let found = with_connection!(self.pool, |c| find(c, self.tenant, None, (kind, id)));
         found.ok_or(Error::NotFound { what: kind.rules().name })
     }
 
@@ -385,7 +385,7 @@ impl TenantStore<'_> {
         (kind, id): (KnowledgeKind, Uuid),
         to: KnowledgeChange<'_>,
     ) -> Result<KnowledgeItem> {
-        let changed = change(&mut *self.pool.acquire().await?, self.tenant, None, (kind, id), to).await?;
+        let changed = with_connection!(self.pool, |c| change(c, self.tenant, None, (kind, id), to));
         changed.ok_or(Error::NotFound { what: kind.rules().name })
     }
 
@@ -394,7 +394,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// As [`Self::item`].
     pub async fn delete_item(self, (kind, id): (KnowledgeKind, Uuid)) -> Result<()> {
-        let done = delete(&mut *self.pool.acquire().await?, self.tenant, None, (kind, id)).await?;
+        let done = with_connection!(self.pool, |c| delete(c, self.tenant, None, (kind, id)));
         if done { Ok(()) } else { Err(Error::NotFound { what: kind.rules().name }) }
     }
 }

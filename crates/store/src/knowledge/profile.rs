@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::tenant_pool::with_connection;
 
 /// The profile, and when it was last changed; `None`: never.
 pub(crate) async fn find(
@@ -96,7 +97,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
     pub async fn profile(self, user: UserId) -> Result<(Profile, Option<DateTime<Utc>>)> {
-        find(&mut *self.pool.acquire().await?, self.tenant, user).await
+        Ok(with_connection!(self.pool, |c| find(c, self.tenant, user)))
     }
 
     /// Replaces these lists of the profile. An entry that stays as it was keeps its mark. Returns the profile and the time of the change.

@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{OperatorStore, Shared, TenantStore};
+use crate::tenant_pool::with_connection;
 
 /// A snippet.
 #[derive(Debug, Clone, PartialEq)]
@@ -258,7 +259,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when there is no such snippet, [`Error::Database`] when Postgres cannot be reached or refuses the
     /// statement.
     pub async fn snippet(self, user: UserId, name: &str) -> Result<Snippet> {
-        let found = find(&mut *self.pool.acquire().await?, self.tenant, user, name).await?;
+        let found = with_connection!(self.pool, |c| find(c, self.tenant, user, name));
         found.ok_or(Error::NotFound { what: "snippet" })
     }
 
@@ -298,11 +299,11 @@ impl Shared {
         after: &str,
         limit: i64,
     ) -> Result<Vec<SnippetEntry>> {
-        list(&mut *self.pool.acquire().await?, tenant, user, after, limit).await
+        Ok(with_connection!(self.pool_of(tenant), |c| list(c, tenant, user, after, limit)))
     }
 
     async fn delete_snippet(&self, tenant: Option<TenantId>, user: UserId, name: &str) -> Result<()> {
-        let existed = delete(&mut *self.pool.acquire().await?, tenant, user, name).await?;
+        let existed = with_connection!(self.pool_of(tenant), |c| delete(c, tenant, user, name));
         if existed { Ok(()) } else { Err(Error::NotFound { what: "snippet" }) }
     }
 }

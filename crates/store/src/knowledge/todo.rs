@@ -15,6 +15,7 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::tenant_pool::with_connection;
 
 /// A todo.
 #[derive(Debug, Clone, PartialEq)]
@@ -348,7 +349,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn todos(self, user: UserId, query: &TodoQuery) -> Result<Vec<Todo>> {
-        list(&mut *self.pool.acquire().await?, (self.tenant, user), query).await
+        Ok(with_connection!(self.pool, |c| list(c, (self.tenant, user), query)))
     }
 
     /// A todo of the tenant.
@@ -357,7 +358,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such todo, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
     pub async fn todo(self, id: TodoId) -> Result<Todo> {
-        find(&mut *self.pool.acquire().await?, self.tenant, None, id).await?.ok_or(NOT_FOUND)
+        with_connection!(self.pool, |c| find(c, self.tenant, None, id)).ok_or(NOT_FOUND)
     }
 
     /// Changes a todo of the tenant, and moves it before another one of the same user.
@@ -384,7 +385,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// As [`Self::todo`].
     pub async fn delete_todo(self, id: TodoId) -> Result<()> {
-        let deleted = delete(&mut *self.pool.acquire().await?, (self.tenant, None), &[id]).await?;
+        let deleted = with_connection!(self.pool, |c| delete(c, (self.tenant, None), &[id]));
         if deleted > 0 { Ok(()) } else { Err(NOT_FOUND) }
     }
 }

@@ -21,6 +21,7 @@ use sqlx::PgConnection;
 use self::settle::Folders;
 use crate::error::{Error, Result};
 use crate::handle::{Shared, TenantStore};
+use crate::tenant_pool::with_connection;
 
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -331,7 +332,7 @@ impl TenantStore<'_> {
         limit: i64,
     ) -> Result<Vec<FileEntry>> {
         let workspace = self.workspace(self.tenant, agentable);
-        workspace.list(&mut *self.pool.acquire().await?, &after.unwrap_or_default(), limit).await
+        Ok(with_connection!(self.pool, |c| workspace.list(c, &after.unwrap_or_default(), limit)))
     }
 
     /// A file of an agentable of the tenant.
@@ -341,7 +342,7 @@ impl TenantStore<'_> {
     /// the statement, [`Error::Folder`] when it cannot be read.
     pub async fn file(self, agentable: AgentableId, path: &WorkspacePath) -> Result<WorkspaceFile> {
         let workspace = self.workspace(self.tenant, agentable);
-        let found = workspace.find(&mut *self.pool.acquire().await?, path).await?;
+        let found = with_connection!(self.pool, |c| workspace.find(c, path));
         found.ok_or(Error::NotFound { what: "file" })
     }
 }

@@ -48,7 +48,7 @@ impl Shared {
         self.tenant(tenant).agentable(kind, id).await?;
         let mut attempts = 0;
         loop {
-            let mut tx = self.pool.begin().await?;
+            let mut tx = self.pool_of(Some(tenant)).begin().await?;
             let locked = lock(&mut tx, id).await?;
             let open_tasks = open_tasks_below(&mut tx, id).await?;
             if open_tasks.iter().any(|one| !locked.contains(one)) && attempts < ATTEMPTS {
@@ -86,7 +86,7 @@ impl Shared {
             id.0,
             status
         )
-        .execute(&self.pool)
+        .execute(&self.pool_of(Some(tenant)))
         .await?;
         if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
     }
@@ -106,7 +106,7 @@ impl Shared {
             id.0,
             ARCHIVED
         )
-        .execute(&self.pool)
+        .execute(&self.pool_of(Some(tenant)))
         .await?;
         if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
     }

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::event::batch::{Page, StreamRead};
 use crate::event::derived::{StreamMessage, next_message};
 use crate::handle::{ApiStore, RunStore, TenantStore};
+use crate::tenant_pool::with_connection;
 
 pub(crate) mod asked;
 pub(crate) mod batch;
@@ -89,8 +90,7 @@ impl TenantStore<'_> {
         if let Some(page) = self.batchers.streams.submit(read.clone()).await {
             return page;
         }
-        let mut connection = self.pool.acquire().await?;
-        batch::read(&mut connection, &[read]).await?.pop().unwrap_or(Ok(None))
+        with_connection!(self.pool, |c| batch::read(c, &[read])).pop().unwrap_or(Ok(None))
     }
 
     /// Thread events of an agentable of the tenant before position `before` (messages, tool calls and results), newest

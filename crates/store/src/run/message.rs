@@ -216,7 +216,7 @@ impl Shared {
             self.fairness.running(),
             self.fairness.pending()
         )
-        .fetch_one(&self.pool)
+        .fetch_one(&self.pool_of(Some(tenant)))
         .await
         {
             Ok(row) => row,
@@ -233,7 +233,7 @@ impl Shared {
         }
         let opened = row.opened.unwrap_or(false);
         let (run, run_seq) =
-            if opened { (RunId(run), seq - 1) } else { self.posted_into(agentable, seq).await? };
+            if opened { (RunId(run), seq - 1) } else { self.posted_into(tenant, agentable, seq).await? };
         let needs_hint = row.ring;
         let posted = Posted {
             id: MessageId(id),
@@ -251,7 +251,7 @@ impl Shared {
     /// The result of a post whose batch was committed, although its outcome was unknown.
     async fn posted_before(&self, tenant: TenantId, post: &NewPost<'_>) -> Result<Created<Posted>> {
         let ThreadMessage { message, agentable, .. } = self.message(tenant, post.id).await?;
-        let (run, run_seq) = self.posted_into(agentable, message.seq).await?;
+        let (run, run_seq) = self.posted_into(tenant, agentable, message.seq).await?;
         Ok(Created::New(Posted {
             id: post.id,
             run,
@@ -266,7 +266,7 @@ impl Shared {
 
     /// The run that was open when the message at `seq` was posted, and the position of its first event. The
     /// message's own row may name a later run by now: a run that ends without having read the message passes it on.
-    async fn posted_into(&self, agentable: AgentableId, seq: i64) -> Result<(RunId, i64)> {
+    async fn posted_into(&self, tenant: TenantId, agentable: AgentableId, seq: i64) -> Result<(RunId, i64)> {
         let run = sqlx::query!(
             "-- store::message::posted_into
             select id, first_seq from houston.runs
@@ -274,7 +274,7 @@ impl Shared {
             agentable.0,
             seq
         )
-        .fetch_one(&self.pool)
+        .fetch_one(&self.pool_of(Some(tenant)))
         .await?;
         Ok((RunId(run.id), run.first_seq))
     }
@@ -303,7 +303,7 @@ impl Shared {
             tenant.0,
             id.0
         )
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.pool_of(Some(tenant)))
         .await?
         .ok_or(Error::NotFound { what: "message" })?;
         Ok(m.into())
@@ -342,7 +342,7 @@ impl Shared {
             before.unwrap_or(i64::MAX),
             limit
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&self.pool_of(Some(tenant)))
         .await?;
         Ok(rows.into_iter().map(ThreadMessage::from).collect())
     }

@@ -143,7 +143,7 @@ impl Shared {
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&self.pool_of(Some(tenant)))
         .await?;
         Ok(rows
             .into_iter()

@@ -54,7 +54,7 @@ impl Shared {
             tenant.0,
             &ids
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&self.pool_of(Some(tenant)))
         .await?;
         Ok(rows
             .into_iter()

@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::tenant_pool::with_connection;
 
 /// Inserts the results, under the fence of the step.
 pub(crate) async fn insert(
@@ -58,7 +59,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such result, or `agentable` may not read it, [`Error::Database`]
     /// when Postgres cannot be reached or refuses the statement.
     pub async fn tool_result(self, agentable: AgentableId, id: ResultId) -> Result<StoredResult> {
-        let found = find(&mut *self.pool.acquire().await?, self.tenant, agentable, id).await?;
+        let found = with_connection!(self.pool, |c| find(c, self.tenant, agentable, id));
         found.ok_or(Error::NotFound { what: "result" })
     }
 }

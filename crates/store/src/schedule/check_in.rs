@@ -17,6 +17,7 @@ use crate::handle::{RunStore, TenantStore};
 use crate::idempotency::{self, Created, IdempotencyKey, earlier};
 use crate::record::Owner;
 use crate::system_message::{NewSystemMessage, post_system_message};
+use crate::tenant_pool::with_connection;
 
 /// A pending check-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -300,7 +301,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when it does not exist (any more), [`Error::Database`] when Postgres cannot be reached
     /// or refuses the statement.
     pub async fn cancel_check_in(self, id: CheckInId) -> Result<()> {
-        let done = delete(&mut *self.pool.acquire().await?, self.tenant, None, id).await?;
+        let done = with_connection!(self.pool, |c| delete(c, self.tenant, None, id));
         if done { Ok(()) } else { Err(Error::NotFound { what: "check-in" }) }
     }
 }

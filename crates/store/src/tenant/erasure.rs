@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::TenantStore;
+use crate::row_security::leave;
 use crate::task_report::report_erased;
 
 /// Maximum number of attempts: each fails only if an agentable was created between two statements, or at a deadlock.
@@ -157,6 +158,7 @@ impl TenantStore<'_> {
         if let Target::Agentable(_, task) = target {
             tell_parent(&mut tx, self.tenant, task, self.fairness).await?;
         }
+        leave(&mut tx).await?;
         let stopped = fence_off(&mut tx, self.tenant, &members).await?;
         if let Target::User(user) = target {
             hide_user(&mut tx, self.tenant, user).await?;

@@ -125,7 +125,7 @@ impl Shared {
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&self.pool_of(tenant))
         .await?;
         let grant = |row: Row| StoredGrant {
             id: GrantId(row.id),
@@ -145,7 +145,7 @@ impl Shared {
             id.0,
             tenant.map(|tenant| tenant.0)
         )
-        .execute(&self.pool)
+        .execute(&self.pool_of(tenant))
         .await?;
         if done.rows_affected() == 0 { Err(Error::NotFound { what: "grant" }) } else { Ok(()) }
     }

@@ -110,7 +110,7 @@ impl OperatorStore<'_> {
 
 impl Shared {
     async fn guards(&self, tenant: Option<TenantId>, owner: GuardOwner) -> Result<Option<GuardSettings>> {
-        let (id, tenant) = (owner.id(), tenant.map(|tenant| tenant.0));
+        let (id, of, tenant) = (owner.id(), tenant, tenant.map(|tenant| tenant.0));
         let guards = sqlx::query_scalar!(
             r#"-- store::guards::get
             select coalesce(o.guards, 'null') as "guards!"
@@ -126,7 +126,7 @@ impl Shared {
             tenant,
             owner.layer().as_str()
         )
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.pool_of(of))
         .await?
         .ok_or(Error::NotFound { what: owner.layer().as_str() })?;
         if guards.is_null() {
@@ -145,7 +145,7 @@ impl Shared {
         owner: GuardOwner,
         guards: Option<&GuardSettings>,
     ) -> Result<()> {
-        let (id, tenant) = (owner.id(), tenant.map(|tenant| tenant.0));
+        let (id, of, tenant) = (owner.id(), tenant, tenant.map(|tenant| tenant.0));
         let guards: Option<Value> = guards.map(serde_json::to_value).transpose().map_err(|source| {
             let (table, column) = (owner.layer().as_str(), "guards");
             Error::Inconsistent { table, column, row: id.to_string(), source }
@@ -183,7 +183,7 @@ impl Shared {
                 guards
             ),
         };
-        if done.execute(&self.pool).await?.rows_affected() == 0 {
+        if done.execute(&self.pool_of(of)).await?.rows_affected() == 0 {
             return Err(Error::NotFound { what: owner.layer().as_str() });
         }
         Ok(())

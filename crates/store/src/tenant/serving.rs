@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::tenant_pool::with_connection;
 
 /// The agent or team that answers for an agentable; if neither is set, the default agent of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -186,7 +187,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such agentable, agent or team, [`Error::Database`] when Postgres
     /// cannot be reached or refuses the statement.
     pub async fn change_serving(self, agentable: AgentableId, change: &ServingChange) -> Result<()> {
-        let found = set(&mut *self.pool.acquire().await?, self.tenant, agentable, change).await?;
+        let found = with_connection!(self.pool, |c| set(c, self.tenant, agentable, change));
         if found { Ok(()) } else { Err(Error::NotFound { what: "agentable" }) }
     }
 }

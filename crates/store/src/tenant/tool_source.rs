@@ -85,7 +85,7 @@ impl TenantStore<'_> {
             self.tenant.0,
             source.as_str()
         )
-        .fetch_all(&self.shared.pool)
+        .fetch_all(&self.pool)
         .await?)
     }
 
@@ -104,7 +104,7 @@ impl TenantStore<'_> {
             source.as_str(),
             name
         )
-        .fetch_optional(&self.shared.pool)
+        .fetch_optional(&self.pool)
         .await?
         .ok_or(NOT_FOUND)
     }
@@ -123,7 +123,7 @@ impl TenantStore<'_> {
              where s.tenant_id = $1 and s.owner_id = $1"#,
             self.tenant.0
         )
-        .fetch_all(&self.shared.pool)
+        .fetch_all(&self.pool)
         .await?)
     }
 
@@ -133,7 +133,7 @@ impl TenantStore<'_> {
     /// [`Error::Full`] when the tenant has the maximum number of sources, [`Error::Database`] when Postgres cannot be
     /// reached or refuses the statement.
     pub async fn put_tool_source(self, new: &NewSource<'_>) -> Result<Placed> {
-        let mut tx = self.shared.pool.begin().await?;
+        let mut tx = self.pool.begin().await?;
         bound::lock(&mut tx, "tool sources", self.tenant.0).await?;
         let others = sqlx::query!(
             r#"-- store::tool_source::others
@@ -190,7 +190,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such source, [`Error::Database`] when Postgres cannot be reached or
     /// refuses the statement.
     pub async fn delete_tool_source(self, source: SourceType, name: &str) -> Result<()> {
-        let mut tx = self.shared.pool.begin().await?;
+        let mut tx = self.pool.begin().await?;
         bound::lock(&mut tx, "tool sources", self.tenant.0).await?;
         let deleted = sqlx::query!(
             "-- store::tool_source::delete

@@ -13,6 +13,7 @@ use crate::creation::{Creation, NewUser};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey};
+use crate::tenant_pool::with_connection;
 
 /// A user of a tenant.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,7 +84,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when there is none, [`Error::Database`] when Postgres cannot be reached or refuses the
     /// statement.
     pub async fn user_with_external_id(self, external_id: &str) -> Result<UserId> {
-        let id = with_external_id(&mut *self.pool.acquire().await?, self.tenant, Some(external_id)).await?;
+        let id = with_connection!(self.pool, |c| with_external_id(c, self.tenant, Some(external_id)));
         id.map(UserId).ok_or(Error::NotFound { what: "user" })
     }
 
@@ -191,8 +192,7 @@ impl TenantStore<'_> {
             Err(Error::Exists { what, .. }) => {
                 tx.rollback().await?;
                 let external_id = change.external_id.as_ref().and_then(Option::as_deref);
-                let existing =
-                    with_external_id(&mut *self.pool.acquire().await?, self.tenant, external_id).await?;
+                let existing = with_connection!(self.pool, |c| with_external_id(c, self.tenant, external_id));
                 Err(Error::Exists { what, existing: existing.map(|id| UserId(id).to_string()) })
             }
             Err(error) => Err(error),

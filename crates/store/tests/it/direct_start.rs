@@ -160,6 +160,28 @@ async fn direct_start_leaves_the_rows_of_a_post_and_a_claim() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn post_of_another_tenant_starts_no_run() {
+    let test = TestStore::start().await;
+    let direct = worker(&test);
+    let stranger = test.store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
+    let (id, run, metadata) = (test.ids.beside(test.goal), test.ids.beside(test.goal), json!({}));
+    let double_texting = DoubleTexting::Enqueue;
+    let post = NewPost {
+        kind: Some("goal"),
+        id,
+        run,
+        content: "hi",
+        metadata: &metadata,
+        double_texting,
+        starts: true,
+    };
+    let refused = test.store.tenant(stranger).post_message(test.goal, &post, None).await;
+    assert!(matches!(refused, Err(houston_store::Error::NotFound { .. })), "{refused:?}");
+    assert!(direct.started().is_empty());
+    assert_eq!(test.sql("select count(*) from houston.runs"), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_published_is_what_streams_read_later() {
     let test = TestStore::start().await;
     let direct = worker(&test);

@@ -38,7 +38,7 @@ const OF_NOBODY: [&str; 14] = [
     "workers",
 ];
 
-fn fill(test: &TestStore, goal: AgentableId, word: &str) {
+pub(crate) fn fill(test: &TestStore, goal: AgentableId, word: &str) {
     let text = include_str!("erasing.sql");
     let text = text.replace(":goal", &goal.0.to_string()).replace(":word", word);
     test.sql(&text.replace(":memory", &format!("memory of {word}")));

@@ -4,6 +4,8 @@ houston_testkit::shared_postgres!();
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod application;
+#[cfg(test)]
 mod batches;
 #[cfg(test)]
 mod bytes;
@@ -37,6 +39,8 @@ mod paused_calls;
 mod post;
 #[cfg(test)]
 mod reading;
+#[cfg(test)]
+mod row_security;
 #[cfg(test)]
 mod schema;
 #[cfg(test)]

@@ -1,16 +1,20 @@
 //! The handle of another tenant finds and changes nothing.
 
+use futures_util::future::join_all;
 use houston_domain::agent_settings::AgentSettings;
+use houston_domain::agentable::DoubleTexting;
 use houston_domain::id::{AgentId, TenantId};
 use houston_domain::statistics::Bounds;
 use houston_domain::team::{Router, RouterKind};
 use houston_store::agent::Agent;
+use houston_store::agentable::NewAgentable;
 use houston_store::erasure::Target;
+use houston_store::message::NewPost;
 use houston_store::team::Team;
 use houston_store::{Error, TenantStore};
 use serde_json::{Value, json};
 
-use crate::test_store::TestStore;
+use crate::test_store::{TestStore, goal};
 
 fn settings() -> AgentSettings {
     let settings =
@@ -90,4 +94,51 @@ async fn team_has_agents_of_its_own_tenant_only() {
     let changed = own.change_team(&team, None).await;
     assert!(matches!(changed, Err(Error::NotFound { what: "agent" })), "{changed:?}");
     assert_eq!(own.team(team.id).await.unwrap().agents, [ours]);
+}
+
+/// Batches have rows of several tenants and run without row-level security: each row is compared with its own tenant.
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_refuse_what_names_rows_of_another_tenant() {
+    let test = TestStore::start().await;
+    let (own, other) = (test.requests(), test.store.tenant(other_tenant(&test).await));
+    let mut goals = Vec::new();
+    for _ in 0..8 {
+        goals.push(goal(&test.store, &test.ids, test.tenant).await);
+    }
+    let metadata = json!({});
+    let post = |content| NewPost {
+        kind: Some("goal"),
+        id: test.ids.next(),
+        run: test.ids.next(),
+        content,
+        metadata: &metadata,
+        double_texting: DoubleTexting::Enqueue,
+        starts: true,
+    };
+    let posts: Vec<_> =
+        goals.iter().flat_map(|goal| [(own, *goal, post("ours")), (other, *goal, post("theirs"))]).collect();
+    let posted =
+        join_all(posts.iter().map(|(store, goal, post)| store.post_message(*goal, post, None))).await;
+    for (result, (_, _, post)) in posted.iter().zip(&posts) {
+        let is_refused = matches!(result, Err(Error::NotFound { .. }));
+        assert_eq!(is_refused, post.content == "theirs", "{result:?}");
+    }
+    assert_eq!(test.sql("select content, count(*) from houston.messages group by 1"), "ours|8");
+    let reads = goals.iter().flat_map(|goal| [(own, *goal), (other, *goal)]);
+    let read = join_all(reads.map(|(store, goal)| store.events_after(goal, 0, 10))).await;
+    let lengths: Vec<usize> = read.into_iter().map(|events| events.unwrap().len()).collect();
+    assert_eq!(lengths, [2, 0].repeat(8));
+    let user = own.agentable("goal", test.goal).await.unwrap().user;
+    let new = NewAgentable {
+        id: test.ids.next(),
+        user,
+        kind: "goal",
+        title: "of another",
+        description: "",
+        status: None,
+        tools: None,
+        created_at: test.ids.clock().now(),
+    };
+    let created = other.create_agentable(&new, None, &Value::Null).await;
+    assert!(matches!(created, Err(Error::NotFound { what: "user" })), "{created:?}");
 }

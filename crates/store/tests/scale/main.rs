@@ -3,7 +3,7 @@
 //!
 //! Postgres' own `auto_explain` reports each plan as it was executed, the texts are those of the service
 //! (`.sqlx`). Each query is planned twice: for its values (a custom plan, as in its first executions
-//! on a connection) and for any values (a generic plan, as later).
+//! on a connection) and for any values (a generic plan, as later); those of requests once more, under row-level security.
 //!
 //! # Recipe: add a query, or change one
 //!

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::case::Case;
+use crate::case::{Case, id};
 
 /// Tables with at most as many rows as there are workers: reading them whole does not count as a scan.
 const SMALL: [&str; 3] = ["workers", "tenants", "installation"];
@@ -19,6 +19,14 @@ const OF_WORK: [&str; 2] = ["run_locks_awake", "runs_in_flight"];
 pub(crate) struct Query {
     text: String,
     parameters: Vec<String>,
+}
+
+impl Query {
+    /// Whether requests of tenants execute it: it names one tenant. Only agents search sessions.
+    pub(crate) fn is_of_request(&self) -> bool {
+        let names_tenant = self.text.contains("tenant_id = $") || self.text.contains("houston.post_message(");
+        names_tenant && !self.text.contains("houston.search_sessions(")
+    }
 }
 
 /// The queries of the service by name.
@@ -87,6 +95,19 @@ impl Touched {
 
 /// Executes the case on the database at `url`, twice, and reads what the second execution touched.
 pub(crate) fn execute(url: &str, query: &Query, case: &Case, mode: &str) -> Touched {
+    execute_as("", url, query, case, mode)
+}
+
+/// As a request of the tenant whose the data is, under row-level security.
+pub(crate) fn execute_as_request(url: &str, query: &Query, case: &Case, mode: &str) -> Touched {
+    let tenant = id("tenant", 0);
+    let role = format!(
+        "select set_config('role', 'houston_api', true), set_config('houston.tenant', {tenant}, true);\n"
+    );
+    execute_as(&role, url, query, case, mode)
+}
+
+fn execute_as(role: &str, url: &str, query: &Query, case: &Case, mode: &str) -> Touched {
     let Query { text, parameters } = query;
     let types = if parameters.is_empty() { String::new() } else { format!("({})", parameters.join(", ")) };
     let arguments =
@@ -104,8 +125,8 @@ pub(crate) fn execute(url: &str, query: &Query, case: &Case, mode: &str) -> Touc
          set client_min_messages = log;
          set plan_cache_mode = {mode};
          prepare q{types} as {text};
-         begin;\n{before}\nexecute q{arguments};\nrollback;
-         begin;\n{before}\nset local auto_explain.log_min_duration = 0;\nexecute q{arguments};\nrollback;\n"
+         begin;\n{before}\n{role}execute q{arguments};\nrollback;
+         begin;\n{before}\nset local auto_explain.log_min_duration = 0;\n{role}execute q{arguments};\nrollback;\n"
     );
     let (name, log) = (case.name, psql(url, &script));
     let mut touched = Touched::default();

@@ -16,7 +16,7 @@ const HANDLES: [(&str, &[&str]); 5] = [
 ];
 
 /// Queries of requests without a condition on the tenant, and why.
-const WITHOUT_TENANT: [(&str, &str); 14] = [
+const WITHOUT_TENANT: [(&str, &str); 15] = [
     ("store::guards::set_of_tenant", "its row is the tenant"),
     (
         "store::bound::lock",
@@ -40,6 +40,20 @@ const WITHOUT_TENANT: [(&str, &str); 14] = [
     ("store::task_report::forget", "the row was locked by `store::system_message::lock`"),
     ("store::task_report::ids", "reads no table"),
     ("store::message::posted_into", "the message was posted or found with its tenant"),
+    ("store::row_security::leave", "reads no table"),
+];
+
+/// What a request reaches and that runs without row-level security, and why. Everything else has the connections of its
+/// `TenantStore`, or those of `pool_of`.
+const WITHOUT_ROW_SECURITY: [(&str, &str); 2] = [
+    (
+        "workspace_file::settle::settle_some",
+        "does what committed rows of one agentable say, also for workers",
+    ),
+    (
+        "workspace_file::settle::remove",
+        "looks for rows of agentables that are being deleted, also for workers",
+    ),
 ];
 
 fn is_word(c: char) -> bool {
@@ -262,4 +276,24 @@ fn every_query_of_a_request_names_the_tenant() {
     for method in ["events_after", "insert", "still_there", "fence_off", "write"] {
         assert!(reachable.iter().any(|function| function.name == method), "{method} was not found");
     }
+}
+
+#[test]
+fn requests_have_connections_with_row_security() {
+    let all: Vec<Function> = sources().iter().flat_map(functions).collect();
+    let mut found = BTreeSet::new();
+    for function in reachable(&all) {
+        let text = function.body.replace([' ', '\n'], "");
+        // The field of a `TenantStore` is a `TenantPool`; that of all others has every right.
+        let is_free = match function.of.as_str() {
+            "TenantStore" => text.contains("shared.pool"),
+            // It makes the connections of a `TenantStore`.
+            "TenantPool" => false,
+            _ => text.contains("self.pool)") || text.contains("self.pool.") || text.contains("shared.pool"),
+        };
+        if is_free {
+            found.insert(format!("{}::{}", function.module, function.name));
+        }
+    }
+    assert_eq!(found, WITHOUT_ROW_SECURITY.iter().map(|(name, _)| (*name).to_owned()).collect());
 }

@@ -1,4 +1,5 @@
-//! Reading the events of many streams in one statement.
+//! Reading the events of many streams in one statement. They are of several tenants, so it is not under
+//! [`row_security`](crate::row_security): each stream is found by its tenant and its agentable.
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::Committed;

@@ -3,6 +3,9 @@
 //! A post opens a run or joins the one that is open; both are prepared before the row is locked, and the statement
 //! takes the one that fits. It waits for no lock. What it does not write the caller posts by itself: a post under an
 //! idempotency key that was used before, one that is refused, one that cancels the open run.
+//!
+//! A batch has posts of several tenants, so it is not under [`row_security`](crate::row_security): each post names its tenant,
+//! and the statement finds the row of its agentable by both.
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::DoubleTexting;

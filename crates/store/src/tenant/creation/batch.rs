@@ -2,6 +2,8 @@
 //!
 //! The statement creates what nothing prevents: the user exists, or is new; the idempotency key was not used before; the
 //! user has room for another message. The caller tries what it leaves out by itself, and so learns the reason.
+//!
+//! A batch has creations of several tenants, so it is not under [`row_security`](crate::row_security): each names its tenant.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{TenantId, UserId};

@@ -1,0 +1,161 @@
+//! [`TenantPool`]: the connections of a [`TenantStore`](crate::TenantStore), whose statements all run under
+//! [`row_security`](crate::row_security).
+
+use std::ops::{Deref, DerefMut};
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use houston_domain::id::TenantId;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgQueryResult, PgRow, PgStatement, PgTypeInfo};
+use sqlx::{Describe, Either, Execute, Executor, PgConnection, Postgres, SqlStr, Transaction};
+
+use crate::handle::Shared;
+use crate::row_security::entry;
+
+/// Connections for what is done for one tenant. As an executor it runs a statement in a transaction of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TenantPool<'s> {
+    shared: &'s Shared,
+    /// The tenant that each transaction names; `None`: a worker or an operator asks, without row-level security.
+    tenant: Option<TenantId>,
+}
+
+impl<'s> TenantPool<'s> {
+    pub(crate) fn new(shared: &'s Shared, tenant: Option<TenantId>) -> Self {
+        Self { shared, tenant }
+    }
+
+    /// The tenant to name.
+    async fn named(self) -> sqlx::Result<Option<TenantId>> {
+        match self.tenant {
+            Some(tenant) if self.shared.has_row_security().await? => Ok(Some(tenant)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Begins a transaction.
+    pub(crate) async fn begin(self) -> sqlx::Result<Transaction<'static, Postgres>> {
+        self.begin_with("begin").await
+    }
+
+    /// Begins a transaction with this statement.
+    pub(crate) async fn begin_with(
+        self,
+        begin: &'static str,
+    ) -> sqlx::Result<Transaction<'static, Postgres>> {
+        match self.named().await? {
+            Some(tenant) => self.shared.pool.begin_with(entry(begin, tenant.0)).await,
+            None => self.shared.pool.begin_with(begin).await,
+        }
+    }
+
+    /// A connection for some statements. What they write is kept only by [`TenantConnection::done`]; mostly
+    /// [`with_connection`](crate::tenant_pool::with_connection) calls it.
+    pub(crate) async fn connection(self) -> sqlx::Result<TenantConnection> {
+        Ok(match self.named().await? {
+            Some(tenant) => {
+                TenantConnection::Secured(self.shared.pool.begin_with(entry("begin", tenant.0)).await?)
+            }
+            None => TenantConnection::Free(self.shared.pool.acquire().await?),
+        })
+    }
+}
+
+/// See [`TenantPool::connection`].
+#[derive(Debug)]
+pub(crate) enum TenantConnection {
+    Free(PoolConnection<Postgres>),
+    Secured(Transaction<'static, Postgres>),
+}
+
+impl TenantConnection {
+    /// Keeps what was written.
+    pub(crate) async fn done(self) -> sqlx::Result<()> {
+        match self {
+            Self::Free(_) => Ok(()),
+            Self::Secured(transaction) => transaction.commit().await,
+        }
+    }
+}
+
+impl Deref for TenantConnection {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        match self {
+            Self::Free(connection) => connection,
+            Self::Secured(transaction) => transaction,
+        }
+    }
+}
+
+impl DerefMut for TenantConnection {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        match self {
+            Self::Free(connection) => connection,
+            Self::Secured(transaction) => transaction,
+        }
+    }
+}
+
+/// Calls a function that takes a connection, on one of a [`TenantPool`]; returns early with its error.
+macro_rules! with_connection {
+    ($pool:expr, |$connection:ident| $call:expr) => {{
+        let mut held = $pool.connection().await?;
+        let $connection = &mut *held;
+        let result = $call.await?;
+        held.done().await?;
+        result
+    }};
+}
+pub(crate) use with_connection;
+
+impl<'p> Executor<'p> for &'p TenantPool<'_> {
+    type Database = Postgres;
+
+    /// The rows come when all of them are read.
+    fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, sqlx::Result<Either<PgQueryResult, PgRow>>>
+    where
+        'p: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        let all = async move {
+            let mut connection = self.connection().await?;
+            let all: Vec<_> = connection.fetch_many(query).try_collect().await?;
+            connection.done().await?;
+            Ok::<_, sqlx::Error>(stream::iter(all.into_iter().map(Ok)))
+        };
+        stream::once(all).try_flatten().boxed()
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>
+    where
+        'p: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        Box::pin(async move {
+            let mut connection = self.connection().await?;
+            let row = connection.fetch_optional(query).await?;
+            connection.done().await?;
+            Ok(row)
+        })
+    }
+
+    fn prepare_with<'e>(
+        self,
+        sql: SqlStr,
+        parameters: &'e [PgTypeInfo],
+    ) -> BoxFuture<'e, sqlx::Result<PgStatement>>
+    where
+        'p: 'e,
+    {
+        self.shared.pool.prepare_with(sql, parameters)
+    }
+    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<Postgres>>>
+    where
+        'p: 'e,
+    {
+        self.shared.pool.describe(sql)
+    }
+}
