@@ -11,12 +11,13 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use houston_domain::id::{QuestionId, RunId};
 use houston_domain::question::QuestionState;
+use houston_domain::rate::Quota;
 use houston_domain::run::RunStatus;
 use houston_domain::scope::{Scope, Scopes};
 use houston_protocol::problem::{FieldError, ProblemCode};
 use serde_json::Value;
 
-use self::detail::{decided, timed_out, with_article};
+use self::detail::{decided, rate_limited, timed_out, with_article};
 
 /// Why a request failed. Rendered as `application/problem+json`:
 ///
@@ -291,6 +292,16 @@ pub enum ApiError {
         /// Maximum number of unread messages.
         limit: u32,
     },
+    /// The user, or the key, has used up a rate limit.
+    #[error("{}", rate_limited(policy, *quota))]
+    RateLimited {
+        /// The name of the limit: `requests`, `key` or `tokens`.
+        policy: &'static str,
+        /// The limit.
+        quota: Quota,
+        /// How long until the request would be accepted.
+        retry_after: Duration,
+    },
     /// Too many event streams are open.
     #[error(
         "too many event streams: {open} of {whose} are open, at most {limit} are allowed; close some, or try again \
@@ -372,6 +383,7 @@ impl ApiError {
             Self::NoFeedAgent => ProblemCode::NoFeedAgent,
             Self::FeedAgentBusy { .. } => ProblemCode::RunInProgress,
             Self::TooManyPending { .. } => ProblemCode::TooManyPending,
+            Self::RateLimited { .. } => ProblemCode::RateLimited,
             Self::TooManyStreams { .. } => ProblemCode::TooManyStreams,
             Self::TooManyDocuments { .. } => ProblemCode::TooManyDocuments,
             Self::TimedOut { .. } => ProblemCode::TimedOut,

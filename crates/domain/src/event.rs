@@ -111,6 +111,11 @@ pub enum Event {
         /// The iteration that was interrupted.
         iteration: u32,
     },
+    /// The user's limit of tokens is used up: the run begins at `retry_at`.
+    RateLimited {
+        /// When it begins.
+        retry_at: DateTime<Utc>,
+    },
     /// A model failed before any of its answer was streamed, and another model answered instead. If several models
     /// failed, there is one event for each.
     ModelFallback {

@@ -12,6 +12,7 @@ pub mod lease;
 pub mod listen;
 pub mod message;
 pub mod question;
+pub mod rate;
 pub mod reach;
 pub mod record;
 pub mod run_context;
