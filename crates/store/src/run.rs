@@ -11,6 +11,7 @@ pub mod history;
 pub mod lease;
 pub mod listen;
 pub mod message;
+pub mod model_speed;
 pub mod question;
 pub mod rate;
 pub mod reach;

@@ -36,6 +36,8 @@ mod paused_calls;
 #[cfg(test)]
 mod post;
 #[cfg(test)]
+mod rates;
+#[cfg(test)]
 mod reading;
 #[cfg(test)]
 mod schema;

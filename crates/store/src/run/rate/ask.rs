@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use houston_domain::id::TenantId;
 use houston_domain::rate::{Quota, RateLimits, WhenExceeded};
 use sqlx::PgConnection;
 use uuid::Uuid;
