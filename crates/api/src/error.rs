@@ -8,7 +8,6 @@ mod detail;
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use houston_domain::id::{QuestionId, RunId};
 use houston_domain::question::QuestionState;
 use houston_domain::rate::Quota;
@@ -390,21 +389,5 @@ impl ApiError {
             Self::Unavailable(_) => ProblemCode::Unavailable,
             Self::Internal(_) => ProblemCode::Internal,
         }
-    }
-
-    /// The HTTP status that belongs to the code.
-    #[must_use]
-    pub fn status(&self) -> StatusCode {
-        StatusCode::from_u16(self.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-    }
-
-    /// [`Self::InvalidRequest`] for one query parameter.
-    pub(crate) fn parameter(name: &str, detail: impl Into<String>) -> Self {
-        Self::InvalidRequest { errors: vec![FieldError::parameter(name, detail)] }
-    }
-
-    /// [`Self::InvalidRequest`] for one field of the body, by its JSON Pointer.
-    pub(crate) fn field(pointer: &str, detail: impl Into<String>) -> Self {
-        Self::InvalidRequest { errors: vec![FieldError::at(pointer, detail)] }
     }
 }

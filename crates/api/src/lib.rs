@@ -135,6 +135,7 @@ mod knowledge;
 mod log_throttle;
 mod mcp_servers;
 mod messages;
+mod models;
 mod offload;
 #[cfg(test)]
 mod openapi;
@@ -167,6 +168,7 @@ pub use cors::{CorsConfig, InvalidOrigin, Origin};
 pub use error::ApiError;
 pub use explain::{Explain, ExplainError, ExplainTopic};
 pub use mcp_servers::foreign::{BegunForeignLogin, ForeignServer, ForeignServers, ReturnedLogin};
+pub use models::catalogue::ModelCatalogue;
 pub use router::router;
 pub use serve::serve;
 pub use state::State;

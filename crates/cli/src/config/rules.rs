@@ -18,8 +18,10 @@ type Violation = (String, String);
 /// # Errors
 /// [`ConfigError::Setting`] for the first setting that breaks a rule.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
-    let checks =
-        [mcp, cells, overseer, models, leases, least, shares, sessions, context, schedules, outside, rates, rest];
+    let checks = [
+        mcp, cells, overseer, models, leases, least, shares, sessions, context, schedules, outside, rates,
+        rest,
+    ];
     match checks.iter().find_map(|check| check(settings)) {
         None => Ok(()),
         Some((key, reason)) => {

@@ -19,7 +19,7 @@ use crate::handle::{RunStore, Shared};
 mod ask;
 
 pub(crate) use ask::Asks;
-pub use ask::{Ask, Counted, Left, Standing, Whose};
+pub use ask::{Ask, Left, Standing, Whose};
 
 /// Whole seconds for Postgres.
 pub(crate) fn seconds(seconds: u32) -> PgInterval {

@@ -65,7 +65,7 @@ pub(crate) struct AskRow {
 
 /// What was counted for a request.
 #[derive(Debug)]
-pub struct Counted {
+pub(crate) struct Counted {
     requests: Option<Vec<f64>>,
     keys: Option<Vec<f64>>,
     /// In how many seconds no token is used any more.
