@@ -10,7 +10,7 @@ use houston_api::{ExplainError, ModelCatalogue};
 use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::model::Usage;
 use houston_llm::routing::router::{Needs, order};
-use houston_llm::{Candidate, Latencies, Need, Price, Strategy, capabilities, parse_choice, tokens};
+use houston_llm::{Candidate, Latencies, Need, Price, Strategy, parse_choice, tokens};
 use houston_protocol::model::{
     EstimateModels, EstimatedModel, EstimatedStrategy, ModelCapabilities, ModelEstimate, ModelLimits,
     ModelNeed, ModelPrice, ModelResponse, ModelRoute, ModelStrategy, ModelsResponse,
@@ -221,7 +221,6 @@ fn price(candidate: &Candidate) -> Option<ModelPrice> {
 
 fn model_response(candidate: &Candidate) -> ModelResponse {
     let (description, able) = (&candidate.description, &candidate.capabilities);
-    let listed = capabilities::Capabilities::find(&description.provider, &description.model);
     ModelResponse {
         id: description.to_string(),
         provider: description.provider.clone(),
@@ -242,7 +241,7 @@ fn model_response(candidate: &Candidate) -> ModelResponse {
             prompt_caching: able.prompt_caching,
         },
         quality: candidate.quality,
-        retires_on: listed.and_then(|listed| listed.retires).map(|day| day.to_string()),
+        retires_on: able.retires.map(|day| day.to_string()),
         measured: None,
     }
 }
