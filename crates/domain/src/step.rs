@@ -78,7 +78,7 @@ pub struct ModelCall {
 }
 
 /// How long a model call took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CallTiming {
     /// Milliseconds from the request to the first event of the answer.
     pub first_event_ms: u32,
