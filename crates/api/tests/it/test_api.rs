@@ -69,7 +69,7 @@ impl TestApi {
     pub(crate) async fn start_with_rates(rates: RateLimits) -> Self {
         let servers = TestInstallation::start(migrate).unwrap();
         let store = open_store(servers.database_url()).with_rates(rates);
-        Self::set_up_with(servers, store, |_| {}, |_| {}).await
+        Self::set_up_with(servers, store, |_| {}, agent_types()).await
     }
 
     /// Starts a server with a Postgres of its own, which the test may kill.
@@ -87,18 +87,18 @@ impl TestApi {
         change: impl FnOnce(&mut Config),
         change_type: impl FnMut(&mut AgentType),
     ) -> Self {
+        let mut agent_types = agent_types();
+        agent_types.values_mut().for_each(change_type);
         let store = open_store(servers.database_url());
-        Self::set_up_with(servers, store, change, change_type).await
+        Self::set_up_with(servers, store, change, agent_types).await
     }
 
     async fn set_up_with(
         servers: TestInstallation,
         store: Store,
         change: impl FnOnce(&mut Config),
-        change_type: impl FnMut(&mut AgentType),
+        agent_types: BTreeMap<String, AgentType>,
     ) -> Self {
-        let mut agent_types = agent_types();
-        agent_types.values_mut().for_each(change_type);
         let clock = Arc::new(SystemClock);
         let redis = Redis::open(servers.redis_url(), PREFIX, clock.clone()).unwrap();
         let ids = Arc::new(Ids::new(clock));
