@@ -155,7 +155,10 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &App) -> Result<Authori
     let hash = api_key::hash(credential.text());
     let authority = match app.keys.trusted(&hash) {
         Some(authority) => authority,
-        None => look_up(app, parts.extensions.get::<Peer>(), credential, hash).await?,
+        None => {
+            let peer = parts.extensions.get::<Peer>().map(|peer| app.peers.client(*peer, &parts.headers));
+            look_up(app, peer.as_ref(), credential, hash).await?
+        }
     };
     if authority.issuer.is_some() {
         return Err(ApiError::Unauthorized);

@@ -90,6 +90,8 @@ pub struct ClientsConfig {
     /// Addresses and networks of proxies. The limits per address do not apply to them, because each serves many
     /// clients.
     pub proxies: Vec<IpNet>,
+    /// Whether these proxies write the client's address into `X-Forwarded-For`: then wrong keys are counted for it.
+    pub forwarded: bool,
 }
 
 impl Default for ClientsConfig {
@@ -102,6 +104,7 @@ impl Default for ClientsConfig {
                 IpNet::new_assert(Ipv4Addr::new(127, 0, 0, 0).into(), 8),
                 IpNet::new_assert(Ipv6Addr::LOCALHOST.into(), 128),
             ],
+            forwarded: false,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::deadline::Deadline;
 use crate::error::ApiError;
 use crate::events::abort::Aborted;
 use crate::problem::ResponseError;
+use crate::rates::limited;
 use crate::state::App;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -35,7 +36,9 @@ pub(crate) async fn envelope(
     let changes = !request.method().is_safe();
     let deadline = Deadline::new(log.timeout(&app));
     request.extensions_mut().insert(deadline.clone());
-    let answered = deadline.enforce(next.run(request)).await;
+    let run = limited(app.state.store.rate_limits(), (&log.method, log.route()), next.run(request));
+    let answered = deadline.enforce(run).await;
+    let (answered, limits) = answered.map_or((None, None), |(answer, limits)| (Some(answer), Some(limits)));
     let mut response =
         answered.unwrap_or_else(|| ApiError::TimedOut { within: deadline.within, changes }.into_response());
 
@@ -50,6 +53,7 @@ pub(crate) async fn envelope(
         }
     }
     let headers = response.headers_mut();
+    headers.extend(limits.unwrap_or_default());
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Ok(value) = HeaderValue::from_str(&id) {
@@ -87,9 +91,14 @@ impl RequestLog {
         }
     }
 
+    /// The pattern of its path; empty if there is no such route.
+    fn route(&self) -> &str {
+        self.route.as_ref().map_or("", MatchedPath::as_str)
+    }
+
     /// The time limit of the request.
     fn timeout(&self, app: &App) -> Duration {
-        let route = self.route.as_ref().map_or("", MatchedPath::as_str);
+        let route = self.route();
         let is_document = ["/export", "/fork", "/import"].iter().any(|end| route.ends_with(end));
         let config = &app.state.config;
         if is_document { config.document_timeout() } else { config.request_timeout() }

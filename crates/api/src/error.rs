@@ -8,15 +8,15 @@ mod detail;
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use houston_domain::id::{QuestionId, RunId};
 use houston_domain::question::QuestionState;
+use houston_domain::rate::Quota;
 use houston_domain::run::RunStatus;
 use houston_domain::scope::{Scope, Scopes};
 use houston_protocol::problem::{FieldError, ProblemCode};
 use serde_json::Value;
 
-use self::detail::{decided, timed_out, with_article};
+use self::detail::{decided, rate_limited, timed_out, with_article};
 
 /// Why a request failed. Rendered as `application/problem+json`:
 ///
@@ -291,6 +291,16 @@ pub enum ApiError {
         /// Maximum number of unread messages.
         limit: u32,
     },
+    /// The user, or the key, has used up a rate limit.
+    #[error("{}", rate_limited(policy, *quota))]
+    RateLimited {
+        /// The name of the limit: `requests`, `key` or `tokens`.
+        policy: &'static str,
+        /// The limit.
+        quota: Quota,
+        /// How long until the request would be accepted.
+        retry_after: Duration,
+    },
     /// Too many event streams are open.
     #[error(
         "too many event streams: {open} of {whose} are open, at most {limit} are allowed; close some, or try again \
@@ -372,27 +382,12 @@ impl ApiError {
             Self::NoFeedAgent => ProblemCode::NoFeedAgent,
             Self::FeedAgentBusy { .. } => ProblemCode::RunInProgress,
             Self::TooManyPending { .. } => ProblemCode::TooManyPending,
+            Self::RateLimited { .. } => ProblemCode::RateLimited,
             Self::TooManyStreams { .. } => ProblemCode::TooManyStreams,
             Self::TooManyDocuments { .. } => ProblemCode::TooManyDocuments,
             Self::TimedOut { .. } => ProblemCode::TimedOut,
             Self::Unavailable(_) => ProblemCode::Unavailable,
             Self::Internal(_) => ProblemCode::Internal,
         }
-    }
-
-    /// The HTTP status that belongs to the code.
-    #[must_use]
-    pub fn status(&self) -> StatusCode {
-        StatusCode::from_u16(self.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-    }
-
-    /// [`Self::InvalidRequest`] for one query parameter.
-    pub(crate) fn parameter(name: &str, detail: impl Into<String>) -> Self {
-        Self::InvalidRequest { errors: vec![FieldError::parameter(name, detail)] }
-    }
-
-    /// [`Self::InvalidRequest`] for one field of the body, by its JSON Pointer.
-    pub(crate) fn field(pointer: &str, detail: impl Into<String>) -> Self {
-        Self::InvalidRequest { errors: vec![FieldError::at(pointer, detail)] }
     }
 }

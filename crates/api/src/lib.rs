@@ -67,6 +67,8 @@
 //! | statistics | over the latest 1,000 runs and 10,000 messages (`server.conversation`) | `more` is true |
 //! | page of a list | 20 items by default (`server.thread_messages`, 50, for a thread), at most 100 | 422 `invalid_request` |
 //! | part of a long result | 256 KiB | 422 `invalid_request` |
+//! | requests of a user that start work | `rates.requests`, 20 a minute; `rates.keys` for each API key, off | 429 `rate_limited`, `Retry-After` |
+//! | tokens of a user's runs | `rates.tokens`, 30,000 a minute | new runs wait (`houston.rate.limited`), or 429 `rate_limited` |
 //! | unread messages of one user | `orchestrator.fairness.max_pending`, 10,000 | 429 `too_many_pending`, `Retry-After` |
 //! | answering a request | `server.request_timeout_s`, 10 s from the end of its body; `conversation.timeout_s`, 60 s, for exports, imports and forks | 503 `timed_out`, `Retry-After`: a change may have been made |
 //! | computing on the runtime's threads | a few ms; longer work runs on blocking threads, 4 at once (`offload`) | it waits |
@@ -80,7 +82,7 @@
 //! | cached valid keys, invalid keys; agentables | 10,000 each; 50,000 | the cache is cleared |
 //!
 //! # Deliberately absent
-//! TLS and HTTP/2 (left to a proxy), rate limits for valid keys (pending work is limited instead), server-side
+//! TLS and HTTP/2 (left to a proxy), server-side
 //! client sessions (clients keep their stream position), traits for the store or the queue, retries of client requests
 //! (clients retry with an idempotency key).
 //!
@@ -133,6 +135,7 @@ mod knowledge;
 mod log_throttle;
 mod mcp_servers;
 mod messages;
+mod models;
 mod offload;
 #[cfg(test)]
 mod openapi;
@@ -142,6 +145,7 @@ mod problem;
 mod profile;
 mod query;
 mod questions;
+mod rates;
 mod reads;
 mod router;
 mod runs;
@@ -164,6 +168,7 @@ pub use cors::{CorsConfig, InvalidOrigin, Origin};
 pub use error::ApiError;
 pub use explain::{Explain, ExplainError, ExplainTopic};
 pub use mcp_servers::foreign::{BegunForeignLogin, ForeignServer, ForeignServers, ReturnedLogin};
+pub use models::catalogue::ModelCatalogue;
 pub use router::router;
 pub use serve::serve;
 pub use state::State;

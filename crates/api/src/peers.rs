@@ -1,13 +1,15 @@
 //! Limits per client address before authentication: connections and wrong keys.
 //!
-//! `X-Forwarded-For` is not read, because any client can set it. Behind a proxy all clients have its address, so
-//! proxies are exempt (`server.clients.proxies`) and must limit their clients themselves.
+//! Behind a proxy all clients have its address, so proxies are exempt (`server.clients.proxies`) and must limit their clients
+//! themselves. `X-Forwarded-For` can be set by any client, so it is read only where a proxy is known to add to it
+//! (`server.clients.forwarded`), and then only for wrong keys: of its addresses the last counts that is no proxy.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use axum::http::{HeaderMap, HeaderName};
 use ipnet::{IpNet, Ipv6Net};
 use tokio::time::Instant;
 
@@ -17,6 +19,8 @@ use crate::log_throttle::LogThrottle;
 
 /// The window in which wrong keys are counted.
 const WINDOW: Duration = Duration::from_secs(60);
+/// Where proxies write the addresses of their clients.
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Number of addresses from which entries without connections and recent wrong keys are removed. Removing looks at all
 /// entries, so it happens again only when their number has doubled.
 const MAX_ADDRESSES: usize = 10_000;
@@ -113,6 +117,18 @@ impl Peers {
             address.wrong_keys += 1;
         }
         Ok(KeyAttempt { peers: self, peer: *peer })
+    }
+
+    /// The client of a request: the address that its proxies have written down, if they do, or else that of the connection.
+    pub(crate) fn client(&self, peer: Peer, headers: &HeaderMap) -> Peer {
+        if !self.config.forwarded || !self.is_proxy(peer) {
+            return peer;
+        }
+        let texts = headers.get_all(FORWARDED_FOR).iter().rev().filter_map(|value| value.to_str().ok());
+        let addresses = texts.flat_map(|text| text.rsplit(',')).map(|text| text.trim().parse::<IpAddr>());
+        // What is before something else than an address was not written by a proxy.
+        let mut clients = addresses.map_while(Result::ok).map(|address| self.peer(address));
+        clients.find(|client| !self.is_proxy(*client)).unwrap_or(peer)
     }
 
     fn is_proxy(&self, peer: Peer) -> bool {
@@ -224,6 +240,30 @@ mod tests {
         let peers = peers(|config| config.max_connections = 2);
         let held = [peers.connect(address("127.0.0.1")), peers.connect(address("192.0.2.1"))];
         assert!(held.iter().all(Option::is_some) && peers.connect(address("192.0.2.2")).is_none());
+    }
+
+    #[test]
+    fn client_behind_proxies_is_the_last_address_that_is_none() {
+        let peers = |forwarded| {
+            peers(|config| {
+                config.proxies.push("10.0.0.0/8".parse().unwrap());
+                config.forwarded = forwarded;
+            })
+        };
+        let client = |forwarded, from: &str, lines: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(FORWARDED_FOR, line.parse().unwrap());
+            }
+            peers(forwarded).client(Peer(address(from)), &headers).0.to_string()
+        };
+        let written = ["6.6.6.6, 192.0.2.1", "10.0.0.7"];
+        assert_eq!(client(true, "10.0.0.5", &written), "192.0.2.1");
+        assert_eq!(client(false, "10.0.0.5", &written), "10.0.0.5");
+        assert_eq!(client(true, "203.0.113.9", &written), "203.0.113.9", "who is no proxy is not believed");
+        assert_eq!(client(true, "10.0.0.5", &[]), "10.0.0.5");
+        assert_eq!(client(true, "10.0.0.5", &["6.6.6.6, unknown"]), "10.0.0.5");
+        assert_eq!(client(true, "10.0.0.5", &["2001:db8::9"]), "2001:db8::", "a network is one client");
     }
 
     #[tokio::test(start_paused = true)]

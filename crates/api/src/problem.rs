@@ -8,6 +8,10 @@ use axum::http::{HeaderValue, Response, header};
 use houston_protocol::problem::Problem;
 
 use crate::error::ApiError;
+use crate::rates::whole_seconds;
+
+/// The problem type of exceeded quotas in IANA's registry.
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
 /// The error of a response, carried in its extensions to `envelope`, which writes the body.
 #[derive(Debug, Clone)]
@@ -28,7 +32,10 @@ impl ResponseError {
     pub(crate) fn write(&self, instance: &str, request_id: &str, response: &mut Response<Body>) {
         let error = self.error();
         let problem = Problem {
-            kind: format!("urn:houston:problem:{}", error.code()).into(),
+            kind: match error {
+                ApiError::RateLimited { .. } => QUOTA_EXCEEDED.into(),
+                _ => format!("urn:houston:problem:{}", error.code()).into(),
+            },
             title: error.status().canonical_reason().unwrap_or("Error").into(),
             status: error.status().as_u16(),
             detail: error.to_string().into(),
@@ -48,6 +55,14 @@ impl ResponseError {
                 _ => None,
             },
             limit: error.limit(),
+            retry_after_ms: match error {
+                ApiError::RateLimited { retry_after, .. } => u64::try_from(retry_after.as_millis()).ok(),
+                _ => None,
+            },
+            violated_policies: match error {
+                ApiError::RateLimited { policy, .. } => vec![Cow::Borrowed(*policy)].into(),
+                _ => Cow::Borrowed(&[]),
+            },
             errors: match error {
                 ApiError::InvalidRequest { errors } => errors.into(),
                 _ => Cow::Borrowed(&[]),
@@ -72,21 +87,22 @@ impl ResponseError {
                 .extend(HeaderValue::try_from(challenge).ok().map(|value| (header::WWW_AUTHENTICATE, value)));
         }
         if let Some(seconds) = error.retry_after() {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
     }
 }
 
 impl ApiError {
     /// `Retry-After` in seconds.
-    fn retry_after(&self) -> Option<&'static str> {
+    fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::TooManyKeys => Some("60"),
-            Self::NoIssuerKeys => Some("5"),
-            Self::Unavailable(_) | Self::TimedOut { .. } => Some("1"),
+            Self::RateLimited { retry_after, .. } => Some(whole_seconds(*retry_after).max(1)),
+            Self::TooManyKeys => Some(60),
+            Self::NoIssuerKeys => Some(5),
+            Self::Unavailable(_) | Self::TimedOut { .. } => Some(1),
             // A run reads up to a hundred messages at once and takes some seconds.
             Self::TooManyPending { .. } | Self::TooManyStreams { .. } | Self::TooManyDocuments { .. } => {
-                Some("5")
+                Some(5)
             }
             _ => None,
         }
@@ -95,6 +111,7 @@ impl ApiError {
     /// The exceeded limit, if the error is about one.
     fn limit(&self) -> Option<u64> {
         match self {
+            Self::RateLimited { quota, .. } => Some(u64::from(quota.quota)),
             Self::TooManyPending { limit, .. } => Some(u64::from(*limit)),
             Self::TooManyStreams { limit, .. } | Self::TooManyDocuments { limit } => {
                 u64::try_from(*limit).ok()

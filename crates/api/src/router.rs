@@ -18,8 +18,8 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
-    feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, profile, questions,
-    runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
+    feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, models, profile,
+    questions, runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -53,6 +53,9 @@ pub(crate) fn endpoints() -> Endpoints {
         .open(routes!(health::ready))
         .open(routes!(health::version))
         .routes(TENANT.all(Scope::Operate), routes!(health::get::get))
+        .routes(TENANT.all(Scope::Read), routes!(models::list::list))
+        .routes(TENANT.all(Scope::Read), routes!(models::get::get))
+        .routes(TENANT.all(Scope::Read), routes!(models::estimate::estimate))
         .routes(ROW, item::<Notes>())
         .routes(ROW, item::<Learnings>())
         .routes(ROW, routes!(messages::get::get))

@@ -30,6 +30,8 @@ use crate::health::disk::Disk;
 use crate::issuers::Issuers;
 use crate::keys::KeyCache;
 use crate::mcp_servers::foreign::ForeignServers;
+use crate::models::Speeds;
+use crate::models::catalogue::ModelCatalogue;
 use crate::offload::Offload;
 use crate::peers::Peers;
 
@@ -56,6 +58,8 @@ pub struct State {
     pub secret_keys: Option<SecretKeys>,
     /// Reaches MCP servers of tenants and users.
     pub foreign_servers: Arc<dyn ForeignServers>,
+    /// The configured models.
+    pub models: Arc<dyn ModelCatalogue>,
     /// Computes the prompt and the tools of an agentable, for debugging.
     pub explain: Explain,
     /// `jobs/feed_generation.toml`.
@@ -82,6 +86,7 @@ pub(crate) struct App {
     pub(crate) offload: Offload,
     pub(crate) documents: Arc<DocumentMemory>,
     pub(crate) disk: Disk,
+    pub(crate) speeds: Speeds,
     /// Fetches images whose URLs are posted; made with the first of them.
     pub(crate) images: OnceLock<Client>,
     /// The apps of all cells, if there are several.
@@ -119,6 +124,7 @@ impl App {
             offload: Offload::default(),
             documents: Arc::default(),
             disk: Disk::default(),
+            speeds: Speeds::default(),
             images: OnceLock::new(),
             cells: OnceLock::new(),
         })

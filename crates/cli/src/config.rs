@@ -38,6 +38,7 @@ use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::{GuardSettings, Layer};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
+use houston_domain::rate::RateLimits;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::sealed::SecretKeys;
 use houston_domain::session::SessionArchive;
@@ -90,7 +91,11 @@ const FILES: &[(&str, &str)] = &[
     ("skills", include_str!("../../../jobs/skills.toml")),
     ("tools", include_str!("../../../jobs/tools.toml")),
     ("workspaces", include_str!("../../../jobs/workspaces.toml")),
+    ("rates", include_str!("../../../jobs/rates.toml")),
 ];
+
+/// Where the rate limits come from if nobody sets others.
+const RATES_ORIGIN: &str = "jobs/rates.toml";
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
 const NOT_SETTINGS: &[&str] = &[
@@ -176,6 +181,8 @@ pub(crate) struct Settings {
     pub(crate) tables: TablePresets,
     /// `jobs/workspaces.toml`.
     pub(crate) workspaces: WorkspaceSettings,
+    /// `jobs/rates.toml`.
+    pub(crate) rates: RateLimits,
 }
 
 /// The format of log lines.
@@ -303,6 +310,26 @@ impl Loaded {
             entries.extend(lines.into_iter().map(|(key, value)| (key, value, origin.clone())));
         }
         entries
+    }
+
+    /// Switches rate limits off that no file and no variable sets: for one person's own machine, and for programs that embed
+    /// Houston.
+    pub(crate) fn without_usual_rates(&mut self) {
+        let is_set = |key: &str| {
+            let key = format!("rates.{key}.quota");
+            origin_of(&self.figment.find_metadata(&key).cloned(), &key) != RATES_ORIGIN
+        };
+        let (requests, keys, tokens) = (is_set("requests"), is_set("keys"), is_set("tokens"));
+        let rates = &mut self.settings.rates;
+        for (is_set, quota) in [
+            (requests, &mut rates.requests.quota),
+            (keys, &mut rates.keys.quota),
+            (tokens, &mut rates.tokens.quota),
+        ] {
+            if !is_set {
+                *quota = 0;
+            }
+        }
     }
 
     /// The folders that were read; later ones override earlier ones.

@@ -227,7 +227,8 @@ pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Fai
         .with_fairness(settings.orchestrator.fairness)
         .with_knowledge_limits(settings.knowledge)
         .with_table_presets(settings.tables.clone())
-        .with_team_limits(settings.teams.limits))
+        .with_team_limits(settings.teams.limits)
+        .with_rates(settings.rates))
 }
 
 /// The databases of a command: those of the settings and of DATABASE_URL, else the database of `houston dev` in

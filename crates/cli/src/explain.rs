@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 
 use crate::commands::Failure;
 use crate::config::{Loaded, Settings};
+use crate::model_catalogue::Routes;
 use crate::models::{self, Models};
 
 /// Computes prompts and tool lists without calling a model.
@@ -23,7 +24,7 @@ pub(crate) struct Explainer {
     loaded: Loaded,
     registry: Registry,
     /// Built when first needed, so that a server without a worker does not look for providers.
-    setups: OnceCell<Setups>,
+    setups: OnceCell<(Setups, Routes)>,
 }
 
 /// The engine's part of the settings.
@@ -64,7 +65,7 @@ impl Explainer {
     /// Uses the models of this process's worker.
     pub(crate) fn with_models(self, models: &Models) -> Result<Self, Failure> {
         let setups = self.set_up(models).map_err(|error| Failure::Usage(error.into()))?;
-        Ok(Self { setups: OnceCell::new_with(Some(setups)), ..self })
+        Ok(Self { setups: OnceCell::new_with(Some((setups, models.routes.clone()))), ..self })
     }
 
     fn set_up(&self, models: &Models) -> Result<Setups, SetupError> {
@@ -81,12 +82,21 @@ impl Explainer {
         .map(|setups| setups.with_own_tools(own_tools(&self.loaded)))
     }
 
-    async fn setups(&self) -> Result<&Setups, ExplainError> {
+    async fn built(&self) -> Result<&(Setups, Routes), ExplainError> {
         let make = || async {
             let models = models::build(&self.loaded).await.map_err(setup_failed)?;
-            self.set_up(&models).map_err(setup_failed)
+            Ok((self.set_up(&models).map_err(setup_failed)?, models.routes))
         };
         self.setups.get_or_try_init(make).await
+    }
+
+    async fn setups(&self) -> Result<&Setups, ExplainError> {
+        self.built().await.map(|(setups, _)| setups)
+    }
+
+    /// Which models serve which use case.
+    pub(crate) async fn routes(&self) -> Result<&Routes, ExplainError> {
+        self.built().await.map(|(_, routes)| routes)
     }
 
     /// What a model would be sent now.

@@ -16,6 +16,7 @@ use houston_llm::{
 use crate::azure::AzureTokens;
 use crate::config::{AUTO, Loaded, ModelSelection, ProviderSettings, Routed, Settings, USE_CASES};
 use crate::github;
+use crate::model_catalogue::{Route, Routes};
 
 /// An environment variable; `None` when it is not set or empty.
 pub(crate) fn environment(name: &str) -> Option<String> {
@@ -29,6 +30,8 @@ pub(crate) struct Models {
     pub(crate) by_use_case: BTreeMap<String, Arc<dyn Model>>,
     pub(crate) make: MakeModel,
     pub(crate) summary: Vec<String>,
+    /// Which models serve which use case, for the API.
+    pub(crate) routes: Routes,
 }
 
 /// Builds the models of each use case, and those that agent types name directly. A model that cannot be used is left
@@ -46,14 +49,23 @@ pub(crate) async fn build(loaded: &Loaded) -> Result<Models, ModelError> {
         let builder = Arc::clone(&builder);
         Arc::new(move |name: String| -> BoxFuture<'static, Arc<dyn Model>> {
             let builder = Arc::clone(&builder);
-            Box::pin(async move { builder.build(&ModelSelection::One(name).routed()).await.0 })
+            Box::pin(async move { builder.build(&ModelSelection::One(name).routed()).await.model })
         })
     };
-    let mut models = Models { by_use_case: BTreeMap::new(), make, summary: Vec::new() };
+    let routes = Routes {
+        latencies: builder.guards.latencies(),
+        quality: settings.models.quality.clone(),
+        output_tokens: u64::from(settings.orchestrator.limits.max_output_tokens),
+        ..Routes::default()
+    };
+    let mut models = Models { by_use_case: BTreeMap::new(), make, summary: Vec::new(), routes };
     for use_case in use_cases {
         let own = ModelSelection::One(use_case.to_owned());
         let listed = if USE_CASES.contains(&use_case) { settings.models.serving(use_case) } else { &own };
-        let (model, lines) = builder.build(&everything.as_ref().unwrap_or(listed).routed()).await;
+        let selection = everything.as_ref().unwrap_or(listed).routed();
+        let Built { model, candidates, lines } = builder.build(&selection).await;
+        let Routed { strategy, needs, .. } = selection;
+        models.routes.by_use_case.insert(use_case.to_owned(), Route { strategy, needs, candidates });
         // Agents come first; other use cases get a line only if they differ.
         match models.summary.first() {
             None => models.summary.extend(lines),
@@ -63,6 +75,15 @@ pub(crate) async fn build(loaded: &Loaded) -> Result<Models, ModelError> {
         models.by_use_case.insert(use_case.to_owned(), model);
     }
     Ok(models)
+}
+
+/// Models that were combined into one.
+struct Built {
+    model: Arc<dyn Model>,
+    /// Those that can be asked, in the order of the settings.
+    candidates: Vec<Candidate>,
+    /// A line that describes it, and a line for each model left out.
+    lines: Vec<String>,
 }
 
 /// What building a model needs.
@@ -112,8 +133,8 @@ impl ModelBuilder {
         })
     }
 
-    /// Combines models into one. Returns it with a line that describes it, and a line for each model left out.
-    async fn build(&self, selection: &Routed) -> (Arc<dyn Model>, Vec<String>) {
+    /// Combines models into one.
+    async fn build(&self, selection: &Routed) -> Built {
         let mut connected = Vec::new();
         let mut left_out: Vec<(Choice, ModelError)> = Vec::new();
         for name in &selection.models {
@@ -144,6 +165,7 @@ impl ModelBuilder {
             (candidate, self.guards.guard(model, policy))
         });
         let guarded: Vec<_> = guarded.collect();
+        let candidates = guarded.iter().map(|(candidate, _)| candidate.clone()).collect();
         let line = describe(&guarded, selection);
         let fallback =
             Fallback::new(selection.strategy, selection.needs.clone(), guarded, self.guards.latencies());
@@ -151,12 +173,16 @@ impl ModelBuilder {
             (Some(model), _) => {
                 let left_out =
                     left_out.iter().map(|(choice, error)| format!("without {choice}: {}", error.message));
-                (Arc::new(model), std::iter::once(line).chain(left_out).collect())
+                Built {
+                    model: Arc::new(model),
+                    candidates,
+                    lines: std::iter::once(line).chain(left_out).collect(),
+                }
             }
             (None, first) => {
                 let (choice, error) = first.cloned().unwrap_or_else(no_model);
                 let lines = vec![format!("none: {}", error.message)];
-                (Arc::new(Unavailable::new(choice.description(), error)), lines)
+                Built { model: Arc::new(Unavailable::new(choice.description(), error)), candidates, lines }
             }
         }
     }

@@ -213,6 +213,7 @@ fn load(plan: &Plan) -> Result<(Loaded, Registry), ProcessError> {
     let toolbox = Toolbox::read(folders(), plan.tools.clone()).map_err(settings)?;
     let mut loaded = config::load(folders(), &toolbox.names().map_err(settings)?).map_err(settings)?;
     loaded.mcp.check_pins().map_err(settings)?;
+    loaded.without_usual_rates();
     loaded.callbacks = Callbacks { hooks: plan.hooks.clone(), observers: plan.observers.clone() };
     let given = &mut loaded.settings;
     given.database_url = plan.database_url.clone();

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use houston_api::Explain;
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::cell::Cells;
 use houston_domain::clock::{Clock, SystemClock};
@@ -26,6 +25,7 @@ use crate::config::Loaded;
 use crate::connect::CellAddresses;
 use crate::explain::{Explainer, engine_config, own_tools};
 use crate::foreign_servers::Foreign;
+use crate::model_catalogue::Catalogue;
 use crate::models::Models;
 use crate::server_rows::StoredRows;
 
@@ -179,7 +179,7 @@ impl System {
     }
 
     /// The state of the API for a cell.
-    fn api_state(&self, cell: &Cell, explain: Explain) -> houston_api::State {
+    fn api_state(&self, cell: &Cell, explainer: &Arc<Explainer>) -> houston_api::State {
         houston_api::State {
             config: self.loaded.settings.server.clone(),
             store: cell.store.api(),
@@ -191,7 +191,8 @@ impl System {
             agents: Arc::new(self.loaded.agent_sources()),
             secret_keys: self.loaded.secret_keys.clone(),
             foreign_servers: Arc::new(Foreign::new(self.loaded.mcp.own.clone())),
-            explain,
+            models: Arc::new(Catalogue::new(explainer)),
+            explain: explainer.explain(cell.store.runs()),
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             check_ins: self.loaded.settings.agent_check_in.limits,
             team_rules: self.loaded.settings.teams.rules,
@@ -248,7 +249,7 @@ impl System {
     /// Serves until `stop` is cancelled. Open requests then get as much time as runs (`drain_s`).
     pub(crate) async fn serve(&self, listener: tokio::net::TcpListener, explainer: &Arc<Explainer>) {
         self.follow_agent_files().await;
-        let states = self.cells.map(|cell| self.api_state(cell, explainer.explain(cell.store.runs())));
+        let states = self.cells.map(|cell| self.api_state(cell, explainer));
         let copied = async {
             self.copy_until_done().await;
             std::future::pending::<()>().await;

@@ -268,7 +268,7 @@ pub const MAX_DESCRIPTION_BYTES: usize = 32 * 1024;
 /// Maximum length of a kind's name, in characters.
 const MAX_KIND_CHARS: usize = 40;
 /// Singular forms of API paths that are not prefixes of ids.
-const PATHS: [&str; 3] = ["custom_instruction", "memorie", "message"];
+const PATHS: [&str; 4] = ["custom_instruction", "memorie", "message", "model"];
 
 /// Checks that a kind may have this name.
 ///

@@ -31,6 +31,8 @@ pub struct Claimable {
     pub is_awake: bool,
     /// Whether the run waits for something from outside, and not until a time that has passed.
     pub is_waiting: bool,
+    /// Whether the user's limit of tokens is used up, and the run was not put off because of it before.
+    pub lacks_tokens: bool,
     /// The first unread messages, in order: at least one more than the limits allow, if there are as many. Those that
     /// were posted after a request to cancel are left out: the next run reads them.
     pub unread: Vec<Unread>,
@@ -142,6 +144,8 @@ pub enum Decision {
     Refused,
     /// It may.
     Started(Start),
+    /// The user's limit of tokens is used up: the run waits, without an attempt.
+    PutOff,
     /// The run may have to be given up. It waits first: the worker that seems to have died may be alive, and then takes its
     /// death back; or another run that died with it may turn out to be the cause.
     Doubted,
@@ -197,6 +201,10 @@ pub fn decide(
     let still_waits = of.is_waiting && !of.is_awake;
     if !of.worker_is_alive || is_held || !of.run_open || !of.is_due || still_waits || free_slots < 1 {
         return Decision::Refused;
+    }
+    // One that was cancelled ends without a model.
+    if of.lacks_tokens && of.attempts == 0 && !of.cancel_requested {
+        return Decision::PutOff;
     }
     let died_now = of.holder == Holder::Dead;
     let deaths = of.deaths + usize::from(died_now);

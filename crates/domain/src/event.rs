@@ -111,6 +111,11 @@ pub enum Event {
         /// The iteration that was interrupted.
         iteration: u32,
     },
+    /// The user's limit of tokens is used up: the run begins at `retry_at`.
+    RateLimited {
+        /// When it begins.
+        retry_at: DateTime<Utc>,
+    },
     /// A model failed before any of its answer was streamed, and another model answered instead. If several models
     /// failed, there is one event for each.
     ModelFallback {
@@ -380,21 +385,4 @@ pub struct LiveItem {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stored_events_keep_their_shape() {
-        let event = Event::RunFinished {
-            status: RunStatus::MessageSent,
-            iteration: Some(1),
-            usage: Usage::default(),
-            message: None,
-            code: None,
-        };
-        let stored = serde_json::to_value(&event).unwrap();
-        assert_eq!(stored["type"], "run_finished");
-        assert_eq!(stored["status"], "message_sent");
-        assert_eq!(serde_json::from_value::<Event>(stored).unwrap(), event);
-    }
-}
+mod tests;

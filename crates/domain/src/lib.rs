@@ -55,6 +55,7 @@ pub mod overseer;
 pub mod paused_call;
 pub mod profile;
 pub mod question;
+pub mod rate;
 pub mod reach;
 pub mod retry;
 pub mod run;

@@ -73,6 +73,17 @@ pub struct ModelCall {
     pub usage: Usage,
     /// Whether the provider itself reported the cost.
     pub reported: bool,
+    /// How long it took; `None`: it was not measured.
+    pub timing: Option<CallTiming>,
+}
+
+/// How long a model call took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct CallTiming {
+    /// Milliseconds from the request to the first event of the answer.
+    pub first_event_ms: u32,
+    /// Milliseconds from the request to the end of the answer.
+    pub took_ms: u32,
 }
 
 /// What the step does with the run and its lock.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, RunToken};
-use houston_store::claim::{ClaimRequest, ClaimedRun, CrashPolicy};
+use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, PutOff};
 use houston_store::run_context::ContextLimits;
 use tracing::Instrument;
 
@@ -41,8 +41,9 @@ impl Engine {
         }
         // Boxed, and so are the calls below: a run that waits should not hold the memory for its claim or its release.
         let driven = match Box::pin(self.claim(agentable, holder)).await? {
-            Some(claimed) => self.drive_claimed(claimed, holder),
-            None => return Ok(DriveOutcome::NotClaimed),
+            Claim::Run(claimed) => self.drive_claimed(*claimed, holder),
+            Claim::PutOff(put_off) => return Ok(self.put_off(agentable, *put_off)),
+            Claim::Nothing => return Ok(DriveOutcome::NotClaimed),
         };
         driven.await
     }
@@ -68,7 +69,7 @@ impl Engine {
         &self,
         agentable: AgentableId,
         holder: &Holder,
-    ) -> houston_store::Result<Option<ClaimedRun>> {
+    ) -> houston_store::Result<Claim> {
         let mut tries = 0;
         loop {
             let request = self.claim_request(agentable, holder);
@@ -87,6 +88,13 @@ impl Engine {
             // Random pause: many claims have waited for Postgres and continue at the same moment.
             tokio::time::sleep(MAX_CLAIM_PAUSE.mul_f64(self.services.random_fraction())).await;
         }
+    }
+
+    /// Tells streams when the run begins, and asks for a hint then.
+    fn put_off(&self, agentable: AgentableId, put_off: PutOff) -> DriveOutcome {
+        tracing::info!(%agentable, until = %put_off.until, "a run waits: the user's limit of tokens is used up");
+        self.services.bus.publish(agentable, Live::Committed(vec![put_off.event]));
+        DriveOutcome::Waiting { after: Some(put_off.wait), lane: self.services.lane(&put_off.kind) }
     }
 
     /// Releases the lock of a run, if it was claimed with `token`: while this worker is alive, no other worker could take
@@ -121,11 +129,17 @@ impl Engine {
         events.push(claimed.event.clone());
         self.services.bus.publish(agentable, Live::Committed(events));
         let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
+        let booked = claimed.booked.map(|tokens| (claimed.user, tokens));
         // A future of its own, whose panics are caught.
         let driven =
             AssertUnwindSafe(drive_claimed(&self.store, &self.services, holder, claimed)).catch_unwind();
         let driven = Box::pin(driven).instrument(span);
-        async move { self.end_drive((agentable, token), holder, driven.await).await }
+        async move {
+            if let Some((user, tokens)) = booked {
+                self.store.book_tokens(user, tokens).await;
+            }
+            self.end_drive((agentable, token), holder, driven.await).await
+        }
     }
 
     /// Releases the lock of a run whose drive ended without doing so.

@@ -27,7 +27,7 @@ pub use crate::problem_code::ProblemCode;
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem<'a> {
-    /// `urn:houston:problem:` and the code.
+    /// `urn:houston:problem:` and the code; of `rate_limited` the type that is registered for it.
     #[serde(rename = "type")]
     pub kind: Cow<'a, str>,
     /// The name of the HTTP status.
@@ -56,6 +56,13 @@ pub struct Problem<'a> {
     /// The limit that was exceeded, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
+    /// With `rate_limited`: after how many milliseconds to try again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// With `rate_limited`: the limits that are exceeded, by their names in `RateLimit-Policy`.
+    #[serde(default, rename = "violated-policies", skip_serializing_if = "<[Cow<'_, str>]>::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub violated_policies: Cow<'a, [Cow<'a, str>]>,
     /// With `invalid_request`: the errors and their positions.
     #[serde(default, skip_serializing_if = "<[FieldError]>::is_empty")]
     #[schema(value_type = Vec<FieldError>)]

@@ -111,6 +111,8 @@ problem_codes! {
     IdempotencyKeyReused = 422 "idempotency_key_reused";
     /// Too many messages of the user are unread; `Retry-After` says when to try again.
     TooManyPending = 429 "too_many_pending";
+    /// The user or the API key has used up a rate limit, which `violated-policies` names; `Retry-After` says when to try again.
+    RateLimited = 429 "rate_limited";
     /// Too many event streams are open; `Retry-After` says when to try again.
     TooManyStreams = 429 "too_many_streams";
     /// Too many wrong API keys were sent from the address; `Retry-After` says when to try again.

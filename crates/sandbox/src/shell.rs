@@ -1,6 +1,8 @@
 //! [`Shell`]: runs a command of the system under `bwrap` (bubblewrap), where it can read the programs of the system and
 //! nothing else, and can reach nothing.
 
+mod kill;
+
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +13,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, oneshot};
+
+use self::kill::kill;
 
 /// Bytes of each of the two outputs. A command that writes more is ended.
 pub const MAX_SHELL_OUTPUT: usize = 64 << 10;
@@ -237,17 +241,6 @@ fn supervise(mut child: Child, input: Vec<u8>, time: Duration, stop: &AtomicBool
         None => status.and_then(|status: ExitStatus| status.code()).map_or(ShellEnd::Killed, ShellEnd::Code),
     };
     ShellRun { end, output, errors }
-}
-
-/// Kills bwrap, and what it has started before that is a session of its own and dies with it.
-/// For a moment of its start it has a session of its own and does not die with it yet: then it survives.
-fn kill(child: &mut Child) {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{Pid, Signal, kill_process_group};
-        let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
-    }
-    let _ = child.kill();
 }
 
 /// Reads a pipe to its end; keeps [`MAX_SHELL_OUTPUT`] bytes, and counts in `flooded` if there are more.

@@ -99,6 +99,12 @@ impl<B: Batch> Batcher<B> {
         written.await.ok()
     }
 
+    /// Queues an item whose result nobody waits for. It is lost if its batch fails.
+    pub(crate) async fn send(&self, item: B::Item) {
+        let writers = self.writers.get_or_init(async || self.start()).await;
+        let _ = writers.queue.send((item, oneshot::channel().0));
+    }
+
     fn start(&self) -> Writers<B> {
         let (queue, items) = mpsc::unbounded_channel();
         let items = Arc::new(Mutex::new(items));

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use houston_domain::custom_table::TablePresets;
 use houston_domain::id::TenantId;
 use houston_domain::knowledge::KnowledgeLimits;
+use houston_domain::rate::RateLimits;
 use houston_domain::team::TeamLimits;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
@@ -33,6 +34,7 @@ pub struct Shared {
     pub(crate) archiving: Arc<Archiving>,
     /// Which kinds reach which.
     pub(crate) reach: Arc<Reach>,
+    pub(crate) rates: RateLimits,
     pub(crate) knowledge_limits: KnowledgeLimits,
     pub(crate) table_presets: Arc<TablePresets>,
     pub(crate) team_limits: TeamLimits,
@@ -131,6 +133,12 @@ pub struct ApiStore {
 }
 
 impl ApiStore {
+    /// The rate limits.
+    #[must_use]
+    pub fn rate_limits(&self) -> RateLimits {
+        self.shared.rates
+    }
+
     /// The handle for a request with a valid key.
     #[must_use]
     pub fn tenant(&self, principal: Principal) -> TenantStore<'_> {

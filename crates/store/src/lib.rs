@@ -134,8 +134,9 @@ pub use knowledge::{
 };
 pub use run::tool_result;
 pub use run::{
-    cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, question, reach,
-    record, run_context, step, sweep, task, task_result,
+    cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, model_speed,
+    question, rate,
+    reach, record, run_context, step, sweep, task, task_result,
 };
 pub(crate) use run::{system_message, task_report};
 pub use schedule::{check_in, feed};

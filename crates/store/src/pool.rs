@@ -9,6 +9,7 @@ use sqlx::{ConnectOptions, Connection};
 
 use houston_domain::custom_table::TablePresets;
 use houston_domain::knowledge::KnowledgeLimits;
+use houston_domain::rate::RateLimits;
 use houston_domain::team::TeamLimits;
 use houston_folder::Root;
 
@@ -20,6 +21,7 @@ use crate::event::batch::StreamReads;
 use crate::fairness::Fairness;
 use crate::handle::{ApiStore, RunStore, Shared};
 use crate::message::batch::Posts;
+use crate::rate::{Asks, TokenCounts};
 use crate::reach::Reach;
 use crate::run_context::batch::Contexts;
 use crate::session::Archiving;
@@ -76,12 +78,25 @@ pub(crate) struct Batchers {
     pub(crate) steps: Batcher<Steps>,
     pub(crate) contexts: Batcher<Contexts>,
     pub(crate) streams: Batcher<StreamReads>,
+    pub(crate) asks: Batcher<Asks>,
+    pub(crate) tokens: Batcher<TokenCounts>,
 }
 
 impl Batchers {
-    fn new(pool: &PgPool, fairness: Fairness, archiving: &Arc<Archiving>, reach: &Arc<Reach>) -> Arc<Self> {
+    fn new(
+        pool: &PgPool,
+        fairness: Fairness,
+        archiving: &Arc<Archiving>,
+        reach: &Arc<Reach>,
+        rates: RateLimits,
+    ) -> Arc<Self> {
         let (max_running, max_pending) = (fairness.running(), fairness.pending());
-        let claims = Claims { fairness, archiving: Arc::clone(archiving), reach: Arc::clone(reach) };
+        let claims = Claims {
+            fairness,
+            archiving: Arc::clone(archiving),
+            reach: Arc::clone(reach),
+            tokens: rates.tokens,
+        };
         let contexts = Contexts { archive: archiving.settings, reach: Arc::clone(reach) };
         Arc::new(Self {
             creations: Batcher::new(Creations { max_pending }, pool),
@@ -90,7 +105,16 @@ impl Batchers {
             steps: Batcher::new(Steps { max_running }, pool),
             contexts: Batcher::new(contexts, pool),
             streams: Batcher::new(StreamReads, pool),
+            asks: Batcher::new(Asks(rates), pool),
+            tokens: Batcher::new(TokenCounts(rates.tokens), pool),
         })
+    }
+}
+
+impl Shared {
+    /// Batchers with the present limits.
+    fn new_batchers(&self) -> Arc<Batchers> {
+        Batchers::new(&self.pool, self.fairness, &self.archiving, &self.reach, self.rates)
     }
 }
 
@@ -129,8 +153,8 @@ impl Store {
     #[must_use]
     pub fn with_fairness(self, fairness: Fairness) -> Self {
         self.changed(|shared| {
-            shared.batchers = Batchers::new(&shared.pool, fairness, &shared.archiving, &shared.reach);
             shared.fairness = fairness;
+            shared.batchers = shared.new_batchers();
         })
     }
 
@@ -139,8 +163,8 @@ impl Store {
     pub fn with_archiving(self, archiving: Archiving) -> Self {
         let archiving = Arc::new(archiving);
         self.changed(|shared| {
-            shared.batchers = Batchers::new(&shared.pool, shared.fairness, &archiving, &shared.reach);
             shared.archiving = archiving;
+            shared.batchers = shared.new_batchers();
         })
     }
 
@@ -149,8 +173,17 @@ impl Store {
     pub fn with_reach(self, reach: Reach) -> Self {
         let reach = Arc::new(reach);
         self.changed(|shared| {
-            shared.batchers = Batchers::new(&shared.pool, shared.fairness, &shared.archiving, &reach);
             shared.reach = reach;
+            shared.batchers = shared.new_batchers();
+        })
+    }
+
+    /// Sets the rate limits. By default there are none.
+    #[must_use]
+    pub fn with_rates(self, rates: RateLimits) -> Self {
+        self.changed(|shared| {
+            shared.rates = rates;
+            shared.batchers = shared.new_batchers();
         })
     }
 
@@ -210,13 +243,14 @@ impl Store {
         let fairness = Fairness::default();
         let (archiving, reach): (Arc<Archiving>, Arc<Reach>) = Default::default();
         let shared = Arc::new(Shared {
-            batchers: Batchers::new(&pool, fairness, &archiving, &reach),
+            batchers: Batchers::new(&pool, fairness, &archiving, &reach, RateLimits::default()),
             pool,
             row_security: Arc::default(),
             other_cells: Arc::default(),
             fairness,
             archiving,
             reach,
+            rates: RateLimits::default(),
             knowledge_limits: KnowledgeLimits::default(),
             table_presets: Arc::default(),
             team_limits: TeamLimits::default(),

@@ -93,6 +93,8 @@ impl TestInstallation {
         if self.others.is_empty() {
             return vec![
                 no_settings(),
+                no_requests_limit(),
+                no_tokens_limit(),
                 ("DATABASE_URL", self.database_url().to_owned()),
                 ("HOUSTON_REDIS_URL", self.redis_url().to_owned()),
             ];
@@ -101,7 +103,8 @@ impl TestInstallation {
             let (database, redis) = (cell.database_url(), cell.redis_url());
             format!("{{shards=\"{first:04x}-{last:04x}\",database_url=\"{database}\",redis_url=\"{redis}\"}}")
         });
-        vec![no_settings(), ("HOUSTON_CELLS__CELLS", format!("[{}]", cells.collect::<Vec<_>>().join(",")))]
+        let cells = ("HOUSTON_CELLS__CELLS", format!("[{}]", cells.collect::<Vec<_>>().join(",")));
+        vec![no_settings(), no_requests_limit(), no_tokens_limit(), cells]
     }
 
     /// The database URL for sqlx and psql.
@@ -239,6 +242,16 @@ impl TestInstallation {
         }
         Ok(())
     }
+}
+
+/// Tests post more than a person does.
+fn no_requests_limit() -> (&'static str, String) {
+    ("HOUSTON_RATES__REQUESTS__QUOTA", "0".to_owned())
+}
+
+/// Models of tests state any number of tokens.
+fn no_tokens_limit() -> (&'static str, String) {
+    ("HOUSTON_RATES__TOKENS__QUOTA", "0".to_owned())
 }
 
 /// Without the settings of who runs the tests: what `houston mcp add` has written to `~/.config/houston`.

@@ -17,6 +17,7 @@ use houston_store::agentable::NewAgentable;
 use houston_store::creation::{Creation, FirstMessage, NewUser};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::message::Posted;
+use houston_store::rate::Whose;
 use houston_store::serving::ServedBy;
 use houston_store::user::User;
 use rust_decimal::Decimal;
@@ -29,6 +30,7 @@ use crate::body::{self, check_line};
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::messages::post::{accepted, check_content, check_metadata};
+use crate::rates::ask;
 use crate::state::App;
 use crate::users::create::{new_user, own_agentables};
 use crate::users::external_id_taken;
@@ -59,7 +61,7 @@ fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str, ApiErro
     responses(
         (status = 201, description = "The new agentable.", body = AgentableResponse),
         (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user. `already_exists`: the user was created meanwhile by another request."),
-        (status = 429, description = "`too_many_pending`: the user has too many unread messages.")
+        (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
     ),
 )]
 pub(crate) async fn create(
@@ -79,9 +81,13 @@ pub(crate) async fn create(
     if let Some(names) = &body.tools {
         tools::check(&app, caller, &kind.name, "/tools", names).await?;
     }
-    let key = key.as_ref().map(Key::as_stored);
-    let mut owner = owner(&app, caller, (body.user_id, body.user), key).await?;
+    let stored_key = key.as_ref().map(Key::as_stored);
+    let mut owner = owner(&app, caller, (body.user_id, body.user), stored_key).await?;
     let app = app.with_shard(shard(owner.id()));
+    if body.message.is_some() {
+        ask(&app, caller, Whose::User(owner.id()), key.as_ref()).await?;
+    }
+    let key = stored_key;
     let mut message = body.message.map(|first| Message::of(&app, owner.id(), first));
     let new =
         New { kind: &kind, title, description: &body.description, tools: body.tools.as_deref(), served_by };

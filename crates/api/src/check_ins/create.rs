@@ -9,6 +9,7 @@ use houston_domain::mode::Mode;
 use houston_protocol::check_in::{CheckInResponse, CreateCheckIn};
 use houston_protocol::schema;
 use houston_store::check_in::CheckIn;
+use houston_store::rate::Whose;
 
 use super::response;
 use crate::agentable_path::AgentablePath;
@@ -16,6 +17,7 @@ use crate::auth::Caller;
 use crate::body::{Creation, check_size, check_text};
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::rates::ask;
 use crate::state::App;
 
 #[utoipa::path(
@@ -32,7 +34,8 @@ use crate::state::App;
     request_body = CreateCheckIn,
     responses(
         (status = 201, description = "The new check-in.", body = CheckInResponse),
-        (status = 409, description = "`no_check_ins`: the kind has none; `archived`: the agentable is archived; `full`: too many are scheduled.")
+        (status = 409, description = "`no_check_ins`: the kind has none; `archived`: the agentable is archived; `full`: too many are scheduled."),
+        (status = 429, description = "`rate_limited`: the user sends too many requests.")
     ),
 )]
 pub(crate) async fn create(
@@ -56,6 +59,7 @@ pub(crate) async fn create(
     if !wakes {
         return Err(ApiError::NoCheckIns { kind: path.kind });
     }
+    ask(&app, caller, Whose::Agentable(path.id), key.as_ref()).await?;
     let (id, wanted) = (app.state.ids.beside(path.id), CheckInRequest { when, reason });
     let body = |set: &CheckIn| stored_body(&response(set.clone()));
     let key = key.as_ref().map(Key::as_stored);

@@ -1,7 +1,8 @@
 //! Conversions of other errors to [`ApiError`], and of [`ApiError`] to a response.
 
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-
+use houston_protocol::problem::FieldError;
 use houston_store::FolderError;
 
 use super::ApiError;
@@ -48,5 +49,23 @@ impl IntoResponse for ApiError {
         let mut response = self.status().into_response();
         response.extensions_mut().insert(ResponseError::from(self));
         response
+    }
+}
+
+impl ApiError {
+    /// The HTTP status that belongs to the code.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// [`Self::InvalidRequest`] for one query parameter.
+    pub(crate) fn parameter(name: &str, detail: impl Into<String>) -> Self {
+        Self::InvalidRequest { errors: vec![FieldError::parameter(name, detail)] }
+    }
+
+    /// [`Self::InvalidRequest`] for one field of the body, by its JSON Pointer.
+    pub(crate) fn field(pointer: &str, detail: impl Into<String>) -> Self {
+        Self::InvalidRequest { errors: vec![FieldError::at(pointer, detail)] }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use houston_domain::rate::Quota;
 use serde_json::Value;
 
 /// `a goal`, `an agent`.
@@ -25,4 +26,17 @@ pub(super) fn timed_out(within: Duration, changes: bool) -> String {
         "try again in a second"
     };
     format!("no answer within {seconds} s, because the database is slow or does not respond; {advice}")
+}
+
+/// The detail of a request beyond a rate limit.
+pub(super) fn rate_limited(policy: &str, Quota { quota, window_s }: Quota) -> String {
+    let what = match policy {
+        "requests" => "requests of this user that start work",
+        "key" => "requests with this API key that start work",
+        _ => "tokens of this user's runs",
+    };
+    format!(
+        "rate limit `{policy}` exceeded: at most {quota} {what} in {window_s} s, and nothing was done; send the request again after the \
+         seconds in `Retry-After`"
+    )
 }

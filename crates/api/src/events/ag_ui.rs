@@ -18,6 +18,7 @@ use houston_protocol::agui::{Event, InputMessage, ResumeEntry, ResumeStatus, Run
 use houston_protocol::schema;
 use houston_store::Error;
 use houston_store::answer::AskedQuestion;
+use houston_store::rate::Whose;
 use serde_json::{Map, Value};
 
 use crate::agentable_path::AgentablePath;
@@ -30,6 +31,7 @@ use crate::events::position::Position;
 use crate::idempotency::Key;
 use crate::messages::images::with_images;
 use crate::messages::post::{check_content, store};
+use crate::rates::ask;
 use crate::state::App;
 
 /// The most interrupts that one request answers.
@@ -51,7 +53,7 @@ const MAX_ENTRIES: usize = 100;
         (status = 200, description = "AG-UI events until the run ends, or waits for a person (outcome `interrupt`).", body = Event, content_type = "text/event-stream"),
         (status = 204, description = "No newer events, and no run is open."),
         (status = 409, description = "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused."),
-        (status = 429, description = "`too_many_streams`, `too_many_pending`.")
+        (status = 429, description = "`rate_limited`, `too_many_streams`, `too_many_pending`.")
     ),
 )]
 pub(crate) async fn run(
@@ -95,6 +97,10 @@ async fn begin(
     let resumed = resume(app, caller, path, &input.resume).await?;
     let Some((message, content, images)) = content else { return Ok(resumed) };
     let key = Key::of_message(&path.public_id(), &message.id, &content, &images)?;
+    if !images.is_empty() {
+        // Before images are fetched and stored.
+        ask(app, caller, Whose::Agentable(path.id), Some(&key)).await?;
+    }
     let content = with_images(app, caller, path, "/messages", (content, &images), Some(&key)).await?;
     let metadata = Value::Object(Map::new());
     let (posted, _) =

@@ -364,6 +364,7 @@ impl Cursor {
             Durable::RunQueued {}
             | Durable::MessagePosted { .. }
             | Durable::ToolReturned { .. }
+            | Durable::RateLimited { .. }
             | Durable::ModelFallback { .. }
             | Durable::TeamRouted { .. }
             | Durable::SessionArchived { .. }

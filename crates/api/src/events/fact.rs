@@ -26,6 +26,7 @@ fn let_go(event: &Durable) -> Option<Fact<'_>> {
             message: user_text(code).into(),
             cause: message.into(),
         },
+        Durable::RateLimited { retry_at } => Fact::RateLimited { retry_at: Time(*retry_at) },
         Durable::RunWaiting { until, .. } => Fact::RunWaiting { until: until.map(Time) },
         Durable::HandedOver { iteration } => Fact::HandedOver { iteration: *iteration },
         _ => return None,

@@ -61,7 +61,8 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         Durable::ToolReturned { content, is_error, message_id, .. } => {
             vec![tool_returned(timestamp, *message_id, content, *is_error)]
         }
-        event @ (Durable::ModelFallback { .. }
+        event @ (Durable::RateLimited { .. }
+        | Durable::ModelFallback { .. }
         | Durable::TeamRouted { .. }
         | Durable::SessionArchived { .. }
         | Durable::ContextCompressed { .. }

@@ -13,6 +13,7 @@ use houston_domain::mode::Mode;
 use houston_protocol::feed::{FeedGenerationResponse, GenerateFeed};
 use houston_protocol::schema;
 use houston_store::feed::{FeedIds, FeedOutcome, FeedRequestOutcome};
+use houston_store::rate::Whose;
 use serde::{Deserialize, Serialize};
 
 use crate::agentable_path::{Id, Owner};
@@ -20,6 +21,7 @@ use crate::auth::Caller;
 use crate::body::{Creation, OptionalBody};
 use crate::error::ApiError;
 use crate::idempotency::{Key, parse_stored_response, respond};
+use crate::rates::ask as ask_limits;
 use crate::state::App;
 
 /// The result of the request, as stored under its idempotency key.
@@ -87,7 +89,7 @@ impl From<Outcome> for (StatusCode, Json<FeedGenerationResponse>) {
         (status = 202, description = "The run that writes the feed.", body = FeedGenerationResponse),
         (status = 200, description = "Nothing happened since the last feed, so none is written.", body = FeedGenerationResponse),
         (status = 409, description = "`no_feed_agent`: the user has no agent that writes feeds; `run_in_progress`: the agent is busy with another run; `full`: the user has the maximum number of feed items."),
-        (status = 429, description = "`too_many_pending`: the user has too many unread messages.")
+        (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
     ),
 )]
 pub(crate) async fn generate(
@@ -97,6 +99,7 @@ pub(crate) async fn generate(
     OptionalBody(request): OptionalBody<GenerateFeed>,
 ) -> Result<Response, ApiError> {
     let Creation { value: GenerateFeed {}, key } = request;
+    ask_limits(&app, caller, Whose::User(user), key.as_ref()).await?;
     let kinds: Vec<String> = app
         .state
         .agent_types

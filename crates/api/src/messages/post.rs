@@ -27,6 +27,7 @@ use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageR
 use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_store::message::{NewPost, Posted};
+use houston_store::rate::Whose;
 use serde_json::{Map, Value};
 
 use crate::agentable_path::{AgentablePath, Owner};
@@ -35,6 +36,7 @@ use crate::body::{Creation, WithImages, check_text};
 use crate::error::ApiError;
 use crate::idempotency::{Key, respond, unless_key_reused};
 use crate::messages::images::with_images;
+use crate::rates::ask;
 use crate::state::App;
 
 #[utoipa::path(
@@ -52,7 +54,7 @@ use crate::state::App;
     responses(
         (status = 202, description = "The message is stored, and a run is queued or open.", body = AcceptedMessageResponse),
         (status = 409, description = "`run_in_progress`: a run is open and `double_texting` is `reject`."),
-        (status = 429, description = "`too_many_pending`: the user has too many unread messages.")
+        (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
     ),
 )]
 pub(crate) async fn post(
@@ -67,6 +69,10 @@ pub(crate) async fn post(
     }
     check_content("/content", &body.content, !body.images.is_empty())?;
     check_metadata("/metadata", &body.metadata)?;
+    if !body.images.is_empty() {
+        // Before images are fetched and stored.
+        ask(&app, caller, Whose::Agentable(path.id), key.as_ref()).await?;
+    }
     let mut content =
         with_images(&app, caller, &path, "/images", (body.content, &body.images), key.as_ref()).await?;
     let metadata = Value::Object(body.metadata);
@@ -90,6 +96,7 @@ pub(crate) async fn store(
     (content, metadata, double_texting): (&str, &Value, DoubleTexting),
     key: Option<&Key>,
 ) -> Result<(Posted, bool), ApiError> {
+    ask(app, caller, Whose::Agentable(path.id), key).await?;
     let kind = app.agentables.unconfirmed(caller, path);
     let post = NewPost {
         id: app.state.ids.beside(path.id),

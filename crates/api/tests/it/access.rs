@@ -167,7 +167,7 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 10] = [
+const OF_TENANT: [&str; 11] = [
     "agents",
     "teams",
     "skills",
@@ -178,6 +178,7 @@ const OF_TENANT: [&str; 10] = [
     "health",
     "keys",
     "client-tokens",
+    "models",
 ];
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use houston_domain::api_key::SecretKind;
 use houston_testkit::fault_proxy::Fault;
 
 use crate::http::{Answer, End, request};
@@ -44,6 +45,38 @@ async fn cached_wrong_key_costs_no_query() {
     api.servers.kill_postgres().unwrap();
     get_as(&api, "hou_wrong").await.refused(401, "unauthorized");
     get_as(&api, "hou_unknown").await.refused(503, "unavailable");
+}
+
+#[tokio::test]
+async fn key_with_a_wrong_checksum_costs_no_query() {
+    let api = TestApi::start_with_own_postgres(|config| config.clients.wrong_keys_per_minute = 5).await;
+    let right = SecretKind::Key.secret([7; 32]);
+    get_as(&api, &right).await.refused(401, "unauthorized");
+    api.servers.kill_postgres().unwrap();
+    for nth in 0..20 {
+        // The last digit is one of the checksum.
+        let wrong = format!("{}{}", &right[..right.len() - 1], if right.ends_with('0') { '1' } else { '0' });
+        get_as(&api, &wrong.replacen("07", &format!("{nth:02x}"), 1)).await.refused(401, "unauthorized");
+    }
+    get_as(&api, &SecretKind::Key.secret([8; 32])).await.refused(503, "unavailable");
+}
+
+#[tokio::test]
+async fn wrong_keys_behind_a_proxy_are_counted_for_its_clients() {
+    let api = TestApi::start_with(|config| {
+        config.clients.forwarded = true;
+        config.clients.wrong_keys_per_minute = 2;
+    })
+    .await;
+    let from = async |client: &str, nth: u8| {
+        let key = bearer(&SecretKind::Key.secret([nth; 32]));
+        api.get_with(&api.path(""), &[("authorization", &key), ("x-forwarded-for", client)]).await
+    };
+    for nth in 0..2 {
+        from("203.0.113.9, 192.0.2.1", nth).await.refused(401, "unauthorized");
+    }
+    from("203.0.113.10, 192.0.2.1", 2).await.refused(429, "too_many_keys");
+    from("203.0.113.9, 192.0.2.2", 3).await.refused(401, "unauthorized");
 }
 
 #[tokio::test]

@@ -60,6 +60,8 @@ mod live;
 mod mcp_servers;
 mod messages;
 #[cfg(test)]
+mod models;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod probes;
@@ -67,6 +69,8 @@ mod probes;
 mod proxied;
 #[cfg(test)]
 mod questions;
+#[cfg(test)]
+mod rates;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]

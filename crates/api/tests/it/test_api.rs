@@ -16,6 +16,7 @@ use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};
 use houston_domain::mcp_server::pin::ListedTool;
+use houston_domain::rate::RateLimits;
 use houston_domain::schedule::CheckInConfig;
 use houston_domain::scope::Scopes;
 use houston_domain::sealed::SecretKeys;
@@ -32,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::http::{Answer, Stream, request};
+use crate::models::TwoModels;
 
 pub(crate) const KEY: &str = "hou_test_0123456789abcdef";
 /// 32 bytes, in base64.
@@ -63,6 +65,13 @@ impl TestApi {
         Self::set_up(TestInstallation::start(migrate).unwrap(), change, |_| {}).await
     }
 
+    /// Starts a server with rate limits.
+    pub(crate) async fn start_with_rates(rates: RateLimits) -> Self {
+        let servers = TestInstallation::start(migrate).unwrap();
+        let store = open_store(servers.database_url()).with_rates(rates);
+        Self::set_up_with(servers, store, |_| {}, agent_types()).await
+    }
+
     /// Starts a server with a Postgres of its own, which the test may kill.
     pub(crate) async fn start_with_own_postgres(change: impl FnOnce(&mut Config)) -> Self {
         Self::set_up(TestInstallation::start_with_own_postgres(migrate).unwrap(), change, |_| {}).await
@@ -81,6 +90,15 @@ impl TestApi {
         let mut agent_types = agent_types();
         agent_types.values_mut().for_each(change_type);
         let store = open_store(servers.database_url());
+        Self::set_up_with(servers, store, change, agent_types).await
+    }
+
+    async fn set_up_with(
+        servers: TestInstallation,
+        store: Store,
+        change: impl FnOnce(&mut Config),
+        agent_types: BTreeMap<String, AgentType>,
+    ) -> Self {
         let clock = Arc::new(SystemClock);
         let redis = Redis::open(servers.redis_url(), PREFIX, clock.clone()).unwrap();
         let ids = Arc::new(Ids::new(clock));
@@ -101,6 +119,7 @@ impl TestApi {
             agent_types: Arc::new(agent_types),
             secret_keys: Some(SecretKeys::parse(SECRETS_KEY).unwrap()),
             foreign_servers: Arc::new(NoServers),
+            models: Arc::new(TwoModels),
             explain: Explain::new(|question, agentable| {
                 let body = json!({"asked": format!("{question:?}"), "title": agentable.title});
                 Box::pin(std::future::ready(Ok(body)))

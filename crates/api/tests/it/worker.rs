@@ -114,6 +114,7 @@ impl TestRun<'_> {
                 iteration: self.iteration,
                 usage: Usage { cost: usage().cost.filter(|_| !self.unpriced), ..usage() },
                 reported: true,
+                timing: None,
             }),
             transition: then,
         }

@@ -348,7 +348,7 @@ impl Screen {
                 }
                 self.next_attempt = Some(next);
             }
-            Fact::RunWaiting { .. } => {
+            Fact::RateLimited { .. } | Fact::RunWaiting { .. } => {
                 self.set_status("waiting for an answer or a time…");
                 self.waits = true;
             }

@@ -56,6 +56,7 @@ impl Dev {
         if let Some(address) = self.address {
             context.loaded.settings.server.address = address;
         }
+        context.loaded.without_usual_rates();
         let mut addresses = connect::find(&context.loaded.settings, &context.folder, true)?;
         let own = match addresses.embedded.first() {
             Some(servers) if servers.is_owner() => {

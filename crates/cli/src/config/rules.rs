@@ -18,8 +18,10 @@ type Violation = (String, String);
 /// # Errors
 /// [`ConfigError::Setting`] for the first setting that breaks a rule.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
-    let checks =
-        [mcp, cells, overseer, models, leases, least, shares, sessions, context, schedules, outside, rest];
+    let checks = [
+        mcp, cells, overseer, models, leases, least, shares, sessions, context, schedules, outside, rates,
+        rest,
+    ];
     match checks.iter().find_map(|check| check(settings)) {
         None => Ok(()),
         Some((key, reason)) => {
@@ -63,6 +65,15 @@ fn cells(settings: &Settings) -> Option<Violation> {
         [("DATABASE_URL", environment("DATABASE_URL")), ("HOUSTON_REDIS_URL", settings.redis_url.clone())];
     let (name, _) = beside.into_iter().find(|(_, url)| url.as_ref().is_some_and(|url| !url.is_empty()))?;
     violation("cells.cells", format!("each cell has its own addresses: {name} must not be set beside cells"))
+}
+
+/// Rate limits.
+fn rates(settings: &Settings) -> Option<Violation> {
+    const DAY: u32 = 86_400;
+    let rates = &settings.rates;
+    let limits = [("requests", rates.requests), ("keys", rates.keys), ("tokens", rates.tokens.quota())];
+    let (name, _) = limits.iter().find(|(_, limit)| !(1..=DAY).contains(&limit.window_s))?;
+    violation(format!("rates.{name}.window_s"), format!("must be from 1 to {DAY}"))
 }
 
 /// Requests, the sandbox and workspaces.

@@ -70,3 +70,20 @@ fn one_file_adds_a_kind() {
     let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
     assert!(error.contains("project.toml: line 4, column 1") && error.contains("`archives`?"), "{error}");
 }
+
+#[test]
+fn rate_limits_are_on_unless_it_is_a_machine_of_ones_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut usual = load(Some(folder.path()), &tools()).unwrap();
+    assert_eq!(usual.settings.rates, RateLimits::USUAL);
+    usual.without_usual_rates();
+    assert!(!usual.settings.rates.limit_requests());
+    std::fs::write(folder.path().join("rates.toml"), "[requests]\nquota = 5").unwrap();
+    let mut set = load(Some(folder.path()), &tools()).unwrap();
+    set.without_usual_rates();
+    let rates = set.settings.rates;
+    assert_eq!((rates.requests.quota, rates.tokens.quota), (5, 0), "what is set holds");
+    std::fs::write(folder.path().join("rates.toml"), "[tokens]\nwindow_s = 0").unwrap();
+    let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+    assert!(error.contains("rates.tokens.window_s") && error.contains("86400"), "{error}");
+}

@@ -22,6 +22,7 @@ fn posted(lengths: &[usize]) -> Claimable {
         cancel_requested: false,
         is_awake: true,
         is_waiting: false,
+        lacks_tokens: false,
         unread: (1..).zip(lengths).map(|(seq, bytes)| unread(seq, *bytes)).collect(),
         session: None,
     }
@@ -112,6 +113,15 @@ fn run_that_waits_is_claimed_only_when_it_is_awake() {
     };
     let late = started(&Claimable { session: Some(session), ..woken });
     assert_eq!(late.turn, Turn::default(), "its session is not closed under it");
+}
+
+#[test]
+fn only_a_run_that_begins_is_put_off() {
+    let of = Claimable { lacks_tokens: true, ..posted(&[1]) };
+    assert_eq!(decide(&of, 1, LIMITS, CRASHES, None), Decision::PutOff);
+    assert_eq!(decide(&of, 0, LIMITS, CRASHES, None), Decision::Refused, "it has no slot anyway");
+    assert_eq!(started(&Claimable { attempts: 1, ..of.clone() }).read, 0, "it is never stopped in the middle");
+    assert!(started(&Claimable { cancel_requested: true, ..of }).stays_awake, "a cancel does not wait");
 }
 
 #[test]

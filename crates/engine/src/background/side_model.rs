@@ -157,7 +157,7 @@ impl SideModel {
     fn priced(&self, answering: &Description, mut usage: Usage, now: DateTime<Utc>) -> ModelCall {
         let reported = self.prices.apply(answering, &mut usage, now);
         let Description { provider, model, .. } = answering.clone();
-        ModelCall { provider, model, iteration: 0, usage, reported }
+        ModelCall { provider, model, iteration: 0, usage, reported, timing: None }
     }
 }
 

@@ -170,6 +170,9 @@ fn settings(folder: &Path) -> Vec<(String, String)> {
         ("HOUSTON_LOG_FORMAT", "text".to_owned()),
         ("NO_COLOR", "1".to_owned()),
         ("CHAOS_LEDGERS", folder("")),
+        // Each goal gets more messages than a person writes.
+        ("HOUSTON_RATES__REQUESTS__QUOTA", "0".to_owned()),
+        ("HOUSTON_RATES__TOKENS__QUOTA", "0".to_owned()),
         // 10 s, doubled each time, by default: five retries would take five minutes.
         ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "500".to_owned()),
         ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__MAX_MS", "4000".to_owned()),

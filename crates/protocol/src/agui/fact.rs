@@ -145,6 +145,13 @@ pub enum Fact<'a> {
         /// The error for developers and operators.
         cause: Cow<'a, str>,
     },
+    /// The user's runs have used up the tokens of their limit: the run begins at `retry_at`.
+    ///
+    /// ```json
+    /// {"name": "houston.rate.limited", "value": {"retry_at": "2026-11-22T09:00:10.500Z"}}
+    /// ```
+    #[serde(rename = "houston.rate.limited")]
+    RateLimited { retry_at: Time },
     /// The worker is shutting down and released the run; another worker continues it.
     ///
     /// ```json

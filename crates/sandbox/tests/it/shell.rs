@@ -142,6 +142,18 @@ async fn all_processes_die_in_time_at_the_end_and_when_dropped() {
 }
 
 #[tokio::test]
+async fn commands_dropped_while_they_start_leave_no_process() {
+    let Some(shell) = shell().await else { return };
+    for nth in 0..200_u32 {
+        let run = shell.run("sleep 7104.25", "", TIME);
+        // Dropped after a time of its own: at once, and at each moment of the start.
+        let _ = tokio::time::timeout(Duration::from_micros(u64::from(nth) * 60), run).await;
+    }
+    // All that are still there die; one that had been forgotten would sleep for two hours.
+    wait_until_gone("7104.25").await;
+}
+
+#[tokio::test]
 async fn floods_and_bombs_are_stopped() {
     let Some(shell) = shell().await else { return };
     for command in ["yes", "yes >&2"] {

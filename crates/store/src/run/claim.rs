@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use houston_domain::claim::CrashLimit;
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::Committed;
@@ -15,6 +16,7 @@ use crate::run_context::{ContextLimits, RunContext};
 
 mod alone;
 pub(crate) mod batch;
+mod put_off;
 mod read;
 mod turn;
 mod write;
@@ -115,8 +117,34 @@ pub struct ClaimedRun {
     pub event: Committed,
     /// The events before it of the same commit: those of a message that was posted by it.
     pub posted: Vec<Committed>,
+    /// The tokens of the user's limit with which it was admitted: to be counted now ([`RunStore::book_tokens`]).
+    pub booked: Option<i64>,
     /// What the run starts from, if it was asked for and could be read together with the claim.
     pub context: Option<Box<RunContext>>,
+}
+
+/// A run that waits because the user's limit of tokens is used up.
+#[derive(Debug, Clone)]
+pub struct PutOff {
+    /// The kind of its agentable.
+    pub kind: String,
+    /// When it may be claimed.
+    pub until: DateTime<Utc>,
+    /// For how long that is.
+    pub wait: Duration,
+    /// The `RateLimited` event, committed with that.
+    pub event: Committed,
+}
+
+/// The answer to a request for a run.
+#[derive(Debug, Clone)]
+pub enum Claim {
+    /// The run is claimed.
+    Run(Box<ClaimedRun>),
+    /// It waits until a time.
+    PutOff(Box<PutOff>),
+    /// There is nothing to claim.
+    Nothing,
 }
 
 impl RunStore {
@@ -125,7 +153,10 @@ impl RunStore {
     /// previous session if it has been quiet for longer than [`Archiving`](crate::Archiving) allows; that session
     /// gets the id `next_message`, and its event follows the returned one.
     ///
-    /// Returns `None` when
+    /// A first attempt is put off while the user's limit of tokens is used up: it waits until a time that is committed, with its
+    /// event, and is then admitted.
+    ///
+    /// Nothing is claimed when
     /// - another worker holds the lock, no run is open, or the next attempt is not due yet;
     /// - the user already has [`Fairness::max_running`](crate::Fairness::max_running) held runs;
     /// - one more death would reach `crashes.max` while the worker drives another run of which that is true: such
@@ -135,10 +166,10 @@ impl RunStore {
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn claim(&self, request: ClaimRequest) -> Result<Option<ClaimedRun>> {
+    pub async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
         match self.claim_in_batch(request).await {
-            Some(Outcome::Claimed(run)) => return Ok(Some(*run)),
-            Some(Outcome::Refused | Outcome::Started(_)) => return Ok(None),
+            Some(Outcome::Claimed(run)) => return Ok(Claim::Run(run)),
+            Some(Outcome::Refused | Outcome::Started(_)) => return Ok(Claim::Nothing),
             Some(Outcome::Alone) => {}
             // The batch may have been committed.
             None => self.abandon(request.agentable, request.token, false).await?,
@@ -159,6 +190,10 @@ impl RunStore {
         next_message: MessageId,
         crashes: CrashPolicy,
     ) -> Result<Option<ClaimedRun>> {
-        self.claim(ClaimRequest { agentable, worker, token, next_message, crashes, context: None }).await
+        let request = ClaimRequest { agentable, worker, token, next_message, crashes, context: None };
+        match self.claim(request).await? {
+            Claim::Run(run) => Ok(Some(*run)),
+            Claim::PutOff(_) | Claim::Nothing => Ok(None),
+        }
     }
 }

@@ -65,6 +65,7 @@ pub(crate) async fn count_call(
     call: &ModelCall,
 ) -> Result<()> {
     let tokens = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let millis = |millis: u32| i32::try_from(millis).unwrap_or(i32::MAX);
     let usage = &call.usage;
     sqlx::query!(
         "-- store::cost::count_call
@@ -83,8 +84,9 @@ pub(crate) async fn count_call(
         calls as (
             insert into houston.model_calls (run_id, write_id, tenant_id, agentable_id, iteration, provider, model,
                                              input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
-                                             reasoning_tokens, cost, reported, created_at)
-            select $2, $3, c.tenant_id, $1, $5, $6, $7, $8, $9, $10, $11, $12, $4, $13, t.at from costs c cross join t)
+                                             reasoning_tokens, cost, reported, first_event_ms, took_ms, created_at)
+            select $2, $3, c.tenant_id, $1, $5, $6, $7, $8, $9, $10, $11, $12, $4, $13, $14, $15, t.at
+              from costs c cross join t)
         insert into houston.spending as s (user_id, day, tenant_id, cost, model_calls, unpriced_calls)
         select c.user_id, (t.at at time zone 'UTC')::date, c.tenant_id, $4, 1, ($4 is null)::integer from costs c cross join t
         on conflict (user_id, day, writer) do update
@@ -102,7 +104,9 @@ pub(crate) async fn count_call(
         tokens(usage.cache_read_tokens),
         tokens(usage.cache_write_tokens),
         tokens(usage.reasoning_tokens),
-        call.reported
+        call.reported,
+        call.timing.map(|timing| millis(timing.first_event_ms)),
+        call.timing.map(|timing| millis(timing.took_ms))
     )
     .execute(connection)
     .await?;
@@ -182,6 +186,7 @@ impl TenantStore<'_> {
                 },
                 iteration: u32::try_from(call.iteration).unwrap_or(0),
                 reported: call.reported,
+                timing: None,
             },
             at: call.created_at,
         });

@@ -60,6 +60,9 @@ impl RunStore {
         };
         if matches!(step.transition, RunTransition::Complete { .. } | RunTransition::Terminate { .. }) {
             houston_faults::fault!("C14")?;
+            if !matches!(&done, Commit::Done(done) if done.continued) {
+                self.count_tokens(fence.agentable, step.run).await;
+            }
         }
         Ok(done)
     }

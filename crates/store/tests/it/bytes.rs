@@ -59,6 +59,7 @@ fn answered(test: &TestStore, claimed: &ClaimedRun) -> Step {
         iteration: 1,
         usage: priced,
         reported: false,
+        timing: None,
     });
     step
 }

@@ -20,6 +20,7 @@ fn call(cost: Option<&str>) -> Option<ModelCall> {
         iteration: 1,
         usage: Usage { cost, ..usage },
         reported: cost.is_some(),
+        timing: None,
     })
 }
 

@@ -46,6 +46,7 @@ begin
     values (gen_random_uuid(), t, 'learning', g, w);
     insert into houston.model_calls
     select x.id, gen_random_uuid(), t, g, 1, 'p', w, 1, 1, 0, 0, 0, 0.5, true, now() from (values (r), (s)) as x (id);
+    insert into houston.rates (owner_id, name, free_at) values (u, 'tokens', now());
     insert into houston.spending values (u, '2026-11-22', t, 1.0, 2, 0);
     insert into houston.profiles (user_id, tenant_id, facts) values (u, t, array[w]);
     insert into houston.knowledge_items (id, tenant_id, kind, user_id, content)

@@ -38,6 +38,8 @@ mod paused_calls;
 #[cfg(test)]
 mod post;
 #[cfg(test)]
+mod rates;
+#[cfg(test)]
 mod reading;
 #[cfg(test)]
 mod row_security;

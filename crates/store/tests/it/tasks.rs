@@ -179,6 +179,7 @@ fn call() -> ModelCall {
         iteration: 1,
         usage: Usage { input_tokens: 7, ..Usage::default() },
         reported: false,
+        timing: None,
     }
 }
 

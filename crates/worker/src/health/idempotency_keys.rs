@@ -1,4 +1,4 @@
-//! Repair: expired idempotency keys are deleted.
+//! Repair: expired idempotency keys are deleted, and rate limits of which nothing is used.
 
 use super::config::seconds;
 use super::span::Span;
@@ -20,6 +20,7 @@ pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
                 break;
             }
         }
+        monitor.store.forget_rates(batch).await?;
         Ok(Finding::ok(format!("{deleted} idempotency keys older than {} were deleted", Span(after_s))))
     })
 }

@@ -157,7 +157,7 @@ fn read_pick<'t, S: RunStorage>(
     able: &[&'t ServingAgent],
 ) -> RouterAnswer<'t> {
     let mut usage = answer.usage;
-    journal.call = Some(price(journal, &Prices::of(model), &answer.model, &mut usage));
+    journal.call = Some(price(journal, &Prices::of(model), &answer.model, &mut usage, None));
     journal.add_usage(usage);
     let said = answer.value.unwrap_or_default();
     let named = said["agent"].as_str().unwrap_or_default();

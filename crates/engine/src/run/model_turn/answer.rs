@@ -8,6 +8,7 @@ use houston_domain::event::Part;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode};
 use houston_domain::overseer::{RepeatedText, Repetition};
 use houston_llm::{Description, Event, EventStream, Switch};
+use tokio::time::Instant;
 
 use crate::live::LiveRun;
 
@@ -16,6 +17,8 @@ use crate::live::LiveRun;
 pub(super) struct Answerer {
     pub(super) answering: Option<Box<Description>>,
     pub(super) switches: Vec<Switch>,
+    /// When the first piece of the answer came.
+    pub(super) first: Option<Instant>,
 }
 
 /// When an answer is cut off.
@@ -49,6 +52,7 @@ pub(super) async fn read(
                 Event::Fallback(switch) => answerer.switches.push(*switch),
                 Event::Answering(answering) => answerer.answering = Some(answering),
                 event => {
+                    answerer.first.get_or_insert_with(Instant::now);
                     bytes += length(&event);
                     if let Event::Text(text) | Event::Thinking(text) = &event
                         && repetition.push(text)

@@ -8,12 +8,15 @@ mod tests;
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use houston_domain::history::{Block, Entry};
 use houston_domain::image::ContextImages;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, StopReason, Usage};
+use houston_domain::step::CallTiming;
 use houston_llm::{ContextBudget, Deferred, Description, Request, SystemPart, tokens};
 use houston_tools::{FINDING_TOOLS, Offer};
+use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
 use self::answer::{Answerer, Bounds, read};
@@ -158,7 +161,7 @@ impl ModelTurn {
         offer: &Offer,
         tokens: u64,
     ) -> Result<ModelOutcome, Interrupted> {
-        let mut answerer = Answerer::default();
+        let (began, mut answerer) = (Instant::now(), Answerer::default());
         self.live.begin(journal.next_message);
         let asked = self.setup.model.description();
         let span =
@@ -173,6 +176,7 @@ impl ModelTurn {
             journal.signals.until_stopped(call).await?
         };
         let (reasoning, message) = self.live.end();
+        let timing = answerer.first.map(|first| timing(began, first));
         journal.switches.extend(answerer.switches);
         self.answering =
             answerer.answering.map_or_else(|| self.setup.model.description().clone(), |answering| *answering);
@@ -180,7 +184,7 @@ impl ModelTurn {
             Ok(Ok(answer)) => {
                 houston_faults::fault!("C8")?;
                 let mut usage = answer.usage;
-                journal.call = Some(price(journal, &self.setup.prices, &self.answering, &mut usage));
+                journal.call = Some(price(journal, &self.setup.prices, &self.answering, &mut usage, timing));
                 journal.add_usage(usage);
                 observe(journal, &span, Observed::ModelCallEnded { model: &self.answering, usage: &usage });
                 ModelOutcome::Answered { answer, usage, reasoning, message }
@@ -251,6 +255,12 @@ impl ModelTurn {
         answer.stop = StopReason::MaxTokens;
         Ok(())
     }
+}
+
+/// How long a call took that ends now.
+fn timing(began: Instant, first: Instant) -> CallTiming {
+    let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+    CallTiming { first_event_ms: millis(first - began), took_ms: millis(began.elapsed()) }
 }
 
 /// Calls the observers.

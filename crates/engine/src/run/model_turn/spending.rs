@@ -3,7 +3,7 @@
 use houston_domain::agent::budget::{BudgetScope, OverBudget};
 use houston_domain::model::Usage;
 use houston_domain::question::budget::Raises;
-use houston_domain::step::ModelCall;
+use houston_domain::step::{CallTiming, ModelCall};
 use houston_llm::Description;
 use rust_decimal::Decimal;
 
@@ -13,12 +13,13 @@ use crate::run::storage::RunStorage;
 use crate::setup::Setup;
 use crate::setup::prices::Prices;
 
-/// The cost of an answer, as the provider reported it or else by `prices`. Also written into `usage`.
+/// The cost of an answer, as the provider reported it or else by `prices`, which is also written into `usage`; and how long it took.
 pub(crate) fn price<S: RunStorage>(
     journal: &Journal<'_, S>,
     prices: &Prices,
     answering: &Description,
     usage: &mut Usage,
+    timing: Option<CallTiming>,
 ) -> ModelCall {
     let reported = prices.apply(answering, usage, journal.now());
     ModelCall {
@@ -27,6 +28,7 @@ pub(crate) fn price<S: RunStorage>(
         iteration: journal.open_iteration,
         usage: *usage,
         reported,
+        timing,
     }
 }
 

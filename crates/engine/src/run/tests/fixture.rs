@@ -346,6 +346,7 @@ fn claimed(ids: &Ids) -> ClaimedRun {
         next_message,
         event: Committed { seq: 1, run_id: run, at: DateTime::UNIX_EPOCH, event, body: None },
         posted: Vec::new(),
+        booked: None,
         context: None,
     }
 }

@@ -10,22 +10,27 @@ use super::batch::Claims;
 use super::read::Candidate;
 use super::turn::{Session, turn};
 use super::write::ClaimRow;
-use super::{ClaimRequest, ClaimedRun};
+use super::{Claim, ClaimRequest, ClaimedRun};
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
 use crate::message::move_messages;
 
 impl RunStore {
     /// Claims a run by itself.
-    pub(super) async fn claim_alone(&self, request: ClaimRequest) -> Result<Option<ClaimedRun>> {
+    pub(super) async fn claim_alone(&self, request: ClaimRequest) -> Result<Claim> {
         let (crashes, limit) = (request.crashes, request.crashes.limit());
         let (archiving, reach) = (std::sync::Arc::clone(&self.archiving), std::sync::Arc::clone(&self.reach));
-        let claims = Claims { fairness: self.fairness, archiving, reach };
+        let claims = Claims { fairness: self.fairness, archiving, reach, tokens: self.rates.tokens };
         let mut tx = self.pool.begin().await?;
         // Decided before any lock is taken, so that many hints for a user at the limit cause reads only.
-        let Some(candidate) = claims.candidate(&mut tx, request).await? else { return Ok(None) };
+        let Some(candidate) = claims.candidate(&mut tx, request).await? else { return Ok(Claim::Nothing) };
         let verdict = match claims.decide(&candidate, 0, limit, None) {
-            Decision::Refused => return Ok(None),
+            Decision::Refused => return Ok(Claim::Nothing),
+            Decision::PutOff => {
+                // Counted in a transaction of its own, which waits for no disk while it holds the user's row.
+                tx.rollback().await?;
+                return self.put_off(&claims, request, &candidate).await;
+            }
             Decision::Accused => {
                 // Other cells are asked, so no transaction is kept open.
                 tx.rollback().await?;
@@ -44,7 +49,7 @@ impl RunStore {
         };
         // Also if nothing was claimed: a transaction that is dropped keeps its locks until the pool rolls it back.
         tx.commit().await?;
-        Ok(claimed)
+        Ok(claimed.map_or(Claim::Nothing, |run| Claim::Run(Box::new(run))))
     }
 }
 
@@ -63,7 +68,8 @@ impl Claims {
         let verdict =
             verdict.filter(|(version, _)| *version == candidate.version).map(|(_, verdict)| verdict);
         let start = match self.decide(&candidate, 0, limit, verdict) {
-            Decision::Refused | Decision::Accused => return Ok(None),
+            // The tokens were used up meanwhile: the next sweep finds it.
+            Decision::Refused | Decision::PutOff | Decision::Accused => return Ok(None),
             Decision::Doubted => {
                 // Whether the worker is alive is known after the first wait; the other runs show sooner what they are.
                 let wait = if verdict.is_some() { crashes.grace / 5 } else { crashes.grace };
@@ -80,7 +86,7 @@ impl Claims {
         self.claim_candidate(tx, request, candidate, &start).await
     }
 
-    async fn candidate(
+    pub(super) async fn candidate(
         &self,
         connection: &mut PgConnection,
         request: ClaimRequest,
@@ -130,7 +136,7 @@ fn is_taken(error: &Error) -> bool {
 }
 
 /// Takes the row of the lock.
-async fn lock(connection: &mut PgConnection, request: ClaimRequest) -> Result<()> {
+pub(super) async fn lock(connection: &mut PgConnection, request: ClaimRequest) -> Result<()> {
     sqlx::query!(
         "-- store::claim::alone::lock
         select from houston.run_locks where agentable_id = $1 for no key update",

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use houston_domain::claim::{CrashLimit, Decision, Start, decide};
 use houston_domain::death::Verdict;
 use houston_domain::id::UserId;
+use houston_domain::rate::TokenQuota;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -71,6 +72,7 @@ pub(crate) struct Claims {
     pub(crate) fairness: Fairness,
     pub(crate) archiving: std::sync::Arc<Archiving>,
     pub(crate) reach: std::sync::Arc<crate::reach::Reach>,
+    pub(crate) tokens: TokenQuota,
 }
 
 impl Batch for Claims {
@@ -111,7 +113,11 @@ impl Batch for Claims {
                     outcomes[n] = Outcome::Alone;
                     starts.push((n, start));
                 }
-                Decision::Started(_) | Decision::Doubted | Decision::Accused => outcomes[n] = Outcome::Alone,
+                // A message whose run must wait is posted without it.
+                Decision::PutOff if item.post.is_some() => {}
+                Decision::Started(_) | Decision::PutOff | Decision::Doubted | Decision::Accused => {
+                    outcomes[n] = Outcome::Alone;
+                }
             }
         }
         let rows = rows_of(&starts, items, &candidates);

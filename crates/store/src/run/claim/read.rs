@@ -6,6 +6,7 @@ use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
 use houston_domain::model::Usage;
+use houston_domain::rate::Admission;
 use houston_domain::run::RunStatus;
 use houston_domain::slot;
 use houston_domain::unread::Unread;
@@ -34,6 +35,8 @@ pub(super) struct Candidate {
     /// How many more runs of its user may be held.
     pub(super) free_slots: i32,
     pub(super) claimable: Claimable,
+    /// With how many tokens its run is admitted, if the user has a limit of them and none are booked yet.
+    pub(super) admission: Option<Admission>,
     /// What decides whether a message that is posted with the claim may start its run.
     pub(super) target: Option<PostTarget>,
     pub(super) context: Option<Box<RunContext>>,
@@ -146,6 +149,11 @@ impl Claims {
                                              else houston.free_slots(k.user_id, k.agentable_id, $16) end as "free_slots!",
                    i.posts and exists (select from houston.run_locks o where o.user_id = k.user_id and o.wake)
                         as "user_waits!",
+                   r.booked_tokens as "booked_tokens?",
+                   case when $23 and a.parent_id is null and coalesce(r.attempt, 0) = 0 and r.booked_tokens is null then (
+                        select array[extract(epoch from o.free_at - clock_timestamp()), o.per_run]::double precision[]
+                          from houston.rates o where o.owner_id = k.user_id and o.name = 'tokens')
+                        end as "tokens?: Vec<Option<f64>>",
                    m.unread as "unread: Json<Vec<Unread>>", x.context as "context: Json<Vec<ContextRow>>"
               from i
              cross join lateral (
@@ -214,7 +222,8 @@ impl Claims {
             &self.archiving.kinds,
             &tenants as &[Option<Uuid>],
             &kinds as &[Option<String>],
-            &wants_context
+            &wants_context,
+            self.tokens.is_on()
         )
         .fetch_all(connection)
         .await?;
@@ -260,6 +269,12 @@ impl Claims {
                 rows.0.into_iter().try_for_each(|row| reading.take(row)).ok()?;
                 Some(Box::new(reading.context()))
             });
+            let is_counted = self.tokens.is_on() && row.parent_id.is_none() && row.booked_tokens.is_none();
+            let admission = (is_counted && attempts == 0).then(|| {
+                let tokens = row.tokens.unwrap_or_default();
+                let at = |index: usize| tokens.get(index).copied().flatten();
+                self.tokens.admit(at(0).unwrap_or(0.0), at(1))
+            });
             let is_waiting = row.status.as_deref() == Some(RunStatus::Waiting.as_str());
             candidates[nth] = Some(Candidate {
                 version: row.version,
@@ -277,9 +292,11 @@ impl Claims {
                     cancel_requested: row.cancel_seq.is_some(),
                     is_awake: row.wake || post.is_some(),
                     is_waiting: is_waiting && !(row.has_time && row.is_due),
+                    lacks_tokens: admission.is_some_and(|admission| admission.wait.is_some()),
                     unread,
                     session,
                 },
+                admission,
                 target,
                 context,
                 run: ClaimedRun {
@@ -315,6 +332,7 @@ impl Claims {
                         body: None,
                     },
                     posted: Vec::new(),
+                    booked: admission.map(|admission| admission.tokens),
                     context: None,
                 },
             });

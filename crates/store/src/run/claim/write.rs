@@ -44,6 +44,8 @@ pub(super) struct ClaimRow<'a> {
     has_more: bool,
     stays_awake: bool,
     schedules_session: bool,
+    /// The tokens with which the run is admitted.
+    booked: Option<i64>,
 }
 
 impl<'a> ClaimRow<'a> {
@@ -86,6 +88,7 @@ impl<'a> ClaimRow<'a> {
             has_more: start.has_more,
             stays_awake: start.stays_awake,
             schedules_session: start.turn.schedules && start.turn.is_plain(),
+            booked: candidate.run.booked,
         })
     }
 
@@ -140,7 +143,7 @@ impl Claims {
                 select * from jsonb_to_recordset($1) as i (
                     n integer, agentable_id uuid, version text, worker_id uuid, token uuid, slots integer[], post jsonb,
                     content jsonb, message_seq bigint, event jsonb, started_message_id uuid, read integer, read_to bigint,
-                    has_more boolean, stays_awake boolean, schedules_session boolean)),
+                    has_more boolean, stays_awake boolean, schedules_session boolean, booked bigint)),
             c as materialized (
                 select i.*, s.slot, k.tenant_id, k.user_id, k.epoch + 1 as epoch, i.post is not null as opens,
                        case when i.post is null then k.run_id else p.run_id end as run_id,
@@ -189,11 +192,11 @@ impl Claims {
             opened as (
                 insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at, started_at, status, attempt,
                                           epoch, worker_id, held_for, slot, started_seq, started_xid,
-                                          started_message_id)
+                                          started_message_id, booked_tokens)
                 select l.run_id, l.tenant_id, l.agentable_id, l.seq - 2, t.at, t.at, 'running', 1, l.epoch, l.worker_id,
                        l.user_id, l.slot, case when l.event is null then l.seq end,
                        case when l.event is null then pg_current_xact_id()::text::bigint end,
-                       case when l.event is null then l.started_message_id end
+                       case when l.event is null then l.started_message_id end, l.booked
                   from l cross join t where l.opens),
             sessions as (
                 insert into houston.session_states as s (agentable_id, tenant_id, look_at)
@@ -203,7 +206,7 @@ impl Claims {
             runs as (
                 update houston.runs r
                    set status = 'running', attempt = r.attempt + 1, epoch = l.epoch, worker_id = l.worker_id,
-                       held_for = l.user_id, slot = l.slot, started_at = coalesce(r.started_at, t.at),
+                       booked_tokens = coalesce(l.booked, r.booked_tokens), held_for = l.user_id, slot = l.slot, started_at = coalesce(r.started_at, t.at),
                        started_seq = case when l.event is null then l.seq else r.started_seq end,
                        started_xid = case when l.event is null then pg_current_xact_id()::text::bigint
                                           else r.started_xid end,

@@ -78,6 +78,8 @@ pub(super) struct CallRow {
     tokens: Tokens,
     cost: Option<Decimal>,
     reported: bool,
+    first_event_ms: Option<i32>,
+    took_ms: Option<i32>,
 }
 
 /// Input, output, cache read, cache write, reasoning.
@@ -331,6 +333,8 @@ impl CallRow {
             tokens: tokens(&call.usage),
             cost: call.usage.cost,
             reported: call.reported,
+            first_event_ms: call.timing.map(|timing| i32::try_from(timing.first_event_ms).unwrap_or(i32::MAX)),
+            took_ms: call.timing.map(|timing| i32::try_from(timing.took_ms).unwrap_or(i32::MAX)),
         }
     }
 }

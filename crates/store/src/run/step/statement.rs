@@ -62,7 +62,8 @@ macro_rules! write_steps {
             c as materialized (
                 select l.n, l.agentable_id, l.user_id, l.tenant_id, l.run_id, l.write_id, c.*
                   from l cross join lateral jsonb_to_record(l.call) as c (
-                       provider text, model text, iteration integer, tokens bigint[], cost numeric, reported boolean)
+                       provider text, model text, iteration integer, tokens bigint[], cost numeric, reported boolean,
+                       first_event_ms integer, took_ms integer)
                  where l.call is not null),
             locks as (
                 update houston.run_locks k
@@ -131,9 +132,10 @@ macro_rules! write_steps {
 "# + $tools + r#"            calls as (
                 insert into houston.model_calls (run_id, write_id, tenant_id, agentable_id, iteration, provider, model,
                                                  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
-                                                 reasoning_tokens, cost, reported, created_at)
+                                                 reasoning_tokens, cost, reported, first_event_ms, took_ms, created_at)
                 select c.run_id, c.write_id, c.tenant_id, c.agentable_id, c.iteration, c.provider, c.model, c.tokens[1],
-                       c.tokens[2], c.tokens[3], c.tokens[4], c.tokens[5], c.cost, c.reported, t.at
+                       c.tokens[2], c.tokens[3], c.tokens[4], c.tokens[5], c.cost, c.reported, c.first_event_ms, c.took_ms,
+                       t.at
                   from c cross join t),
             spending as (
                 insert into houston.spending as s (user_id, day, tenant_id, cost, model_calls, unpriced_calls)

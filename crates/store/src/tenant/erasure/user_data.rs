@@ -17,6 +17,13 @@ pub(super) async fn delete(
     user: Uuid,
     rows: i64,
 ) -> Result<i64> {
+    sqlx::query!(
+        "-- store::erasure::user_data::rates
+        delete from houston.rates where owner_id = $1",
+        user
+    )
+    .execute(&mut *connection)
+    .await?;
     let gone = sqlx::query!(
         r#"-- store::erasure::user_data::delete
         with items as (

@@ -147,6 +147,7 @@ pub(crate) async fn claim(
             body: None,
         },
         posted: Vec::new(),
+        booked: None,
         context: None,
     }))
 }

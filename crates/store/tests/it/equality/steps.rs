@@ -92,6 +92,7 @@ fn new_step(scene: &Scene<'_>, twin: &mut Twin, claimed: &ClaimedRun, shape: &Sh
         iteration: 1,
         usage: Usage { cost: cost.map(|cost| cost.parse().unwrap()), ..step.usage },
         reported: false,
+        timing: None,
     });
     step
 }

@@ -1,0 +1,286 @@
+//! [`Catalogue`]: the models of the settings for the API, which calls none.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use houston_api::{ExplainError, ModelCatalogue};
+use houston_domain::clock::{Clock as _, SystemClock};
+use houston_domain::model::Usage;
+use houston_llm::routing::router::{Needs, order};
+use houston_llm::{Candidate, Latencies, Need, Price, Strategy, parse_choice, tokens};
+use houston_protocol::model::{
+    EstimateModels, EstimatedModel, EstimatedStrategy, ModelCapabilities, ModelEstimate, ModelLimits,
+    ModelNeed, ModelPrice, ModelResponse, ModelRoute, ModelStrategy, ModelsResponse,
+};
+use houston_protocol::problem::FieldError;
+use rust_decimal::Decimal;
+
+use crate::explain::Explainer;
+
+/// The use case of agents whose type names no other.
+const AGENT: &str = "agent";
+
+/// The models of a use case.
+#[derive(Debug, Clone)]
+pub(crate) struct Route {
+    pub(crate) strategy: Strategy,
+    pub(crate) needs: Vec<Need>,
+    /// In the order of the settings.
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+/// The models of all use cases.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Routes {
+    pub(crate) by_use_case: BTreeMap<String, Route>,
+    pub(crate) latencies: Latencies,
+    /// Ranks of models, by the beginnings of their names.
+    pub(crate) quality: BTreeMap<String, u8>,
+    /// The longest answer of an agent.
+    pub(crate) output_tokens: u64,
+}
+
+/// The models, which are built when they are first needed.
+pub(crate) struct Catalogue(Arc<Explainer>);
+
+impl Catalogue {
+    pub(crate) fn new(explainer: &Arc<Explainer>) -> Self {
+        Self(Arc::clone(explainer))
+    }
+}
+
+impl fmt::Debug for Catalogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Catalogue")
+    }
+}
+
+impl ModelCatalogue for Catalogue {
+    fn models(&self) -> BoxFuture<'static, Result<ModelsResponse, ExplainError>> {
+        let explainer = Arc::clone(&self.0);
+        async move { Ok(explainer.routes().await?.response()) }.boxed()
+    }
+
+    fn estimate(
+        &self,
+        asked: EstimateModels,
+        own_model: Option<String>,
+    ) -> BoxFuture<'static, Result<Result<ModelEstimate, FieldError>, ExplainError>> {
+        let explainer = Arc::clone(&self.0);
+        async move { Ok(explainer.routes().await?.estimate(&asked, own_model.as_deref())) }.boxed()
+    }
+}
+
+impl Routes {
+    fn response(&self) -> ModelsResponse {
+        let mut data: BTreeMap<String, ModelResponse> = BTreeMap::new();
+        for (use_case, route) in &self.by_use_case {
+            for candidate in &route.candidates {
+                let model = data
+                    .entry(candidate.description.to_string())
+                    .or_insert_with(|| model_response(candidate));
+                model.use_cases.push(use_case.clone());
+            }
+        }
+        let route = |(use_case, route): (&String, &Route)| ModelRoute {
+            use_case: use_case.clone(),
+            strategy: strategy_response(route.strategy),
+            needs: route.needs.iter().copied().map(need_response).collect(),
+            models: route.candidates.iter().map(|of| of.description.to_string()).collect(),
+        };
+        ModelsResponse {
+            data: data.into_values().collect(),
+            routes: self.by_use_case.iter().map(route).collect(),
+        }
+    }
+
+    /// The route that is asked about, and its name.
+    fn route(&self, use_case: &str, pointer: &str) -> Result<(String, Route), FieldError> {
+        if let Some(route) = self.by_use_case.get(use_case) {
+            return Ok((use_case.to_owned(), route.clone()));
+        }
+        // An agent may name a model in place of a use case.
+        let choice = parse_choice(use_case).ok().filter(|_| pointer != "/use_case").ok_or_else(|| {
+            let all: Vec<&str> = self.by_use_case.keys().map(String::as_str).collect();
+            FieldError::at(pointer, format!("is no use case; there are: {}", all.join(", ")))
+        })?;
+        let candidate = Candidate::from_tables(choice.description(), &self.quality, SystemClock.now());
+        let route = Route { strategy: Strategy::Fallback, needs: Vec::new(), candidates: vec![candidate] };
+        Ok((use_case.to_owned(), route))
+    }
+
+    fn estimate(&self, asked: &EstimateModels, own_model: Option<&str>) -> Result<ModelEstimate, FieldError> {
+        let pointer = match own_model {
+            Some(_) if asked.agent_id.is_some() => "/agent_id",
+            Some(_) => "/kind",
+            None => "/use_case",
+        };
+        let use_case = own_model.or(asked.use_case.as_deref()).unwrap_or(AGENT);
+        let (use_case, mut route) = self.route(use_case, pointer)?;
+        route.strategy = asked.strategy.map_or(route.strategy, strategy);
+        for need in asked.needs.iter().copied().map(need) {
+            if !route.needs.contains(&need) {
+                route.needs.push(need);
+            }
+        }
+        let estimated = || asked.messages.iter().map(|text| tokens::estimate(text)).sum();
+        let input = asked.input_tokens.unwrap_or_else(estimated);
+        if asked.cached_tokens > input {
+            let detail = format!("must be at most {input}, the tokens that are sent");
+            return Err(FieldError::at("/cached_tokens", detail));
+        }
+        let output = asked.output_tokens.unwrap_or(self.output_tokens);
+        Ok(self.estimate_of(use_case, &route, [input, asked.cached_tokens, output]))
+    }
+
+    fn estimate_of(&self, use_case: String, route: &Route, tokens: [u64; 3]) -> ModelEstimate {
+        let [input_tokens, cached_tokens, output_tokens] = tokens;
+        let needs = Needs { always: &route.needs, input_tokens, output_tokens, ..Needs::default() };
+        let ordered =
+            |strategy| order(strategy, &needs, &route.candidates, &|model| self.latencies.expected(model));
+        let own = ordered(route.strategy);
+        let estimated = |index: usize, position: Option<u32>, skipped: Option<String>| {
+            let candidate = &route.candidates[index];
+            EstimatedModel {
+                id: candidate.description.to_string(),
+                cost: cost(candidate, tokens),
+                position,
+                skipped,
+                simulated: candidate.description.simulated,
+            }
+        };
+        let asked = own.asked.iter().zip(1..).map(|(index, nth)| estimated(*index, Some(nth), None));
+        let skipped =
+            own.skipped.iter().map(|(index, reason)| estimated(*index, None, Some(reason.to_string())));
+        let candidates = asked.chain(skipped).collect();
+        let strategies = Strategy::ALL.into_iter().map(|strategy| {
+            let asked = ordered(strategy).asked;
+            let of = |index: &usize| &route.candidates[*index];
+            EstimatedStrategy {
+                strategy: strategy_response(strategy),
+                models: asked.iter().map(|index| of(index).description.to_string()).collect(),
+                cost: asked.first().and_then(|index| cost(of(index), tokens)),
+            }
+        });
+        ModelEstimate {
+            use_case,
+            strategy: strategy_response(route.strategy),
+            needs: route.needs.iter().copied().map(need_response).collect(),
+            input_tokens,
+            cached_tokens,
+            output_tokens,
+            candidates,
+            strategies: strategies.collect(),
+        }
+    }
+}
+
+/// What a call would cost at present: by the price list, or by what is assumed of models without one.
+fn cost(candidate: &Candidate, [input, cached, output]: [u64; 3]) -> Option<Decimal> {
+    let usage = Usage {
+        input_tokens: input,
+        cache_read_tokens: cached,
+        output_tokens: output.min(candidate.capabilities.max_output_tokens.unwrap_or(u64::MAX)),
+        ..Usage::default()
+    };
+    let description = &candidate.description;
+    let listed = match Price::find(&description.provider, &description.model) {
+        Some(price) => price.cost(&usage, SystemClock.now()),
+        // A model of one's own machine costs nothing.
+        None => candidate
+            .rates
+            .filter(|rates| rates.input.is_zero() && rates.output.is_zero())
+            .map(|_| Decimal::ZERO),
+    };
+    listed.map(|cost| cost.normalize())
+}
+
+/// The price of a million tokens, as for a request of ordinary length.
+fn price(candidate: &Candidate) -> Option<ModelPrice> {
+    const ORDINARY: u64 = 1_000;
+    let rates = candidate.rates?;
+    let description = &candidate.description;
+    let listed = Price::find(&description.provider, &description.model);
+    let of = |usage: Usage| {
+        let cost = listed.as_ref()?.cost(&usage, SystemClock.now())?;
+        let per_million = (cost * Decimal::from(1_000_000 / ORDINARY)).normalize();
+        // Without a price of its own it costs what other input does.
+        (per_million != rates.input.normalize()).then_some(per_million)
+    };
+    let sent = Usage { input_tokens: ORDINARY, ..Usage::default() };
+    Some(ModelPrice {
+        input: rates.input.normalize(),
+        output: rates.output.normalize(),
+        cache_read: of(Usage { cache_read_tokens: ORDINARY, ..sent }),
+        cache_write: of(Usage { cache_write_tokens: ORDINARY, ..sent }),
+    })
+}
+
+fn model_response(candidate: &Candidate) -> ModelResponse {
+    let (description, able) = (&candidate.description, &candidate.capabilities);
+    ModelResponse {
+        id: description.to_string(),
+        provider: description.provider.clone(),
+        model: description.model.clone(),
+        use_cases: Vec::new(),
+        simulated: description.simulated,
+        price: price(candidate),
+        limits: ModelLimits {
+            context_window: able.context_window,
+            max_output_tokens: able.max_output_tokens,
+        },
+        capabilities: ModelCapabilities {
+            tools: able.tools,
+            parallel_tools: able.parallel_tools,
+            vision: able.vision,
+            json_schema: able.json_schema,
+            reasoning: able.reasoning,
+            prompt_caching: able.prompt_caching,
+        },
+        quality: candidate.quality,
+        retires_on: able.retires.map(|day| day.to_string()),
+        measured: None,
+    }
+}
+
+fn strategy(of: ModelStrategy) -> Strategy {
+    match of {
+        ModelStrategy::Cheapest => Strategy::Cheapest,
+        ModelStrategy::Fastest => Strategy::Fastest,
+        ModelStrategy::Smartest => Strategy::Smartest,
+        ModelStrategy::Balanced => Strategy::Balanced,
+        ModelStrategy::Fallback => Strategy::Fallback,
+    }
+}
+
+fn strategy_response(of: Strategy) -> ModelStrategy {
+    match of {
+        Strategy::Cheapest => ModelStrategy::Cheapest,
+        Strategy::Fastest => ModelStrategy::Fastest,
+        Strategy::Smartest => ModelStrategy::Smartest,
+        Strategy::Balanced => ModelStrategy::Balanced,
+        Strategy::Fallback => ModelStrategy::Fallback,
+    }
+}
+
+fn need(of: ModelNeed) -> Need {
+    match of {
+        ModelNeed::Tools => Need::Tools,
+        ModelNeed::Vision => Need::Vision,
+        ModelNeed::JsonSchema => Need::JsonSchema,
+    }
+}
+
+fn need_response(of: Need) -> ModelNeed {
+    match of {
+        Need::Tools => ModelNeed::Tools,
+        Need::Vision => ModelNeed::Vision,
+        Need::JsonSchema => ModelNeed::JsonSchema,
+    }
+}
+
+#[cfg(test)]
+mod tests;
