@@ -80,6 +80,18 @@ pub async fn bubblewrap() {
     }
 }
 
+/// Makes sure that the browser and the proxies of the client tests are installed, from the distribution. Where that fails,
+/// the tests that need them say so.
+pub async fn for_clients() {
+    let missing: Vec<_> =
+        ["chromium", "haproxy", "nginx"].into_iter().filter(|program| find(program).is_none()).collect();
+    if !missing.is_empty()
+        && let Err(error) = apt(&missing).await
+    {
+        print_status(&format!("tests with {} will not run: {error:#}", missing.join(", ")));
+    }
+}
+
 /// Installs packages with apt-get, as root or with `sudo -n`.
 async fn apt(packages: &[&str]) -> Result<()> {
     let names = packages.join(" and ");

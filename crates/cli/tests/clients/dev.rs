@@ -15,7 +15,10 @@ const QUICK: &[(&str, &str)] = &[
     ("HOUSTON_MODEL", "simulated"),
     ("HOUSTON_LOG", "warn"),
     ("HOUSTON_SERVER__RETRY_MS", "20"),
-    ("HOUSTON_SERVER__HEARTBEAT_S", "1"),
+    // So often that each client meets them everywhere.
+    ("HOUSTON_SERVER__HEARTBEAT_MS", "50"),
+    // The page of the browser's test.
+    ("HOUSTON_SERVER__CORS__ORIGINS", "[\"http://app.localhost:5173\"]"),
     ("HOUSTON_ORCHESTRATOR__SWEEP__EVERY_MS", "200"),
     ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "50"),
 ];
