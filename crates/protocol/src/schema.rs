@@ -121,6 +121,9 @@ described! {
     /// A decimal number as a string.
     Decimal => text().pattern(Some("^-?[0-9]+(\\.[0-9]+)?$")).examples(["0.0123"]);
 
+    /// A CSV text, as bytes.
+    Csv => text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)));
+
     /// The author of a thread message; `system` is Houston, informing the agent.
     Source => one_of(&["user", "agent", "error", "system"]);
     /// A text message, or a tool cell, which displays a tool call.
