@@ -12,8 +12,9 @@ export function seeded(seed) {
   };
 }
 
-// Forwards to `target` and cuts the first `cuts` connections, each after fewer than `longest` bytes of the response.
-export async function cutter(target, { cuts, longest, seed }) {
+// Forwards to `target` and cuts the first `cuts` connections, each after fewer than `longest` bytes of the response; with
+// `whole` only after what Houston has written at once, as when Houston itself goes away: never within its head or an event.
+export async function cutter(target, { cuts, longest, seed, whole }) {
   const { hostname, port } = new URL(target);
   const random = seeded(seed);
   const proxy = { cuts: 0, connections: 0 };
@@ -40,7 +41,7 @@ export async function cutter(target, { cuts, longest, seed }) {
       houston.removeAllListeners('data');
       proxy.cuts += 1;
       // Half of them end with a reset, half with a normal close.
-      client.write(bytes.subarray(0, left), () => (random() < 0.5 ? client.resetAndDestroy() : client.destroy()));
+      client.write(whole ? bytes : bytes.subarray(0, left), () => (random() < 0.5 ? client.resetAndDestroy() : client.destroy()));
     });
   });
   await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
