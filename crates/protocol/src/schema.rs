@@ -153,7 +153,7 @@ described! {
     Block => anything("A block of the type `type`.")
         .property("type", one_of(&["text", "tool_use", "tool_result", "thinking", "opaque"]))
         .required("type");
-    /// Any JSON value.
+    /// Any JSON value, also null: a field that may be missing is `required = false`, not an `Option`.
     AnyJson => ObjectBuilder::new().schema_type(SchemaType::AnyValue).description(Some("Any JSON value."));
     /// A conversation document, as `export` writes it.
     Conversation => anything("A conversation document: `export` writes it, `import` reads it.");

@@ -80,6 +80,21 @@ impl Dev {
         self.process.kill().unwrap();
     }
 
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Kills the process in the midst of an answer, when `client` has said `text`, and starts it again. The client must end
+    /// well.
+    pub(crate) fn kill_while_it_answers(&mut self, mut client: Command) {
+        let mut client = Process::spawn(&mut client).unwrap();
+        client.wait_for_line(PATIENCE, |line| line == "text").unwrap();
+        self.kill();
+        self.start_again();
+        assert_eq!(client.wait(PATIENCE).unwrap().code(), Some(0), "{}", client.log());
+    }
+
     /// Starts it again at the same address.
     pub(crate) fn start_again(&mut self) {
         (self.process, self.url) = start(&self.servers, self.folder.path(), &self.url["http://".len()..]);

@@ -10,3 +10,11 @@ fn pip_clients_agree_with_the_thread() {
     let arguments = ["-m", "pytest", "-q", "-ra", "--color=no", "-p", "no:cacheprovider", "--durations=5"];
     println!("{}", succeed(python(&dev).args(arguments)));
 }
+
+#[test]
+fn stream_helper_survives_a_killed_server() {
+    let mut dev = Dev::start();
+    let mut command = python(&dev);
+    command.arg("killed.py");
+    dev.kill_while_it_answers(command);
+}

@@ -60,6 +60,8 @@ fn prepare(command: &mut Command, dev: &Dev) {
         .current_dir(folder())
         .env("HOUSTON_URL", &dev.url)
         .env("HOUSTON_API_KEY", &dev.key)
+        .env("HOUSTON_PID", dev.pid().to_string())
+        .env("CLIENTS", "1")
         // The streams are on this machine.
         .env("NO_PROXY", "127.0.0.1,localhost")
         .env("no_proxy", "127.0.0.1,localhost");
