@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { HttpAgent } from '@ag-ui/client';
 import { EventSchema } from '@ag-ui/core/schemas';
-import { headers, newConversation, runOf, textsOf, thread, until, url } from './houston.mjs';
+import { cancel, headers, newConversation, runOf, textsOf, thread, until, url } from './houston.mjs';
 import { cutter } from './cutter.mjs';
 import { resumableFetch } from '../../../api/clients/resume.mjs';
 
@@ -182,4 +182,32 @@ test('ag_ui_interrupts: cut off before, at and after an interrupt, nothing is lo
   await until(() => proxy.cuts > 0, 'a cut');
   const messages = await thread(setup.conversation);
   assert.equal(messages.filter(({ source }) => source === 'user').length, 1 + decisions.length);
+});
+
+test('ag_ui_interrupts: a request that is refused has its status and its problem', async () => {
+  const client = agent({ id: `goal_${'0'.repeat(32)}`, path: `/v1/goals/goal_${'0'.repeat(32)}` });
+  const problem = (error) => (typeof error.payload === 'string' ? JSON.parse(error.payload) : error.payload);
+  const codeOf = (client) => run(client, { content: 'hello' }).then(
+    () => 'accepted',
+    (error) => [error.status, problem(error).code],
+  );
+  assert.deepEqual(await codeOf(client), [404, 'not_found']);
+  const wrong = agent(await newConversation());
+  wrong.headers = { authorization: 'Bearer hou_no' };
+  assert.deepEqual(await codeOf(wrong), [401, 'unauthorized']);
+});
+
+test('ag_ui_interrupts: a cancelled run ends with the outcome `cancelled`', async () => {
+  const client = agent(await newConversation());
+  client.addMessage({ id: randomUUID(), role: 'user', content: '/sim chunks=5000 delay_ms=5' });
+  const events = [];
+  let asked;
+  await client.runAgent({ runId: randomUUID() }, {
+    onEvent({ event }) {
+      events.push(event);
+      if (event.type === 'TEXT_MESSAGE_CONTENT') asked ??= cancel(events[0].runId);
+    },
+  });
+  await asked;
+  assert.deepEqual(events.at(-1).outcome, { type: 'cancelled' });
 });

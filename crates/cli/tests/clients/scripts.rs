@@ -48,7 +48,14 @@ fn environment() -> PathBuf {
     if std::fs::read_to_string(&mark).ok().as_ref() != Some(&wanted) {
         succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
         let mut pip = Command::new(environment.join("bin/pip"));
-        pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]);
+        pip.args([
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+        ]);
         succeed(pip.arg("--requirement").arg(folder().join("requirements.txt")));
         std::fs::write(mark, wanted).unwrap();
     }

@@ -92,7 +92,14 @@ pub(crate) async fn measure(
     let limits = [variables[0].clone(), ("HOUSTON_SERVER__CLIENTS__PROXIES", "[]".to_owned())];
     let limited = wrong_keys(&Installation::start(program, servers, &limits).await?, keys).await?;
     let kb_per_stream = round((rss_mb[1] - rss_mb[0]) * 1024.0 / streams as f64);
-    Ok(Streams { idle: streams, rss_mb: rss_mb.map(round), kb_per_stream, cpu_ms_per_second, limited, looked_up })
+    Ok(Streams {
+        idle: streams,
+        rss_mb: rss_mb.map(round),
+        kb_per_stream,
+        cpu_ms_per_second,
+        limited,
+        looked_up,
+    })
 }
 
 /// Memory before and with the streams, and the processor time per second while they are idle.

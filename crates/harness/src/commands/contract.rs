@@ -134,24 +134,7 @@ async fn configure(folder: &Path, connection: &mut Connection) -> Result<()> {
 struct Ids(Vec<(&'static str, String)>);
 
 impl Ids {
-    /// A question whether a call may be carried out, which waits for its answer.
-async fn open_question(connection: &mut Connection, name: &str) -> Result<String> {
-    let user = installation::user(connection, &format!("asked {name}")).await?;
-    let goal = goal(connection, &user, "A trip to forget").await?;
-    let call = format!("/sim tool=delete_note args={{\"note_id\":\"note_{}\"}}", "0".repeat(32));
-    create(connection, &format!("/v1/goals/{goal}/messages"), &json!({ "content": call })).await?;
-    let end = Instant::now() + RUN_TIMEOUT;
-    loop {
-        let asked: Value = connection.get(&format!("/v1/questions?user_id={user}")).await?.json()?;
-        if asked["data"][0].is_object() {
-            return Ok(id(&asked["data"][0], "id"));
-        }
-        ensure!(Instant::now() < end, "no question was asked");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-async fn create(connection: &mut Connection, name: &str) -> Result<Self> {
+    async fn create(connection: &mut Connection, name: &str) -> Result<Self> {
         let user = installation::user(connection, name).await?;
         let goal = goal(connection, &user, "A trip to Rome").await?;
         let message =
@@ -199,6 +182,23 @@ async fn closed_session(connection: &mut Connection, user: &str) -> Result<Strin
     create(connection, &format!("{path}/reset"), &json!({})).await?;
     let sessions: Value = connection.get(&format!("{path}/sessions")).await?.json()?;
     Ok(id(&sessions["data"][0], "id"))
+}
+
+/// A question whether a call may be carried out, which waits for its answer.
+async fn open_question(connection: &mut Connection, name: &str) -> Result<String> {
+    let user = installation::user(connection, &format!("asked {name}")).await?;
+    let goal = goal(connection, &user, "A trip to forget").await?;
+    let call = format!("/sim tool=delete_note args={{\"note_id\":\"note_{}\"}}", "0".repeat(32));
+    create(connection, &format!("/v1/goals/{goal}/messages"), &json!({ "content": call })).await?;
+    let end = Instant::now() + RUN_TIMEOUT;
+    loop {
+        let asked: Value = connection.get(&format!("/v1/questions?user_id={user}")).await?.json()?;
+        if asked["data"][0].is_object() {
+            return Ok(id(&asked["data"][0], "id"));
+        }
+        ensure!(Instant::now() < end, "no question was asked");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 async fn create(connection: &mut Connection, path: &str, body: &Value) -> Result<Value> {
