@@ -11,7 +11,6 @@ import pytest
 from houston import KEY, URL, Conversation, ask, new_conversation, post, until
 
 PID = os.environ.get("HOUSTON_PID")
-CLOSED = 7
 
 
 def memory_mb() -> float:
@@ -31,8 +30,11 @@ def open_stream(conversation: Conversation) -> socket.socket:
     return reader
 
 
-def is_closed(reader: socket.socket) -> bool:
-    return reader.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == CLOSED
+def is_given_up(reader: socket.socket) -> bool:
+    """Whether Houston has closed its end. A client that has no room for more may learn of it only when it reads."""
+    port = f":{reader.getsockname()[1]:04X}"
+    lines = Path("/proc/net/tcp").read_text().splitlines()
+    return not any(line.split()[2].endswith(port) for line in lines)
 
 
 def received(reader: socket.socket) -> bytes:
@@ -57,16 +59,16 @@ def test_40_clients_that_do_not_read_cost_little_memory_and_are_cut_off() -> Non
     # Far more text than a connection holds back.
     run_to_its_end(conversation, "/sim chunks=100000 delay_ms=0")
     grown = memory_mb() - before
-    until(lambda: all(map(is_closed, readers)), "the end of the connections", 60)
+    until(lambda: all(map(is_given_up, readers)), "the end of the connections", 60)
     assert grown < 200, f"{grown:.0f} MB for 40 clients that do not read"
     assert all(b"RUN_STARTED" in received(reader) for reader in readers)
 
 
 def test_client_that_does_not_read_a_long_replay_is_cut_off() -> None:
     conversation = new_conversation()
-    for _ in range(30):
+    for _ in range(22):
         run_to_its_end(conversation, "/sim chunks=40000 delay_ms=0")
     # A write may wait for 30 s.
     reader = open_stream(conversation)
-    until(lambda: is_closed(reader), "the end of the connection", 90)
-    assert received(reader).count(b"RUN_FINISHED") < 30
+    until(lambda: is_given_up(reader), "the end of the connection", 90)
+    assert received(reader).count(b"RUN_FINISHED") < 22
