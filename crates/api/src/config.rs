@@ -31,8 +31,8 @@ pub struct Config {
     pub address: String,
     /// Maximum size of a request body, in bytes.
     pub max_body_bytes: usize,
-    /// Seconds of silence after which a stream sends a heartbeat.
-    pub heartbeat_s: u64,
+    /// Milliseconds of silence after which a stream sends a heartbeat.
+    pub heartbeat_ms: u64,
     /// Reconnection time sent to stream clients (`retry:`), in ms.
     pub retry_ms: u32,
     /// Seconds for which a looked-up API key is cached.
@@ -138,7 +138,7 @@ impl Default for Config {
         Self {
             address: "127.0.0.1:8080".to_owned(),
             max_body_bytes: 1024 * 1024,
-            heartbeat_s: 8,
+            heartbeat_ms: 8_000,
             retry_ms: 2_000,
             key_cache_s: 5,
             poll_ms: 1_000,
@@ -162,7 +162,7 @@ impl Default for Config {
 
 impl Config {
     pub(crate) fn heartbeat(&self) -> Duration {
-        Duration::from_secs(self.heartbeat_s.max(1))
+        Duration::from_millis(self.heartbeat_ms.max(10))
     }
 
     pub(crate) fn key_cache(&self) -> Duration {

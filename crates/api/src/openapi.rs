@@ -5,6 +5,8 @@
 //! follow from what a handler takes: a key (401, 403), an id (404), a body (400, 408, 413, 415, 422), a query or a name (422).
 //! Those are added here.
 
+mod facts;
+
 use std::collections::HashMap;
 
 use axum::http::Method;
@@ -68,6 +70,7 @@ pub(crate) fn document() -> OpenApi {
 /// Adds the shared error responses and the scopes to all operations.
 pub(crate) fn complete(mut document: OpenApi, access: &HashMap<String, Access>) -> OpenApi {
     let components = document.components.get_or_insert_default();
+    facts::name_facts(&mut components.schemas);
     for status in SHARED {
         let mut response = ResponseBuilder::new().description(meanings(status)).build();
         add_problem(&mut response);

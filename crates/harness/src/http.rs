@@ -16,6 +16,7 @@ use crate::sse::EventStream;
 pub(crate) struct Connection {
     socket: TcpStream,
     pub(crate) received: BytesMut,
+    address: SocketAddr,
     /// Header fields of every request.
     fields: String,
 }
@@ -48,8 +49,14 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr, key: &str) -> Result<Self> {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
-        let fields = format!("host: {address}\r\nauthorization: Bearer {key}\r\n");
-        Ok(Self { socket, received: BytesMut::new(), fields })
+        let mut connection = Self { socket, received: BytesMut::new(), address, fields: String::new() };
+        connection.set_key(key);
+        Ok(connection)
+    }
+
+    /// Sends another key from now on.
+    pub(crate) fn set_key(&mut self, key: &str) {
+        self.fields = format!("host: {}\r\nauthorization: Bearer {key}\r\n", self.address);
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Result<Response> {

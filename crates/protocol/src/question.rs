@@ -38,17 +38,17 @@ pub struct QuestionResponse {
     pub subject: Option<String>,
     pub text: String,
     /// The JSON Schema of an answer; null: any JSON value.
-    #[schema(value_type = Option<schema::AnyJson>)]
+    #[schema(value_type = schema::AnyJson, required = false)]
     pub schema: Option<Value>,
     /// The answer that holds if no answer comes in time.
-    #[schema(value_type = Option<schema::AnyJson>)]
+    #[schema(value_type = schema::AnyJson, required = false)]
     pub default_value: Option<Value>,
     #[schema(value_type = Option<schema::Time>)]
     pub expires_at: Option<Time>,
     #[schema(value_type = schema::QuestionState)]
     pub state: QuestionState,
     /// Null unless it was answered.
-    #[schema(value_type = Option<schema::AnyJson>)]
+    #[schema(value_type = schema::AnyJson, required = false)]
     pub answer: Option<Value>,
     /// Who answered, as the request said.
     pub answered_by: Option<String>,

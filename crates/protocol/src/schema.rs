@@ -121,6 +121,9 @@ described! {
     /// A decimal number as a string.
     Decimal => text().pattern(Some("^-?[0-9]+(\\.[0-9]+)?$")).examples(["0.0123"]);
 
+    /// A CSV text, as bytes.
+    Csv => text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)));
+
     /// The author of a thread message; `system` is Houston, informing the agent.
     Source => one_of(&["user", "agent", "error", "system"]);
     /// A text message, or a tool cell, which displays a tool call.
@@ -150,7 +153,7 @@ described! {
     Block => anything("A block of the type `type`.")
         .property("type", one_of(&["text", "tool_use", "tool_result", "thinking", "opaque"]))
         .required("type");
-    /// Any JSON value.
+    /// Any JSON value, also null: a field that may be missing is `required = false`, not an `Option`.
     AnyJson => ObjectBuilder::new().schema_type(SchemaType::AnyValue).description(Some("Any JSON value."));
     /// A conversation document, as `export` writes it.
     Conversation => anything("A conversation document: `export` writes it, `import` reads it.");

@@ -50,7 +50,7 @@ pub struct SnippetCodeResponse {
     /// The name of the tool that it is; null: it is none.
     pub tool: Option<String>,
     /// The JSON schema of the tool's arguments; null: it is no tool.
-    #[schema(value_type = Option<schema::AnyJson>)]
+    #[schema(value_type = schema::AnyJson, required = false)]
     pub input_schema: Option<Value>,
     /// Whether the agent that wrote it had read what strangers wrote.
     pub untrusted: bool,

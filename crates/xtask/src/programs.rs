@@ -1,5 +1,6 @@
 //! Finds programs on this machine and installs missing ones.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +26,8 @@ pub fn servers(change: impl FnOnce(&mut Config)) -> Result<TestServers> {
         config.installers = Installer::ALL.to_vec();
         change(config);
     };
+    // If they must be installed. A second apt-get would fail while another one runs.
+    let _alone = find("redis-server").is_none().then(alone).transpose()?;
     TestServers::start_with_progress(change, &mut |line| print_status(line))
         .context("the throw-away servers could not be started")
 }
@@ -80,12 +83,34 @@ pub async fn bubblewrap() {
     }
 }
 
+/// Makes sure that the browser and the proxies of the client tests are installed, from the distribution. Where that fails,
+/// the tests that need them say so.
+pub async fn for_clients() {
+    let is_there = |program: &str| find(program).is_some() || Path::new("/usr/sbin").join(program).is_file();
+    let missing: Vec<_> =
+        ["chromium", "haproxy", "nginx"].into_iter().filter(|program| !is_there(program)).collect();
+    if !missing.is_empty()
+        && let Err(error) = apt(&missing).await
+    {
+        print_status(&format!("tests with {} will not run: {error:#}", missing.join(", ")));
+    }
+}
+
+/// Waits until no other process of these commands runs apt-get; until this is dropped, none does.
+fn alone() -> Result<File> {
+    std::fs::create_dir_all(repository::tools())?;
+    let file = File::create(repository::tools().join("apt.lock"))?;
+    file.lock()?;
+    Ok(file)
+}
+
 /// Installs packages with apt-get, as root or with `sudo -n`.
 async fn apt(packages: &[&str]) -> Result<()> {
     let names = packages.join(" and ");
     if find("apt-get").is_none() {
         bail!("{names} are missing, and there is no apt-get: install them first");
     }
+    let _alone = tokio::task::spawn_blocking(alone).await??;
     print_status(&format!("installing {names} with apt-get (this happens once)"));
     let root = output(Command::new("id").arg("-u"))?.trim() == "0";
     for arguments in [&["update", "-q"][..], &["install", "-y", "-q", "--no-install-recommends"][..]] {

@@ -37,7 +37,7 @@ const MEMORY_FACTOR: usize = 4;
         ("id" = schema::TableId, Path, description = "Id of the table."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
-    request_body(content = String, content_type = "text/csv", description = "UTF-8, separated by commas, as long as the records of a table may be.", example = "amount,category\n12.50,food\n"),
+    request_body(content = schema::Csv, content_type = "text/csv", description = "UTF-8, separated by commas, as long as the records of a table may be.", example = "amount,category\n12.50,food\n"),
     responses(
         (status = 201, description = "How many records were added.", body = ImportedRecords),
         (status = 409, description = "`full`: the table would have more than the maximum number of records.")

@@ -19,7 +19,7 @@ async fn get_as(api: &TestApi, key: &str) -> Answer {
 async fn revoked_key_ends_its_streams() {
     let api = TestApi::start_with(|config| {
         config.key_cache_s = 1;
-        config.heartbeat_s = 1;
+        config.heartbeat_ms = 1_000;
     })
     .await;
     let keys = api.store.operator().list_api_keys().await.unwrap();

@@ -151,7 +151,7 @@ async fn stream_without_a_run_waits_and_follow_outlives_runs() {
 
 #[tokio::test]
 async fn silent_stream_sends_heartbeats() {
-    let api = TestApi::start_with(|config| config.heartbeat_s = 1).await;
+    let api = TestApi::start_with(|config| config.heartbeat_ms = 1_000).await;
     let mut stream = api.stream("", None).await;
     for _ in 0..2 {
         assert_eq!(stream.chunk().await.unwrap(), ":\n".as_bytes());

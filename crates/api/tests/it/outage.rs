@@ -11,7 +11,7 @@ use crate::worker::Worker;
 
 #[tokio::test]
 async fn stream_survives_an_outage_of_postgres() {
-    let mut api = TestApi::start_with_own_postgres(|config| config.heartbeat_s = 1).await;
+    let mut api = TestApi::start_with_own_postgres(|config| config.heartbeat_ms = 1_000).await;
     api.post_message("hello").await;
     let mut stream = api.stream("", None).await;
     stream.until("houston.message.posted").await;

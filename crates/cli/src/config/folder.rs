@@ -159,8 +159,8 @@ mod tests {
     fn project_overrides_user_overrides_built_in() {
         let (user, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let write = |folder: &Path, text: &str| std::fs::write(folder.join("server.toml"), text).unwrap();
-        write(user.path(), "heartbeat_s = 5\nretry_ms = 700");
-        write(project.path(), "heartbeat_s = 6");
+        write(user.path(), "heartbeat_ms = 5\nretry_ms = 700");
+        write(project.path(), "heartbeat_ms = 6");
         let loaded = load([user.path(), project.path()], &tools()).unwrap();
         let entries = loaded.entries();
         let origin = |key: &str| {
@@ -171,7 +171,7 @@ mod tests {
                 .unwrap()
         };
         let from = |folder: &Path| folder.join("server.toml").display().to_string();
-        assert_eq!(origin("server.heartbeat_s"), ("6", from(project.path()).as_str()));
+        assert_eq!(origin("server.heartbeat_ms"), ("6", from(project.path()).as_str()));
         assert_eq!(origin("server.retry_ms"), ("700", from(user.path()).as_str()));
         assert_eq!(origin("server.address").1, "jobs/server.toml");
     }

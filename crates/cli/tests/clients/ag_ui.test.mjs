@@ -5,7 +5,7 @@ import { HttpAgent } from '@ag-ui/client';
 import { EventSchema } from '@ag-ui/core/schemas';
 import { cancel, headers, newConversation, post, runOf, textsOf, thread, until, url } from './houston.mjs';
 import { cutter } from './cutter.mjs';
-import { resumableFetch } from './resumable_fetch.mjs';
+import { resumableFetch } from '../../../api/clients/resume.mjs';
 
 // Posting a message starts the run; its stream can be read with GET any number of times.
 class Reader extends HttpAgent {
@@ -74,7 +74,7 @@ async function assertSame(client, conversation) {
   );
 }
 
-test('AG-UI: text: the client has the thread, over several runs', async () => {
+test('ag_ui: text: the client has the thread, over several runs', async () => {
   const conversation = await newConversation();
   const client = reader(conversation);
   for (const content of ['hello', 'how are you?', '/sim chunks=200 delay_ms=1']) {
@@ -89,7 +89,7 @@ test('AG-UI: text: the client has the thread, over several runs', async () => {
   assert.equal(clientTexts(client).at(-1).content.split(' ').length, 200);
 });
 
-test('AG-UI: tools: calls and results under the ids of the thread', async () => {
+test('ag_ui: tools: calls and results under the ids of the thread', async () => {
   const conversation = await newConversation();
   const client = reader(conversation);
   const received = await converse(client, conversation, 'Please create a note: buy milk');
@@ -105,7 +105,7 @@ test('AG-UI: tools: calls and results under the ids of the thread', async () => 
   assert.match(result.content, /note_[0-9a-f]{32}/);
 });
 
-test('AG-UI: tools: parallel calls, of which one fails and one is unknown', async () => {
+test('ag_ui: tools: parallel calls, of which one fails and one is unknown', async () => {
   const conversation = await newConversation();
   const client = reader(conversation);
   const orders = 'tool=list_notes tool=get_current_time args={"time_zone":"No/Where"} tool=fly args={"to":"moon"}';
@@ -119,7 +119,7 @@ test('AG-UI: tools: parallel calls, of which one fails and one is unknown', asyn
   assert.deepEqual(results.map((event) => event.metadata?.houston.is_error ?? false), [false, true, true]);
 });
 
-test('AG-UI: a message posted during a run is read by it', async () => {
+test('ag_ui: a message posted during a run is read by it', async () => {
   const conversation = await newConversation();
   const client = reader(conversation);
   let second;
@@ -137,7 +137,7 @@ test('AG-UI: a message posted during a run is read by it', async () => {
   assert.deepEqual(added.map(({ id, content }) => ({ id, content })), textsOf(messages, 'user'));
 });
 
-test('AG-UI: reasoning', async () => {
+test('ag_ui: reasoning', async () => {
   const conversation = await newConversation();
   const client = reader(conversation);
   const received = await converse(client, conversation, '/sim think=5');
@@ -147,7 +147,7 @@ test('AG-UI: reasoning', async () => {
   assert(thoughts.length > 0 && thoughts.every((thought) => thought.content), JSON.stringify(client.messages));
 });
 
-test('AG-UI: cancelled: the outcome says so, and partial text is taken back', async () => {
+test('ag_ui: cancelled: the outcome says so, and partial text is taken back', async () => {
   const conversation = await newConversation();
   const client = reader(conversation);
   const posted = await post(conversation, '/sim chunks=5000 delay_ms=5');
@@ -164,7 +164,7 @@ test('AG-UI: cancelled: the outcome says so, and partial text is taken back', as
   await assertSame(client, conversation);
 });
 
-test('AG-UI: failed: RUN_ERROR and the thread have a message for the user', async () => {
+test('ag_ui: failed: RUN_ERROR and the thread have a message for the user', async () => {
   const conversation = await newConversation();
   const client = reader(conversation);
   const received = await converse(client, conversation, '/sim fail=authentication_error');
@@ -179,7 +179,7 @@ test('AG-UI: failed: RUN_ERROR and the thread have a message for the user', asyn
   await assertSame(client, conversation);
 });
 
-test('AG-UI: retried: the partial text of each attempt is taken back', async () => {
+test('ag_ui: retried: the partial text of each attempt is taken back', async () => {
   const conversation = await newConversation();
   const client = reader(conversation);
   const received = await converse(client, conversation, '/sim fail=network_error fail_after=12');
@@ -192,7 +192,7 @@ test('AG-UI: retried: the partial text of each attempt is taken back', async () 
   await assertSame(client, conversation);
 });
 
-test('AG-UI: a late reader gets the same messages', async () => {
+test('ag_ui: a late reader gets the same messages', async () => {
   const conversation = await newConversation();
   const first = reader(conversation);
   const { posted, types } = await converse(first, conversation, 'Please create a note: buy milk');
@@ -205,7 +205,7 @@ test('AG-UI: a late reader gets the same messages', async () => {
   assert.deepEqual(clientTexts(late), clientTexts(first));
 });
 
-test('AG-UI: cancelled after tools: their calls and results stay', async () => {
+test('ag_ui: cancelled after tools: their calls and results stay', async () => {
   const conversation = await newConversation();
   const client = reader(conversation);
   await converse(client, conversation, 'Please create a note: buy milk');
@@ -223,7 +223,7 @@ test('AG-UI: cancelled after tools: their calls and results stay', async () => {
 });
 
 for (const seed of [1, 2, 3]) {
-  test(`AG-UI: cut off 20 times (${seed}): no event is lost or repeated`, async (t) => {
+  test(`ag_ui: cut off 20 times (${seed}): no event is lost or repeated`, async (t) => {
     const conversation = await newConversation();
     const client = reader(conversation);
     const proxy = await cutter(url, { cuts: 20, longest: 1_000, seed });
@@ -241,7 +241,7 @@ for (const seed of [1, 2, 3]) {
   });
 }
 
-test('AG-UI: cut off in tools, retries, failures and cancellations: no event is lost or repeated', async (t) => {
+test('ag_ui: cut off in tools, retries, failures and cancellations: no event is lost or repeated', async (t) => {
   const conversation = await newConversation();
   const client = reader(conversation);
   const proxy = await cutter(url, { cuts: 80, longest: 900, seed: 4 });

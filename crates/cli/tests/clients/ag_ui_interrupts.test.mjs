@@ -4,9 +4,9 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { HttpAgent } from '@ag-ui/client';
 import { EventSchema } from '@ag-ui/core/schemas';
-import { headers, newConversation, runOf, textsOf, thread, until, url } from './houston.mjs';
+import { cancel, headers, newConversation, runOf, textsOf, thread, until, url } from './houston.mjs';
 import { cutter } from './cutter.mjs';
-import { resumableFetch } from './resumable_fetch.mjs';
+import { resumableFetch } from '../../../api/clients/resume.mjs';
 
 // The client drops events and fields it does not know with a warning.
 const warnings = [];
@@ -65,7 +65,7 @@ async function refused(conversation, resume) {
   return [response.status, await response.json()];
 }
 
-test('AG-UI interrupts: a held call is asked about, approved and carried out', async () => {
+test('ag_ui_interrupts: a held call is asked about, approved and carried out', async () => {
   const setup = await withNote();
   const { end, interrupts: [interrupt], events } = await held(setup);
   const call = events.find(({ toolCallName }) => toolCallName === 'delete_note');
@@ -94,7 +94,7 @@ test('AG-UI interrupts: a held call is asked about, approved and carried out', a
   assert.deepEqual([again.end, again.results], [gone.end, gone.results]);
 });
 
-test('AG-UI interrupts: a rejected call is not carried out', async () => {
+test('ag_ui_interrupts: a rejected call is not carried out', async () => {
   const setup = await withNote();
   const { interrupts: [interrupt] } = await held(setup);
   const answer = { decision: 'reject', message: 'keep it' };
@@ -107,7 +107,7 @@ test('AG-UI interrupts: a rejected call is not carried out', async () => {
   assert.match(result.content, /your user said no/);
 });
 
-test('AG-UI interrupts: an edited call is carried out with other arguments', async () => {
+test('ag_ui_interrupts: an edited call is carried out with other arguments', async () => {
   const setup = await withNote();
   const wrong = `note_${'0'.repeat(32)}`;
   const { interrupts: [interrupt] } = await held({ client: setup.client, note: wrong });
@@ -117,7 +117,7 @@ test('AG-UI interrupts: an edited call is carried out with other arguments', asy
   assert.match(results[0].content, new RegExp(`changed the arguments.*${setup.note}`));
 });
 
-test('AG-UI interrupts: of two held calls each is decided, and the others of the turn run', async () => {
+test('ag_ui_interrupts: of two held calls each is decided, and the others of the turn run', async () => {
   const setup = await withNote();
   const wrong = `note_${'0'.repeat(32)}`;
   const content = order(['delete_note', { note_id: setup.note }], ['list_notes', {}], ['delete_note', { note_id: wrong }]);
@@ -134,7 +134,7 @@ test('AG-UI interrupts: of two held calls each is decided, and the others of the
   );
 });
 
-test('AG-UI interrupts: a message instead of an answer takes its place', async () => {
+test('ag_ui_interrupts: a message instead of an answer takes its place', async () => {
   const setup = await withNote();
   const { interrupts: [interrupt] } = await held(setup);
   // The client insists on an entry for each interrupt; this one is new to the thread, and has none.
@@ -145,7 +145,7 @@ test('AG-UI interrupts: a message instead of an answer takes its place', async (
   assert.deepEqual([status, problem.code], [409, 'question_closed']);
 });
 
-test('AG-UI interrupts: wrong answers are refused, and none of the request counts', async () => {
+test('ag_ui_interrupts: wrong answers are refused, and none of the request counts', async () => {
   const setup = await withNote();
   const { end, interrupts: [interrupt] } = await held(setup);
   const approve = resolved(interrupt, { decision: 'approve' });
@@ -168,7 +168,7 @@ test('AG-UI interrupts: wrong answers are refused, and none of the request count
   assert.deepEqual([again, closed.code], [409, 'question_closed']);
 });
 
-test('AG-UI interrupts: cut off before, at and after an interrupt, nothing is lost or repeated', async (t) => {
+test('ag_ui_interrupts: cut off before, at and after an interrupt, nothing is lost or repeated', async (t) => {
   const proxy = await cutter(url, { cuts: 12, longest: 2_500, seed: 7 });
   t.after(() => proxy.close());
   const setup = await withNote({ through: proxy.url, fetch: resumableFetch() });
@@ -182,4 +182,32 @@ test('AG-UI interrupts: cut off before, at and after an interrupt, nothing is lo
   await until(() => proxy.cuts > 0, 'a cut');
   const messages = await thread(setup.conversation);
   assert.equal(messages.filter(({ source }) => source === 'user').length, 1 + decisions.length);
+});
+
+test('ag_ui_interrupts: a request that is refused has its status and its problem', async () => {
+  const client = agent({ id: `goal_${'0'.repeat(32)}`, path: `/v1/goals/goal_${'0'.repeat(32)}` });
+  const problem = (error) => (typeof error.payload === 'string' ? JSON.parse(error.payload) : error.payload);
+  const codeOf = (client) => run(client, { content: 'hello' }).then(
+    () => 'accepted',
+    (error) => [error.status, problem(error).code],
+  );
+  assert.deepEqual(await codeOf(client), [404, 'not_found']);
+  const wrong = agent(await newConversation());
+  wrong.headers = { authorization: 'Bearer hou_no' };
+  assert.deepEqual(await codeOf(wrong), [401, 'unauthorized']);
+});
+
+test('ag_ui_interrupts: a cancelled run ends with the outcome `cancelled`', async () => {
+  const client = agent(await newConversation());
+  client.addMessage({ id: randomUUID(), role: 'user', content: '/sim chunks=5000 delay_ms=5' });
+  const events = [];
+  let asked;
+  await client.runAgent({ runId: randomUUID() }, {
+    onEvent({ event }) {
+      events.push(event);
+      if (event.type === 'TEXT_MESSAGE_CONTENT') asked ??= cancel(events[0].runId);
+    },
+  });
+  await asked;
+  assert.deepEqual(events.at(-1).outcome, { type: 'cancelled' });
 });

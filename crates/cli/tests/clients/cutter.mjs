@@ -12,8 +12,9 @@ export function seeded(seed) {
   };
 }
 
-// Forwards to `target` and cuts the first `cuts` connections, each after fewer than `longest` bytes of the response.
-export async function cutter(target, { cuts, longest, seed }) {
+// Forwards to `target` and cuts the first `cuts` connections, each after fewer than `longest` bytes of the response; with
+// `whole` only after what Houston has written at once, as when Houston itself goes away: never within its head or an event.
+export async function cutter(target, { cuts, longest, seed, whole }) {
   const { hostname, port } = new URL(target);
   const random = seeded(seed);
   const proxy = { cuts: 0, connections: 0 };
@@ -40,7 +41,37 @@ export async function cutter(target, { cuts, longest, seed }) {
       houston.removeAllListeners('data');
       proxy.cuts += 1;
       // Half of them end with a reset, half with a normal close.
-      client.write(bytes.subarray(0, left), () => (random() < 0.5 ? client.resetAndDestroy() : client.destroy()));
+      client.write(whole ? bytes : bytes.subarray(0, left), () => (random() < 0.5 ? client.resetAndDestroy() : client.destroy()));
+    });
+  });
+  await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+  proxy.url = `http://127.0.0.1:${server.address().port}`;
+  proxy.close = () => {
+    sockets.forEach((socket) => socket.destroy());
+    return new Promise((closed) => server.close(closed));
+  };
+  return proxy;
+}
+
+// Forwards to `target`; its first connection falls silent after so many bytes of the response, and is never closed.
+export async function blackHole(target, { after }) {
+  const { hostname, port } = new URL(target);
+  const proxy = { connections: 0, isSilent: false };
+  const sockets = new Set();
+  const server = net.createServer((client) => {
+    const isFirst = (proxy.connections += 1) === 1;
+    const houston = net.connect(port, hostname);
+    for (const [socket, other] of [[client, houston], [houston, client]]) {
+      sockets.add(socket);
+      socket.on('error', () => other.destroy());
+      socket.on('close', () => (isFirst && proxy.isSilent) || other.destroy());
+    }
+    client.pipe(houston);
+    let left = isFirst ? after : Infinity;
+    houston.on('data', (bytes) => {
+      if (left > 0) client.write(bytes.subarray(0, left));
+      left -= bytes.length;
+      if (left <= 0) proxy.isSilent = true;
     });
   });
   await new Promise((listening) => server.listen(0, '127.0.0.1', listening));

@@ -15,7 +15,10 @@ const QUICK: &[(&str, &str)] = &[
     ("HOUSTON_MODEL", "simulated"),
     ("HOUSTON_LOG", "warn"),
     ("HOUSTON_SERVER__RETRY_MS", "20"),
-    ("HOUSTON_SERVER__HEARTBEAT_S", "1"),
+    // So often that each client meets them everywhere.
+    ("HOUSTON_SERVER__HEARTBEAT_MS", "50"),
+    // The page of the browser's test.
+    ("HOUSTON_SERVER__CORS__ORIGINS", "[\"http://app.localhost:5173\"]"),
     ("HOUSTON_ORCHESTRATOR__SWEEP__EVERY_MS", "200"),
     ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "50"),
 ];
@@ -75,6 +78,21 @@ impl Dev {
     /// Kills the process.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Kills the process in the midst of an answer, when `client` has said `text`, and starts it again. The client must end
+    /// well.
+    pub(crate) fn kill_while_it_answers(&mut self, mut client: Command) {
+        let mut client = Process::spawn(&mut client).unwrap();
+        client.wait_for_line(PATIENCE, |line| line == "text").unwrap();
+        self.kill();
+        self.start_again();
+        assert_eq!(client.wait(PATIENCE).unwrap().code(), Some(0), "{}", client.log());
     }
 
     /// Starts it again at the same address.

@@ -8,7 +8,7 @@ assert(HOUSTON_URL && HOUSTON_API_KEY, 'set HOUSTON_URL and HOUSTON_API_KEY; `ca
 export const url = HOUSTON_URL.replace(/\/$/, '');
 export const headers = { authorization: `Bearer ${HOUSTON_API_KEY}` };
 
-async function ask(method, path, body) {
+export async function ask(method, path, body) {
   const json = body && { 'content-type': 'application/json', 'idempotency-key': randomUUID() };
   const response = await fetch(url + path, {
     method,
@@ -20,14 +20,18 @@ async function ask(method, path, body) {
   return text ? JSON.parse(text) : undefined;
 }
 
-// A new conversation: `{ path, id }` of a new goal, or of a new user's agent.
+// A new conversation: `{ id, path, user }` of a new goal, or of a new user's agent.
 export async function newConversation(kind = 'goal') {
-  const user = await ask('POST', '/v1/users', { name: 'Ann' });
-  if (kind === 'user_agent') return conversation(kind, user.user_agent_id);
-  return conversation(kind, (await ask('POST', '/v1/goals', { user_id: user.id, title: 'Try clients' })).id);
+  const { id: user, user_agent_id } = await ask('POST', '/v1/users', { name: 'Ann' });
+  if (kind === 'user_agent') return conversation(kind, user_agent_id, user);
+  return conversation(kind, (await ask('POST', '/v1/goals', { user_id: user, title: 'Try clients' })).id, user);
 }
 
-const conversation = (kind, id) => ({ id, path: `/v1/${kind}s/${id}` });
+const conversation = (kind, id, user) => ({ id, path: `/v1/${kind}s/${id}`, user });
+
+// A client token for the user of a conversation, as a backend makes one for a browser.
+export const clientToken = async ({ user }) =>
+  (await ask('POST', '/v1/client-tokens', { user_id: user, scopes: ['read', 'post'], minutes: 5 })).token;
 
 export const post = (conversation, content) => ask('POST', `${conversation.path}/messages`, { content });
 

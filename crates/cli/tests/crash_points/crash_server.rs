@@ -47,7 +47,7 @@ impl CrashServer {
             .env("HOUSTON_MODEL_TOOLS", "true")
             .env("HOUSTON_JOBS", self.folder.path())
             .env("HOUSTON_LOG_FORMAT", "text")
-            .env("HOUSTON_SERVER__HEARTBEAT_S", "1")
+            .env("HOUSTON_SERVER__HEARTBEAT_MS", "1000")
             .env("HOUSTON_ORCHESTRATOR__LEASE__TTL_S", ttl)
             .env("HOUSTON_ORCHESTRATOR__LEASE__RENEW_S", renew)
             .env("HOUSTON_ORCHESTRATOR__LEASE__TRUST_S", trust)

@@ -76,11 +76,11 @@ fn user_settings_are_read_from_the_user_folder() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("houston");
     std::fs::create_dir(&folder).unwrap();
-    std::fs::write(folder.join("server.toml"), "heartbeat_s = 5").unwrap();
+    std::fs::write(folder.join("server.toml"), "heartbeat_ms = 5").unwrap();
     let xdg = [("XDG_CONFIG_HOME", home.path().to_str().unwrap())];
     let output = run(&["config", "show", "--origin"], &xdg);
     let stdout = String::from_utf8(output.stdout).unwrap();
-    let line = format!("server.heartbeat_s = 5  # {}", folder.join("server.toml").display());
+    let line = format!("server.heartbeat_ms = 5  # {}", folder.join("server.toml").display());
     assert!(stdout.contains(&line), "{stdout}");
     std::fs::write(folder.join("sever.toml"), "").unwrap();
     refused(&["config", "show"], &xdg, &["sever.toml", "did you mean `server.toml`?"]);
@@ -88,11 +88,11 @@ fn user_settings_are_read_from_the_user_folder() {
 
 #[test]
 fn settings_are_printed_with_their_origin() {
-    let variables = [("HOUSTON_SERVER__HEARTBEAT_S", "3"), ("HOUSTON_MODELS__TITLES", "groq, openai")];
+    let variables = [("HOUSTON_SERVER__HEARTBEAT_MS", "3"), ("HOUSTON_MODELS__TITLES", "groq, openai")];
     let output = run(&["config", "show", "--origin"], &variables);
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(stdout.contains("orchestrator.limits.max_iterations = 20  # jobs/orchestrator.toml"), "{stdout}");
-    assert!(stdout.contains("server.heartbeat_s = 3  # HOUSTON_SERVER__HEARTBEAT_S"), "{stdout}");
+    assert!(stdout.contains("server.heartbeat_ms = 3  # HOUSTON_SERVER__HEARTBEAT_MS"), "{stdout}");
     assert!(stdout.contains("models.agent = \"auto\"  # jobs/models.toml"), "{stdout}");
     assert!(stdout.contains("models.titles = \"groq, openai\"  # HOUSTON_MODELS__TITLES"), "{stdout}");
 

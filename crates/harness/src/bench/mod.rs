@@ -5,7 +5,8 @@
 //! between machines and with other systems; latency and throughput depend on how many cores are left.
 //!
 //! Besides: `--throughput` measures 32 and 128 runs at once and with new goals, `--workers` does so with 1, 2 and 4 worker
-//! processes beside an API process, and `--hints` measures the lanes of hints without Postgres.
+//! processes beside an API process, `--streams` measures clients that only cost, and `--hints` the lanes of hints without
+//! Postgres.
 
 pub(crate) mod cancel;
 pub(crate) mod conversation;
@@ -22,6 +23,7 @@ mod saturated;
 pub(crate) mod scale;
 pub(crate) mod spread;
 mod statement;
+pub(crate) mod streams;
 pub(crate) mod throughput;
 pub(crate) mod tokens;
 mod workload;
@@ -60,6 +62,8 @@ pub(crate) struct Size {
     pub(crate) hints: usize,
     /// Hints sent one after the other into an idle lane.
     pub(crate) idle_hints: usize,
+    /// Idle streams, and wrong keys.
+    pub(crate) streams: (usize, usize),
     /// Tokens per answer in the token measurement.
     pub(crate) tokens: usize,
     /// Turns of the conversation that is run with four configurations.
@@ -81,6 +85,7 @@ impl Size {
         flood_runs: 400,
         hints: 500_000,
         idle_hints: 1000,
+        streams: (10_000, 50_000),
         tokens: 1000,
         turns: 500,
         long: 10_000,
@@ -97,6 +102,7 @@ impl Size {
         flood_runs: 100,
         hints: 50_000,
         idle_hints: 100,
+        streams: (500, 2_000),
         tokens: 100,
         turns: 100,
         long: 500,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::bench::report::{conversation_table, targets_table};
-use crate::bench::{Size, cancel, conversation, hints, history, measure, scale, throughput, tokens};
+use crate::bench::{Size, cancel, conversation, hints, history, measure, scale, streams, throughput, tokens};
 use crate::installation;
 use houston_xtask::console::{print, print_status};
 use houston_xtask::{child, programs};
@@ -27,6 +27,9 @@ pub(crate) struct Bench {
     /// Measure only the latency and processor time of a streamed token
     #[arg(long)]
     tokens: bool,
+    /// Measure only what 10,000 idle streams and 50,000 wrong keys cost
+    #[arg(long)]
+    streams: bool,
     /// Measure only the cost of a conversation of 500 turns, and the turn latency after 10,000 turns
     #[arg(long)]
     conversation: bool,
@@ -81,6 +84,9 @@ impl Bench {
         if self.conversation {
             return self.conversation(&binary).await;
         }
+        if self.streams {
+            return self.streams(&binary).await;
+        }
         // The load generator shares the cores with the service: unoptimised, it would use half of the processor time.
         if cfg!(debug_assertions) {
             print_status("building the load generator");
@@ -119,6 +125,15 @@ impl Bench {
         let size = if self.quick { Size::QUICK } else { Size::FULL };
         let tokens = Box::pin(tokens::measure(binary, &servers, size.tokens)).await?;
         print(&serde_json::to_string(&tokens)?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The processor time of the service does not depend on the harness, and its memory neither; only keys per second do.
+    async fn streams(&self, binary: &Path) -> Result<ExitCode> {
+        let servers = programs::servers(|config| config.fsync = true)?;
+        let size = if self.quick { Size::QUICK } else { Size::FULL };
+        let measured = streams::measure(binary, &servers, size.streams).await?;
+        print(&if self.json { serde_json::to_string(&measured)? } else { measured.table() })?;
         Ok(ExitCode::SUCCESS)
     }
 

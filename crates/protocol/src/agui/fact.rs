@@ -99,11 +99,11 @@ pub enum Fact<'a> {
         text: Cow<'a, str>,
         /// The JSON Schema of an answer; absent: any JSON value.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<schema::AnyJson>)]
+        #[schema(value_type = schema::AnyJson, required = false)]
         schema: Option<Cow<'a, Value>>,
         /// The answer that holds if no answer comes in time.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<schema::AnyJson>)]
+        #[schema(value_type = schema::AnyJson, required = false)]
         default_value: Option<Cow<'a, Value>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<schema::Time>)]
@@ -125,7 +125,7 @@ pub enum Fact<'a> {
         state: QuestionState,
         /// Only if it was answered.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<schema::AnyJson>)]
+        #[schema(value_type = schema::AnyJson, required = false)]
         answer: Option<Cow<'a, Value>>,
     },
     /// The attempt failed and will be retried: this is retry `attempt` of at most `of`.

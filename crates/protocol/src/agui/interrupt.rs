@@ -38,7 +38,7 @@ pub struct Interrupt<'a> {
     pub tool_call_id: Option<EntityId>,
     /// The JSON Schema of the payload that answers; absent: any JSON value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::AnyJson>)]
+    #[schema(value_type = schema::AnyJson, required = false)]
     pub response_schema: Option<Cow<'a, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Time>)]
@@ -63,7 +63,7 @@ pub struct InterruptDetails<'a> {
     pub subject: Option<Cow<'a, str>>,
     /// The answer that holds if no answer comes in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::AnyJson>)]
+    #[schema(value_type = schema::AnyJson, required = false)]
     pub default_value: Option<Cow<'a, Value>>,
     /// The tool call that an approval is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]

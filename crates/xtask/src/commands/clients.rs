@@ -1,4 +1,4 @@
-//! `cargo xtask clients`: installs the npm packages of the client tests.
+//! `cargo xtask clients`: installs what the client tests need: packages from npm and PyPI, and Debian's browser and proxies.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -9,39 +9,53 @@ use clap::Args;
 use houston_xtask::console::print_status;
 use houston_xtask::{child, programs, repository};
 
-/// Install the npm packages of the client tests.
+/// Install what the client tests need: packages from npm and PyPI, a browser and two proxies.
 #[derive(Debug, Args)]
 pub(crate) struct Clients {}
 
 impl Clients {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        if install().await?.is_none() {
-            print_status("there are no client tests: crates/cli/tests/clients/package.json is missing");
-        }
+        install().await?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Installs the packages of `package-lock.json`, unless they are installed. Returns the folder, if it exists.
-pub(crate) async fn install() -> Result<Option<PathBuf>> {
-    let folder = repository::root().join("crates/cli/tests/clients");
-    if !folder.join("package.json").is_file() {
-        return Ok(None);
+/// What was installed.
+pub(crate) struct Installed {
+    /// The virtual environment with the packages from PyPI.
+    python: PathBuf,
+}
+
+impl Installed {
+    /// What the tests read.
+    pub(crate) fn variables(&self) -> [(&'static str, String); 1] {
+        [("XTASK_CLIENTS_PYTHON", self.python.display().to_string())]
     }
+}
+
+/// Installs what is missing.
+pub(crate) async fn install() -> Result<Installed> {
+    let folder = repository::root().join("crates/cli/tests/clients");
+    programs::for_clients().await;
+    npm(&folder).await?;
+    let wanted = std::fs::read_to_string(folder.join("requirements.txt"))?;
+    let python = repository::tools().join("clients");
+    programs::venv(&python, &wanted.lines().collect::<Vec<_>>()).await?;
+    Ok(Installed { python })
+}
+
+/// Installs the packages of `package-lock.json`, unless they are installed.
+async fn npm(folder: &std::path::Path) -> Result<()> {
     programs::node().await?;
-    let lock = folder.join("package-lock.json");
+    let wanted = std::fs::read(folder.join("package-lock.json"))?;
     let mark = folder.join("node_modules/.installed-lock");
-    let wanted = std::fs::read(&lock).ok();
-    if wanted.is_some() && std::fs::read(&mark).ok() == wanted {
-        return Ok(Some(folder));
+    if std::fs::read(&mark).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
     }
     print_status("installing the npm packages of the client tests");
     let mut npm = Command::new("npm");
-    npm.args(if wanted.is_some() { &["ci"][..] } else { &["install", "--no-package-lock"] });
-    npm.args(["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]).current_dir(&folder);
+    npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]).current_dir(folder);
     child::succeed(npm).await?;
-    if let Some(lock) = wanted {
-        std::fs::write(mark, lock)?;
-    }
-    Ok(Some(folder))
+    std::fs::write(mark, wanted)?;
+    Ok(())
 }

@@ -20,7 +20,7 @@ pub(crate) struct Test {
     /// Run each test this many times
     #[arg(long, value_name = "TIMES")]
     stress: Option<u32>,
-    /// Skip tests that need npm or pip packages: real stream clients, and the comparison with genai-prices
+    /// Skip tests that need npm or pip packages: real clients, and the comparison with genai-prices
     #[arg(long)]
     no_clients: bool,
     /// Run the tests of the whole service against an installation of this many cells, each with a database and a Redis of
@@ -71,10 +71,13 @@ impl Test {
             programs::bubblewrap().await;
         }
         let variables = [("TMPDIR", scratch.path().display().to_string())];
-        let clients = if self.needs_clients() { super::clients::install().await? } else { None };
-        let clients = clients.map(|folder| ("XTASK_CLIENTS", folder.display().to_string()));
+        let clients = if self.needs_clients() { Some(super::clients::install().await?) } else { None };
         let cells = self.cells.map(|count| ("XTASK_CELLS", count.to_string()));
-        let variables: Vec<_> = variables.into_iter().chain(clients).chain(cells).collect();
+        let variables: Vec<_> = variables
+            .into_iter()
+            .chain(clients.iter().flat_map(super::clients::Installed::variables))
+            .chain(cells)
+            .collect();
         let status = match programs::wheel("cargo-nextest", "0.9.148").await {
             Some(nextest) => {
                 let mut nextest = self.nextest(&nextest)?;

@@ -1,8 +1,8 @@
-// The resumable `fetch` against a server that cuts a stream at each of its bytes.
+// `resume.mjs` against a server that cuts a stream at each of its bytes.
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, test } from 'node:test';
-import { resumableFetch } from './resumable_fetch.mjs';
+import { resumableFetch } from '../../../api/clients/resume.mjs';
 
 const frames = [
   'id: 1\nretry: 2000\ndata: {"type":"RUN_STARTED"}\n\n',
@@ -37,7 +37,7 @@ before(async () => {
 });
 after(() => server.close());
 
-test('resumable fetch: a cut at any byte is not seen', async () => {
+test('resume: a cut at any byte is not seen', async () => {
   for (let cut = 0; cut < Buffer.byteLength(frames.join('')); cut += 1) {
     lengths = [cut, Math.floor(cut / 2)];
     const text = await (await fetchQuickly(url)).text();
@@ -45,7 +45,7 @@ test('resumable fetch: a cut at any byte is not seen', async () => {
   }
 });
 
-test('resumable fetch: a clean end before the end of the run is a cut like any other, a 503 a moment of patience', async () => {
+test('resume: a clean end before the end of the run is a cut like any other, a 503 a moment of patience', async () => {
   const cleanly = http.createServer((request, response) => {
     const from = positions.indexOf(request.headers['last-event-id']) + 1;
     response.writeHead(200, { 'content-type': 'text/event-stream' }).end(frames[from]);
@@ -59,7 +59,7 @@ test('resumable fetch: a clean end before the end of the run is a cut like any o
   assert.equal(plain(await (await fetchQuickly(url)).text()), whole);
 });
 
-test('resumable fetch: what has ended is not asked for again, and 204 ends what was cut at its end', async () => {
+test('resume: what has ended is not asked for again, and 204 ends what was cut at its end', async () => {
   requests = [];
   await (await fetchQuickly(url)).text();
   assert.deepEqual(requests, [undefined]);
@@ -71,7 +71,7 @@ test('resumable fetch: what has ended is not asked for again, and 204 ends what 
   assert.deepEqual(requests, [undefined, '1:8']);
 });
 
-test('resumable fetch: a server that stays away is an error in the end', async () => {
+test('resume: a server that stays away is an error in the end', async () => {
   const never = resumableFetch({ pause: () => 0, tries: 3 });
   lengths = [60, 'refuse', 'refuse', 'refuse', 'refuse'];
   await assert.rejects(async () => (await never(url)).text(), /cannot be resumed: 503/);
