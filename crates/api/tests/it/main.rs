@@ -84,4 +84,6 @@ mod tables;
 #[cfg(test)]
 mod test_api;
 #[cfg(test)]
+mod threads;
+#[cfg(test)]
 mod worker;
