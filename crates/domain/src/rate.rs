@@ -104,7 +104,11 @@ impl TokenQuota {
         let window = f64::from(self.window_s.max(1));
         let used = (ahead.max(0.0) / window).min(1.0);
         let left = f64::from(self.quota) * (1.0 - used);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to the quota")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is from 0 to the quota"
+        )]
         let left = left.floor() as u32;
         (left, Duration::try_from_secs_f64(ahead - window).unwrap_or_default())
     }
@@ -146,7 +150,11 @@ mod tests {
         assert_eq!(late, Admission { tokens: 5_000, wait: Some(Duration::from_secs(30)) });
         assert_eq!(TOKENS.admit(0.0, Some(1e9)).tokens, 30_000, "never more than the quota");
         let rejects = TokenQuota { when_exceeded: WhenExceeded::Reject, ..TOKENS };
-        assert_eq!(rejects.admit(90.0, None).wait, None, "its request was refused, or it was accepted before");
+        assert_eq!(
+            rejects.admit(90.0, None).wait,
+            None,
+            "its request was refused, or it was accepted before"
+        );
     }
 
     #[test]

@@ -65,11 +65,7 @@ impl Engine {
     }
 
     /// Claims the run, with further attempts while Postgres is unreachable: a hint is delivered only once.
-    async fn claim(
-        &self,
-        agentable: AgentableId,
-        holder: &Holder,
-    ) -> houston_store::Result<Claim> {
+    async fn claim(&self, agentable: AgentableId, holder: &Holder) -> houston_store::Result<Claim> {
         let mut tries = 0;
         loop {
             let request = self.claim_request(agentable, holder);

@@ -135,15 +135,14 @@ pub use knowledge::{
 pub use run::tool_result;
 pub use run::{
     cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, model_speed,
-    question, rate,
-    reach, record, run_context, step, sweep, task, task_result,
+    question, rate, reach, record, run_context, step, sweep, task, task_result,
 };
 pub(crate) use run::{system_message, task_report};
 pub use schedule::{check_in, feed};
 pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
-    agent, agentable, answer, api_key, approval_links, client_token, copies, creation, directory, erasure,
-    grants, guards, idempotency, mcp_account, mcp_server, owner, serving, skill, stats, team, tool_source,
-    user,
+    agent, agentable, answer, api_key, approval_links, client_offer, client_thread, client_token, copies,
+    creation, directory, erasure, grants, guards, idempotency, mcp_account, mcp_server, owner, serving,
+    skill, stats, team, tool_source, user,
 };

@@ -120,7 +120,11 @@ fn only_a_run_that_begins_is_put_off() {
     let of = Claimable { lacks_tokens: true, ..posted(&[1]) };
     assert_eq!(decide(&of, 1, LIMITS, CRASHES, None), Decision::PutOff);
     assert_eq!(decide(&of, 0, LIMITS, CRASHES, None), Decision::Refused, "it has no slot anyway");
-    assert_eq!(started(&Claimable { attempts: 1, ..of.clone() }).read, 0, "it is never stopped in the middle");
+    assert_eq!(
+        started(&Claimable { attempts: 1, ..of.clone() }).read,
+        0,
+        "it is never stopped in the middle"
+    );
     assert!(started(&Claimable { cancel_requested: true, ..of }).stays_awake, "a cancel does not wait");
 }
 

@@ -20,9 +20,7 @@ mod linux {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use rustix::process::{
-        Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
-    };
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
     /// How long bwrap may take to stop: it does at once, unless the kernel is busy with what it asked for.
     const STOP_TIME: Duration = Duration::from_secs(1);

@@ -281,7 +281,8 @@ async fn messages_are_accepted_or_refused_without_tokens() {
     end(&test, &limited, &before, usage(1_000_000, 0, 0)).await;
     ahead(&test, 600.0..660.1).await;
     let requests = limited.tenant(test.tenant);
-    let asked = Ask { whose: Whose::Agentable(test.goal), key: ApiKeyId(test.ids.next()), idempotency_key: None };
+    let asked =
+        Ask { whose: Whose::Agentable(test.goal), key: ApiKeyId(test.ids.next()), idempotency_key: None };
     let standing = requests.ask_rates(asked.clone()).await.unwrap();
     assert_eq!((standing.exceeded, standing.left[0].remaining), (None, 0), "messages are accepted");
     let rejects = TokenQuota { when_exceeded: WhenExceeded::Reject, ..TOKENS.tokens };

@@ -333,7 +333,9 @@ impl CallRow {
             tokens: tokens(&call.usage),
             cost: call.usage.cost,
             reported: call.reported,
-            first_event_ms: call.timing.map(|timing| i32::try_from(timing.first_event_ms).unwrap_or(i32::MAX)),
+            first_event_ms: call
+                .timing
+                .map(|timing| i32::try_from(timing.first_event_ms).unwrap_or(i32::MAX)),
             took_ms: call.timing.map(|timing| i32::try_from(timing.took_ms).unwrap_or(i32::MAX)),
         }
     }
