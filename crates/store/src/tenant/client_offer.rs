@@ -37,7 +37,7 @@ impl TenantStore<'_> {
             self.put_offer(&mut tx, agentable, post.id, offer).await?;
             tx.commit().await?;
         }
-        self.posted_alone(tenant, agentable, row).await
+        self.posted_alone(self.tenant, agentable, row).await
     }
 
     async fn put_offer(
