@@ -134,6 +134,7 @@ mod log_throttle;
 mod mcp_servers;
 mod messages;
 mod offload;
+mod openai;
 #[cfg(test)]
 mod openapi;
 mod page;

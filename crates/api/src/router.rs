@@ -18,7 +18,7 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
-    feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, profile, questions,
+    feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, openai, profile, questions,
     runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
 };
 
@@ -87,6 +87,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())
+        .merge(openai::endpoints())
 }
 
 /// Users and the resources of a user.

@@ -49,6 +49,7 @@ pub mod health;
 pub mod knowledge;
 pub mod mcp_server;
 pub mod message;
+pub mod openai;
 pub mod owner;
 pub mod page;
 pub mod problem;

@@ -393,4 +393,4 @@ impl Cursor {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
