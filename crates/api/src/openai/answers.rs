@@ -1,5 +1,6 @@
 //! Answers in OpenAI's words: a yes or no, or the output of a function, as what a question accepts.
 
+use houston_domain::client_offer;
 use houston_domain::id::QuestionId;
 use houston_domain::question::{NewQuestion, QuestionState};
 use houston_domain::storable::storable_value;
@@ -65,6 +66,11 @@ fn value(asked: &NewQuestion, answer: &Answered) -> Result<Value, String> {
             let with_reason = reason.as_ref().map(|reason| json!({"decision": "reject", "message": reason}));
             let no = with_reason.filter(accepts).or_else(|| asked.refusal());
             no.ok_or_else(|| "has no answer that means no: cancel the response instead".to_owned())
+        }
+        Answered::Output(output) if asked.is_client_call() => {
+            // Any JSON value is a result.
+            let result = serde_json::from_str(output).unwrap_or_else(|_| Value::String(output.clone()));
+            Ok(client_offer::result_answer(result))
         }
         Answered::Output(output) => {
             let json: Option<Value> = serde_json::from_str(output).ok();

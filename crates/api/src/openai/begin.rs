@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use houston_domain::agentable::DoubleTexting;
-use houston_domain::id::RunId;
+use houston_domain::client_offer::ClientOffer;
+use houston_domain::id::{RunId, shard};
 use houston_domain::run::RunStatus;
 use houston_protocol::openai::input::Input;
+use houston_store::Error;
 use houston_store::message::Posted;
 use sha2::{Digest as _, Sha256};
 
 use super::answers::checked;
 use super::found::Found;
-use super::id::{ResponseId, agentable_of};
+use super::id::{ResponseId, agentable_of, question_of};
 use super::replay::Said;
 use super::translate::Translator;
 use crate::error::ApiError;
@@ -29,6 +31,15 @@ pub(super) enum Named<'r> {
     Conversation(&'r str, &'r str),
     /// The response before.
     After(&'r str),
+    /// What is answered: an `approval_request_id` or a `call_id`.
+    Asked(&'r str),
+}
+
+impl<'r> Named<'r> {
+    /// For a client that remembers everything itself: the answers name the thread.
+    pub(super) fn nothing(input: &'r Input) -> Self {
+        input.answers.first().map_or(Self::New, |answer| Self::Asked(&answer.to))
+    }
 }
 
 /// A response that has begun.
@@ -73,6 +84,17 @@ pub(super) async fn thread(
             let name = agentable_of(conversation).unwrap_or(conversation);
             find_or_create(app, asker, target, (pointer, name)).await
         }
+        Named::Asked(id) => {
+            let unknown = || ApiError::field("", format!("`{id}` is not asked in a conversation of this user"));
+            let question = question_of(id).ok_or_else(unknown)?;
+            let app = app.with_shard(shard(question));
+            let asked = match app.store(asker.caller()).question(question).await {
+                Err(Error::NotFound { .. }) => return Err(unknown()),
+                asked => asked?,
+            };
+            let public_id = asked.agentable.public_id(&asked.kind);
+            find(&app, asker, target, ("", &public_id)).await?.ok_or_else(unknown)
+        }
         Named::After(previous) => {
             const POINTER: &str = "/previous_response_id";
             let unknown = || ApiError::field(POINTER, "is no response of this conversation's user");
@@ -106,9 +128,13 @@ pub(super) async fn thread(
 pub(super) async fn begin(
     thread: Thread,
     input: Input,
-    (pointer, said): (&str, &Said),
+    (pointer, mut said): (&str, Said),
+    offer: &ClientOffer,
     key: Option<&Key>,
 ) -> Result<Begun, ApiError> {
+    thread.check_offer(offer)?;
+    said.functions = offer.tools.iter().map(|tool| tool.name.clone()).collect();
+    let said = &said;
     let has_text = !input.text.trim().is_empty() || !input.images.is_empty();
     if input.answers.is_empty() && !has_text {
         return Err(ApiError::field(pointer, "has nothing new from the user: no text, no image and no answer"));
@@ -119,7 +145,7 @@ pub(super) async fn begin(
     }
     if has_text {
         let policy = if input.answers.is_empty() { DoubleTexting::Reject } else { DoubleTexting::Enqueue };
-        let (posted, replayed) = post(&thread, &input, (pointer, said), policy, key).await?;
+        let (posted, replayed) = post(&thread, &input, (pointer, said, offer), policy, key).await?;
         if posted.opened {
             return Ok(opened(thread, said, &posted, replayed));
         }
@@ -165,7 +191,7 @@ async fn joined(
 async fn post(
     thread: &Thread,
     input: &Input,
-    (pointer, said): (&str, &Said),
+    (pointer, said, offer): (&str, &Said, &ClientOffer),
     policy: DoubleTexting,
     key: Option<&Key>,
 ) -> Result<(Posted, bool), ApiError> {
@@ -176,6 +202,7 @@ async fn post(
         images: &input.images,
         metadata: said.to_metadata(),
         double_texting: Some(double_texting),
+        offer: Some(offer),
         key,
     };
     match thread.post(message(policy)).await {

@@ -9,21 +9,24 @@ use axum::{Extension, Json};
 use houston_domain::event::Committed;
 use houston_protocol::agui::{Event, Fact};
 use houston_protocol::openai::chat::{
-    ChatMessage, ChatUsage, Choice, Chunk, ChunkChoice, ChunkDelta, Completion, FinishReason,
+    ChatFunction, ChatMessage, ChatToolCall, ChatUsage, Choice, Chunk, ChunkChoice, ChunkDelta, Completion, FinishReason,
 };
 use houston_protocol::openai::error::{ErrorBody, ErrorDetails};
 use houston_protocol::openai::input::Input;
+use houston_protocol::openai::item::OutputItem;
 use houston_protocol::openai::request::{CreateCompletion, refused};
 use houston_protocol::openai::response::{self, REQUIRES_ACTION, Status};
 use houston_protocol::sse::SseEncoder;
 use http_body_util::BodyExt as _;
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::begin::{Begun, Named, begin, thread};
 use super::error;
+use super::offer;
 use super::replay::Said;
-use super::translate::Translator;
+use super::translate::{ASK_USER, QUESTION, Translator};
 use crate::body::{Creation, WithImages};
 use crate::deadline::Deadline;
 use crate::error::ApiError;
@@ -45,22 +48,22 @@ pub(super) async fn create(
     if let Some((name, why)) = refused(&body.others) {
         return Err(ApiError::field(&format!("/{name}"), why));
     }
-    if !body.tools.is_empty() {
-        return Err(ApiError::field("/tools", "must be empty: an agent has its own tools"));
-    }
     let conversation = body.metadata.get("conversation");
     let mut input = Input::of_chat(&body.messages)
         .map_err(|invalid| ApiError::field(&format!("/messages{}", invalid.pointer), invalid.reason))?;
-    // Clients of this kind always send some: an agent has its own.
-    input.instructions.clear();
-    if conversation.is_none() {
-        input.tell_earlier();
-    }
-    let named = conversation.map_or(Named::New, |id| Named::Conversation("/metadata/conversation", id));
+    let named = match conversation {
+        Some(id) => Named::Conversation("/metadata/conversation", id),
+        None => Named::nothing(&input),
+    };
+    let is_new = matches!(named, Named::New);
+    let offer = offer::of(&body.tools, &input.instructions)?;
     let asker = asker.or_user(body.safety_identifier.as_deref().or(body.user.as_deref()));
     let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
     let said = Said { model: body.model, ..Said::default() };
-    let begun = begin(thread, input, ("/messages", &said), key.as_ref()).await?;
+    if is_new {
+        input.tell_earlier();
+    }
+    let begun = begin(thread, input, ("/messages", said), &offer, key.as_ref()).await?;
     let replayed = begun.replayed;
     let answer = if body.stream {
         streamed(begun, body.stream_options.include_usage).await?
@@ -74,7 +77,7 @@ pub(super) async fn create(
 async fn streamed(begun: Begun, usage: bool) -> Result<Response, ApiError> {
     let Begun { thread, translator, at, .. } = begun;
     let of = Of::new(&translator.response());
-    let chunks = Chunks { of, translator, usage, has_text: false, is_done: false };
+    let chunks = Chunks { of, translator, usage, has_text: false, calls: 0, is_done: false };
     thread.open(Some(at), &Options::with_interrupts(), (chunks, |_| String::new())).await
 }
 
@@ -105,8 +108,10 @@ fn completion(response: &response::Response) -> Completion {
     let content = asked.fold(content, |content, question| {
         Some(content.map_or_else(|| question.clone(), |content| format!("{content}\n\n{question}")))
     });
-    let message = ChatMessage { role: "assistant", content, refusal: None, tool_calls: Vec::new() };
-    let choice = Choice { index: 0, message, finish_reason: finish_reason(response), logprobs: None };
+    let tool_calls: Vec<ChatToolCall> = response.output.iter().filter_map(|item| call(item, None)).collect();
+    let finish_reason = finish_reason(response, !tool_calls.is_empty());
+    let message = ChatMessage { role: "assistant", content, refusal: None, tool_calls };
+    let choice = Choice { index: 0, message, finish_reason, logprobs: None };
     Completion {
         id: of.id,
         object: "chat.completion",
@@ -118,18 +123,31 @@ fn completion(response: &response::Response) -> Completion {
     }
 }
 
+/// A function that the client must call.
+fn call(item: &OutputItem, index: Option<u32>) -> Option<ChatToolCall> {
+    let OutputItem::FunctionCall { call_id, name, arguments, .. } = item else { return None };
+    let function = ChatFunction { name: name.clone(), arguments: arguments.clone() };
+    (name != ASK_USER).then(|| ChatToolCall { index, id: call_id.clone(), kind: "function", function })
+}
+
 /// What a person is asked, in words: the next message takes the place of an answer.
-fn question(item: &houston_protocol::openai::item::OutputItem) -> Option<String> {
-    use houston_protocol::openai::item::OutputItem::{FunctionCall, McpApprovalRequest};
-    let (McpApprovalRequest { name, arguments, .. } | FunctionCall { name, arguments, .. }) = item else { return None };
-    let asked: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
+fn question(item: &OutputItem) -> Option<String> {
+    let (name, arguments) = match item {
+        OutputItem::McpApprovalRequest { name, arguments, .. } => (name, arguments),
+        OutputItem::FunctionCall { name, arguments, .. } if name == ASK_USER => (name, arguments),
+        _ => return None,
+    };
+    let asked: Value = serde_json::from_str(arguments).unwrap_or_default();
     match asked["question"].as_str() {
-        Some(question) if name == "question" || name == "ask_user" => Some(question.to_owned()),
+        Some(question) if name == QUESTION || name == ASK_USER => Some(question.to_owned()),
         _ => Some(format!("May `{name}` be carried out with {arguments}?")),
     }
 }
 
-fn finish_reason(response: &response::Response) -> FinishReason {
+fn finish_reason(response: &response::Response, calls: bool) -> FinishReason {
+    if calls {
+        return FinishReason::ToolCalls;
+    }
     let reason = response.incomplete_details.as_ref().map(|details| details.reason.as_str());
     match reason {
         None | Some(REQUIRES_ACTION) => FinishReason::Stop,
@@ -167,6 +185,8 @@ struct Chunks {
     translator: Translator,
     usage: bool,
     has_text: bool,
+    /// Functions that the client must call.
+    calls: u32,
     is_done: bool,
 }
 
@@ -188,6 +208,17 @@ impl Chunks {
         }
     }
 
+    /// A call that the client must carry out, or what a person is asked.
+    fn asked(&mut self, item: &OutputItem, frames: &mut SseEncoder) {
+        if let Some(call) = call(item, Some(self.calls)) {
+            self.calls += 1;
+            self.piece(frames, ChunkDelta { tool_calls: vec![call], ..ChunkDelta::default() }, None);
+        } else if let Some(question) = question(item) {
+            self.paragraph(frames);
+            self.text(frames, &question);
+        }
+    }
+
     fn end(&mut self, frames: &mut SseEncoder) {
         self.is_done = true;
         let response = self.translator.response();
@@ -200,7 +231,7 @@ impl Chunks {
             };
             frames.push_named(None, &ErrorBody { error });
         } else {
-            self.piece(frames, ChunkDelta::default(), Some(finish_reason(&response)));
+            self.piece(frames, ChunkDelta::default(), Some(finish_reason(&response, self.calls > 0)));
             if self.usage {
                 self.of.push(frames, None, response.usage.map(ChatUsage::from));
             }
@@ -228,10 +259,9 @@ impl Dialect for Chunks {
         }
         self.translator.push(event);
         if let Event::Custom { fact: Fact::QuestionAsked { .. }, .. } = event
-            && let Some(question) = self.translator.response().output.last().and_then(question)
+            && let Some(asked) = self.translator.response().output.last()
         {
-            self.paragraph(frames);
-            self.text(frames, &question);
+            self.asked(asked, frames);
         }
         if self.translator.is_over() {
             self.end(frames);

@@ -20,6 +20,7 @@ mod id;
 mod items;
 mod models;
 mod number;
+mod offer;
 mod replay;
 mod responses;
 mod stream;

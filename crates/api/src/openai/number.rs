@@ -80,6 +80,12 @@ impl Place {
     }
 }
 
+/// Whether a client that has the event with number `has` lacks the one with `number`. How many items were taken back says
+/// nothing about the order.
+pub(crate) fn is_after(number: u64, has: u64) -> bool {
+    number >> VOID_BITS > has >> VOID_BITS
+}
+
 /// The lowest `bits` of a number.
 fn part(number: u64, bits: u32) -> u32 {
     u32::try_from(number & ((1 << bits) - 1)).unwrap_or(0)

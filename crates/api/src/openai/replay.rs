@@ -29,6 +29,9 @@ pub(crate) struct Said {
     pub(crate) background: bool,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) metadata: BTreeMap<String, String>,
+    /// The names of the client's functions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) functions: Vec<String>,
 }
 
 impl Said {
@@ -54,6 +57,7 @@ impl Said {
             previous: self.previous.clone(),
             background: self.background,
             metadata: self.metadata.clone(),
+            functions: self.functions.clone(),
         }
     }
 }

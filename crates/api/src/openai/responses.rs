@@ -15,11 +15,13 @@ use houston_protocol::openai::list::{InputMessage, List};
 use houston_protocol::openai::request::{CreateResponse, refused};
 use houston_protocol::openai::response::Status;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::begin::{Begun, Named, begin, thread};
 use super::found::Found;
 use super::id::ResponseId;
+use super::offer;
 use super::replay::Said;
 use super::stream::{ResponseEvents, Waiting};
 use crate::agentable_path::Id;
@@ -43,7 +45,7 @@ pub(super) async fn create(
     request: WithImages<CreateResponse>,
 ) -> Result<Response, ApiError> {
     let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
-    let input = check(&body)?;
+    let mut input = check(&body)?;
     let named = match (&body.conversation, &body.previous_response_id) {
         (Some(_), Some(_)) => {
             let reason = "cannot be combined with `conversation`";
@@ -51,8 +53,10 @@ pub(super) async fn create(
         }
         (Some(conversation), None) => Named::Conversation("/conversation", conversation.id()),
         (None, Some(previous)) => Named::After(previous),
-        (None, None) => Named::New,
+        (None, None) => Named::nothing(&input),
     };
+    let is_new = matches!(named, Named::New);
+    let offer = offer::of(&body.tools, &input.instructions)?;
     let asker = asker.or_user(body.safety_identifier.as_deref().or(body.user.as_deref()));
     let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
     let said = Said {
@@ -60,8 +64,12 @@ pub(super) async fn create(
         previous: body.previous_response_id,
         background: body.background,
         metadata: body.metadata,
+        functions: Vec::new(),
     };
-    let begun = begin(thread, input, ("/input", &said), key.as_ref()).await?;
+    if is_new {
+        input.tell_earlier();
+    }
+    let begun = begin(thread, input, ("/input", said), &offer, key.as_ref()).await?;
     let replayed = begun.replayed;
     let response = if body.stream {
         streamed(begun).await?
@@ -77,21 +85,18 @@ fn check(body: &CreateResponse) -> Result<Input, ApiError> {
     if let Some((name, why)) = refused(&body.others) {
         return Err(ApiError::field(&format!("/{name}"), why));
     }
-    if !body.tools.is_empty() {
-        return Err(ApiError::field("/tools", "must be empty: an agent has its own tools"));
-    }
     let (pairs, name, value) = METADATA;
     let fits = |(n, v): (&String, &String)| n.chars().count() <= name && v.chars().count() <= value && !n.contains('\0') && !v.contains('\0');
     if body.metadata.len() > pairs || !body.metadata.iter().all(fits) {
         let allowed = format!("must have at most {pairs} pairs, names of {name} and values of {value} characters");
         return Err(ApiError::field("/metadata", allowed));
     }
-    let input = Input::of_response(&body.input)
+    let mut input = Input::of_response(&body.input)
         .map_err(|invalid| ApiError::field(&format!("/input{}", invalid.pointer), invalid.reason))?;
-    let is_given = body.instructions.as_ref().is_some_and(|given| !given.is_null() && given != "");
-    if is_given || !input.instructions.is_empty() {
-        let at = if is_given { "/instructions" } else { "/input" };
-        return Err(ApiError::field(at, "has instructions: an agent has its own. Change the agent instead"));
+    match &body.instructions {
+        None | Some(Value::Null) => {}
+        Some(Value::String(text)) => input.instructions.insert(0, text.clone()),
+        Some(_) => return Err(ApiError::field("/instructions", "must be a text")),
     }
     Ok(input)
 }

@@ -8,7 +8,7 @@ use houston_protocol::openai::event::{Numbered, StreamEvent};
 use houston_protocol::sse::SseEncoder;
 use tokio::time::Instant;
 
-use super::number::Place;
+use super::number::{Place, is_after};
 use super::translate::Translator;
 use crate::events::dialect::Dialect;
 use crate::events::position::{Open, Position};
@@ -89,7 +89,7 @@ impl ResponseEvents {
 }
 
 fn push(frames: &mut SseEncoder, event: &StreamEvent<'_>, sequence_number: u64, after: u64) {
-    if sequence_number > after {
+    if is_after(sequence_number, after) {
         frames.push_named(Some(event.name()), &Numbered { event, sequence_number });
     }
 }

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use houston_domain::client_offer;
 use houston_domain::event::{Committed, Event as Durable};
+use houston_domain::id::MessageId;
 use houston_domain::question::QuestionKind;
 use houston_domain::run::RunStatus;
 use houston_protocol::agui::{EntityId, Event, Fact, Outcome, RunResult, TokenUsage};
@@ -19,6 +21,20 @@ use serde_json::json;
 use super::id::{ResponseId, approval_id};
 use super::items::Items;
 
+/// The name of the function whose answer is a person's: no client declares it.
+pub(super) const ASK_USER: &str = "ask_user";
+
+/// The name in an approval request that is about no tool.
+pub(super) const QUESTION: &str = "question";
+
+/// A call of a function of the client.
+#[derive(Debug, Clone)]
+struct FunctionCall {
+    key: EntityId,
+    name: String,
+    arguments: String,
+}
+
 /// What is known about a response before its events.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
@@ -31,6 +47,8 @@ pub(crate) struct Head {
     pub(crate) previous: Option<String>,
     pub(crate) background: bool,
     pub(crate) metadata: BTreeMap<String, String>,
+    /// The names of the client's functions.
+    pub(crate) functions: Vec<String>,
 }
 
 /// A response, as far as its events say.
@@ -44,6 +62,8 @@ pub(crate) struct Translator {
     items: Items,
     /// Calls that waited for an approval when the response began: name and arguments.
     waiting: BTreeMap<String, (String, String)>,
+    /// Calls of the client's functions, by Houston's id of the call: shown when the client is asked to carry them out.
+    calls: BTreeMap<String, FunctionCall>,
     /// The message that was committed last.
     sent: Option<(EntityId, String)>,
     /// The reasoning that was committed last.
@@ -60,6 +80,7 @@ impl Translator {
             usage: None,
             items: Items::default(),
             waiting: BTreeMap::new(),
+            calls: BTreeMap::new(),
             sent: None,
             thought: None,
         }
@@ -84,7 +105,7 @@ impl Translator {
             _ => None,
         });
         let waiting = self.waiting.clone().into_iter().chain(calls).collect();
-        Self { waiting, ..Self::new(head) }
+        Self { waiting, calls: self.calls.clone(), ..Self::new(head) }
     }
 
     /// The client has been sent so many items that were taken back.
@@ -181,14 +202,28 @@ impl Translator {
                 self.items.start_text(*message_id)
             }
             Event::TextMessageEnd { message_id, .. } => {
-                let sent = self.sent.take().filter(|(id, _)| id == message_id);
+                let sent = self.sent.take_if(|(id, _)| id == message_id);
                 self.items.end_text(*message_id, sent.as_ref().map(|(_, text)| text.as_str()), false)
             }
             Event::ReasoningMessageEnd { message_id, timestamp } => {
                 let is_live = timestamp.is_none();
-                let thought = self.thought.take().filter(|_| !is_live);
+                let thought = if is_live { None } else { self.thought.take() };
                 self.items.end_text(*message_id, thought.as_deref(), is_live)
             }
+            Event::ToolCallStart { tool_call_id, tool_call_name, metadata, .. }
+                if self.head.functions.iter().any(|name| *name == **tool_call_name) =>
+            {
+                let call = metadata.houston.call_id.as_deref().unwrap_or_default().to_owned();
+                let (key, name) = (*tool_call_id, tool_call_name.to_string());
+                self.calls.insert(call, FunctionCall { key, name, arguments: String::new() });
+                Vec::new()
+            }
+            Event::ToolCallArgs { tool_call_id, delta, .. } if self.is_function(*tool_call_id) => {
+                let calls = self.calls.values_mut();
+                calls.filter(|call| call.key == *tool_call_id).for_each(|call| call.arguments.push_str(delta));
+                Vec::new()
+            }
+            Event::ToolCallResult { tool_call_id, .. } if self.is_function(*tool_call_id) => Vec::new(),
             Event::ToolCallStart { tool_call_id, tool_call_name, .. } => {
                 self.items.start_call(*tool_call_id, call(*tool_call_id, tool_call_name, String::new()))
             }
@@ -214,6 +249,10 @@ impl Translator {
         }
     }
 
+    fn is_function(&self, key: EntityId) -> bool {
+        self.calls.values().any(|call| call.key == key)
+    }
+
     /// The result of a call, which the response before may have announced.
     fn result(&mut self, key: EntityId, content: &str, failed: bool) -> Vec<StreamEvent<'static>> {
         let mut events = Vec::new();
@@ -231,8 +270,8 @@ impl Translator {
                 self.status = Status::InProgress;
                 vec![StreamEvent::InProgress { response: self.boxed() }]
             }
-            Fact::QuestionAsked { question_id, kind, text, schema, approval, .. } => {
-                let (id, key) = (approval_id(*question_id), EntityId::Result(houston_domain::id::MessageId(question_id.0)));
+            Fact::QuestionAsked { question_id, subject, kind, text, schema, approval, .. } => {
+                let (id, key) = (approval_id(*question_id), EntityId::Result(MessageId(question_id.0)));
                 if let Some(call) = approval {
                     self.items.call_waits_for(EntityId::Message(call.message_id), &id);
                     let (name, arguments) = (call.tool.clone(), call.input.to_string());
@@ -240,17 +279,18 @@ impl Translator {
                 }
                 let arguments = json!({"question": text, "answer_schema": schema}).to_string();
                 if *kind != QuestionKind::Input {
-                    return self.items.complete(key, approval_request(id, "question".to_owned(), arguments));
+                    return self.items.complete(key, approval_request(id, QUESTION.to_owned(), arguments));
                 }
-                let digits = question_id.0.simple();
-                let item = OutputItem::FunctionCall {
-                    id: format!("fc_{digits}"),
-                    call_id: format!("call_{digits}"),
-                    name: "ask_user".to_owned(),
-                    arguments,
-                    status: ItemStatus::Completed,
+                let call = subject.as_deref().and_then(|subject| subject.strip_prefix(client_offer::PREFIX));
+                let call = call.and_then(|call| self.calls.get(call));
+                let (name, arguments) = match call {
+                    Some(call) => (call.name.clone(), call.arguments.clone()),
+                    None => (ASK_USER.to_owned(), arguments),
                 };
-                self.items.complete(key, item)
+                let digits = question_id.0.simple();
+                let (id, call_id) = (format!("fc_{digits}"), format!("call_{digits}"));
+                let status = ItemStatus::Completed;
+                self.items.complete(key, OutputItem::FunctionCall { id, call_id, name, arguments, status })
             }
             _ => Vec::new(),
         }

@@ -60,6 +60,10 @@ mod live;
 mod mcp_servers;
 mod messages;
 #[cfg(test)]
+mod openai;
+#[cfg(test)]
+mod openai_access;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod probes;

@@ -110,10 +110,16 @@ impl Input {
         };
         let room = MAX_MESSAGE_BYTES.saturating_sub(self.text.len() + INTRODUCTION.len() + END.len());
         let mut bytes = 0;
-        let told: Vec<String> = self.earlier.iter().rev().map(said).take_while(|told| {
-            bytes += told.len();
-            bytes <= room
-        }).collect();
+        let told: Vec<String> = self
+            .earlier
+            .iter()
+            .rev()
+            .map(said)
+            .take_while(|told| {
+                bytes += told.len();
+                bytes <= room
+            })
+            .collect();
         if !told.is_empty() {
             let told: String = told.into_iter().rev().collect();
             self.text = format!("{INTRODUCTION}{told}{END}{}", self.text);
@@ -148,7 +154,11 @@ impl Input {
             }
             // What a response had said.
             Some(
-                "reasoning" | "function_call" | "mcp_call" | "mcp_approval_request" | "mcp_list_tools"
+                "reasoning"
+                | "function_call"
+                | "mcp_call"
+                | "mcp_approval_request"
+                | "mcp_list_tools"
                 | "item_reference",
             ) => self.spoken(None),
             Some(other) => {
@@ -209,13 +219,7 @@ impl Input {
         }
     }
 
-    fn answer(
-        &mut self,
-        pointer: &str,
-        item: &Value,
-        id: &str,
-        output: &str,
-    ) -> Result<(), InvalidInput> {
+    fn answer(&mut self, pointer: &str, item: &Value, id: &str, output: &str) -> Result<(), InvalidInput> {
         let Some(to) = item[id].as_str() else {
             return wrong(format!("{pointer}/{id}"), "must be a text");
         };
@@ -255,7 +259,9 @@ fn content_of(pointer: &str, content: &Value) -> Result<(String, Vec<MessageImag
             "input_image" => images.push(image(&format!("{at}/image_url"), &part["image_url"])?),
             "image_url" => images.push(image(&format!("{at}/image_url/url"), &part["image_url"]["url"])?),
             other => {
-                let reason = format!("`{other}` is not supported; allowed: `input_text`, `text`, `input_image`, `image_url`");
+                let reason = format!(
+                    "`{other}` is not supported; allowed: `input_text`, `text`, `input_image`, `image_url`"
+                );
                 return wrong(format!("{at}/type"), reason);
             }
         }
@@ -317,7 +323,10 @@ mod tests {
         ]))
         .unwrap();
         assert_eq!(input.answers[0].answer, Answered::Approval { approve: false, reason: Some("no".into()) });
-        assert_eq!((input.answers[1].to.as_str(), &input.answers[1].answer), ("call_1", &Answered::Output("{}".into())));
+        assert_eq!(
+            (input.answers[1].to.as_str(), &input.answers[1].answer),
+            ("call_1", &Answered::Output("{}".into()))
+        );
         let chat = Input::of_chat(&[
             json!({"role": "user", "content": "go"}),
             json!({"role": "assistant", "content": null, "tool_calls": []}),
@@ -337,7 +346,8 @@ mod tests {
         ])
         .unwrap();
         input.tell_earlier();
-        let told = "What was said before, as my client remembers it:\n\nYou said: one\n\nWhat I say now:\n\ntwo";
+        let told =
+            "What was said before, as my client remembers it:\n\nYou said: one\n\nWhat I say now:\n\ntwo";
         assert_eq!(input.text, told);
     }
 
@@ -348,7 +358,10 @@ mod tests {
             (json!([{"role": "king", "content": "x"}]), "/0/role"),
             (json!([{"role": "user", "content": 7}]), "/0/content"),
             (json!([{"role": "user", "content": [{"type": "input_audio"}]}]), "/0/content/0/type"),
-            (json!([{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]), "/0/content/0/image_url"),
+            (
+                json!([{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]),
+                "/0/content/0/image_url",
+            ),
             (json!([{"type": "computer_call_output"}]), "/0/type"),
             (json!([{"type": "mcp_approval_response", "approval_request_id": "q"}]), "/0/approve"),
             (json!([{"type": "function_call_output", "output": ""}]), "/0/call_id"),

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::item::{OutputItem, Part, Role};
 use super::item::ItemStatus;
+use super::item::{OutputItem, Part, Role};
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -147,8 +147,16 @@ pub fn refused(others: &Map<String, Value>) -> Option<Refused> {
     let checks: [(&'static str, bool, &'static str); 11] = [
         ("store", given("store") == Some(&Value::Bool(false)), NOT_STORED),
         ("n", number("n").is_some_and(|n| n != 1.0), "must be 1: a run has one answer"),
-        ("logprobs", given("logprobs") == Some(&Value::Bool(true)), "is not supported: models' probabilities are not kept"),
-        ("top_logprobs", number("top_logprobs").is_some_and(|n| n > 0.0), "must be 0: models' probabilities are not kept"),
+        (
+            "logprobs",
+            given("logprobs") == Some(&Value::Bool(true)),
+            "is not supported: models' probabilities are not kept",
+        ),
+        (
+            "top_logprobs",
+            number("top_logprobs").is_some_and(|n| n > 0.0),
+            "must be 0: models' probabilities are not kept",
+        ),
         ("text", given("text").is_some_and(|text| !is_text(&text["format"])), ONE_FORMAT),
         ("response_format", given("response_format").is_some_and(|format| !is_text(format)), ONE_FORMAT),
         ("prompt", given("prompt").is_some(), "is not supported: an agent has its own instructions"),
@@ -169,7 +177,10 @@ mod tests {
     #[test]
     fn parameters_that_change_the_answer_are_refused() {
         let of = |others: Value| refused(others.as_object().unwrap()).map(|(name, _)| name);
-        assert_eq!(of(json!({"temperature": 0.2, "store": true, "n": 1, "tool_choice": "auto", "stop": null})), None);
+        assert_eq!(
+            of(json!({"temperature": 0.2, "store": true, "n": 1, "tool_choice": "auto", "stop": null})),
+            None
+        );
         assert_eq!(of(json!({"text": {"format": {"type": "text"}, "verbosity": "low"}})), None);
         for (name, value) in [
             ("store", json!(false)),
