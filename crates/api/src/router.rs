@@ -9,7 +9,7 @@ use axum::routing::get;
 use houston_domain::mcp_server::LOGIN_PATH;
 use houston_domain::scope::Scope;
 
-use crate::access::{AGENTABLE, NAMED, ROW, TENANT, USER};
+use crate::access::{AGENTABLE, NAMED, ROW, TENANT, THREAD, USER};
 use crate::endpoint::{Endpoints, routes};
 use crate::envelope::envelope;
 use crate::error::ApiError;
@@ -17,9 +17,15 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
+<<<<<<< HEAD
     agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
     feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, openai, profile, questions,
     runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
+=======
+    agentables, agents, ai_sdk, approve, check_ins, client_tokens, compressions, conversation, erasures,
+    events, feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, profile,
+    questions, runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
+>>>>>>> 8f7e7dfe9bc7e8953684afa7e3ba4c4e9e3b9c87
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -84,6 +90,10 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(TENANT, routes!(mcp_servers::tenant::login))
         .routes(TENANT, routes!(skills::tenant::list))
         .routes(TENANT, routes!(skills::tenant::get, skills::tenant::put, skills::tenant::delete))
+        .routes(THREAD, routes!(events::ag_ui::run_thread))
+        .routes(THREAD, routes!(ai_sdk::post::post))
+        .routes(THREAD, routes!(ai_sdk::stream::stream))
+        .routes(THREAD, routes!(ai_sdk::cancel::cancel))
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())
