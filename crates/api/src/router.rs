@@ -17,15 +17,10 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-<<<<<<< HEAD
-    agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
-    feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, openai, profile, questions,
-    runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
-=======
     agentables, agents, ai_sdk, approve, check_ins, client_tokens, compressions, conversation, erasures,
-    events, feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, profile,
-    questions, runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
->>>>>>> 8f7e7dfe9bc7e8953684afa7e3ba4c4e9e3b9c87
+    events, feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, openai,
+    profile, questions, runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources,
+    users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds

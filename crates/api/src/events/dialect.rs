@@ -19,7 +19,6 @@ pub(crate) trait Dialect: Send + Unpin + 'static {
     /// The last event of a stream that ends is [`Event::RunFinished`] or [`Event::RunError`].
     fn push(&mut self, at: Position, event: &Event<'_>, frames: &mut SseEncoder);
 
-<<<<<<< HEAD
     /// Called with each durable event before its frames: for a protocol that repeats whole texts at their end, of which a
     /// client that resumes has been sent the beginning.
     fn committed(&mut self, _event: &Committed) {}
@@ -33,10 +32,9 @@ pub(crate) trait Dialect: Send + Unpin + 'static {
     fn is_done(&self) -> bool {
         false
     }
-=======
+
     /// Appends what follows the last event of a stream that ends. Default: nothing.
     fn end(&mut self, _frames: &mut SseEncoder) {}
->>>>>>> 8f7e7dfe9bc7e8953684afa7e3ba4c4e9e3b9c87
 }
 
 /// AG-UI as it is: the events with their positions as ids.

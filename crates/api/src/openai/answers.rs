@@ -46,7 +46,8 @@ pub(super) async fn checked(
             // Nobody asks any more.
             continue;
         }
-        let mut value = value(&asked.question.asked, &answer.answer).map_err(|why| ApiError::field(&at, why))?;
+        let mut value =
+            value(&asked.question.asked, &answer.answer).map_err(|why| ApiError::field(&at, why))?;
         storable_value(&mut value);
         checked.push((id, value));
     }
@@ -58,8 +59,14 @@ fn value(asked: &NewQuestion, answer: &Answered) -> Result<Value, String> {
     let accepts = |value: &Value| asked.check_answer(value).is_ok();
     match answer {
         Answered::Approval { approve: true, .. } => {
-            let yes = [json!({"decision": "approve"}), json!({"decision": "continue"}), json!({"action": "accept"}), json!(true)];
-            let needs = "needs more than a yes: send a `function_call_output` with the `call_id` and the answer";
+            let yes = [
+                json!({"decision": "approve"}),
+                json!({"decision": "continue"}),
+                json!({"action": "accept"}),
+                json!(true),
+            ];
+            let needs =
+                "needs more than a yes: send a `function_call_output` with the `call_id` and the answer";
             yes.into_iter().find(accepts).ok_or_else(|| needs.to_owned())
         }
         Answered::Approval { approve: false, reason } => {
@@ -128,7 +135,8 @@ mod tests {
     #[test]
     fn output_is_json_or_text() {
         let output = |text: &str| Answered::Output(text.to_owned());
-        let content = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+        let content =
+            json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
         let form = asked(Some(input::answer_schema(Some(&content))));
         let accepted = json!({"action": "accept", "content": {"city": "Rome"}});
         assert_eq!(value(&form, &output(r#"{"city": "Rome"}"#)), Ok(accepted));

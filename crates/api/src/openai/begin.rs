@@ -17,6 +17,7 @@ use super::id::{ResponseId, agentable_of, question_of};
 use super::replay::Said;
 use super::translate::Translator;
 use crate::error::ApiError;
+use crate::events::ag_ui::answers::give;
 use crate::events::position::Position;
 use crate::idempotency::Key;
 use crate::state::App;
@@ -85,7 +86,8 @@ pub(super) async fn thread(
             find_or_create(app, asker, target, (pointer, name)).await
         }
         Named::Asked(id) => {
-            let unknown = || ApiError::field("", format!("`{id}` is not asked in a conversation of this user"));
+            let unknown =
+                || ApiError::field("", format!("`{id}` is not asked in a conversation of this user"));
             let question = question_of(id).ok_or_else(unknown)?;
             let app = app.with_shard(shard(question));
             let asked = match app.store(asker.caller()).question(question).await {
@@ -137,12 +139,16 @@ pub(super) async fn begin(
     let said = &said;
     let has_text = !input.text.trim().is_empty() || !input.images.is_empty();
     if input.answers.is_empty() && !has_text {
-        return Err(ApiError::field(pointer, "has nothing new from the user: no text, no image and no answer"));
+        return Err(ApiError::field(
+            pointer,
+            "has nothing new from the user: no text, no image and no answer",
+        ));
     }
     let answers = checked(&thread, pointer, &input.answers).await?;
-    if !input.answers.is_empty() {
-        thread.answer(&answers).await?;
+    if !answers.is_empty() && !offer.is_empty() {
+        thread.app.store(thread.caller).change_client_offer(thread.path.id, offer).await?;
     }
+    let answered = give(&thread, &answers).await?;
     if has_text {
         let policy = if input.answers.is_empty() { DoubleTexting::Reject } else { DoubleTexting::Enqueue };
         let (posted, replayed) = post(&thread, &input, (pointer, said, offer), policy, key).await?;
@@ -157,12 +163,8 @@ pub(super) async fn begin(
     };
     let store = thread.app.store(thread.caller);
     let asked = store.question(*question).await?;
-    let wait = match store.closed_at(thread.path.id, *question).await? {
-        Some(closed) => store.wait_before(thread.path.id, closed).await?,
-        None => None,
-    };
     let run = store.run(asked.run).await?;
-    joined(thread, run.id, run.first_seq - 1, wait, false).await
+    joined(thread, run.id, run.first_seq - 1, answered.map(|at| at.seq), false).await
 }
 
 /// A run that the message has opened.

@@ -9,7 +9,8 @@ use axum::{Extension, Json};
 use houston_domain::event::Committed;
 use houston_protocol::agui::{Event, Fact};
 use houston_protocol::openai::chat::{
-    ChatFunction, ChatMessage, ChatToolCall, ChatUsage, Choice, Chunk, ChunkChoice, ChunkDelta, Completion, FinishReason,
+    ChatFunction, ChatMessage, ChatToolCall, ChatUsage, Choice, Chunk, ChunkChoice, ChunkDelta, Completion,
+    FinishReason,
 };
 use houston_protocol::openai::error::{ErrorBody, ErrorDetails};
 use houston_protocol::openai::input::Input;
@@ -247,7 +248,8 @@ impl Dialect for Chunks {
         }
         match event {
             Event::RunStarted { .. } => {
-                let delta = ChunkDelta { role: Some("assistant"), content: Some(""), ..ChunkDelta::default() };
+                let delta =
+                    ChunkDelta { role: Some("assistant"), content: Some(""), ..ChunkDelta::default() };
                 self.piece(frames, delta, None);
             }
             Event::TextMessageStart { .. } => self.paragraph(frames),

@@ -32,7 +32,10 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let body = creation.value;
     if !body.items.is_empty() {
-        return Err(ApiError::field("/items", "must be empty: send what the user says with `POST /responses`"));
+        return Err(ApiError::field(
+            "/items",
+            "must be empty: send what the user says with `POST /responses`",
+        ));
     }
     let model = body.model.as_deref().or(body.metadata.get("model").map(String::as_str));
     let missing = "is missing: which agent the conversation is with, as in `POST /responses`; clients that do not know it send it in \

@@ -106,6 +106,9 @@ mod tests {
         let details = details(&error, response.status());
         assert_eq!(details.param.as_deref(), Some("input[0].role"));
         assert_eq!(details.message, "input[0].role: `king` is not supported");
-        assert_eq!((details.kind.as_str(), details.code.as_deref()), ("invalid_request_error", Some("invalid_request")));
+        assert_eq!(
+            (details.kind.as_str(), details.code.as_deref()),
+            ("invalid_request_error", Some("invalid_request"))
+        );
     }
 }

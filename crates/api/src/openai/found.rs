@@ -42,7 +42,8 @@ impl Found {
             Err(houston_store::Error::NotFound { .. }) => return Err(NOT_FOUND),
             run => run?,
         };
-        let path = AgentablePath::of_kind(&app.state.agent_types, &run.kind, run.agentable).ok_or(NOT_FOUND)?;
+        let path =
+            AgentablePath::of_kind(&app.state.agent_types, &run.kind, run.agentable).ok_or(NOT_FOUND)?;
         Ok(Self { app, caller, path, run, id })
     }
 

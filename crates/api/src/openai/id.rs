@@ -95,7 +95,13 @@ mod tests {
             let id = ResponseId { run, after };
             assert_eq!(id.to_string().parse(), Ok(id));
         }
-        for bad in ["resp_1", "resp__0", "resp_0_0190000000007000800000000000 0ab", "run_1", "resp_-1_01900000000070008000000000000ab0"] {
+        for bad in [
+            "resp_1",
+            "resp__0",
+            "resp_0_0190000000007000800000000000 0ab",
+            "run_1",
+            "resp_-1_01900000000070008000000000000ab0",
+        ] {
             assert_eq!(bad.parse::<ResponseId>(), Err(InvalidId), "{bad}");
         }
         // One response has one id.

@@ -49,7 +49,9 @@ impl Entry {
             return None;
         };
         match parts.first_mut()? {
-            Part::OutputText { text, .. } | Part::InputText { text } | Part::SummaryText { text } => Some(text),
+            Part::OutputText { text, .. } | Part::InputText { text } | Part::SummaryText { text } => {
+                Some(text)
+            }
         }
     }
 
@@ -61,7 +63,9 @@ impl Entry {
     fn added(&self) -> StreamEvent<'static> {
         let mut item = self.item.clone();
         match &mut item {
-            OutputItem::Message { content: parts, .. } | OutputItem::Reasoning { summary: parts, .. } => parts.clear(),
+            OutputItem::Message { content: parts, .. } | OutputItem::Reasoning { summary: parts, .. } => {
+                parts.clear()
+            }
             _ => {}
         }
         StreamEvent::ItemAdded { output_index: self.index, item }
@@ -165,7 +169,12 @@ impl Items {
 
     /// A text ends: with `whole`, which is in Postgres, or because the model has gone on to its message (`is_live`), or because
     /// its attempt broke off.
-    pub(super) fn end_text(&mut self, key: EntityId, whole: Option<&str>, is_live: bool) -> Vec<StreamEvent<'static>> {
+    pub(super) fn end_text(
+        &mut self,
+        key: EntityId,
+        whole: Option<&str>,
+        is_live: bool,
+    ) -> Vec<StreamEvent<'static>> {
         let Some(entry) = self.find(key) else { return Vec::new() };
         entry.is_open = false;
         if let Some(whole) = whole {
@@ -192,7 +201,8 @@ impl Items {
         }
         // With its message open, it is sent no more: a client that resumed within the message has had it.
         let open = |entry: &Entry| entry.is_open && !entry.is_confirmed;
-        let message = self.entries.iter().position(|entry| open(entry) && matches!(entry.key, EntityId::Message(_)));
+        let message =
+            self.entries.iter().position(|entry| open(entry) && matches!(entry.key, EntityId::Message(_)));
         let Some((at, EntityId::Message(id))) = message.map(|at| (at, self.entries[at].key)) else { return };
         self.start_text(EntityId::Reasoning(id));
         if let Some(mut entry) = self.entries.pop() {
@@ -281,7 +291,9 @@ impl Items {
 
     /// The call needs an approval.
     pub(super) fn call_waits_for(&mut self, key: EntityId, approval: &str) {
-        if let Some(OutputItem::McpCall { approval_request_id, .. }) = self.find(key).map(|entry| &mut entry.item) {
+        if let Some(OutputItem::McpCall { approval_request_id, .. }) =
+            self.find(key).map(|entry| &mut entry.item)
+        {
             *approval_request_id = Some(approval.to_owned());
         }
     }

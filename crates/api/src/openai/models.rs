@@ -20,7 +20,8 @@ async fn models(app: &App, caller: Caller) -> Result<Vec<Model>, ApiError> {
     let types = app.state.agent_types.values();
     let talks = |kind: &str| app.state.agent_types.get(kind).is_some_and(|kind| kind.conversational);
     let kinds = types.filter(|kind| kind.conversational && (kind.user_creatable() || kind.made_with_user));
-    let kinds = kinds.map(|kind| Model { id: kind.kind.clone(), object: "model", created: 0, owned_by: "houston" });
+    let kinds =
+        kinds.map(|kind| Model { id: kind.kind.clone(), object: "model", created: 0, owned_by: "houston" });
     let agents = app.store(caller).agents(None, MAX_AGENTS).await?;
     let agents = agents.into_iter().filter(|agent| agent.enabled && !agent.is_default && talks(&agent.kind));
     let agents = agents.map(|agent| Model {

@@ -107,9 +107,13 @@ mod tests {
     }
 
     fn place() -> impl Strategy<Value = Place> {
-        (1..1_000_000i64, open(), 0..15u32, 0..8u32, 0..8u32).prop_map(|(seq, open, frames, follow, voided)| {
-            Place { at: Position { seq, open, frames }, follow, voided }
-        })
+        (1..1_000_000i64, open(), 0..15u32, 0..8u32, 0..8u32).prop_map(
+            |(seq, open, frames, follow, voided)| Place {
+                at: Position { seq, open, frames },
+                follow,
+                voided,
+            },
+        )
     }
 
     proptest! {
@@ -129,7 +133,9 @@ mod tests {
 
     #[test]
     fn later_places_have_larger_numbers() {
-        let at = |seq, open, frames, follow| Place { at: Position { seq, open, frames }, follow, voided: 0 }.number();
+        let at = |seq, open, frames, follow| {
+            Place { at: Position { seq, open, frames }, follow, voided: 0 }.number()
+        };
         let numbers = [
             at(1, Open::Nothing, 0, 7),
             at(1, Open::Nothing, 0, 0),

@@ -18,7 +18,9 @@ pub(super) fn of(tools: &[Value], instructions: &[String]) -> Result<ClientOffer
     let tools = tools.iter().enumerate().map(|(nth, tool)| {
         let kind = tool["type"].as_str().unwrap_or_default();
         if kind != "function" {
-            let reason = format!("`{kind}` is not supported; allowed: `function`. The agent has its own tools besides");
+            let reason = format!(
+                "`{kind}` is not supported; allowed: `function`. The agent has its own tools besides"
+            );
             return Err(ApiError::field(&format!("/tools/{nth}/type"), reason));
         }
         let function = if tool["function"].is_object() { &tool["function"] } else { tool };
@@ -46,7 +48,8 @@ mod tests {
 
     #[test]
     fn functions_are_read_in_both_forms() {
-        let function = json!({"name": "show_map", "description": "Shows a place.", "parameters": {"type": "object"}});
+        let function =
+            json!({"name": "show_map", "description": "Shows a place.", "parameters": {"type": "object"}});
         let mut flat = function.clone();
         flat["type"] = json!("function");
         let nested = json!({"type": "function", "function": function});

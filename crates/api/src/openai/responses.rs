@@ -86,9 +86,12 @@ fn check(body: &CreateResponse) -> Result<Input, ApiError> {
         return Err(ApiError::field(&format!("/{name}"), why));
     }
     let (pairs, name, value) = METADATA;
-    let fits = |(n, v): (&String, &String)| n.chars().count() <= name && v.chars().count() <= value && !n.contains('\0') && !v.contains('\0');
+    let fits = |(n, v): (&String, &String)| {
+        n.chars().count() <= name && v.chars().count() <= value && !n.contains('\0') && !v.contains('\0')
+    };
     if body.metadata.len() > pairs || !body.metadata.iter().all(fits) {
-        let allowed = format!("must have at most {pairs} pairs, names of {name} and values of {value} characters");
+        let allowed =
+            format!("must have at most {pairs} pairs, names of {name} and values of {value} characters");
         return Err(ApiError::field("/metadata", allowed));
     }
     let mut input = Input::of_response(&body.input)
@@ -117,8 +120,9 @@ async fn awaited(begun: Begun) -> Result<Response, ApiError> {
     let Begun { thread, translator, at, .. } = begun;
     let until = Instant::now() + thread.app.state.config.wait();
     let url = url(&translator);
-    let mut response =
-        thread.open(Some(at), &Options::with_interrupts(), (Waiting::new(translator, until), |_| url)).await?;
+    let mut response = thread
+        .open(Some(at), &Options::with_interrupts(), (Waiting::new(translator, until), |_| url))
+        .await?;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }
@@ -184,7 +188,8 @@ pub(super) async fn delete(
     Id(id): Id<ResponseId>,
 ) -> Result<Response, ApiError> {
     Found::new(&app, caller, id).await?;
-    let reason = "a response cannot be deleted by itself, only its conversation: `DELETE /conversations/{id}`";
+    let reason =
+        "a response cannot be deleted by itself, only its conversation: `DELETE /conversations/{id}`";
     Err(ApiError::field("", reason))
 }
 

@@ -103,8 +103,8 @@ impl Dialect for ResponseEvents {
     }
 
     fn committed(&mut self, event: &Committed) {
-        if let Durable::AttemptStarted { next_message_id, .. } | Durable::StepFinished { next_message_id, .. } =
-            &event.event
+        if let Durable::AttemptStarted { next_message_id, .. }
+        | Durable::StepFinished { next_message_id, .. } = &event.event
         {
             self.message = Some(*next_message_id);
         }

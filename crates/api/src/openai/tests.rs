@@ -204,7 +204,9 @@ fn check(stream: &TestStream) {
     let in_output: BTreeMap<String, String> = output
         .iter()
         .filter(|item| item["type"] == "message")
-        .map(|item| (item["id"].as_str().unwrap().to_owned(), item["content"][0]["text"].as_str().unwrap().to_owned()))
+        .map(|item| {
+            (item["id"].as_str().unwrap().to_owned(), item["content"][0]["text"].as_str().unwrap().to_owned())
+        })
         .collect();
     assert_eq!(in_output, sent, "the texts of the final response");
     for (id, text) in &sent {

@@ -220,7 +220,9 @@ impl Translator {
             }
             Event::ToolCallArgs { tool_call_id, delta, .. } if self.is_function(*tool_call_id) => {
                 let calls = self.calls.values_mut();
-                calls.filter(|call| call.key == *tool_call_id).for_each(|call| call.arguments.push_str(delta));
+                calls
+                    .filter(|call| call.key == *tool_call_id)
+                    .for_each(|call| call.arguments.push_str(delta));
                 Vec::new()
             }
             Event::ToolCallResult { tool_call_id, .. } if self.is_function(*tool_call_id) => Vec::new(),

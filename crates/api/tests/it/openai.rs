@@ -18,7 +18,8 @@ fn events(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(answer.header("content-type"), "text/event-stream");
     let text = answer.text();
-    let frames = text.split("\n\n").map(|frame| frame.trim_start_matches(":\n")).filter(|frame| !frame.is_empty());
+    let frames =
+        text.split("\n\n").map(|frame| frame.trim_start_matches(":\n")).filter(|frame| !frame.is_empty());
     let event = |frame: &str| {
         let (name, data) = frame.split_once("\ndata: ").unwrap_or_else(|| panic!("{frame}"));
         let event: Value = serde_json::from_str(data).unwrap();
@@ -154,11 +155,15 @@ async fn approval_is_asked_for_and_answered_with_the_next_request() {
     };
     let (answer, ()) = tokio::join!(post(&api, "/responses", ask(&api, json!({}))), work);
     let asked = answer.ok();
-    assert_eq!((&asked["status"], &asked["incomplete_details"]["reason"]), (&json!("incomplete"), &json!("requires_action")));
+    assert_eq!(
+        (&asked["status"], &asked["incomplete_details"]["reason"]),
+        (&json!("incomplete"), &json!("requires_action"))
+    );
     let request = asked["output"].as_array().unwrap().last().unwrap().clone();
     assert_eq!((&request["type"], &request["name"]), (&json!("mcp_approval_request"), &json!("send_mail")));
 
-    let approve = json!([{"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": true}]);
+    let approve =
+        json!([{"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": true}]);
     let next = json!({"model": "goal", "previous_response_id": asked["id"], "input": approve});
     let work = async {
         let closed = async {
@@ -180,7 +185,8 @@ async fn approval_is_asked_for_and_answered_with_the_next_request() {
     }
     let again = post(&api, "/responses", next).await.ok();
     assert_eq!(again, done, "the same answer again");
-    let refusal = json!([{"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": false}]);
+    let refusal =
+        json!([{"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": false}]);
     let other = json!({"model": "goal", "previous_response_id": asked["id"], "input": refusal});
     let answer = post(&api, "/responses", other).await;
     refused(&answer, 409, "question_closed");
@@ -202,7 +208,8 @@ async fn background_response_is_found_locked_and_cancelled() {
     let run = begun["id"].as_str().unwrap().replace("resp_", "run_");
     let run = api.get(&format!("/v1/runs/{run}")).await.ok();
     assert_eq!(run["cancel_requested"], true);
-    let error = refused(&api.send("DELETE", &format!("{BASE}{path}"), Value::Null).await, 400, "invalid_request");
+    let error =
+        refused(&api.send("DELETE", &format!("{BASE}{path}"), Value::Null).await, 400, "invalid_request");
     assert!(error["message"].as_str().unwrap().contains("DELETE /conversations"), "{error}");
 }
 
@@ -212,7 +219,8 @@ async fn repeated_request_with_a_key_finds_its_new_thread() {
     let body = json!({"model": "goal", "input": "hello", "background": true, "safety_identifier": "ann"});
     let mut ids = Vec::new();
     for key in ["one", "one", "two"] {
-        let answer = api.post_with(&format!("{BASE}/responses"), &[("idempotency-key", key)], body.clone()).await;
+        let answer =
+            api.post_with(&format!("{BASE}/responses"), &[("idempotency-key", key)], body.clone()).await;
         ids.push(answer.ok()["id"].as_str().unwrap().to_owned());
     }
     assert_eq!(ids[0], ids[1]);
@@ -241,7 +249,10 @@ async fn errors_have_the_shape_of_the_protocol() {
     let large = json!({"model": "goal", "input": "x".repeat(2_000_000)});
     refused(&post(&api, "/responses", large).await, 413, "body_too_large");
     for (more, param) in [
-        (json!({"input": [{"role": "user", "content": [{"type": "input_audio"}]}]}), "input[0].content[0].type"),
+        (
+            json!({"input": [{"role": "user", "content": [{"type": "input_audio"}]}]}),
+            "input[0].content[0].type",
+        ),
         (json!({"input": []}), "input"),
         (json!({"store": false}), "store"),
         (json!({"top_logprobs": 2}), "top_logprobs"),
@@ -278,7 +289,10 @@ async fn chat_completion_is_the_answer_or_an_error() {
     let (answer, ()) = tokio::join!(post(&api, "/chat/completions", body(false)), work(1));
     let done = answer.ok();
     assert_eq!(done["choices"][0]["message"]["content"], "Grüße!");
-    assert_eq!((&done["choices"][0]["finish_reason"], &done["usage"]["total_tokens"]), (&json!("stop"), &json!(15)));
+    assert_eq!(
+        (&done["choices"][0]["finish_reason"], &done["usage"]["total_tokens"]),
+        (&json!("stop"), &json!(15))
+    );
     let (answer, ()) = tokio::join!(post(&api, "/chat/completions", body(true)), work(3));
     let text = answer.text();
     assert!(text.ends_with("data: [DONE]\n\n") && !text.contains("event:"), "{text}");
@@ -287,7 +301,8 @@ async fn chat_completion_is_the_answer_or_an_error() {
         .filter_map(|frame| frame.strip_prefix("data: ").filter(|data| *data != "[DONE]"))
         .map(|data| serde_json::from_str(data).unwrap())
         .collect();
-    let content: String = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    let content: String =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
     assert_eq!(content, "Grüße!");
     assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
     assert_eq!(chunks.last().unwrap()["usage"]["completion_tokens"], 5);
@@ -305,7 +320,8 @@ async fn chat_completion_is_the_answer_or_an_error() {
 async fn conversations_and_models_are_threads_and_agents() {
     let api = TestApi::start().await;
     let models = get(&api, "/models").await.ok();
-    let ids: Vec<&str> = models["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        models["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
     assert!(ids.contains(&"goal") && !ids.contains(&"task"), "{ids:?}");
     assert_eq!(get(&api, "/models/agent/goal").await.ok()["id"], "goal");
     refused(&get(&api, "/models/nobody").await, 404, "not_found");
@@ -320,7 +336,8 @@ async fn conversations_and_models_are_threads_and_agents() {
         let begun = post(&api, "/responses", body).await.ok();
         let path = format!("/responses/{}/cancel", begun["id"].as_str().unwrap());
         post(&api, &path, json!({})).await.ok();
-        let agentable: AgentableId = parse_prefixed("goal", id.strip_prefix("conv_").unwrap()).unwrap().into();
+        let agentable: AgentableId =
+            parse_prefixed("goal", id.strip_prefix("conv_").unwrap()).unwrap().into();
         let worker = Worker::start(&api).await;
         worker.claim_of(agentable).await.end(RunStatus::Cancelled, None).await;
     }
