@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::begin::{Begun, Named, begin, thread};
+use super::begin::{Begun, Named, begin, check, thread};
 use super::error;
 use super::offer;
 use super::replay::Said;
@@ -52,6 +52,7 @@ pub(super) async fn create(
     let conversation = body.metadata.get("conversation");
     let mut input = Input::of_chat(&body.messages)
         .map_err(|invalid| ApiError::field(&format!("/messages{}", invalid.pointer), invalid.reason))?;
+    check(&input, "/messages")?;
     let named = match conversation {
         Some(id) => Named::Conversation("/metadata/conversation", id),
         None => Named::nothing(&input),
@@ -94,7 +95,11 @@ async fn awaited(begun: Begun) -> Result<Response, ApiError> {
     if timeout(within, ended).await.is_err() {
         return Err(ApiError::TimedOut { within, changes: true });
     }
-    let response = receiver.try_recv().map_err(|_| ApiError::Unavailable(None))?.response();
+    let Ok(translator) = receiver.try_recv() else {
+        let message = "the server is shutting down, and the answer goes on without this request: the thread will have it";
+        return Ok(error::of_run("unavailable", message));
+    };
+    let response = translator.response();
     if let (Status::Failed, Some(failed)) = (response.status, &response.error) {
         return Ok(error::of_run(&failed.code, &failed.message));
     }

@@ -62,7 +62,15 @@ async fn named(app: &Arc<App>, asker: &Asker, id: &str) -> Result<Thread, ApiErr
     let public_id = agentable_of(id).ok_or(NOT_FOUND)?;
     let (kind, _) = public_id.rsplit_once('_').ok_or(NOT_FOUND)?;
     match find(app, asker, kind, ("/id", public_id)).await {
-        Ok(found) => found.ok_or(NOT_FOUND),
+        Ok(found) => {
+            let thread = found.ok_or(NOT_FOUND)?;
+            // Houston's own ids are taken as they are.
+            thread.app.confirm(thread.caller, &thread.path).await.map_err(|error| match error {
+                ApiError::NotFound { .. } => NOT_FOUND,
+                error => error,
+            })?;
+            Ok(thread)
+        }
         Err(ApiError::NotFound { .. } | ApiError::InvalidRequest { .. }) => Err(NOT_FOUND),
         Err(error) => Err(error),
     }

@@ -6,7 +6,9 @@ use axum::response::{IntoResponse as _, Response};
 use houston_protocol::openai::error::{ErrorBody, ErrorDetails};
 use houston_protocol::problem::ProblemCode;
 
+use super::id::ResponseId;
 use crate::error::ApiError;
+use crate::threads::USER_HEADER;
 
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
@@ -17,7 +19,12 @@ pub(crate) fn rewrite(error: &ApiError, response: &mut Response) {
         *response.status_mut() = StatusCode::BAD_REQUEST;
     }
     let details = details(error, response.status());
-    if response.status() == StatusCode::CONFLICT && error.code() != ProblemCode::RunInProgress {
+    let is_final = match error {
+        // What was asked for may have happened.
+        ApiError::TimedOut { changes, .. } => *changes,
+        _ => response.status() == StatusCode::CONFLICT && error.code() != ProblemCode::RunInProgress,
+    };
+    if is_final {
         response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
     *response.body_mut() = body(details);
@@ -50,8 +57,16 @@ fn details(error: &ApiError, status: StatusCode) -> ErrorDetails {
         && let Some(first) = errors.first()
     {
         param = first.pointer.as_deref().map(name).or_else(|| first.parameter.clone());
+        if param.as_deref() == Some(USER_HEADER.as_str()) {
+            param = Some("safety_identifier".to_owned());
+        }
         let name = param.as_deref().filter(|name| !name.is_empty());
         message = name.map_or_else(|| first.detail.clone(), |name| format!("{name}: {}", first.detail));
+    }
+    if let ApiError::MessageRejected { run } = error {
+        let id = ResponseId { run: *run, after: 0 };
+        message =
+            format!("the response {id} of this conversation is in progress; wait for its end, or cancel it");
     }
     let code = match error.code() {
         ProblemCode::Unauthorized => "invalid_api_key",

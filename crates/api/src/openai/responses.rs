@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::begin::{Begun, Named, begin, thread};
+use super::begin::{Begun, Named, begin, check, thread};
 use super::found::Found;
 use super::id::ResponseId;
 use super::offer;
@@ -45,7 +45,7 @@ pub(super) async fn create(
     request: WithImages<CreateResponse>,
 ) -> Result<Response, ApiError> {
     let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
-    let mut input = check(&body)?;
+    let mut input = read(&body)?;
     let named = match (&body.conversation, &body.previous_response_id) {
         (Some(_), Some(_)) => {
             let reason = "cannot be combined with `conversation`";
@@ -81,7 +81,7 @@ pub(super) async fn create(
     Ok(respond(response, replayed))
 }
 
-fn check(body: &CreateResponse) -> Result<Input, ApiError> {
+fn read(body: &CreateResponse) -> Result<Input, ApiError> {
     if let Some((name, why)) = refused(&body.others) {
         return Err(ApiError::field(&format!("/{name}"), why));
     }
@@ -101,6 +101,7 @@ fn check(body: &CreateResponse) -> Result<Input, ApiError> {
         Some(Value::String(text)) => input.instructions.insert(0, text.clone()),
         Some(_) => return Err(ApiError::field("/instructions", "must be a text")),
     }
+    check(&input, "/input")?;
     Ok(input)
 }
 
