@@ -20,6 +20,7 @@ use crate::error::ApiError;
 use crate::events::ag_ui::answers::give;
 use crate::events::position::Position;
 use crate::idempotency::Key;
+use crate::messages::post::check_content;
 use crate::state::App;
 use crate::threads::{Asker, NewMessage, Thread, find, find_or_create};
 
@@ -58,6 +59,25 @@ pub(super) struct Begun {
 /// The kind or agent of a `model`.
 pub(super) fn target(model: &str) -> &str {
     model.strip_prefix("agent/").unwrap_or(model)
+}
+
+fn says_something(input: &Input) -> bool {
+    !input.text.trim().is_empty() || !input.images.is_empty()
+}
+
+/// Checks an input before a thread is made for it.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when it says nothing, [`ApiError::MessageTooLarge`], or that its text cannot be stored.
+pub(super) fn check(input: &Input, pointer: &str) -> Result<(), ApiError> {
+    if says_something(input) {
+        return check_content(&format!("{pointer}{}", input.at), &input.text, !input.images.is_empty());
+    }
+    if input.answers.is_empty() {
+        let reason = "has nothing new from the user: no text, no image and no answer";
+        return Err(ApiError::field(pointer, reason));
+    }
+    Ok(())
 }
 
 /// Finds the thread that a request names.
@@ -137,13 +157,7 @@ pub(super) async fn begin(
     thread.check_offer(offer)?;
     said.functions = offer.tools.iter().map(|tool| tool.name.clone()).collect();
     let said = &said;
-    let has_text = !input.text.trim().is_empty() || !input.images.is_empty();
-    if input.answers.is_empty() && !has_text {
-        return Err(ApiError::field(
-            pointer,
-            "has nothing new from the user: no text, no image and no answer",
-        ));
-    }
+    let has_text = says_something(&input);
     let answers = checked(&thread, pointer, &input.answers).await?;
     if !answers.is_empty() && !offer.is_empty() {
         thread.app.store(thread.caller).change_client_offer(thread.path.id, offer).await?;
