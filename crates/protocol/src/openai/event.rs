@@ -29,7 +29,6 @@ pub struct At<'e> {
 /// One event of a stream. The name is also the `event` of the server-sent event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type")]
-#[expect(missing_docs, reason = "the names are those of OpenAI's document")]
 pub enum StreamEvent<'e> {
     #[serde(rename = "response.created")]
     Created { response: Box<Response> },
