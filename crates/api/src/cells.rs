@@ -94,7 +94,7 @@ impl Target {
                 let list = if *resource == "questions" { List::Questions } else { List::Agentables };
                 user.map_or(Self::Page(list), |user| Self::Of(shard(user)))
             }
-            ["approve", named, ..] | ["v1", _, named, ..] => {
+            ["approve", named, ..] | ["v1", _, named, ..] | ["compat", "openai", "v1", _, named, ..] => {
                 id(named).map_or(Self::Home, |id| Self::Of(shard(id)))
             }
             ["mcp", "login"] => {

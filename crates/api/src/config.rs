@@ -42,6 +42,8 @@ pub struct Config {
     /// Seconds within which a request is answered once its body has arrived; also how long a stream waits for one read
     /// from Postgres before it tries again.
     pub request_timeout_s: u64,
+    /// Seconds for which a request waits that is answered when a run has ended (`/compat/openai`).
+    pub wait_s: u64,
     /// Maximum number of open event streams in this process.
     pub max_streams: usize,
     /// Maximum number of open event streams of one tenant in this process.
@@ -143,6 +145,7 @@ impl Default for Config {
             key_cache_s: 5,
             poll_ms: 1_000,
             request_timeout_s: 10,
+            wait_s: 600,
             max_streams: 10_000,
             max_streams_per_tenant: 5_000,
             clients: ClientsConfig::default(),
@@ -171,6 +174,10 @@ impl Config {
 
     pub(crate) fn request_timeout(&self) -> Duration {
         Duration::from_secs(self.request_timeout_s.max(1))
+    }
+
+    pub(crate) fn wait(&self) -> Duration {
+        Duration::from_secs(self.wait_s.max(1))
     }
 
     pub(crate) fn document_timeout(&self) -> Duration {

@@ -81,6 +81,11 @@ impl Endpoints {
         all
     }
 
+    /// Adds handlers of another protocol, whose contract is another document.
+    pub(crate) fn undocumented(self, access: Access, path: &str, handlers: MethodRouter<Arc<App>>) -> Self {
+        Self { router: self.router.route(path, handlers.route_layer(Extension(access))), ..self }
+    }
+
     #[cfg(test)]
     fn with_access(mut self, path: String, access: Access) -> Self {
         self.access.insert(path, access);

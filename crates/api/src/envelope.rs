@@ -16,6 +16,7 @@ use crate::approve;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
 use crate::events::abort::Aborted;
+use crate::openai;
 use crate::problem::ResponseError;
 use crate::rates::limited;
 use crate::state::App;
@@ -45,6 +46,9 @@ pub(crate) async fn envelope(
     let response_error = response.extensions_mut().remove::<ResponseError>();
     if let Some(response_error) = &response_error {
         response_error.write(&log.path, &id, &mut response);
+        if openai::is_path(&log.path) {
+            openai::error::rewrite(response_error.error(), &mut response);
+        }
         if resumes_stream
             && [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(&response.status())
         {

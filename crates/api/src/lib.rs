@@ -28,6 +28,8 @@
 //! | message | 256 KiB of UTF-8 | 413 `message_too_large` |
 //! | images of a message; one image; those of a user | `server.images.max_per_message`, 4; 3,750,000 bytes, 8,000 pixels on a side; `max_bytes_of_user`, 256 MiB | 422 `invalid_request`; 409 `full` |
 //! | body of a message with images | 5 MB for each image that it may have, besides `server.max_body_bytes`; bodies beyond that need a `Content-Length` | 413 `body_too_large` |
+//! | a request of an OpenAI client that waits for the end of a run | `server.wait_s`, 600 s | the response as it is; a chat completion 503 `timed_out` |
+//! | tools' arguments and results that one response repeats | 2 MiB | later ones are left out |
 //! | metadata of a message, posted or imported | 16 KiB as JSON | 422 `invalid_request` |
 //! | message of an agent that is imported | 1 MiB of UTF-8 | 422 `invalid_request` |
 //! | tools of a client for a run; its context | 64, 64 KiB as JSON; 32 items, 32 KiB | 422 `invalid_request` |
@@ -141,6 +143,7 @@ mod mcp_servers;
 mod messages;
 mod models;
 mod offload;
+mod openai;
 #[cfg(test)]
 mod openapi;
 mod page;

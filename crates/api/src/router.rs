@@ -19,8 +19,8 @@ use crate::state::{App, State};
 use crate::{
     agentables, agents, ai_sdk, approve, check_ins, client_tokens, compressions, conversation, erasures,
     events, feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, models,
-    profile, questions, runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources,
-    users,
+    openai, profile, questions, runs, sessions, skills, snippets, table_records, tables, teams, todos,
+    tool_sources, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -95,6 +95,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())
+        .merge(openai::endpoints())
 }
 
 /// Users and the resources of a user.

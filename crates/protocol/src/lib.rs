@@ -51,6 +51,7 @@ pub mod knowledge;
 pub mod mcp_server;
 pub mod message;
 pub mod model;
+pub mod openai;
 pub mod owner;
 pub mod page;
 pub mod problem;

@@ -394,4 +394,4 @@ impl Cursor {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,8 +3,9 @@
 //! All endpoints that stream read the same events, in the same order, with the same positions; a dialect only translates.
 //! To add a protocol: implement [`Dialect`] and open its streams with [`open_as`](super::open::open_as).
 
+use houston_domain::event::Committed;
 use houston_protocol::agui::Event;
-use houston_protocol::sse::SseEncoder;
+use houston_protocol::sse::{HEARTBEAT, SseEncoder};
 
 use crate::events::position::Position;
 
@@ -17,6 +18,20 @@ pub(crate) trait Dialect: Send + Unpin + 'static {
     ///
     /// The last event of a stream that ends is [`Event::RunFinished`] or [`Event::RunError`].
     fn push(&mut self, at: Position, event: &Event<'_>, frames: &mut SseEncoder);
+
+    /// Called with each durable event before its frames: for a protocol that repeats whole texts at their end, of which a
+    /// client that resumes has been sent the beginning.
+    fn committed(&mut self, _event: &Committed) {}
+
+    /// Called after a time without frames. Returns what keeps the connection open.
+    fn idle(&mut self, _frames: &mut SseEncoder) -> &'static [u8] {
+        HEARTBEAT
+    }
+
+    /// Whether the stream ends here, although its run goes on.
+    fn is_done(&self) -> bool {
+        false
+    }
 
     /// Appends what follows the last event of a stream that ends. Default: nothing.
     fn end(&mut self, _frames: &mut SseEncoder) {}

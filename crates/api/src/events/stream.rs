@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::AgentableId;
-use houston_protocol::sse::{HEARTBEAT, SseEncoder};
+use houston_protocol::sse::SseEncoder;
 use houston_queue::{Received, Subscription};
 use houston_store::{Error, TenantStore};
 use http_body::{Body, Frame};
@@ -182,6 +182,7 @@ impl<D: Dialect> EventStream<D> {
             }
             let needed = self.needed.take().unwrap_or_default();
             let (frames, dialect) = (&mut self.frames, &mut self.dialect);
+            dialect.committed(event);
             self.cursor.durable(event, &needed, &mut |at, event| dialect.push(at, event, frames));
         }
         self.page.pop_front();
@@ -240,6 +241,7 @@ impl<D: Dialect> EventStream<D> {
                         break;
                     }
                     let (frames, dialect) = (&mut self.frames, &mut self.dialect);
+                    dialect.committed(event);
                     self.cursor.durable(event, &Needed::default(), &mut |at, event| {
                         dialect.push(at, event, frames);
                     });
@@ -260,7 +262,7 @@ impl<D: Dialect> EventStream<D> {
     }
 
     fn is_finished(&self) -> bool {
-        !self.follow && self.cursor.is_over() && self.fetching.is_none()
+        self.dialect.is_done() || !self.follow && self.cursor.is_over() && self.fetching.is_none()
     }
 
     /// Yields a heartbeat after each period without frames.
@@ -273,7 +275,8 @@ impl<D: Dialect> EventStream<D> {
             if now >= due {
                 self.sent_at = now;
                 self.heartbeat.as_mut().reset(now + period);
-                return Poll::Ready(Bytes::from_static(HEARTBEAT));
+                let alive = self.dialect.idle(&mut self.frames);
+                return Poll::Ready(self.frames.take().map_or(Bytes::from_static(alive), Bytes::from));
             }
             self.heartbeat.as_mut().reset(due);
         }
@@ -297,7 +300,7 @@ impl<D: Dialect> Body for EventStream<D> {
         if self.registration.watch().is_gone() {
             return Poll::Ready(Some(Err(Abort::Gone)));
         }
-        while self.frames.len() < MAX_WRITE_BYTES {
+        while self.frames.len() < MAX_WRITE_BYTES && !self.dialect.is_done() {
             match self.advance(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(abort)) => {

@@ -15,7 +15,7 @@ use crate::http::{End, Frame, kinds};
 use crate::test_api::TestApi;
 use crate::worker::Worker;
 
-fn waiting(run: RunId, attempt: i32) -> ErrorMessage {
+pub(crate) fn waiting(run: RunId, attempt: i32) -> ErrorMessage {
     let since = DateTime::<Utc>::UNIX_EPOCH;
     let retry = PendingRetry { attempt, of: 5, retry_at: since + TimeDelta::seconds(10), since };
     ErrorMessage::waiting(run, &ModelError::new(ModelErrorCode::RateLimited, "acme: slow down"), &retry)

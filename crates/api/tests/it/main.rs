@@ -62,6 +62,10 @@ mod messages;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
+mod openai;
+#[cfg(test)]
+mod openai_access;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod probes;

@@ -39,6 +39,22 @@ impl SseEncoder {
         bytes.extend_from_slice(b"\n\n");
     }
 
+    /// Appends an event without an id, as protocols have it whose positions are in the data.
+    pub fn push_named(&mut self, name: Option<&str>, data: &impl Serialize) {
+        let bytes = &mut self.bytes;
+        if let Some(name) = name {
+            let _ = writeln!(bytes, "event: {name}");
+        }
+        bytes.extend_from_slice(b"data: ");
+        let _ = serde_json::to_writer(&mut *bytes, data);
+        bytes.extend_from_slice(b"\n\n");
+    }
+
+    /// Appends bytes as they are.
+    pub fn push_raw(&mut self, raw: &[u8]) {
+        self.bytes.extend_from_slice(raw);
+    }
+
     /// Appends an event without an id: a client that has it resumes as if it had not.
     pub fn push_without_id(&mut self, data: &impl Serialize) {
         self.bytes.extend_from_slice(b"data: ");
@@ -82,5 +98,15 @@ mod tests {
         let expected = "id: 3\nretry: 2000\ndata: \"a\\n\\nb\"\n\nid: 4:12\ndata: \"c\"\n\n";
         assert_eq!(String::from_utf8(encoder.take().unwrap()).unwrap(), expected);
         assert!(encoder.is_empty() && encoder.take().is_none());
+    }
+
+    #[test]
+    fn named_events_have_no_id() {
+        let mut encoder = SseEncoder::new(2_000);
+        encoder.push_named(Some("response.created"), &1);
+        encoder.push_named(None, &"c");
+        encoder.push_raw(b"data: [DONE]\n\n");
+        let expected = "event: response.created\ndata: 1\n\ndata: \"c\"\n\ndata: [DONE]\n\n";
+        assert_eq!(String::from_utf8(encoder.take().unwrap()).unwrap(), expected);
     }
 }

@@ -1,7 +1,7 @@
 //! With any lost items and any disconnects, the client ends with the texts in Postgres.
 
 mod client;
-mod script;
+pub(crate) mod script;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use self::script::{Item, play, script};
 use super::*;
 
 /// The iteration that is open at `seq`, as the store computes it on resume.
-fn open_iteration_at(log: &[Committed], seq: i64) -> Option<OpenIteration> {
+pub(crate) fn open_iteration_at(log: &[Committed], seq: i64) -> Option<OpenIteration> {
     let mut cursor = Cursor::new("goal_1", Position::after(0), None);
     for event in log.iter().take_while(|event| event.seq <= seq) {
         cursor.durable(event, &Needed::default(), &mut |_, _| {});

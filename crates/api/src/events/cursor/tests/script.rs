@@ -15,13 +15,13 @@ use uuid::Uuid;
 
 /// One published item.
 #[derive(Debug, Clone)]
-pub(super) enum Item {
+pub(crate) enum Item {
     Delta(Delta),
     Batch(Vec<Committed>),
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Iteration {
+pub(crate) struct Iteration {
     reasoning: Vec<String>,
     text: Vec<String>,
     /// Text that was streamed but is not in the committed message.
@@ -34,7 +34,7 @@ pub(super) struct Iteration {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum End {
+pub(crate) enum End {
     Crash,
     Retry,
     HandOver,
@@ -43,14 +43,14 @@ pub(super) enum End {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Attempt {
+pub(crate) struct Attempt {
     iterations: Vec<Iteration>,
     end: End,
     /// After how many deltas the last iteration breaks off.
     cut: usize,
 }
 
-pub(super) type Script = (Vec<Vec<Attempt>>, Vec<bool>);
+pub(crate) type Script = (Vec<Vec<Attempt>>, Vec<bool>);
 
 fn chunks() -> impl Strategy<Value = Vec<String>> {
     proptest::collection::vec("[a-cäß€𝄞 \n\"]{1,5}", 0..5)
@@ -84,7 +84,7 @@ fn end() -> impl Strategy<Value = End> {
     ]
 }
 
-pub(super) fn script() -> impl Strategy<Value = Script> {
+pub(crate) fn script() -> impl Strategy<Value = Script> {
     let attempt = (proptest::collection::vec(iteration(), 1..4), end(), 0..12usize)
         .prop_map(|(iterations, end, cut)| Attempt { iterations, end, cut });
     let run = proptest::collection::vec(attempt, 1..4);
@@ -92,7 +92,7 @@ pub(super) fn script() -> impl Strategy<Value = Script> {
 }
 
 /// The items that a script publishes.
-pub(super) fn play((runs, posts): &Script) -> Vec<Item> {
+pub(crate) fn play((runs, posts): &Script) -> Vec<Item> {
     let mut recorder = Recorder { posts: posts.clone(), ..Recorder::default() };
     for run in runs {
         recorder.run(run);

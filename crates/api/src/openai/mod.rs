@@ -1,0 +1,62 @@
+//! `/compat/openai/v1`: OpenAI's Responses, Conversations and Chat Completions, for clients that are made for them.
+//!
+//! A response is a run, or the part of one up to where it needs an answer; a conversation is a thread; a `model` is a kind or
+//! an agent. Their ids are made from Houston's ([`id`]), and what a request says besides its text is in the metadata of its
+//! message ([`replay::Said`]), so that nothing is stored for this protocol. [`translate`] makes events from those of AG-UI;
+//! [`number`] says where a stream is; [`replay`] and [`found`] make a response, or the state of a stream, from the event log.
+//!
+//! The tools of an agent are shown as calls of an MCP server named `houston`: clients carry out what is a `function_call`.
+//! A run that waits for a person ends its response as `incomplete` with the reason `requires_action`.
+//!
+//! These endpoints are not in Houston's OpenAPI document: their contract is OpenAI's. Errors have OpenAI's shape ([`error`]).
+
+mod answers;
+mod begin;
+mod chat;
+mod conversations;
+pub(crate) mod error;
+mod found;
+mod id;
+mod items;
+mod models;
+mod number;
+mod offer;
+mod replay;
+mod responses;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod translate;
+
+use axum::routing::{get, post};
+
+use crate::access::{ROW, THREAD};
+use crate::endpoint::Endpoints;
+
+/// The base of all paths.
+pub(crate) const BASE: &str = "/compat/openai/v1";
+
+/// Whether the path is one of this protocol.
+pub(crate) fn is_path(path: &str) -> bool {
+    path.strip_prefix(BASE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The routes.
+pub(crate) fn endpoints() -> Endpoints {
+    let at = |path: &str| format!("{BASE}{path}");
+    Endpoints::default()
+        .undocumented(THREAD, &at("/responses"), post(responses::create))
+        .undocumented(ROW, &at("/responses/{id}"), get(responses::get).delete(responses::delete))
+        .undocumented(ROW, &at("/responses/{id}/cancel"), post(responses::cancel))
+        .undocumented(ROW, &at("/responses/{id}/input_items"), get(responses::input_items))
+        .undocumented(THREAD, &at("/conversations"), post(conversations::create))
+        .undocumented(
+            THREAD,
+            &at("/conversations/{id}"),
+            get(conversations::get).delete(conversations::delete),
+        )
+        .undocumented(THREAD, &at("/conversations/{id}/items"), get(conversations::items))
+        .undocumented(THREAD, &at("/chat/completions"), post(chat::create))
+        .undocumented(THREAD, &at("/models"), get(models::list))
+        .undocumented(THREAD, &at("/models/{*id}"), get(models::get))
+}

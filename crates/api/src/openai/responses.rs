@@ -1,0 +1,210 @@
+//! `/compat/openai/v1/responses`: responses are runs.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use houston_domain::agentable::Urgency;
+use houston_domain::message::Source;
+use houston_domain::run::RunStatus;
+use houston_protocol::openai::input::Input;
+use houston_protocol::openai::item::Role;
+use houston_protocol::openai::list::{InputMessage, List};
+use houston_protocol::openai::request::{CreateResponse, refused};
+use houston_protocol::openai::response::Status;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::begin::{Begun, Named, begin, check, thread};
+use super::found::Found;
+use super::id::ResponseId;
+use super::offer;
+use super::replay::Said;
+use super::stream::{ResponseEvents, Waiting};
+use crate::agentable_path::Id;
+use crate::auth::Caller;
+use crate::body::{Creation, WithImages};
+use crate::error::ApiError;
+use crate::events::get::Options;
+use crate::events::open::open_as;
+use crate::idempotency::respond;
+use crate::query::Query;
+use crate::state::App;
+use crate::threads::Asker;
+
+/// The most pairs of `metadata`, and the most characters of a name and of a value.
+const METADATA: (usize, usize, usize) = (16, 64, 512);
+
+/// `POST /responses`.
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    request: WithImages<CreateResponse>,
+) -> Result<Response, ApiError> {
+    let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
+    let mut input = read(&body)?;
+    let named = match (&body.conversation, &body.previous_response_id) {
+        (Some(_), Some(_)) => {
+            let reason = "cannot be combined with `conversation`";
+            return Err(ApiError::field("/previous_response_id", reason));
+        }
+        (Some(conversation), None) => Named::Conversation("/conversation", conversation.id()),
+        (None, Some(previous)) => Named::After(previous),
+        (None, None) => Named::nothing(&input),
+    };
+    let is_new = matches!(named, Named::New);
+    let offer = offer::of(&body.tools, &input.instructions)?;
+    let asker = asker.or_user(body.safety_identifier.as_deref().or(body.user.as_deref()));
+    let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
+    let said = Said {
+        model: body.model,
+        previous: body.previous_response_id,
+        background: body.background,
+        metadata: body.metadata,
+        functions: Vec::new(),
+    };
+    if is_new {
+        input.tell_earlier();
+    }
+    let begun = begin(thread, input, ("/input", said), &offer, key.as_ref()).await?;
+    let replayed = begun.replayed;
+    let response = if body.stream {
+        streamed(begun).await?
+    } else if body.background {
+        Json(begun.translator.response()).into_response()
+    } else {
+        awaited(begun).await?
+    };
+    Ok(respond(response, replayed))
+}
+
+fn read(body: &CreateResponse) -> Result<Input, ApiError> {
+    if let Some((name, why)) = refused(&body.others) {
+        return Err(ApiError::field(&format!("/{name}"), why));
+    }
+    let (pairs, name, value) = METADATA;
+    let fits = |(n, v): (&String, &String)| {
+        n.chars().count() <= name && v.chars().count() <= value && !n.contains('\0') && !v.contains('\0')
+    };
+    if body.metadata.len() > pairs || !body.metadata.iter().all(fits) {
+        let allowed =
+            format!("must have at most {pairs} pairs, names of {name} and values of {value} characters");
+        return Err(ApiError::field("/metadata", allowed));
+    }
+    let mut input = Input::of_response(&body.input)
+        .map_err(|invalid| ApiError::field(&format!("/input{}", invalid.pointer), invalid.reason))?;
+    match &body.instructions {
+        None | Some(Value::Null) => {}
+        Some(Value::String(text)) => input.instructions.insert(0, text.clone()),
+        Some(_) => return Err(ApiError::field("/instructions", "must be a text")),
+    }
+    check(&input, "/input")?;
+    Ok(input)
+}
+
+async fn streamed(begun: Begun) -> Result<Response, ApiError> {
+    let Begun { thread, translator, base, at, .. } = begun;
+    let url = url(&translator);
+    let events = ResponseEvents::new(translator, base, 0);
+    thread.open(Some(at), &Options::with_interrupts(), (events, |_| url)).await
+}
+
+fn url(translator: &super::translate::Translator) -> String {
+    format!("{}/responses/{}?stream=true", super::BASE, translator.response().id)
+}
+
+/// The response when it is over, or after the longest time. Nothing is held meanwhile but a stream.
+async fn awaited(begun: Begun) -> Result<Response, ApiError> {
+    let Begun { thread, translator, at, .. } = begun;
+    let until = Instant::now() + thread.app.state.config.wait();
+    let url = url(&translator);
+    let mut response = thread
+        .open(Some(at), &Options::with_interrupts(), (Waiting::new(translator, until), |_| url))
+        .await?;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+/// The parameters of `GET /responses/{id}`; the others say what a client wants to have besides.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Retrieval {
+    #[serde(default)]
+    stream: bool,
+    #[serde(default)]
+    starting_after: u64,
+}
+
+/// `GET /responses/{id}`: the response, or its events after `starting_after`.
+pub(super) async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<ResponseId>,
+    Query(query): Query<Retrieval>,
+) -> Result<Response, ApiError> {
+    let found = Found::new(&app, caller, id).await?;
+    if !query.stream {
+        return Ok(Json(found.read().await?.response()).into_response());
+    }
+    let (mut events, at) = found.resume(query.starting_after).await?;
+    if events.translator.is_over() {
+        let headers = [(header::CONTENT_TYPE, "text/event-stream")];
+        return Ok((headers, events.take_missing()).into_response());
+    }
+    let Found { app, caller, path, .. } = found;
+    let url = url(&events.translator);
+    open_as(app, caller, path, Some(at), &Options::with_interrupts(), (events, |_| url)).await
+}
+
+/// `POST /responses/{id}/cancel`.
+pub(super) async fn cancel(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<ResponseId>,
+) -> Result<Response, ApiError> {
+    let found = Found::new(&app, caller, id).await?;
+    let (app, run) = (&found.app, id.run);
+    let asked = app.store(caller).cancel_run(run).await?;
+    if let Some((agentable, kind)) = &asked {
+        let urgency = app.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
+        app.publish_cancel(*agentable, run);
+        app.send_hint(*agentable, urgency);
+    }
+    let mut response = found.read().await?.response();
+    if asked.is_some() && !response.status.is_final() {
+        // Nothing stops it any more.
+        response.status = Status::Cancelled;
+    } else if asked.is_none() && found.run.status != RunStatus::Cancelled {
+        return Err(ApiError::InvalidState { status: found.run.status });
+    }
+    Ok(Json(response).into_response())
+}
+
+/// `DELETE /responses/{id}`: the model reads the whole thread, so a part of it cannot be taken out.
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<ResponseId>,
+) -> Result<Response, ApiError> {
+    Found::new(&app, caller, id).await?;
+    let reason =
+        "a response cannot be deleted by itself, only its conversation: `DELETE /conversations/{id}`";
+    Err(ApiError::field("", reason))
+}
+
+/// `GET /responses/{id}/input_items`.
+pub(super) async fn input_items(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<ResponseId>,
+) -> Result<Response, ApiError> {
+    let found = Found::new(&app, caller, id).await?;
+    let items = found.input().await?.into_iter().filter_map(|event| {
+        let (id, body) = (event.event.message_id()?, event.body?);
+        let role = if body.source == Source::User { Role::User } else { Role::System };
+        Some(InputMessage::new(id.to_string(), role, body.content))
+    });
+    Ok(Json(List::new(items.collect(), false, |item: &InputMessage| item.id.clone())).into_response())
+}

@@ -1,0 +1,351 @@
+//! AG-UI events as those of OpenAI's Responses: a state machine without I/O.
+//!
+//! It is passed the frames of the events of one response in order, and each durable event before its frames. Whatever an
+//! attempt had written before it broke off is closed as incomplete and is not in the final output.
+
+use std::collections::BTreeMap;
+
+use houston_domain::client_offer;
+use houston_domain::event::{Committed, Event as Durable};
+use houston_domain::id::MessageId;
+use houston_domain::question::QuestionKind;
+use houston_domain::run::RunStatus;
+use houston_protocol::agui::{EntityId, Event, Fact, Outcome, RunResult, TokenUsage};
+use houston_protocol::openai::event::StreamEvent;
+use houston_protocol::openai::item::{ItemStatus, OutputItem, SERVER_LABEL};
+use houston_protocol::openai::response::{
+    Conversation, IncompleteDetails, REQUIRES_ACTION, Reasoning, Response, ResponseError, Status, Text, Usage,
+};
+use serde_json::json;
+
+use super::id::{ResponseId, approval_id};
+use super::items::Items;
+
+/// The name of the function whose answer is a person's: no client declares it.
+pub(super) const ASK_USER: &str = "ask_user";
+
+/// The name in an approval request that is about no tool.
+pub(super) const QUESTION: &str = "question";
+
+/// A call of a function of the client.
+#[derive(Debug, Clone)]
+struct FunctionCall {
+    key: EntityId,
+    name: String,
+    arguments: String,
+}
+
+/// What is known about a response before its events.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) id: ResponseId,
+    /// Seconds since 1970.
+    pub(crate) created_at: i64,
+    /// As the request named it.
+    pub(crate) model: String,
+    pub(crate) conversation: String,
+    pub(crate) previous: Option<String>,
+    pub(crate) background: bool,
+    pub(crate) metadata: BTreeMap<String, String>,
+    /// The names of the client's functions.
+    pub(crate) functions: Vec<String>,
+}
+
+/// A response, as far as its events say.
+#[derive(Debug, Clone)]
+pub(crate) struct Translator {
+    head: Head,
+    status: Status,
+    error: Option<ResponseError>,
+    reason: Option<String>,
+    usage: Option<Usage>,
+    items: Items,
+    /// Calls that waited for an approval when the response began: name and arguments.
+    waiting: BTreeMap<String, (String, String)>,
+    /// Calls of the client's functions, by Houston's id of the call: shown when the client is asked to carry them out.
+    calls: BTreeMap<String, FunctionCall>,
+    /// The message that was committed last.
+    sent: Option<(EntityId, String)>,
+    /// The reasoning that was committed last.
+    thought: Option<String>,
+}
+
+impl Translator {
+    pub(crate) fn new(head: Head) -> Self {
+        Self {
+            head,
+            status: Status::Queued,
+            error: None,
+            reason: None,
+            usage: None,
+            items: Items::default(),
+            waiting: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            sent: None,
+            thought: None,
+        }
+    }
+
+    /// Whether nothing more comes.
+    pub(crate) fn is_over(&self) -> bool {
+        self.status.is_final()
+    }
+
+    /// How many items were taken back.
+    pub(crate) fn voided(&self) -> u32 {
+        self.items.voided
+    }
+
+    /// The same for the part of the run after this one.
+    pub(crate) fn goes_on(&self, head: Head) -> Self {
+        let calls = self.items.output().into_iter().filter_map(|item| match item {
+            OutputItem::McpCall { id, name, arguments, status: ItemStatus::Incomplete, .. } => {
+                Some((id, (name, arguments)))
+            }
+            _ => None,
+        });
+        let waiting = self.waiting.clone().into_iter().chain(calls).collect();
+        Self { waiting, calls: self.calls.clone(), ..Self::new(head) }
+    }
+
+    /// The client has been sent so many items that were taken back.
+    pub(crate) fn after_voided(&mut self, voided: u32) {
+        self.items.after_voided(voided);
+    }
+
+    /// The client has been sent the beginning of this text.
+    pub(crate) fn has_beginning(&mut self, key: EntityId) {
+        self.items.has_beginning(key);
+    }
+
+    /// The response object.
+    pub(crate) fn response(&self) -> Response {
+        let head = &self.head;
+        Response {
+            id: head.id.to_string(),
+            object: "response",
+            created_at: head.created_at,
+            status: self.status,
+            background: head.background,
+            error: self.error.clone(),
+            incomplete_details: self.reason.clone().map(|reason| IncompleteDetails { reason }),
+            instructions: None,
+            max_output_tokens: None,
+            metadata: head.metadata.clone(),
+            model: head.model.clone(),
+            output: self.items.output(),
+            parallel_tool_calls: true,
+            previous_response_id: head.previous.clone(),
+            conversation: Conversation { id: head.conversation.clone() },
+            reasoning: Reasoning::default(),
+            store: true,
+            temperature: None,
+            text: Text::default(),
+            tool_choice: "auto",
+            tools: [],
+            top_p: None,
+            truncation: "disabled",
+            usage: self.usage,
+        }
+    }
+
+    fn boxed(&self) -> Box<Response> {
+        Box::new(self.response())
+    }
+
+    /// A durable event, before its frames.
+    pub(crate) fn committed(&mut self, committed: &Committed) {
+        match &committed.event {
+            Durable::Thought { text } => {
+                self.items.confirm_reasoning(text);
+                self.thought = Some(text.clone());
+            }
+            Durable::MessageSent { message_id } => {
+                let text = committed.body.as_ref().map(|body| body.content.clone());
+                self.sent = text.map(|text| (EntityId::Message(*message_id), text));
+            }
+            Durable::AttemptStarted { .. }
+            | Durable::StepFinished { .. }
+            | Durable::RetryScheduled { .. }
+            | Durable::RunWaiting { .. }
+            | Durable::HandedOver { .. }
+            | Durable::RunFinished { .. } => {
+                self.items.drop_unconfirmed();
+                (self.sent, self.thought) = (None, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// A piece of text, which is most of a stream.
+    pub(crate) fn delta<'e>(&'e mut self, event: &'e Event<'_>) -> Option<StreamEvent<'e>> {
+        match event {
+            Event::TextMessageContent { message_id, delta, .. }
+            | Event::ReasoningMessageContent { message_id, delta, .. } => {
+                self.items.text_delta(*message_id, delta)
+            }
+            _ => None,
+        }
+    }
+
+    /// The events for any other frame.
+    pub(crate) fn push(&mut self, event: &Event<'_>) -> Vec<StreamEvent<'static>> {
+        if self.is_over() {
+            return Vec::new();
+        }
+        match event {
+            Event::RunStarted { .. } => vec![
+                StreamEvent::Created { response: self.boxed() },
+                StreamEvent::Queued { response: self.boxed() },
+            ],
+            Event::TextMessageStart { message_id, .. } | Event::ReasoningMessageStart { message_id, .. } => {
+                self.items.start_text(*message_id)
+            }
+            Event::TextMessageEnd { message_id, .. } => {
+                let sent = self.sent.take_if(|(id, _)| id == message_id);
+                self.items.end_text(*message_id, sent.as_ref().map(|(_, text)| text.as_str()), false)
+            }
+            Event::ReasoningMessageEnd { message_id, timestamp } => {
+                let is_live = timestamp.is_none();
+                let thought = if is_live { None } else { self.thought.take() };
+                self.items.end_text(*message_id, thought.as_deref(), is_live)
+            }
+            Event::ToolCallStart { tool_call_id, tool_call_name, metadata, .. }
+                if self.head.functions.iter().any(|name| *name == **tool_call_name) =>
+            {
+                let call = metadata.houston.call_id.as_deref().unwrap_or_default().to_owned();
+                let (key, name) = (*tool_call_id, tool_call_name.to_string());
+                self.calls.insert(call, FunctionCall { key, name, arguments: String::new() });
+                Vec::new()
+            }
+            Event::ToolCallArgs { tool_call_id, delta, .. } if self.is_function(*tool_call_id) => {
+                let calls = self.calls.values_mut();
+                calls
+                    .filter(|call| call.key == *tool_call_id)
+                    .for_each(|call| call.arguments.push_str(delta));
+                Vec::new()
+            }
+            Event::ToolCallResult { tool_call_id, .. } if self.is_function(*tool_call_id) => Vec::new(),
+            Event::ToolCallStart { tool_call_id, tool_call_name, .. } => {
+                self.items.start_call(*tool_call_id, call(*tool_call_id, tool_call_name, String::new()))
+            }
+            Event::ToolCallArgs { tool_call_id, delta, .. } => self.items.arguments(*tool_call_id, delta),
+            Event::ToolCallEnd { tool_call_id, .. } => self.items.arguments_done(*tool_call_id),
+            Event::ToolCallResult { tool_call_id, content, metadata, .. } => {
+                let failed = metadata.as_ref().is_some_and(|metadata| metadata.houston.is_error);
+                self.result(*tool_call_id, content, failed)
+            }
+            Event::Custom { fact, .. } => self.fact(fact),
+            Event::RunFinished { result, outcome, usage, .. } => {
+                self.ended(result, outcome, usage.as_ref().map(|[usage]| usage))
+            }
+            Event::RunError { message, code, usage, .. } => {
+                self.usage = usage.as_ref().map(|[usage]| usage.into());
+                let code = if &**code == "RATE_LIMITED" { "rate_limit_exceeded" } else { "server_error" };
+                self.error = Some(ResponseError { code: code.to_owned(), message: message.to_string() });
+                self.status = Status::Failed;
+                self.items.close();
+                vec![StreamEvent::Failed { response: self.boxed() }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn is_function(&self, key: EntityId) -> bool {
+        self.calls.values().any(|call| call.key == key)
+    }
+
+    /// The result of a call, which the response before may have announced.
+    fn result(&mut self, key: EntityId, content: &str, failed: bool) -> Vec<StreamEvent<'static>> {
+        let mut events = Vec::new();
+        if !self.items.has(key) {
+            let (name, arguments) = self.waiting.remove(&call_id(key)).unwrap_or_default();
+            events.extend(self.items.start_call(key, call(key, &name, arguments)));
+        }
+        events.extend(self.items.result(key, content, failed));
+        events
+    }
+
+    fn fact(&mut self, fact: &Fact<'_>) -> Vec<StreamEvent<'static>> {
+        match fact {
+            Fact::AttemptStarted { .. } if self.status == Status::Queued => {
+                self.status = Status::InProgress;
+                vec![StreamEvent::InProgress { response: self.boxed() }]
+            }
+            Fact::QuestionAsked { question_id, subject, kind, text, schema, approval, .. } => {
+                let (id, key) = (approval_id(*question_id), EntityId::Result(MessageId(question_id.0)));
+                if let Some(call) = approval {
+                    self.items.call_waits_for(EntityId::Message(call.message_id), &id);
+                    let (name, arguments) = (call.tool.clone(), call.input.to_string());
+                    return self.items.complete(key, approval_request(id, name, arguments));
+                }
+                let arguments = json!({"question": text, "answer_schema": schema}).to_string();
+                if *kind != QuestionKind::Input {
+                    return self.items.complete(key, approval_request(id, QUESTION.to_owned(), arguments));
+                }
+                let call = subject.as_deref().and_then(|subject| subject.strip_prefix(client_offer::PREFIX));
+                let call = call.and_then(|call| self.calls.get(call));
+                let (name, arguments) = match call {
+                    Some(call) => (call.name.clone(), call.arguments.clone()),
+                    None => (ASK_USER.to_owned(), arguments),
+                };
+                let digits = question_id.0.simple();
+                let (id, call_id) = (format!("fc_{digits}"), format!("call_{digits}"));
+                let status = ItemStatus::Completed;
+                self.items.complete(key, OutputItem::FunctionCall { id, call_id, name, arguments, status })
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn ended(
+        &mut self,
+        result: &RunResult<'_>,
+        outcome: &Outcome<'_>,
+        usage: Option<&TokenUsage>,
+    ) -> Vec<StreamEvent<'static>> {
+        self.usage = usage.map(Usage::from);
+        self.items.close();
+        let stopped = result.stop_reason.as_deref();
+        (self.status, self.reason) = match outcome {
+            Outcome::Interrupt { .. } => (Status::Incomplete, Some(REQUIRES_ACTION.to_owned())),
+            Outcome::Cancelled => (Status::Cancelled, Some("cancelled".to_owned())),
+            Outcome::Success if result.status == RunStatus::MaxTokens => {
+                (Status::Incomplete, Some("max_output_tokens".to_owned()))
+            }
+            Outcome::Success => match stopped {
+                Some(reason) => (Status::Incomplete, Some(reason.to_owned())),
+                None => (Status::Completed, None),
+            },
+        };
+        let response = self.boxed();
+        vec![match self.status {
+            Status::Completed => StreamEvent::Completed { response },
+            // Clients know no event for what was cancelled.
+            _ => StreamEvent::Incomplete { response },
+        }]
+    }
+}
+
+fn approval_request(id: String, name: String, arguments: String) -> OutputItem {
+    OutputItem::McpApprovalRequest { id, server_label: SERVER_LABEL.to_owned(), name, arguments }
+}
+
+/// The id of the item of a call.
+fn call_id(key: EntityId) -> String {
+    let text = key.to_string();
+    format!("mcp_{}", text.rsplit_once('_').map_or(text.as_str(), |(_, digits)| digits))
+}
+
+fn call(key: EntityId, name: &str, arguments: String) -> OutputItem {
+    OutputItem::McpCall {
+        id: call_id(key),
+        server_label: SERVER_LABEL.to_owned(),
+        name: name.to_owned(),
+        arguments,
+        output: None,
+        error: None,
+        status: ItemStatus::InProgress,
+        approval_request_id: None,
+    }
+}
