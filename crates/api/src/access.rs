@@ -173,7 +173,7 @@ pub(crate) struct Owners(Mutex<HashMap<AgentableId, (TenantId, UserId)>>);
 const MAX_CACHED_OWNERS: usize = 50_000;
 
 impl Owners {
-    async fn user_of(
+    pub(crate) async fn user_of(
         &self,
         authority: &Authority,
         agentable: AgentableId,

@@ -131,6 +131,7 @@ mod issuers;
 mod keys;
 mod knowledge;
 mod log_throttle;
+mod mcp;
 mod mcp_servers;
 mod messages;
 mod offload;
@@ -156,6 +157,7 @@ mod teams;
 mod todos;
 mod tool_sources;
 mod users;
+mod valid_key;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
 pub use body::parse;

@@ -18,7 +18,7 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
-    feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, profile, questions,
+    feed, files, grants, guards, health, history, images, insight, mcp, mcp_servers, messages, profile, questions,
     runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
 };
 
@@ -41,8 +41,8 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(from_fn_with_state(Arc::clone(&app), envelope))
-        .with_state(app);
-    cors.allow(all)
+        .with_state(Arc::clone(&app));
+    mcp::over(&app, cors.allow(all))
 }
 
 /// All endpoints except `/openapi.json`, the page of approval links, and where browsers come back after a login.

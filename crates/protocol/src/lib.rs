@@ -47,6 +47,7 @@ pub mod grant;
 pub mod guard;
 pub mod health;
 pub mod knowledge;
+pub mod mcp;
 pub mod mcp_server;
 pub mod message;
 pub mod owner;
