@@ -95,6 +95,7 @@
 //! Its frames in `events::render`, its effect on open text in `events::cursor`, and a line in the script of the
 //! cursor's property test.
 
+mod a2a;
 mod access;
 mod agentable_path;
 mod agentables;

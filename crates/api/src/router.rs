@@ -17,7 +17,7 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
+    a2a, agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
     feed, files, grants, guards, health, history, images, insight, mcp, mcp_servers, messages, profile, questions,
     runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
 };
@@ -35,6 +35,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     let cors = app.state.config.cors.clone();
     let all = endpoints()
         .into_router()
+        .merge(a2a::routes())
         .route(approve::PATH, get(approve::show).post(approve::decide))
         .route(LOGIN_PATH, get(mcp_servers::login::finish))
         .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
