@@ -15,8 +15,7 @@ pub use a2a::{
     ListTasksResponse, Message, PROTOCOL_DOMAIN, Part, Role, SVC_PARAM_VERSION, SecurityScheme,
     SendMessageConfiguration, SendMessageResponse, StreamResponse, SubscribeToTaskRequest,
     TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC, Task, TaskArtifactUpdateEvent, TaskState,
-    TaskStatus, TaskStatusUpdateEvent, TypedDetail, VERSION, error_code, error_reason,
-    methods,
+    TaskStatus, TaskStatusUpdateEvent, TypedDetail, VERSION, error_code, error_reason, methods,
 };
 
 /// The media type of bodies over HTTP.

@@ -15,10 +15,7 @@ use crate::error::ApiError;
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when `answers` names another question, or an answer does not fit.
-pub(super) fn answers(
-    content: &Content,
-    open: &[NewQuestion],
-) -> Result<Vec<(QuestionId, Value)>, ApiError> {
+pub(super) fn answers(content: &Content, open: &[NewQuestion]) -> Result<Vec<(QuestionId, Value)>, ApiError> {
     if let Some(given) = content.data.as_ref().and_then(|data| data["answers"].as_object()) {
         return given.iter().map(|(id, answer)| named(id, answer, open)).collect();
     }
@@ -85,7 +82,11 @@ mod tests {
         assert_eq!(answer(said("", Some(approve.clone()))), Some(approve.clone()));
         assert_eq!(answer(said("Approve", None)), Some(approve.clone()));
         assert_eq!(answer(said("{\"decision\": \"approve\"}", None)), Some(approve));
-        assert_eq!(answer(said("No, use the other one.", None)), None, "a message in the place of the answer");
+        assert_eq!(
+            answer(said("No, use the other one.", None)),
+            None,
+            "a message in the place of the answer"
+        );
         let open = [question(1, json!({"type": "string"}))];
         assert_eq!(answers(&said("Rome", None), &open).unwrap()[0].1, json!("Rome"));
     }

@@ -50,7 +50,8 @@ pub(super) async fn extended(
     target: &str,
     headers: &HeaderMap,
 ) -> Result<AgentCard, ApiError> {
-    let speaks = |kind: &str| app.state.agent_types.get(kind).is_some_and(|kind: &AgentType| kind.conversational);
+    let speaks =
+        |kind: &str| app.state.agent_types.get(kind).is_some_and(|kind: &AgentType| kind.conversational);
     if speaks(target) {
         return Ok(of_kind(target, headers));
     }
@@ -67,13 +68,19 @@ pub(super) async fn extended(
         return Err(NO_AGENT);
     }
     let described = agent.settings.description.clone();
-    let description = if described.is_empty() { format!("An agent of the kind {}.", agent.kind) } else { described };
+    let description =
+        if described.is_empty() { format!("An agent of the kind {}.", agent.kind) } else { described };
     Ok(card(&agent.id.to_string(), &agent.name, &description, headers))
 }
 
 fn of_kind(kind: &str, headers: &HeaderMap) -> AgentCard {
     let spoken = kind.replace('_', " ");
-    card(kind, &spoken, &format!("Talks with a user; each context is one {spoken}. Work goes on without the client."), headers)
+    card(
+        kind,
+        &spoken,
+        &format!("Talks with a user; each context is one {spoken}. Work goes on without the client."),
+        headers,
+    )
 }
 
 fn card(target: &str, name: &str, description: &str, headers: &HeaderMap) -> AgentCard {
@@ -106,9 +113,16 @@ fn card(target: &str, name: &str, description: &str, headers: &HeaderMap) -> Age
             extensions: None,
             extended_agent_card: Some(true),
         },
-        default_input_modes: ["text/plain", "application/json", "image/png", "image/jpeg", "image/webp", "image/gif"]
-            .map(str::to_owned)
-            .to_vec(),
+        default_input_modes: [
+            "text/plain",
+            "application/json",
+            "image/png",
+            "image/jpeg",
+            "image/webp",
+            "image/gif",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         default_output_modes: vec!["text/plain".to_owned(), "text/markdown".to_owned()],
         skills: vec![skill],
         provider: None,

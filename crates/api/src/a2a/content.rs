@@ -37,7 +37,9 @@ pub(super) fn content(message: &SentMessage) -> Result<Content, Refusal> {
             }
             SentPart { raw: None, url: None, .. } => {
                 let pointer = format!("/message/parts/{nth}");
-                return Err(ApiError::field(&pointer, "must have one of `text`, `raw`, `url` and `data`").into());
+                return Err(
+                    ApiError::field(&pointer, "must have one of `text`, `raw`, `url` and `data`").into()
+                );
             }
             _ => {
                 let mut error = A2AError::content_type_not_supported();
@@ -84,7 +86,10 @@ mod tests {
         let file = read(json!([{"raw": "aGk=", "mediaType": "application/pdf"}])).unwrap_err();
         let Refusal::Protocol(error) = file else { panic!("{file:?}") };
         assert_eq!(error.code, error_code::CONTENT_TYPE_NOT_SUPPORTED);
-        assert!(matches!(read(json!([{"text": "a"}, {}])), Err(Refusal::Api(ApiError::InvalidRequest { .. }))));
+        assert!(matches!(
+            read(json!([{"text": "a"}, {}])),
+            Err(Refusal::Api(ApiError::InvalidRequest { .. }))
+        ));
         let two = read(json!([{"data": 1}, {"data": 2}])).unwrap();
         assert_eq!(two.data, None);
     }

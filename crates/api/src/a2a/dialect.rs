@@ -10,12 +10,10 @@
 //! | the run waits for answers | status `INPUT_REQUIRED`, the last one |
 //! | the run has ended | status `COMPLETED`, `CANCELED` or `FAILED`, the last one |
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
 use houston_protocol::a2a::{
     Artifact, JsonRpcId, Metadata, Part, StreamResponse, TaskArtifactUpdateEvent, TaskState, TaskStatus,
@@ -206,7 +204,9 @@ fn time(at: Timestamp) -> Option<DateTime<Utc>> {
 
 #[cfg(test)]
 mod tests {
-    use houston_domain::id::MessageId;
+    use std::borrow::Cow;
+
+    use houston_domain::id::{MessageId, RunId};
     use houston_protocol::agui::{PROTOCOL_VERSION, Role};
     use uuid::Uuid;
 
@@ -233,7 +233,8 @@ mod tests {
     }
 
     fn finished(nth: u128, outcome: Outcome<'static>) -> Event<'static> {
-        let result = RunResult { status: RunStatus::Completed, cancelled_by: None, stop_reason: None, cost: None };
+        let result =
+            RunResult { status: RunStatus::Completed, cancelled_by: None, stop_reason: None, cost: None };
         let thread_id = "goal_1".into();
         Event::RunFinished { timestamp: None, thread_id, run_id: run(nth), result, outcome, usage: None }
     }
@@ -289,7 +290,10 @@ mod tests {
         let is_done = updates.is_done();
         let last = updates.updates(&finished(1, Outcome::Cancelled));
         let StreamResponse::StatusUpdate(update) = &last[0] else { panic!("{last:?}") };
-        assert_eq!((update.status.state.clone(), is_done.load(Ordering::Relaxed)), (TaskState::Canceled, true));
+        assert_eq!(
+            (update.status.state.clone(), is_done.load(Ordering::Relaxed)),
+            (TaskState::Canceled, true)
+        );
         for event in [started(2), text(9, "other"), finished(2, Outcome::Success)] {
             assert!(updates.updates(&event).is_empty());
         }

@@ -37,7 +37,10 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/a2a/{target}/tasks", get(http::list))
         .route("/a2a/{target}/tasks/{id}", get(http::get).post(http::act))
         .route("/a2a/{target}/tasks/{id}/pushNotificationConfigs", get(http::push).post(http::push))
-        .route("/a2a/{target}/tasks/{id}/pushNotificationConfigs/{config}", get(http::push).delete(http::push))
+        .route(
+            "/a2a/{target}/tasks/{id}/pushNotificationConfigs/{config}",
+            get(http::push).delete(http::push),
+        )
         .route("/a2a/{target}/extendedAgentCard", get(http::card))
         .route("/a2a/{target}/.well-known/agent-card.json", get(card::of_target))
         .route_layer(Extension(THREAD.all(Scope::Read)))

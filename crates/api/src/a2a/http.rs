@@ -28,7 +28,9 @@ use crate::threads::Asker;
 type Head = (State<Arc<App>>, Path<Vec<String>>, Extension<Deadline>, HeaderMap, Result<Asker, ApiError>);
 
 /// The request, with the id that its path names.
-fn ask((State(app), Path(names), Extension(deadline), headers, asker): Head) -> Result<(Ask, String), Refusal> {
+fn ask(
+    (State(app), Path(names), Extension(deadline), headers, asker): Head,
+) -> Result<(Ask, String), Refusal> {
     let asker = asker?;
     check_version(&headers)?;
     let mut names = names.into_iter();
@@ -99,7 +101,9 @@ pub(super) async fn act(head: Head) -> Response {
         match id.rsplit_once(':') {
             Some((id, "cancel")) => Ok(reply(ask.cancel(id).await)),
             Some((id, "subscribe")) => ask.subscribe(id, Binding::Http).await,
-            _ => Err(A2AError::method_not_found("what is posted to a task: `:cancel` or `:subscribe`").into()),
+            _ => {
+                Err(A2AError::method_not_found("what is posted to a task: `:cancel` or `:subscribe`").into())
+            }
         }
     };
     streamed(done.await)

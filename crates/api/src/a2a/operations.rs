@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::response::Response;
 use futures_util::future::try_join_all;
 use houston_domain::id::{RunId, shard};
 use houston_domain::question::NewQuestion;
@@ -12,7 +13,6 @@ use houston_protocol::a2a::{
     A2AError, GetTaskRequest, ListTasksRequest, ListTasksResponse, Task, error_code,
 };
 use houston_store::run::Run;
-use axum::response::Response;
 
 use super::dialect::Binding;
 use super::error::Refusal;
@@ -147,8 +147,7 @@ impl Ask {
         let Some(thread) = thread else { return Ok(listed(Vec::new(), String::new(), size)) };
         let cursor = request.page_token.clone().filter(|token| !token.is_empty());
         let before = PageQuery { limit: None, cursor }.position(List::Runs)?;
-        let mut runs =
-            thread.app.store(caller).runs(thread.path.id, None, before, rows(limit)).await?;
+        let mut runs = thread.app.store(caller).runs(thread.path.id, None, before, rows(limit)).await?;
         let next = NextPage::of(List::Runs, limit, &mut runs, |run| run.first_seq).cursor();
         let found = runs.into_iter().map(|run| self.found(thread.clone(), run, Some(context)));
         let mut tasks = Vec::new();
@@ -197,11 +196,8 @@ impl Ask {
 /// The task of a list, if it has the state that the request asks for.
 async fn listed_task(found: Found, request: &ListTasksRequest) -> Result<Option<Task>, ApiError> {
     let with_texts = request.include_artifacts == Some(true) || request.history_length.unwrap_or(0) > 0;
-    let mut task = if with_texts {
-        found.task().await?.0
-    } else {
-        task(&found.run, &found.ids, &found.questions, None)
-    };
+    let mut task =
+        if with_texts { found.task().await?.0 } else { task(&found.run, &found.ids, &found.questions, None) };
     keep(&mut task, Some(request.history_length.unwrap_or(0)));
     if request.include_artifacts != Some(true) {
         task.artifacts = None;

@@ -5,7 +5,9 @@ use std::time::Duration;
 use axum::response::Response;
 use houston_domain::id::RunId;
 use houston_domain::scope::Scope;
-use houston_protocol::a2a::{A2AError, Message, Part, Role, SendRequest, SentMessage, Task, TaskState, TaskStatus};
+use houston_protocol::a2a::{
+    A2AError, Message, Part, Role, SendRequest, SentMessage, Task, TaskState, TaskStatus,
+};
 use serde_json::Map;
 use uuid::Uuid;
 
@@ -107,7 +109,8 @@ impl Ask {
             return Err(ApiError::field("/message/contextId", reason).into());
         }
         if found.is_over() {
-            let error = format!("{task} has ended as `{}`: send a message to its context", found.run.status.as_str());
+            let error =
+                format!("{task} has ended as `{}`: send a message to its context", found.run.status.as_str());
             return Err(A2AError::unsupported_operation(error).into());
         }
         let answers = answers(&content, &found.questions)?;

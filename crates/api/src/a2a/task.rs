@@ -9,9 +9,7 @@ use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::Source;
 use houston_domain::question::NewQuestion;
 use houston_domain::run::RunStatus;
-use houston_protocol::a2a::{
-    Artifact, Message, Metadata, Part, Role, Task, TaskState, TaskStatus,
-};
+use houston_protocol::a2a::{Artifact, Message, Metadata, Part, Role, Task, TaskState, TaskStatus};
 use houston_protocol::agui::Interrupt;
 use houston_store::run::Run;
 use serde_json::{Value, json};
@@ -82,7 +80,12 @@ impl Written {
         self.bytes += event.body.as_ref().map_or(0, |body| body.content.len());
         match (event.event, event.body) {
             (Durable::MessagePosted { message_id }, Some(body)) if body.source == Source::User => {
-                self.history.push(message(ids, message_id.to_string(), Role::User, vec![Part::text(body.content)]));
+                self.history.push(message(
+                    ids,
+                    message_id.to_string(),
+                    Role::User,
+                    vec![Part::text(body.content)],
+                ));
             }
             (Durable::MessageSent { message_id }, Some(body)) if !is_rolled_back(&body) => {
                 self.artifacts.push(artifact(message_id, body.content));
@@ -165,7 +168,10 @@ pub(super) fn task(run: &Run, ids: &TaskIds, questions: &[NewQuestion], written:
     let status = match state(run.status, !questions.is_empty()) {
         TaskState::InputRequired => input_required(ids, questions.iter().map(Interrupt::from), None),
         TaskState::Failed => {
-            let text = run.status.notice().unwrap_or_else(|| user_text(run.error_code.as_deref().unwrap_or_default()));
+            let text = run
+                .status
+                .notice()
+                .unwrap_or_else(|| user_text(run.error_code.as_deref().unwrap_or_default()));
             failed(ids, text, at)
         }
         state => TaskStatus { state, message: None, timestamp: at },
@@ -182,7 +188,8 @@ pub(super) fn task(run: &Run, ids: &TaskIds, questions: &[NewQuestion], written:
             metadata[name] = value;
         }
     });
-    let (history, artifacts) = written.map_or((None, None), |written| (Some(written.history), Some(written.artifacts)));
+    let (history, artifacts) =
+        written.map_or((None, None), |written| (Some(written.history), Some(written.artifacts)));
     Task {
         id: ids.run.to_string(),
         context_id: ids.context.clone(),
@@ -226,7 +233,13 @@ mod tests {
             content: content.to_owned(),
             metadata: Value::Null,
         };
-        Committed { seq, run_id: RunId(Uuid::from_u128(run)), at: DateTime::UNIX_EPOCH, event, body: Some(body) }
+        Committed {
+            seq,
+            run_id: RunId(Uuid::from_u128(run)),
+            at: DateTime::UNIX_EPOCH,
+            event,
+            body: Some(body),
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ const USUAL_WAIT_S: u64 = 30;
 /// How long it waits at most: clients give up a request after a minute.
 const MAX_WAIT_S: u64 = 50;
 /// The pause before a run is read again that is neither over nor asks for something.
-const PAUSE: Duration = Duration::from_millis(300);
+const PAUSE: Duration = Duration::from_millis(500);
 /// The latest messages of a thread among which the answers of a run are.
 const ANSWERS: usize = 100;
 
@@ -168,7 +168,10 @@ impl Call<'_> {
         let run_id = token("run_id", &run_id)?;
         let seconds = seconds.unwrap_or(USUAL_WAIT_S);
         if seconds > MAX_WAIT_S {
-            return Err(Refused::argument("seconds", format!("must be a whole number from 0 to {MAX_WAIT_S}")));
+            return Err(Refused::argument(
+                "seconds",
+                format!("must be a whole number from 0 to {MAX_WAIT_S}"),
+            ));
         }
         let within = Duration::from_secs(seconds);
         self.deadline.restart_after(within);
@@ -288,7 +291,10 @@ fn thread_path(id: &str) -> Result<String, Refused> {
     let id = token("thread_id", id)?;
     let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);
     if kind.is_empty() {
-        return Err(Refused::argument("thread_id", "is no id of a thread, as in goal_019ab3c4d5e67f8091a2b3c4d5e6f708"));
+        return Err(Refused::argument(
+            "thread_id",
+            "is no id of a thread, as in goal_019ab3c4d5e67f8091a2b3c4d5e6f708",
+        ));
     }
     Ok(format!("/v1/{kind}s/{id}"))
 }

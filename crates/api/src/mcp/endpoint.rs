@@ -58,10 +58,10 @@ async fn serve(
 ) -> Result<Response, ApiError> {
     let is_stateless = version(&head.headers) == Some(STATELESS_VERSION);
     let message = match body {
-        Ok(Creation { value, key: _ }) => serde_json::from_value::<McpMessage>(value).map_err(|error| {
-            let message = format!("the body must be one JSON-RPC request or notification: {error}");
-            McpError::new(McpError::INVALID_REQUEST, message)
-        }),
+        Ok(Creation { value, key: _ }) if value.is_object() => {
+            serde_json::from_value::<McpMessage>(value).map_err(|error| no_message(&error.to_string()))
+        }
+        Ok(_) => Err(no_message("it is no object")),
         Err(error @ ApiError::InvalidJson { .. }) => Err(McpError::new(McpError::PARSE, error.to_string())),
         Err(error) => return Err(error),
     };
@@ -109,7 +109,8 @@ async fn answer(
         "tools/call" => {
             let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
             let Some(tool) = tools::find(name).filter(|tool| call.key.allows(tool.scope)) else {
-                let message = format!("there is no tool `{name}` for this key; `tools/list` lists those there are");
+                let message =
+                    format!("there is no tool `{name}` for this key; `tools/list` lists those there are");
                 return Err(McpError::new(McpError::INVALID_PARAMS, message));
             };
             let arguments = params.remove("arguments").unwrap_or_else(|| json!({}));
@@ -132,7 +133,8 @@ fn initialized(params: &Map<String, Value>) -> Value {
 /// Adds what the server is.
 fn described(mut result: Value) -> Value {
     result["capabilities"] = json!({"tools": {"listChanged": false}});
-    result["serverInfo"] = json!({"name": "houston", "title": "Houston", "version": env!("CARGO_PKG_VERSION")});
+    result["serverInfo"] =
+        json!({"name": "houston", "title": "Houston", "version": env!("CARGO_PKG_VERSION")});
     result["instructions"] = INSTRUCTIONS.into();
     result
 }
@@ -183,6 +185,11 @@ fn check_version(headers: &HeaderMap, method: &str, params: &Map<String, Value>)
             Err(McpError::new(McpError::HEADER_MISMATCH, message))
         }
     }
+}
+
+fn no_message(why: &str) -> McpError {
+    let message = format!("the body must be one JSON-RPC request or notification: {why}");
+    McpError::new(McpError::INVALID_REQUEST, message)
 }
 
 fn refused(id: Option<Value>, error: McpError) -> Response {

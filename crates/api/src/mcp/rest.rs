@@ -25,7 +25,9 @@ impl Refused {
     /// An argument that is not accepted.
     pub(super) fn argument(name: &str, detail: impl Into<String>) -> Self {
         let errors = [FieldError::at(format!("/{name}"), detail)];
-        Self(json!({"status": 422, "code": "invalid_request", "detail": "an argument is not accepted", "errors": errors}))
+        Self(
+            json!({"status": 422, "code": "invalid_request", "detail": "an argument is not accepted", "errors": errors}),
+        )
     }
 
     fn unreadable() -> Self {

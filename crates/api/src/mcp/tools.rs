@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn keys_see_the_tools_of_their_scopes() {
-        let names = |scope| listed(|of| of == scope).iter().map(|tool| tool["name"].clone()).collect::<Vec<_>>();
+        let names =
+            |scope| listed(|of| of == scope).iter().map(|tool| tool["name"].clone()).collect::<Vec<_>>();
         assert_eq!(names(Scope::Read), ["list_threads", "read_thread", "wait_for_run", "list_questions"]);
         assert_eq!(names(Scope::Post), ["start_thread", "post_message", "answer_question", "cancel_run"]);
         assert!(names(Scope::Operate).is_empty());

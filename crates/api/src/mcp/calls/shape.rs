@@ -48,9 +48,8 @@ pub(super) fn question(row: &Value) -> Value {
 /// What the agent wrote in a run, oldest first, out of a page of its thread.
 pub(super) fn answers(page: &Value, run: &Value) -> Vec<Value> {
     let rows = page["data"].as_array().into_iter().flatten().rev();
-    let is_answer = |row: &&Value| {
-        row["run_id"] == *run && row["source"] == "agent" && row["message_type"] == "text"
-    };
+    let is_answer =
+        |row: &&Value| row["run_id"] == *run && row["source"] == "agent" && row["message_type"] == "text";
     rows.filter(is_answer).map(message).collect()
 }
 
@@ -75,7 +74,8 @@ mod tests {
 
     #[test]
     fn long_messages_are_cut_and_say_so() {
-        let row = json!({"id": "msg_1", "source": "agent", "content": "ä".repeat(MAX_CHARS + 1), "metadata": {}});
+        let row =
+            json!({"id": "msg_1", "source": "agent", "content": "ä".repeat(MAX_CHARS + 1), "metadata": {}});
         let cut = message(&row);
         assert_eq!(cut["content"].as_str().unwrap().chars().count(), MAX_CHARS);
         assert_eq!((&cut["truncated"], cut.get("metadata")), (&json!(true), None));
