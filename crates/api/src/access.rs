@@ -45,6 +45,8 @@ enum Subject {
     Row,
     /// The path names no user: the handler keeps to [`Caller::user`](crate::auth::Caller::user).
     Named,
+    /// A thread of a client, which the request names: [`threads`](crate::threads) keep to the caller's user and agentables.
+    Thread,
 }
 
 /// Agents, teams and other things of the tenant.
@@ -57,6 +59,8 @@ pub(crate) const AGENTABLE: Access = Access::of(Subject::Agentable);
 pub(crate) const ROW: Access = Access::of(Subject::Row);
 /// What the query or the body names.
 pub(crate) const NAMED: Access = Access::of(Subject::Named);
+/// A thread in the words of a client: the handler takes an [`Asker`](crate::threads::Asker).
+pub(crate) const THREAD: Access = Access::of(Subject::Thread);
 
 impl Access {
     const fn of(subject: Subject) -> Self {
@@ -131,6 +135,7 @@ impl Access {
             Subject::User if authority.agentables.is_some() => return Err(ApiError::BoundKey),
             Subject::Named if authority.agentables.is_some() => return Err(ApiError::BoundKey),
             Subject::Named => (user, None),
+            Subject::Thread => return Ok(()),
             Subject::User => (id.and_then(|id| id.parse().ok()).ok_or(NOT_FOUND)?, None),
             Subject::Agentable => {
                 let kinds = &app.state.agent_types;
@@ -173,6 +178,10 @@ pub(crate) struct Owners(Mutex<HashMap<AgentableId, (TenantId, UserId)>>);
 const MAX_CACHED_OWNERS: usize = 50_000;
 
 impl Owners {
+    /// The user of an agentable.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] when the caller's tenant has no such agentable, or the store's errors.
     pub(crate) async fn user_of(
         &self,
         authority: &Authority,

@@ -28,10 +28,21 @@ pub(crate) struct AgentablePath {
 
 impl AgentablePath {
     fn find(types: &BTreeMap<String, AgentType>, kinds: &str, id: &str) -> Option<Self> {
-        let kind = types.get(kinds.strip_suffix('s')?)?;
-        let id = parse_prefixed(&kind.kind, id).ok()?.into();
-        let AgentType { urgency, conversational, double_texting, .. } = *kind;
-        Some(Self { kind: kind.kind.clone(), id, urgency, conversational, double_texting })
+        let kind = kinds.strip_suffix('s')?;
+        Self::of_kind(types, kind, parse_prefixed(kind, id).ok()?.into())
+    }
+
+    /// The agentable of this kind with this id.
+    pub(crate) fn of_kind(types: &BTreeMap<String, AgentType>, kind: &str, id: AgentableId) -> Option<Self> {
+        let AgentType { urgency, conversational, double_texting, .. } = *types.get(kind)?;
+        Some(Self { kind: kind.to_owned(), id, urgency, conversational, double_texting })
+    }
+
+    /// The agentable with this id of the API, e.g. `goal_0190…`.
+    pub(crate) fn of_public_id(types: &BTreeMap<String, AgentType>, id: &str) -> Option<Self> {
+        let (kind, _) = id.rsplit_once('_')?;
+        let uuid = parse_prefixed(kind, id).ok()?;
+        Self::of_kind(types, kind, uuid.into())
     }
 
     /// The agentable with the parameters `kinds` and `id`.

@@ -30,6 +30,9 @@
 //! | body of a message with images | 5 MB for each image that it may have, besides `server.max_body_bytes`; bodies beyond that need a `Content-Length` | 413 `body_too_large` |
 //! | metadata of a message, posted or imported | 16 KiB as JSON | 422 `invalid_request` |
 //! | message of an agent that is imported | 1 MiB of UTF-8 | 422 `invalid_request` |
+//! | tools of a client for a run; its context | 64, 64 KiB as JSON; 32 items, 32 KiB | 422 `invalid_request` |
+//! | thread id of a client | 200 characters | 422 `invalid_request` |
+//! | answers in one request of an AG-UI or AI SDK client | 100 | 422 `invalid_request` |
 //! | title of a goal, note or feed item, name of a user | 200 characters | 422 `invalid_request` |
 //! | description of a goal | 32 KiB | 422 `invalid_request` |
 //! | note, feed item | 64 KiB | 422 `invalid_request` |
@@ -100,6 +103,7 @@ mod access;
 mod agentable_path;
 mod agentables;
 mod agents;
+mod ai_sdk;
 mod approve;
 mod auth;
 mod body;
@@ -155,6 +159,7 @@ mod state;
 mod table_records;
 mod tables;
 mod teams;
+mod threads;
 mod todos;
 mod tool_sources;
 mod users;

@@ -9,7 +9,7 @@ use axum::routing::get;
 use houston_domain::mcp_server::LOGIN_PATH;
 use houston_domain::scope::Scope;
 
-use crate::access::{AGENTABLE, NAMED, ROW, TENANT, USER};
+use crate::access::{AGENTABLE, NAMED, ROW, TENANT, THREAD, USER};
 use crate::endpoint::{Endpoints, routes};
 use crate::envelope::envelope;
 use crate::error::ApiError;
@@ -17,9 +17,10 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    a2a, agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
-    feed, files, grants, guards, health, history, images, insight, mcp, mcp_servers, messages, profile, questions,
-    runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
+    a2a, agentables, agents, ai_sdk, approve, check_ins, client_tokens, compressions, conversation, erasures,
+    events, feed, files, grants, guards, health, history, images, insight, mcp, mcp_servers, messages,
+    profile, questions, runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources,
+    users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -85,6 +86,10 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(TENANT, routes!(mcp_servers::tenant::login))
         .routes(TENANT, routes!(skills::tenant::list))
         .routes(TENANT, routes!(skills::tenant::get, skills::tenant::put, skills::tenant::delete))
+        .routes(THREAD, routes!(events::ag_ui::run_thread))
+        .routes(THREAD, routes!(ai_sdk::post::post))
+        .routes(THREAD, routes!(ai_sdk::stream::stream))
+        .routes(THREAD, routes!(ai_sdk::cancel::cancel))
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())

@@ -25,6 +25,7 @@ pub mod capability;
 pub mod cell;
 pub mod check_in;
 pub mod claim;
+pub mod client_offer;
 pub mod clock;
 pub mod code_call;
 pub mod compression;

@@ -74,7 +74,7 @@ impl Asked {
             return Err(format!("asked for too much at once: the form has more than {MAX_SCHEMA} bytes"));
         }
         let text = format!("{server} asks, to go on with {tool}, in its own words: {}", texts.join(" · "));
-        Ok((Self { requests: asked }, CallQuestion { text, content }))
+        Ok((Self { requests: asked }, CallQuestion { text, content, of_client: false }))
     }
 
     /// The answers as the server wants them, by its keys.

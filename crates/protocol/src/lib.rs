@@ -38,6 +38,7 @@ pub mod a2a;
 pub mod agent;
 pub mod agentable;
 pub mod agui;
+pub mod ai_sdk;
 pub mod check_in;
 pub mod client_token;
 pub mod conversation;

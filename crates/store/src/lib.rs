@@ -137,7 +137,7 @@ pub use schedule::{check_in, feed};
 pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
-    agent, agentable, answer, api_key, approval_links, client_token, copies, creation, directory, erasure,
-    grants, guards, idempotency, mcp_account, mcp_server, owner, serving, skill, stats, team, tool_source,
-    user,
+    agent, agentable, answer, api_key, approval_links, client_offer, client_thread, client_token, copies,
+    creation, directory, erasure, grants, guards, idempotency, mcp_account, mcp_server, owner, serving,
+    skill, stats, team, tool_source, user,
 };

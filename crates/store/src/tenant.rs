@@ -6,6 +6,8 @@ pub mod answer;
 pub mod api_key;
 pub mod approval_links;
 pub(crate) mod bound;
+pub mod client_offer;
+pub mod client_thread;
 pub mod client_token;
 pub mod copies;
 pub mod creation;

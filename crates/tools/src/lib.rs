@@ -37,6 +37,7 @@
 
 pub mod ask;
 pub mod builtin;
+pub mod client;
 pub mod code;
 pub mod endpoint;
 mod files;

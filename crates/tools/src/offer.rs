@@ -23,8 +23,8 @@ pub struct Offer {
     list: Arc<List>,
     /// The lists of all situations.
     lists: Arc<Lists>,
-    /// Snippets that are tools of one user: in the list of every situation.
-    snippets: Arc<[SharedTool]>,
+    /// Tools of one user or of one run: in the list of every situation.
+    of_run: Arc<[SharedTool]>,
     search: Option<Arc<Search>>,
     /// Whether code may call the tools.
     code_mode: bool,
@@ -123,7 +123,7 @@ impl Offer {
         let tools: Vec<SharedTool> = tools.into_iter().filter(|tool| tool.offered(ever)).collect();
         let list = List::direct(tools.clone(), code_mode);
         let lists = Arc::new(Lists { tools, members: Vec::new(), made: Default::default() });
-        Self { list, lists, snippets: Arc::default(), search: None, code_mode }
+        Self { list, lists, of_run: Arc::default(), search: None, code_mode }
     }
 
     /// The same tools in code mode: code that one of them runs may call the others. Before [`Self::searched_above`].
@@ -159,7 +159,7 @@ impl Offer {
     fn searched(search: Arc<Search>, members: Vec<usize>, code_mode: bool) -> Self {
         let list = List::searched(&search, members.clone());
         let lists = Arc::new(Lists { tools: list.tools.clone(), members, made: Default::default() });
-        Self { list, lists, snippets: Arc::default(), search: Some(search), code_mode }
+        Self { list, lists, of_run: Arc::default(), search: Some(search), code_mode }
     }
 
     /// The same tools and these, as a direct offer. `read_result` stays the last one.
@@ -177,9 +177,9 @@ impl Offer {
     pub fn in_situation(&self, situation: Situation) -> Self {
         let made = self.lists.made.get(situation.index());
         let list = made.map_or(&self.list, |made| made.get_or_init(|| self.list_in(situation)));
-        let list = match &*self.snippets {
+        let list = match &*self.of_run {
             [] => Arc::clone(list),
-            snippets => list.with(snippets, self.code_mode),
+            of_run => list.with(of_run, self.code_mode),
         };
         Self { list, ..self.clone() }
     }
@@ -203,10 +203,14 @@ impl Offer {
     pub fn with_snippets(&self, snippets: &[SnippetTool]) -> Self {
         let tool = |snippet| self.list.tools.iter().find_map(|tool| tool.snippet_tool(snippet));
         let tools: Vec<SharedTool> = snippets.iter().filter_map(tool).collect();
-        if tools.is_empty() {
-            return self.clone();
-        }
-        Self { list: self.list.with(&tools, self.code_mode), snippets: tools.into(), ..self.clone() }
+        if tools.is_empty() { self.clone() } else { self.with_of_run(&tools) }
+    }
+
+    /// The same tools and those of one run, whose definitions are sent.
+    #[must_use]
+    pub fn with_of_run(&self, tools: &[SharedTool]) -> Self {
+        let of_run = self.of_run.iter().chain(tools).cloned().collect();
+        Self { list: self.list.with(tools, self.code_mode), of_run, ..self.clone() }
     }
 
     /// The definitions that are sent to the model. The last [`FINDING_TOOLS`] of a searched offer are not needed by a model that searches

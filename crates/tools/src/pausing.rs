@@ -45,6 +45,9 @@ pub struct CallQuestion {
     pub text: String,
     /// The JSON Schema of what is asked for, an object; `None`: the person does something elsewhere and says that it is done.
     pub content: Option<Value>,
+    /// Whether the client is asked for the result of one of its own tools
+    /// ([`client_offer`](houston_domain::client_offer)), and not a person.
+    pub of_client: bool,
 }
 
 /// What a paused call goes on with.

@@ -17,6 +17,9 @@ pub(crate) trait Dialect: Send + Unpin + 'static {
     ///
     /// The last event of a stream that ends is [`Event::RunFinished`] or [`Event::RunError`].
     fn push(&mut self, at: Position, event: &Event<'_>, frames: &mut SseEncoder);
+
+    /// Appends what follows the last event of a stream that ends. Default: nothing.
+    fn end(&mut self, _frames: &mut SseEncoder) {}
 }
 
 /// AG-UI as it is: the events with their positions as ids.

@@ -65,6 +65,8 @@ pub(crate) struct EventStream<D> {
     buffered: VecDeque<Arc<LiveItem>>,
     /// Whether buffered live items were dropped, so that Postgres must be read once more.
     missed: bool,
+    /// Whether what follows the last event was written.
+    ended: bool,
     /// Whether the text written so far must still be requested from the worker, or was and has not arrived.
     wants_transcript: bool,
     frames: SseEncoder,
@@ -100,6 +102,7 @@ impl<D: Dialect> EventStream<D> {
             needed: None,
             buffered: VecDeque::new(),
             missed: false,
+            ended: false,
             wants_transcript: true,
             frames: SseEncoder::new(config.retry_ms),
             sent_at: Instant::now(),
@@ -248,6 +251,14 @@ impl<D: Dialect> EventStream<D> {
         }
     }
 
+    /// What follows the last event, once.
+    fn take_end(&mut self) -> Option<Bytes> {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.dialect.end(&mut self.frames);
+        }
+        self.frames.take().map(Bytes::from)
+    }
+
     fn is_finished(&self) -> bool {
         !self.follow && self.cursor.is_over() && self.fetching.is_none()
     }
@@ -301,7 +312,7 @@ impl<D: Dialect> Body for EventStream<D> {
             return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
         }
         if self.is_finished() {
-            return Poll::Ready(None);
+            return Poll::Ready(self.take_end().map(|bytes| Ok(Frame::data(bytes))));
         }
         self.poll_heartbeat(cx).map(|bytes| Some(Ok(Frame::data(bytes))))
     }

@@ -22,6 +22,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use houston_domain::agentable::{DoubleTexting, Urgency};
+use houston_domain::client_offer::ClientOffer;
 use houston_domain::message::{MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageStatus, MessageType, Source};
 use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageResponse};
 use houston_protocol::schema;
@@ -87,7 +88,19 @@ pub(crate) async fn store(
     app: &Arc<App>,
     caller: Caller,
     path: &AgentablePath,
+    post: (&str, &Value, DoubleTexting),
+    key: Option<&Key>,
+) -> Result<(Posted, bool), ApiError> {
+    store_offering(app, caller, path, post, None, key).await
+}
+
+/// As [`store`], with what the client offers the run that answers the message.
+pub(crate) async fn store_offering(
+    app: &Arc<App>,
+    caller: Caller,
+    path: &AgentablePath,
     (content, metadata, double_texting): (&str, &Value, DoubleTexting),
+    offer: Option<&ClientOffer>,
     key: Option<&Key>,
 ) -> Result<(Posted, bool), ApiError> {
     let kind = app.agentables.unconfirmed(caller, path);
@@ -102,7 +115,11 @@ pub(crate) async fn store(
     };
     let key = key.map(Key::as_stored);
     houston_faults::fault!("C1").map_err(houston_store::Error::from)?;
-    let (posted, replayed) = unless_key_reused(app.store(caller).post_message(path.id, &post, key).await?)?;
+    let created = match offer {
+        None => app.store(caller).post_message(path.id, &post, key).await?,
+        Some(offer) => app.store(caller).post_message_with_offer(path.id, &post, offer, key).await?,
+    };
+    let (posted, replayed) = unless_key_reused(created)?;
     if kind.is_some() {
         app.agentables.remember(caller, path);
     }
@@ -163,18 +180,20 @@ impl io::Write for AtMost {
 
 /// Checks that Postgres can store all strings in `object`, names included.
 fn check_storable(pointer: &str, object: &Map<String, Value>) -> Result<(), ApiError> {
-    fn walk(pointer: &str, value: &Value) -> Result<(), ApiError> {
-        match value {
-            Value::String(text) => check_text(pointer, text),
-            Value::Array(items) => items.iter().try_for_each(|item| walk(pointer, item)),
-            Value::Object(fields) => check_storable(pointer, fields),
-            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
-        }
-    }
     object.iter().try_for_each(|(name, value)| {
         check_text(pointer, name)?;
-        walk(pointer, value)
+        check_storable_value(pointer, value)
     })
+}
+
+/// Checks that Postgres can store all strings in `value`.
+pub(crate) fn check_storable_value(pointer: &str, value: &Value) -> Result<(), ApiError> {
+    match value {
+        Value::String(text) => check_text(pointer, text),
+        Value::Array(items) => items.iter().try_for_each(|item| check_storable_value(pointer, item)),
+        Value::Object(fields) => check_storable(pointer, fields),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
 }
 
 /// The body of the response; a replay gets the same, whatever the message's status is now.

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::QuestionId;
-use houston_domain::question::{MAX_ANSWERED_BY_CHARS, QuestionState};
+use houston_domain::question::MAX_ANSWERED_BY_CHARS;
 use houston_domain::storable::storable_value;
 use houston_protocol::question::{AnswerQuestion, QuestionResponse};
 use houston_protocol::schema;
@@ -16,7 +16,7 @@ use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::{Creation, check_line};
 use crate::error::ApiError;
-use crate::questions::{accept, response};
+use crate::questions::{accept, closed_otherwise, response};
 use crate::state::App;
 
 #[utoipa::path(
@@ -57,11 +57,7 @@ pub(crate) async fn answer(
     let asked = match accept(&app, store, id, &answer, answered_by.as_deref()).await? {
         Answered::Now(asked) => asked,
         Answered::Closed(asked) if asked.question.answer.as_ref() == Some(&answer) => asked,
-        Answered::Closed(asked) => {
-            let state = asked.question.state;
-            let answer = asked.question.answer.filter(|_| state == QuestionState::Answered);
-            return Err(ApiError::QuestionClosed { id, state, answer });
-        }
+        Answered::Closed(asked) => return Err(closed_otherwise(asked)),
     };
     Ok(Json(response(asked)))
 }

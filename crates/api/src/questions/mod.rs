@@ -6,7 +6,7 @@ pub(crate) mod link;
 pub(crate) mod list;
 
 use houston_domain::id::QuestionId;
-use houston_domain::question::Question;
+use houston_domain::question::{Question, QuestionState};
 use houston_protocol::question::QuestionResponse;
 use houston_protocol::time::Time;
 use houston_store::TenantStore;
@@ -34,6 +34,13 @@ pub(crate) async fn accept(
         app.send_hint(asked.agentable, app.urgency(&asked.kind));
     }
     Ok(answered)
+}
+
+/// Why an answer to a question that is closed does not count.
+pub(crate) fn closed_otherwise(asked: AskedQuestion) -> ApiError {
+    let (id, state) = (asked.question.asked.id, asked.question.state);
+    let answer = asked.question.answer.filter(|_| state == QuestionState::Answered);
+    ApiError::QuestionClosed { id, state, answer }
 }
 
 /// The response for a question.

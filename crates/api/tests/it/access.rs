@@ -67,6 +67,8 @@ fn path_of_nothing(operation: &Operation) -> String {
 fn filled(path: &str, id: &str) -> String {
     path.replace("{kinds}", "goals")
         .replace("{id}", id)
+        .replace("{target}", "goal")
+        .replace("{chat_id}", "nothing")
         .replace("{name}", "nothing")
         .replace("{path}", "nothing.md")
         .replace("{result_id}", "nothing")

@@ -129,8 +129,19 @@ pub(crate) enum End {
 impl Stream {
     /// Opens a stream; `None` if the connection broke before there was a response.
     pub(crate) async fn open(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Option<Self> {
+        Self::open_with(address, "GET", path, headers, "").await
+    }
+
+    /// Opens the stream that answers any request.
+    pub(crate) async fn open_with(
+        address: SocketAddr,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Option<Self> {
         let (mut sender, connection) = connect(address).await;
-        let sent = sender.send_request(build("GET", path, headers, ""));
+        let sent = sender.send_request(build(method, path, headers, body));
         let response = tokio::time::timeout(PATIENCE, sent).await.unwrap().ok()?;
         let (parts, body) = response.into_parts();
         Some(Self {

@@ -88,4 +88,6 @@ mod tables;
 #[cfg(test)]
 mod test_api;
 #[cfg(test)]
+mod threads;
+#[cfg(test)]
 mod worker;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::NewQuestion;
+use crate::client_offer;
 use crate::tool_call::{ToolErrorCode, ToolResponse};
 
 /// The beginning of the subjects.
@@ -81,10 +82,12 @@ pub fn fields(schema: &Value) -> Vec<(&str, bool)> {
 }
 
 impl NewQuestion {
-    /// Whether a tool call needs input.
+    /// Whether a tool call needs input, be it the result that a client's tool is to have.
     #[must_use]
     pub fn is_input(&self) -> bool {
-        self.approval.is_none() && self.subject.as_deref().is_some_and(|subject| subject.starts_with(PREFIX))
+        let is_of_call =
+            |subject: &str| subject.starts_with(PREFIX) || subject.starts_with(client_offer::PREFIX);
+        self.approval.is_none() && self.subject.as_deref().is_some_and(is_of_call)
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 mod cache;
+mod client;
 mod hooked;
 pub(crate) mod kinds;
 pub(crate) mod lower_guards;

@@ -37,7 +37,8 @@ impl Taint {
             // The model reads their descriptions with its tools.
             || context.snippet_tools.iter().any(|tool| tool.untrusted && is_offered(setup, tool))
             || sessions.iter().any(|session| session.untrusted)
-            || conversations.newest.iter().any(|conversation| conversation.untrusted);
+            || conversations.newest.iter().any(|conversation| conversation.untrusted)
+            || context.client.as_ref().is_some_and(|client| !client.context.is_empty());
         let mut taint = Self::of(&context.history, setup).with(Self { untrusted, private: has_private });
         // The calls that a summary replaces are not read: they may have been any.
         if context.summary.is_some() {

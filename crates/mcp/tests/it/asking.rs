@@ -45,7 +45,7 @@ fn again(state: Value) -> Paused {
 async fn question_is_answered_with_what_the_server_wants_back() {
     let guest = modern().await;
     let (state, until) = paused(guest.begin("ask").await);
-    let Until::Answered(CallQuestion { text, content }) = until else { panic!("{until:?}") };
+    let Until::Answered(CallQuestion { text, content, .. }) = until else { panic!("{until:?}") };
     assert_eq!(text, "s asks, to go on with ask, in its own words: “Who is it for?”.");
     assert_eq!(content.unwrap()["required"], json!(["name"]));
     // As it is stored.

@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 use crate::message::MessageImage;
 use crate::schema;
 
-/// The request of an AG-UI client. Houston stores the thread itself: of `messages` only a new last one of the user is read.
-/// `threadId`, `runId`, `state`, `tools`, `context` and `forwardedProps` are ignored.
+/// The request of an AG-UI client. Houston stores the thread itself: of `messages` only a new last one of the user is read, and
+/// results of calls that wait for the client. `runId`, `state` and `forwardedProps` are ignored.
 ///
 /// ```json
 /// {"threadId": "goal_0190…", "runId": "1", "messages": [{"id": "m1", "role": "user", "content": "Delete my notes"}]}
@@ -17,7 +17,18 @@ use crate::schema;
 ///  "resume": [{"interruptId": "question_0190…", "status": "resolved", "payload": {"decision": "approve"}}]}
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct RunAgentInput {
+    /// At `/ag-ui/{target}`: the client's own id of the conversation, at most 200 characters, or Houston's, as in `goal_…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    /// Tools that the client carries out, for the run that reads the message: at most 64, together 64 KiB.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<InputTool>,
+    /// What the client shows its user, for the run that reads the message: at most 32 items, together 32 KiB. The model reads it
+    /// as untrusted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<InputContext>,
     #[serde(default)]
     pub messages: Vec<InputMessage>,
     /// Answers to the interrupts of the thread.
@@ -25,8 +36,42 @@ pub struct RunAgentInput {
     pub resume: Vec<ResumeEntry>,
 }
 
-/// A message as the client has it.
+/// A tool that the client carries out.
+///
+/// ```json
+/// {"name": "show_map", "description": "Shows a place on the map.", "parameters": {"type": "object",
+///  "properties": {"place": {"type": "string"}}, "required": ["place"]}}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct InputTool {
+    /// 1 to 64 of the characters A-Z, a-z, 0-9, `_` and `-`; not that of a tool of the agent.
+    pub name: String,
+    /// When and how to use it, for the model.
+    #[serde(default)]
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    #[serde(default = "any_object")]
+    #[schema(value_type = schema::AnyJson)]
+    pub parameters: Value,
+}
+
+fn any_object() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+/// Something that the client shows its user: `{"description": "the page", "value": "/hotels"}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct InputContext {
+    /// What it is.
+    #[serde(default)]
+    pub description: String,
+    /// Its text.
+    pub value: String,
+}
+
+/// A message as the client has it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct InputMessage {
     pub id: String,
     /// `user`, `assistant`, `tool`, …
@@ -36,6 +81,12 @@ pub struct InputMessage {
     #[serde(default)]
     #[schema(value_type = schema::AnyJson)]
     pub content: Value,
+    /// Of a message of the role `tool`: the call whose result it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// Of a message of the role `tool`: why the call failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// An answer to one interrupt.
@@ -87,6 +138,17 @@ impl InputMessage {
     }
 }
 
+impl InputMessage {
+    /// The content of a message of the role `tool`: the text, if it has only text.
+    #[must_use]
+    pub fn result(&self) -> Value {
+        match self.parts() {
+            Some((text, images)) if images.is_empty() => Value::String(text),
+            _ => self.content.clone(),
+        }
+    }
+}
+
 /// The image of a part; `None` if its source is neither data nor a URL.
 fn image(source: &Value) -> Option<MessageImage> {
     let value = Some(source["value"].as_str()?.to_owned());
@@ -105,7 +167,9 @@ mod tests {
 
     #[test]
     fn parts_are_texts_and_images() {
-        let parts = |content: Value| InputMessage { id: "m".into(), role: "user".into(), content }.parts();
+        let parts = |content: Value| {
+            InputMessage { id: "m".into(), role: "user".into(), content, ..Default::default() }.parts()
+        };
         let data = |data: &str| MessageImage { data: Some(data.into()), url: None };
         let url = MessageImage { data: None, url: Some("https://a.example/b".into()) };
         assert_eq!(parts(json!("hi")), Some(("hi".into(), vec![])));

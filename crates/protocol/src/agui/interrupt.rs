@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use houston_domain::id::QuestionId;
 use houston_domain::question::{NewQuestion, QuestionKind, budget, pause};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::EntityId;
@@ -32,7 +32,7 @@ pub struct Interrupt<'a> {
     /// The text for people.
     #[schema(value_type = String)]
     pub message: Cow<'a, str>,
-    /// For `tool_call`: the call that waits. For `input_required` of a tool call: the call that asks.
+    /// For `tool_call`: the call that waits, for a person's yes or for the client to carry it out. For `input_required` of a tool call: the call that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::EntityId>)]
     pub tool_call_id: Option<EntityId>,
@@ -81,8 +81,7 @@ impl<'a> From<&'a NewQuestion> for Interrupt<'a> {
                 .map(|approval| approval.message_id)
                 .or(question.message_id)
                 .map(EntityId::Message),
-            // AG-UI has objects only.
-            response_schema: question.schema.as_ref().filter(|schema| schema.is_object()).map(Cow::Borrowed),
+            response_schema: response_schema(question),
             expires_at: question.expires_at.map(Time),
             metadata: InterruptMetadata {
                 houston: InterruptDetails {
@@ -96,6 +95,14 @@ impl<'a> From<&'a NewQuestion> for Interrupt<'a> {
     }
 }
 
+/// The schema of the payload; AG-UI has objects only. That of a call of the client's own tool is its result, whatever it is.
+fn response_schema(question: &NewQuestion) -> Option<Cow<'_, Value>> {
+    if question.is_client_call() {
+        return Some(Cow::Owned(json!({"description": "The result of the call."})));
+    }
+    question.schema.as_ref().filter(|schema| schema.is_object()).map(Cow::Borrowed)
+}
+
 fn reason(question: &NewQuestion) -> &'static str {
     let begins =
         |prefix: &str| question.subject.as_deref().is_some_and(|subject| subject.starts_with(prefix));
@@ -103,6 +110,7 @@ fn reason(question: &NewQuestion) -> &'static str {
         QuestionKind::Approval if question.approval.is_some() => "tool_call",
         QuestionKind::Approval if begins(pause::PREFIX) => "houston:pause",
         QuestionKind::Approval => "confirmation",
+        QuestionKind::Input if question.is_client_call() => "tool_call",
         QuestionKind::Input => "input_required",
         QuestionKind::Budget if begins(budget::PREFIX) => "houston:budget",
         QuestionKind::Budget => "confirmation",

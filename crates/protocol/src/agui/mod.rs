@@ -3,7 +3,7 @@
 //! | what happens | events |
 //! |---|---|
 //! | a run | `RUN_STARTED` … `RUN_FINISHED` or `RUN_ERROR` |
-//! | a run waits for a person | `RUN_FINISHED` with an interrupt per question; later `RUN_STARTED` again ([`Interrupt`]) |
+//! | a run waits for a person, or for its client to carry out a call | `RUN_FINISHED` with an interrupt per question; later `RUN_STARTED` again ([`Interrupt`]) |
 //! | a model call and its tools | `STEP_STARTED` … `STEP_FINISHED` |
 //! | a message of the agent | `TEXT_MESSAGE_START`, `TEXT_MESSAGE_CONTENT`…, `TEXT_MESSAGE_END` |
 //! | the model's reasoning | `REASONING_MESSAGE_START`, `…_CONTENT`…, `…_END` |
@@ -25,7 +25,7 @@ mod snapshot;
 pub use self::entity_id::{EntityId, InvalidEntityId, StepName};
 pub use self::event::{Event, Timestamp};
 pub use self::fact::{Fact, PostedMessage};
-pub use self::input::{InputMessage, ResumeEntry, ResumeStatus, RunAgentInput};
+pub use self::input::{InputContext, InputMessage, InputTool, ResumeEntry, ResumeStatus, RunAgentInput};
 pub use self::interrupt::{Interrupt, InterruptDetails, InterruptMetadata};
 pub use self::metadata::{HoustonMetadata, Metadata};
 pub use self::run::{Outcome, RunResult, SubagentOutcome, TokenUsage};

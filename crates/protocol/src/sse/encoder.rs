@@ -39,6 +39,18 @@ impl SseEncoder {
         bytes.extend_from_slice(b"\n\n");
     }
 
+    /// Appends an event without an id: a client that has it resumes as if it had not.
+    pub fn push_without_id(&mut self, data: &impl Serialize) {
+        self.bytes.extend_from_slice(b"data: ");
+        let _ = serde_json::to_writer(&mut self.bytes, data);
+        self.bytes.extend_from_slice(b"\n\n");
+    }
+
+    /// Appends a frame with a text, which must not contain a line break, and without an id.
+    pub fn push_text(&mut self, data: &str) {
+        let _ = write!(self.bytes, "data: {data}\n\n");
+    }
+
     /// Number of buffered bytes.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::handle::Shared;
 use crate::idempotency::{Created, IdempotencyKey};
 
+pub(crate) mod alone;
 pub(crate) mod batch;
 
 /// A user's message to be posted, as in a request with the body
@@ -158,7 +159,7 @@ fn is_duplicate(error: &sqlx::Error) -> bool {
 }
 
 /// Maps the SQLSTATEs that `houston.post_message` raises to errors.
-fn refusal(error: sqlx::Error, limit: u32) -> Error {
+pub(crate) fn refusal(error: sqlx::Error, limit: u32) -> Error {
     let error = Error::from(error);
     match error.sqlstate().as_deref() {
         Some("HO404") => Error::NotFound { what: "agentable" },
@@ -200,52 +201,14 @@ impl Shared {
         if let Some(kind) = post.kind {
             self.tenant(tenant).agentable(kind, agentable).await?;
         }
-        let row = match sqlx::query!(
-            r#"-- store::message::post
-            select message_id, run_id, seq, created_at, replayed as "replayed!", key_reused, opened, ring as "ring!"
-              from houston.post_message($1, $2, $3, $4, $5, $6, $7, $8, false, $9, $10, $11)"#,
-            tenant.0,
-            agentable.0,
-            post.id.0,
-            post.run.0,
-            post.content,
-            post.metadata,
-            key.map(|key| key.key),
-            key.map(|key| key.request_sha256),
-            post.double_texting.as_str(),
-            self.fairness.running(),
-            self.fairness.pending()
-        )
-        .fetch_one(&self.pool)
-        .await
-        {
-            Ok(row) => row,
+        let mut connection = self.pool.acquire().await?;
+        let alone = match self.post_alone(&mut connection, tenant, agentable, post, key).await {
+            Ok(alone) => alone,
             Err(error) if is_duplicate(&error) => return self.posted_before(tenant, post).await,
             Err(error) => return Err(refusal(error, self.fairness.max_pending)),
         };
-        let (Some(id), Some(run), Some(seq), Some(created_at)) =
-            (row.message_id, row.run_id, row.seq, row.created_at)
-        else {
-            return Ok(Created::KeyReused);
-        };
-        if row.key_reused == Some(true) {
-            return Ok(Created::KeyReused);
-        }
-        let opened = row.opened.unwrap_or(false);
-        let (run, run_seq) =
-            if opened { (RunId(run), seq - 1) } else { self.posted_into(agentable, seq).await? };
-        let needs_hint = row.ring;
-        let posted = Posted {
-            id: MessageId(id),
-            run,
-            seq,
-            run_seq,
-            opened,
-            created_at,
-            needs_hint,
-            is_started: false,
-        };
-        Ok(if row.replayed { Created::Replayed(posted) } else { Created::New(posted) })
+        drop(connection);
+        self.posted_alone(agentable, alone).await
     }
 
     /// The result of a post whose batch was committed, although its outcome was unknown.
@@ -266,7 +229,7 @@ impl Shared {
 
     /// The run that was open when the message at `seq` was posted, and the position of its first event. The
     /// message's own row may name a later run by now: a run that ends without having read the message passes it on.
-    async fn posted_into(&self, agentable: AgentableId, seq: i64) -> Result<(RunId, i64)> {
+    pub(crate) async fn posted_into(&self, agentable: AgentableId, seq: i64) -> Result<(RunId, i64)> {
         let run = sqlx::query!(
             "-- store::message::posted_into
             select id, first_seq from houston.runs

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use houston_domain::client_offer::ClientOffer;
 use houston_domain::frame::FrameMark;
 use houston_domain::history::Entry;
 use houston_domain::id::{
@@ -80,6 +81,8 @@ pub struct RunContext {
     pub conversations: PromptConversations,
     /// Pending check-ins, the earliest first: time and reason.
     pub check_ins: Vec<(DateTime<Utc>, String)>,
+    /// What the client of its latest message offers; boxed, because most have none.
+    pub client: Option<Box<ClientOffer>>,
 }
 
 /// A closed session as prompts show it.
@@ -186,6 +189,7 @@ impl RunContext {
                 self.check_ins.push((wanted_at, text));
             }
             "snippet_tool" => self.snippet_tools.push(serde_json::from_str(&text)?),
+            "client" => self.client = Some(serde_json::from_str(&text)?),
             "conversations" => self.conversations = serde_json::from_str(&text)?,
             "setting" => self.setting = serde_json::from_str(&text)?,
             "sources" => {

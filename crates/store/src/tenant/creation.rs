@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{MessageId, RunId, UserId};
 use serde_json::Value;
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::agentable::NewAgentable;
@@ -104,15 +105,11 @@ impl TenantStore<'_> {
         if let Some(earlier) = earlier(&mut tx, self.tenant, key, creation.resource(owner), response).await? {
             return Ok(earlier);
         }
-        let mut row = [CreationRow::of(self.tenant, owner, creation, None)?];
-        let creations = Creations { max_pending: self.fairness.pending() };
-        match creations.create(&mut tx, &mut row).await {
-            Ok(created) if created == [0] => {}
-            Ok(_) => {
-                let external_id = creation.user.and_then(|new| new.user.external_id.as_deref());
-                let existing = with_external_id(&mut tx, self.tenant, external_id).await?;
+        match self.create_within(&mut tx, owner, creation).await {
+            Ok(Ok(())) => {}
+            Ok(Err(existing)) => {
                 drop(tx);
-                return Err(self.refusal(owner, creation, existing.map(UserId)).await);
+                return Err(self.refusal(owner, creation, existing).await);
             }
             Err(error) => return refused(error).map(|()| Created::New(response.clone())),
         }
@@ -120,8 +117,31 @@ impl TenantStore<'_> {
         Ok(Created::New(response.clone()))
     }
 
+    /// Creates it within a transaction. If something prevents that, nothing is created, and the user with its external id is
+    /// returned; [`Self::refusal`] says what.
+    pub(crate) async fn create_within(
+        self,
+        connection: &mut PgConnection,
+        owner: UserId,
+        creation: &Creation<'_>,
+    ) -> Result<std::result::Result<(), Option<UserId>>> {
+        let mut row = [CreationRow::of(self.tenant, owner, creation, None)?];
+        let creations = Creations { max_pending: self.fairness.pending() };
+        if creations.create(connection, &mut row).await? == [0] {
+            return Ok(Ok(()));
+        }
+        let external_id = creation.user.and_then(|new| new.user.external_id.as_deref());
+        let existing = with_external_id(connection, self.tenant, external_id).await?;
+        Ok(Err(existing.map(UserId)))
+    }
+
     /// Why nothing was created.
-    async fn refusal(self, owner: UserId, creation: &Creation<'_>, existing: Option<UserId>) -> Error {
+    pub(crate) async fn refusal(
+        self,
+        owner: UserId,
+        creation: &Creation<'_>,
+        existing: Option<UserId>,
+    ) -> Error {
         if creation.user.is_some() {
             return Error::Exists { what: "user", existing: existing.map(|id| id.to_string()) };
         }

@@ -86,6 +86,9 @@ begin
     insert into houston.images (id, tenant_id, user_id, media_type, width, height, bytes, data)
     values (m, t, u, 'image/png', 1, 1, 1, '\x00');
     insert into houston.image_uses (agentable_id, image_id, tenant_id) values (g, m, t);
+    insert into houston.client_threads (user_id, target, thread, agentable_id, tenant_id) values (u, 'goal', w, g, t);
+    insert into houston.client_offers (agentable_id, tenant_id, message_id, offer)
+    values (g, t, m, jsonb_build_object('context', w));
     insert into houston.title_requests (agentable_id, tenant_id, due_at) values (g, t, now() + interval '1 day');
     insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
     values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');

@@ -27,7 +27,8 @@ pub(super) fn begin(pausing: Pausing) -> BoxFuture<'static, Acted> {
         Pausing::Asks => {
             let content =
                 json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
-            let question = CallQuestion { text: "Your name?".to_owned(), content: Some(content) };
+            let question =
+                CallQuestion { text: "Your name?".to_owned(), content: Some(content), of_client: false };
             Pause { state: json!(KEPT), until: Until::Answered(question) }
         }
         Pausing::Begins => Pause { state: json!(2), until: Until::Elapsed(Duration::ZERO) },

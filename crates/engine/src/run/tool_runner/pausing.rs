@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use houston_domain::client_offer;
 use houston_domain::guard::Intent;
 use houston_domain::id::{MessageId, QuestionId};
 use houston_domain::paused_call::{MAX_STATE_BYTES, PausedCall};
@@ -151,13 +152,14 @@ fn asked<S: RunStorage>(
     cell: Option<MessageId>,
     question: CallQuestion,
 ) -> NewQuestion {
-    let CallQuestion { mut text, mut content } = question;
+    let CallQuestion { mut text, mut content, of_client } = question;
     storable(&mut text);
     content.iter_mut().for_each(storable_value);
+    let subject = if of_client { client_offer::subject(&call.id) } else { input::subject(&call.id) };
     NewQuestion {
         id: journal.new_id(),
         kind: QuestionKind::Input,
-        subject: Some(input::subject(&call.id)),
+        subject: Some(subject),
         text,
         schema: Some(input::answer_schema(content.as_ref())),
         default_value: None,

@@ -1,7 +1,7 @@
 //! Waits in an event stream: what a run waited for at a position, and where it began to wait.
 
 use houston_domain::id::{AgentableId, MessageId, QuestionId};
-use houston_domain::question::NewQuestion;
+use houston_domain::question::{NewQuestion, Question};
 
 use crate::error::Result;
 use crate::handle::TenantStore;
@@ -42,6 +42,39 @@ impl TenantStore<'_> {
             ..question_row!(row).into_question().asked
         });
         Ok(questions.collect())
+    }
+
+    /// The questions about calls of the agentable's latest run that these thread messages (tool cells) show, open or closed.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn questions_of_calls(
+        self,
+        agentable: AgentableId,
+        cells: &[MessageId],
+    ) -> Result<Vec<(MessageId, Question)>> {
+        let cells: Vec<String> = cells.iter().map(ToString::to_string).collect();
+        let rows = sqlx::query!(
+            r#"-- store::event::wait::questions_of_calls
+            select q.id, q.kind, q.subject, q.text, q.schema, q.default_value, q.expires_at, q.state, q.answer, q.answered_by,
+                   q.created_at, q.closed_at, q.approval,
+                   replace(coalesce(a.data ->> 'message_id', a.data -> 'approval' ->> 'message_id'), 'msg_', '')::uuid
+                       as "cell!"
+              from (select first_seq from houston.runs where tenant_id = $1 and agentable_id = $2
+                     order by first_seq desc limit 1) r
+              join houston.events a on a.agentable_id = $2 and a.seq >= r.first_seq
+              join houston.questions q on q.tenant_id = $1 and q.agentable_id = $2
+                                      and q.id = replace(a.data ->> 'question_id', 'question_', '')::uuid
+             where a.tenant_id = $1 and a.data ->> 'type' = 'question_asked'
+               and coalesce(a.data ->> 'message_id', a.data -> 'approval' ->> 'message_id') = any ($3)
+             order by a.seq"#,
+            self.tenant.0,
+            agentable.0,
+            &cells
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| (MessageId(row.cell), question_row!(row).into_question())).collect())
     }
 
     /// The position of the event with which the latest run of the agentable began to wait before position `seq`, if it had not

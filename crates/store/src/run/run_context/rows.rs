@@ -144,6 +144,11 @@ macro_rules! query_with_context {
                             select r.status from houston.run_locks k join houston.runs r on r.id = k.run_id
                              where k.agentable_id = a.id and a.open and a.nth <= $15) r on true) o)
             union all
+            -- That of the latest message with an offer, if this run is to read it.
+            (select 'client', 0, o.offer::text, o.message_id, null
+               from houston.client_offers o join houston.messages m on m.id = o.message_id
+              where o.agentable_id = i.agentable_id and m.run_id = i.run_id)
+            union all
             (select 'check_in', extract(epoch from o.wanted_at)::bigint, o.reason, o.id, null
                from houston.check_ins o where o.agentable_id = i.agentable_id)
             union all

@@ -1,0 +1,202 @@
+//! [`ClientOffer`]: what the client of a message offers the run that answers it: tools that the client carries out, and what it
+//! shows its user.
+//!
+//! A call of such a tool pauses, and asks a question whose subject is [`PREFIX`] and the id of the call. The client answers it
+//! with the result: any JSON value, as the `content` of an [`InputAnswer`](crate::question::input::InputAnswer) ([`result_answer`]).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::question::NewQuestion;
+
+/// The most tools that a client offers.
+pub const MAX_TOOLS: usize = 64;
+/// The most bytes of JSON of all tools together.
+pub const MAX_TOOLS_BYTES: usize = 64 * 1024;
+/// The most items of context.
+pub const MAX_CONTEXT_ITEMS: usize = 32;
+/// The most bytes of the context: all descriptions and values together.
+pub const MAX_CONTEXT_BYTES: usize = 32 * 1024;
+/// The most characters of the name of a tool: what all providers accept.
+pub const MAX_NAME_CHARS: usize = 64;
+
+/// The beginning of the subjects of questions about calls of clients' tools.
+pub const PREFIX: &str = "houston:client:";
+
+/// What a client offers a run.
+///
+/// ```json
+/// {"tools": [{"name": "show_map", "description": "Shows a place.", "parameters": {"type": "object"}}],
+///  "context": [{"description": "the page", "value": "/hotels"}]}
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientOffer {
+    /// The tools that the client carries out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ClientTool>,
+    /// What the client shows its user. No one has checked it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<ContextItem>,
+}
+
+/// A tool that a client carries out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientTool {
+    /// Its name.
+    pub name: String,
+    /// When and how to use it, for the model.
+    #[serde(default)]
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    pub parameters: Arc<Value>,
+}
+
+/// Something that a client shows its user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextItem {
+    /// What it is.
+    #[serde(default)]
+    pub description: String,
+    /// Its text.
+    pub value: String,
+}
+
+/// What is wrong with an offer, and where: a JSON Pointer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{pointer}: {reason}")]
+pub struct WrongOffer {
+    /// Where, such as `/tools/0/name`.
+    pub pointer: String,
+    /// Why, and what is allowed.
+    pub reason: String,
+}
+
+impl WrongOffer {
+    fn new(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), reason: reason.into() }
+    }
+}
+
+impl ClientOffer {
+    /// Whether nothing is offered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty() && self.context.is_empty()
+    }
+
+    /// Checks counts, sizes, names and schemas. `is_taken`: the names of the tools that the agent has already.
+    ///
+    /// # Errors
+    /// [`WrongOffer`] at the first that is wrong.
+    pub fn check(&self, is_taken: impl Fn(&str) -> bool) -> Result<(), WrongOffer> {
+        let Self { tools, context } = self;
+        if tools.len() > MAX_TOOLS {
+            let reason = format!("has {} tools; at most {MAX_TOOLS} are allowed", tools.len());
+            return Err(WrongOffer::new("/tools", reason));
+        }
+        for (nth, tool) in tools.iter().enumerate() {
+            let pointer = format!("/tools/{nth}");
+            if !is_name(&tool.name) {
+                let reason =
+                    format!("must have 1 to {MAX_NAME_CHARS} of the characters A-Z, a-z, 0-9, `_` and `-`");
+                return Err(WrongOffer::new(pointer + "/name", reason));
+            }
+            if is_taken(&tool.name) {
+                let reason = format!("the agent has a tool `{}` already: use another name", tool.name);
+                return Err(WrongOffer::new(pointer + "/name", reason));
+            }
+            if tools[..nth].iter().any(|other| other.name == tool.name) {
+                return Err(WrongOffer::new(pointer + "/name", format!("`{}` is offered twice", tool.name)));
+            }
+            if !tool.parameters.is_object() {
+                return Err(WrongOffer::new(pointer + "/parameters", "must be a JSON Schema, an object"));
+            }
+        }
+        let bytes = serde_json::to_vec(tools).map_or(usize::MAX, |json| json.len());
+        if bytes > MAX_TOOLS_BYTES {
+            let reason = format!("have {bytes} bytes as JSON; at most {MAX_TOOLS_BYTES} are allowed");
+            return Err(WrongOffer::new("/tools", reason));
+        }
+        if context.len() > MAX_CONTEXT_ITEMS {
+            let reason = format!("has {} items; at most {MAX_CONTEXT_ITEMS} are allowed", context.len());
+            return Err(WrongOffer::new("/context", reason));
+        }
+        let bytes: usize = context.iter().map(|item| item.description.len() + item.value.len()).sum();
+        if bytes > MAX_CONTEXT_BYTES {
+            let reason = format!("has {bytes} bytes; at most {MAX_CONTEXT_BYTES} are allowed");
+            return Err(WrongOffer::new("/context", reason));
+        }
+        Ok(())
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_allowed = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'_' | b'-');
+    (1..=MAX_NAME_CHARS).contains(&name.len()) && name.bytes().all(is_allowed)
+}
+
+/// The subject of a question about a call.
+#[must_use]
+pub fn subject(call: &str) -> String {
+    format!("{PREFIX}{call}")
+}
+
+/// The answer to a question about a call: its result.
+#[must_use]
+pub fn result_answer(result: Value) -> Value {
+    json!({"action": "accept", "content": result})
+}
+
+/// The result of a call that failed at the client.
+#[must_use]
+pub fn failed(error: &str) -> Value {
+    json!({"error": error})
+}
+
+impl NewQuestion {
+    /// Whether the client is to carry out a call of one of its own tools.
+    #[must_use]
+    pub fn is_client_call(&self) -> bool {
+        self.approval.is_none() && self.subject.as_deref().is_some_and(|subject| subject.starts_with(PREFIX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str) -> ClientTool {
+        ClientTool { name: name.into(), description: String::new(), parameters: Arc::new(json!({})) }
+    }
+
+    fn wrong(offer: &ClientOffer) -> Option<String> {
+        offer.check(|name| name == "taken").err().map(|wrong| wrong.pointer)
+    }
+
+    #[test]
+    fn wrong_offers_are_refused_with_their_place() {
+        let tools = |tools: Vec<ClientTool>| ClientOffer { tools, context: Vec::new() };
+        assert_eq!(wrong(&tools(vec![tool("show_map"), tool("go-back")])), None);
+        assert_eq!(wrong(&tools(vec![tool("a"), tool("taken")])).unwrap(), "/tools/1/name");
+        assert_eq!(wrong(&tools(vec![tool("a"), tool("a")])).unwrap(), "/tools/1/name");
+        for name in ["", "a b", "ä", &"x".repeat(65)] {
+            assert_eq!(wrong(&tools(vec![tool(name)])).unwrap(), "/tools/0/name", "{name}");
+        }
+        assert_eq!(wrong(&tools((0..65).map(|nth| tool(&nth.to_string())).collect())).unwrap(), "/tools");
+        let long = ClientTool { description: "x".repeat(70_000), ..tool("a") };
+        assert_eq!(wrong(&tools(vec![long])).unwrap(), "/tools");
+        let list = ClientTool { parameters: Arc::new(json!([])), ..tool("a") };
+        assert_eq!(wrong(&tools(vec![list])).unwrap(), "/tools/0/parameters");
+    }
+
+    #[test]
+    fn context_is_bounded() {
+        let item = |bytes: usize| ContextItem { description: String::new(), value: "x".repeat(bytes) };
+        let context = |context: Vec<ContextItem>| ClientOffer { tools: Vec::new(), context };
+        assert_eq!(wrong(&context(vec![item(MAX_CONTEXT_BYTES)])), None);
+        assert_eq!(wrong(&context(vec![item(MAX_CONTEXT_BYTES), item(1)])).unwrap(), "/context");
+        assert_eq!(wrong(&context(vec![item(1); 33])).unwrap(), "/context");
+    }
+}

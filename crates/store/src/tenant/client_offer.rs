@@ -1,0 +1,101 @@
+//! What clients offer the runs that answer their messages: stored with the message, and read with the context of the run that
+//! reads it.
+//!
+//! An agentable has that of its latest message with an offer. A message without one costs nothing.
+
+use houston_domain::client_offer::ClientOffer;
+use houston_domain::id::{AgentableId, MessageId};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+
+use crate::error::Result;
+use crate::handle::TenantStore;
+use crate::idempotency::{Created, IdempotencyKey};
+use crate::message::{NewPost, Posted, refusal};
+
+impl TenantStore<'_> {
+    /// Stores a user's message with what its client offers the run that answers it, in one transaction.
+    ///
+    /// # Errors
+    /// As [`TenantStore::post_message`].
+    pub async fn post_message_with_offer(
+        self,
+        agentable: AgentableId,
+        post: &NewPost<'_>,
+        offer: &ClientOffer,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<Created<Posted>> {
+        if let Some(kind) = post.kind {
+            self.agentable(kind, agentable).await?;
+        }
+        let mut tx = self.pool.begin().await?;
+        let row = self.post_alone(&mut tx, self.tenant, agentable, post, key).await;
+        let row = row.map_err(|error| refusal(error, self.fairness.max_pending))?;
+        if row.is_old() {
+            tx.rollback().await?;
+        } else {
+            self.put_offer(&mut tx, agentable, post.id, offer).await?;
+            tx.commit().await?;
+        }
+        self.posted_alone(agentable, row).await
+    }
+
+    async fn put_offer(
+        self,
+        connection: &mut PgConnection,
+        agentable: AgentableId,
+        message: MessageId,
+        offer: &ClientOffer,
+    ) -> Result<()> {
+        sqlx::query!(
+            "-- store::client_offer::put
+            insert into houston.client_offers as o (agentable_id, tenant_id, message_id, offer)
+            values ($2, $1, $3, $4)
+            on conflict (agentable_id) do update set message_id = excluded.message_id, offer = excluded.offer
+             where o.tenant_id = $1",
+            self.tenant.0,
+            agentable.0,
+            message.0,
+            Json(offer) as _
+        )
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
+    /// Changes what the client of the agentable's latest message with an offer offers, from the next attempt of its run on.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn change_client_offer(self, agentable: AgentableId, offer: &ClientOffer) -> Result<()> {
+        sqlx::query!(
+            "-- store::client_offer::change
+            update houston.client_offers set offer = $3 where tenant_id = $1 and agentable_id = $2 and offer <> $3",
+            self.tenant.0,
+            agentable.0,
+            Json(offer) as _
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// The names of the tools that the client of the agentable's latest message with an offer offers.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn client_tools(self, agentable: AgentableId) -> Result<Vec<String>> {
+        let names = sqlx::query_scalar!(
+            r#"-- store::client_offer::tools
+            select t.tool ->> 'name' as "name!"
+              from houston.client_offers o
+             cross join lateral jsonb_array_elements(o.offer -> 'tools') as t (tool)
+             where o.tenant_id = $1 and o.agentable_id = $2"#,
+            self.tenant.0,
+            agentable.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(names)
+    }
+}

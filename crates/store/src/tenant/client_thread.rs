@@ -1,0 +1,197 @@
+//! Threads of clients: which agentable a client of another protocol means by its own thread id.
+//!
+//! The same tenant, user, target and thread id always find the same agentable: the first request creates it, and of several
+//! at once one does. A thread whose agentable was erased is free again.
+
+use houston_domain::id::{AgentId, AgentableId, UserId};
+use uuid::Uuid;
+
+use crate::creation::Creation;
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+
+/// The user whom a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadUser<'a> {
+    /// By Houston's id.
+    Id(UserId),
+    /// By the client's own id.
+    External(&'a str),
+}
+
+/// Which conversation a client means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientThread<'a> {
+    /// Whose it is.
+    pub user: ThreadUser<'a>,
+    /// Who answers.
+    pub target: ThreadTarget<'a>,
+    /// What the client calls it.
+    pub thread: &'a str,
+}
+
+/// Who answers in a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadTarget<'a> {
+    /// The default agent of a kind.
+    Kind(&'a str),
+    /// An agent, by its name.
+    AgentNamed(&'a str),
+    /// An agent, by its id.
+    Agent(AgentId),
+}
+
+impl<'a> ThreadTarget<'a> {
+    /// The kind; the name of the agent; its id.
+    fn columns(self) -> (Option<&'a str>, Option<&'a str>, Option<Uuid>) {
+        match self {
+            Self::Kind(kind) => (Some(kind), None, None),
+            Self::AgentNamed(name) => (None, Some(name), None),
+            Self::Agent(id) => (None, None, Some(id.0)),
+        }
+    }
+}
+
+/// What there is of a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FoundThread {
+    /// The user, if the tenant has this one.
+    pub user: Option<UserId>,
+    /// The agent, if one was asked for and exists.
+    pub agent: Option<ThreadAgent>,
+    /// The agentable of the thread, and its kind.
+    pub agentable: Option<(AgentableId, String)>,
+}
+
+/// An agent that answers in threads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadAgent {
+    /// Its id.
+    pub id: AgentId,
+    /// The kind it is for.
+    pub kind: String,
+    /// Whether it may answer.
+    pub enabled: bool,
+}
+
+impl TenantStore<'_> {
+    /// What there is of a thread, in one query.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn client_thread(self, of: &ClientThread<'_>) -> Result<FoundThread> {
+        let (user, external_id) = match of.user {
+            ThreadUser::Id(id) => (Some(id.0), None),
+            ThreadUser::External(id) => (None, Some(id)),
+        };
+        let (kind, name, agent) = of.target.columns();
+        let row = sqlx::query!(
+            r#"-- store::client_thread::find
+            select u.id as "user?", g.id as "agent?", g.kind as "agent_kind?", g.enabled as "enabled?", a.id as "agentable?",
+                   a.kind as "kind?"
+              from (values (true)) v
+              left join lateral (
+                    select id from houston.users where tenant_id = $1 and id = $2
+                    union all
+                    select id from houston.users where tenant_id = $1 and external_id = $3) u on true
+              left join lateral (
+                    select id, kind, enabled from houston.agents where tenant_id = $1 and name = $5
+                    union all
+                    select id, kind, enabled from houston.agents where tenant_id = $1 and id = $6) g on true
+              left join houston.client_threads t on t.tenant_id = $1 and t.user_id = u.id
+                    and t.target = coalesce($4, g.id::text) and t.thread = $7
+              left join houston.agentables a on a.tenant_id = $1 and a.id = t.agentable_id"#,
+            self.tenant.0,
+            user,
+            external_id,
+            kind,
+            name,
+            agent,
+            of.thread
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        let agent = row.agent.zip(row.agent_kind).map(|(id, kind)| ThreadAgent {
+            id: AgentId(id),
+            kind,
+            enabled: row.enabled == Some(true),
+        });
+        Ok(FoundThread {
+            user: row.user.map(UserId),
+            agent,
+            agentable: row.agentable.map(AgentableId).zip(row.kind),
+        })
+    }
+
+    /// Creates the agentable of a thread, with its user if the creation has one; the target is a kind or the id of an agent.
+    /// Returns `false`, with no change, if another request has created it meanwhile.
+    ///
+    /// # Errors
+    /// As [`TenantStore::create`].
+    pub async fn create_client_thread(
+        self,
+        creation: &Creation<'_>,
+        target: &str,
+        thread: &str,
+    ) -> Result<bool> {
+        let Some(agentable) = creation.agentable else { return Ok(false) };
+        let mut tx = self.pool.begin().await?;
+        if let Err(existing) = self.create_within(&mut tx, agentable.user, creation).await? {
+            drop(tx);
+            return Err(self.refusal(agentable.user, creation, existing).await);
+        }
+        let is_first =
+            self.put_client_thread(&mut tx, agentable.user, (target, thread), agentable.id).await?;
+        if is_first {
+            tx.commit().await?;
+        } else {
+            tx.rollback().await?;
+        }
+        Ok(is_first)
+    }
+
+    /// Lets a thread be that of the agentable of this kind that was created with its user. Returns the agentable.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the user has none, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn own_client_thread(
+        self,
+        user: UserId,
+        kind: &str,
+        (target, thread): (&str, &str),
+    ) -> Result<AgentableId> {
+        let own = self.own_agentables_of(&[user]).await?;
+        let own = own.into_iter().find(|(_, of, _)| of == kind).map(|(_, _, id)| id);
+        let own = own.ok_or(Error::NotFound { what: "agentable" })?;
+        let mut tx = self.pool.begin().await?;
+        self.put_client_thread(&mut tx, user, (target, thread), own).await?;
+        tx.commit().await?;
+        Ok(own)
+    }
+
+    /// Whether the thread is that of `agentable` now, and was of none that still exists before.
+    async fn put_client_thread(
+        self,
+        connection: &mut sqlx::PgConnection,
+        user: UserId,
+        (target, thread): (&str, &str),
+        agentable: AgentableId,
+    ) -> Result<bool> {
+        let done = sqlx::query!(
+            "-- store::client_thread::put
+            insert into houston.client_threads as t (user_id, target, thread, agentable_id, tenant_id)
+            values ($2, $3, $4, $5, $1)
+            on conflict (user_id, target, thread) do update set agentable_id = excluded.agentable_id
+             where t.tenant_id = $1
+               and not exists (select from houston.agentables a where a.tenant_id = $1 and a.id = t.agentable_id)",
+            self.tenant.0,
+            user.0,
+            target,
+            thread,
+            agentable.0
+        )
+        .execute(connection)
+        .await?;
+        Ok(done.rows_affected() == 1)
+    }
+}
