@@ -71,6 +71,9 @@
 //! | page of a list | 20 items by default (`server.thread_messages`, 50, for a thread), at most 100 | 422 `invalid_request` |
 //! | part of a long result | 256 KiB | 422 `invalid_request` |
 //! | unread messages of one user | `orchestrator.fairness.max_pending`, 10,000 | 429 `too_many_pending`, `Retry-After` |
+//! | waiting of an A2A client for its task; of an MCP client for a run | 50 s | the task, or the run, as it is |
+//! | texts of a task; a message as an MCP client reads it | 4 MiB, 5,000 events; 16,000 characters | `truncated` |
+//! | tasks on a page of A2A | 20 by default, at most 50 | `INVALID_PARAMS` beyond 100 |
 //! | answering a request | `server.request_timeout_s`, 10 s from the end of its body; `conversation.timeout_s`, 60 s, for exports, imports and forks | 503 `timed_out`, `Retry-After`: a change may have been made |
 //! | computing on the runtime's threads | a few ms; longer work runs on blocking threads, 4 at once (`offload`) | it waits |
 //! | connections | `server.clients.max_connections`, 20,000, and 200 fewer than the limit on open files; 1,000 per address | closed |

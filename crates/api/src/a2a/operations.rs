@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
-use futures_util::future::try_join_all;
-use houston_domain::id::{RunId, shard};
+use futures_util::future::{join_all, try_join_all};
+use houston_domain::id::{RunId, Shard, shard};
 use houston_domain::question::NewQuestion;
 use houston_domain::run::RunStatus;
 use houston_domain::scope::Scope;
-use houston_protocol::a2a::{
-    A2AError, GetTaskRequest, ListTasksRequest, ListTasksResponse, Task, error_code,
-};
+use houston_protocol::a2a::{A2AError, GetTaskRequest, ListTasksRequest, ListTasksResponse, Task};
+use houston_store::client_thread::ThreadUser;
 use houston_store::run::Run;
 
 use super::dialect::Binding;
@@ -21,6 +20,7 @@ use super::task_stream::{stream, task_only, wait};
 use crate::auth::Caller;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
+use crate::events::get::Options;
 use crate::events::position::Position;
 use crate::page::{List, NextPage, PageQuery, rows};
 use crate::state::App;
@@ -82,10 +82,10 @@ impl Ask {
     /// # Errors
     /// `TASK_NOT_FOUND` when there is none that the caller may see.
     pub(super) async fn find(&self, id: &str) -> Result<Found, Refusal> {
-        self.look_up(id).await.map_err(|refusal| refusal.of_task(id))
+        self.look_up(id.to_owned()).await.map_err(|refusal| refusal.of_task(id))
     }
 
-    async fn look_up(&self, id: &str) -> Result<Found, Refusal> {
+    async fn look_up(&self, id: String) -> Result<Found, Refusal> {
         let caller = self.caller(Scope::Read)?;
         let run: RunId = id.parse().map_err(|_| ApiError::NotFound { what: "run" })?;
         let run = self.app.with_shard(shard(run)).store(caller).run(run).await?;
@@ -139,10 +139,8 @@ impl Ask {
             return Err(ApiError::field("/pageSize", "must be a number from 1 to 100").into());
         }
         let limit = usize::try_from(size.min(MAX_PAGE)).unwrap_or(1);
-        let Some(context) = request.context_id.as_deref().filter(|context| !context.is_empty()) else {
-            let error = "name a `contextId`: tasks are listed by context";
-            return Err(A2AError::new(error_code::INVALID_PARAMS, error).into());
-        };
+        let context = request.context_id.as_deref().filter(|context| !context.is_empty());
+        let Some(context) = context else { return self.list_of_user(&request, size, limit).await };
         let thread = find(&self.app, &self.asker, &self.target, ("/contextId", context)).await?;
         let Some(thread) = thread else { return Ok(listed(Vec::new(), String::new(), size)) };
         let cursor = request.page_token.clone().filter(|token| !token.is_empty());
@@ -153,6 +151,40 @@ impl Ask {
         let mut tasks = Vec::new();
         for found in try_join_all(found).await? {
             tasks.extend(listed_task(found, &request).await?);
+        }
+        Ok(listed(tasks, next.unwrap_or_default(), size))
+    }
+
+    /// The tasks of the user, in all contexts.
+    async fn list_of_user(
+        &self,
+        request: &ListTasksRequest,
+        size: i32,
+        limit: usize,
+    ) -> Result<ListTasksResponse, Refusal> {
+        let caller = self.caller(Scope::Read)?;
+        let user = match self.asker.user()? {
+            ThreadUser::Id(id) => Some(id),
+            ThreadUser::External(id) => {
+                let app = self.app.with_shard(Shard::of_external_id(caller.tenant(), id));
+                app.store(caller).users(Some(id), None, 1).await?.first().map(|user| user.id)
+            }
+        };
+        let Some(user) = user else { return Ok(listed(Vec::new(), String::new(), size)) };
+        let cursor = request.page_token.clone().filter(|token| !token.is_empty());
+        let before = PageQuery { limit: None, cursor }.id(List::Runs)?.map(RunId);
+        let kind = self.app.state.agent_types.get(&self.target).map(|kind| kind.kind.as_str());
+        let app = self.app.with_shard(shard(user));
+        let mut runs = app.store(caller).runs_of_user(user, kind, before, rows(limit)).await?;
+        let next = NextPage::of(List::Runs, limit, &mut runs, |run| run.0.as_u128()).cursor();
+        let mut tasks = Vec::new();
+        for found in join_all(runs.iter().map(|run| self.look_up(run.to_string()))).await {
+            match found {
+                Ok(found) => tasks.extend(listed_task(found, request).await?),
+                // Erased meanwhile, or in a thread for which the token is not.
+                Err(Refusal::Api(ApiError::NotFound { .. })) => {}
+                Err(refusal) => return Err(refusal),
+            }
         }
         Ok(listed(tasks, next.unwrap_or_default(), size))
     }
@@ -172,7 +204,8 @@ impl Ask {
         let (_, at) = found.task().await?;
         self.deadline.restart_after(CANCEL_WAIT);
         let at = (Position::after(at), true);
-        wait(found.thread.clone(), found.ids.clone(), at, CANCEL_WAIT).await?;
+        let until = (&Options::default(), CANCEL_WAIT);
+        wait(found.thread.clone(), found.ids.clone(), at, until).await?;
         self.deadline.restart_after(Duration::ZERO);
         Ok(self.find(id).await?.task().await?.0)
     }

@@ -19,6 +19,7 @@ use super::operations::{Ask, Found};
 use super::task::{TaskIds, houston, keep, message};
 use super::task_stream::{stream, wait};
 use crate::error::ApiError;
+use crate::events::get::Options;
 use crate::events::position::Position;
 use crate::idempotency::Key;
 use crate::threads::{NewMessage, Thread, find_or_create};
@@ -44,7 +45,8 @@ impl Ask {
         let sent = self.begin(request).await?;
         if configuration.and_then(|it| it.return_immediately) != Some(true) {
             self.deadline.restart_after(MAX_WAIT);
-            wait(sent.thread.clone(), sent.ids.clone(), sent.at, MAX_WAIT).await?;
+            let until = (&Options::with_interrupts(), MAX_WAIT);
+            wait(sent.thread.clone(), sent.ids.clone(), sent.at, until).await?;
             self.deadline.restart_after(Duration::ZERO);
         }
         let store = sent.thread.app.store(sent.thread.caller);

@@ -93,7 +93,8 @@ fn only(first: Bytes) -> Response {
     (headers, first).into_response()
 }
 
-/// Waits until the task has ended or needs a person, at most `within`, reading what follows position `at`.
+/// Waits until the task has ended, or with interrupts until it needs a person, at most `within`, reading what follows
+/// position `at`.
 ///
 /// # Errors
 /// As [`Thread::open`].
@@ -101,11 +102,11 @@ pub(super) async fn wait(
     thread: Thread,
     ids: TaskIds,
     (at, is_begun): (Position, bool),
-    within: Duration,
+    (options, within): (&Options, Duration),
 ) -> Result<(), ApiError> {
     let updates = Updates::new(ids, Binding::Http, is_begun);
     let is_done = updates.is_done();
-    let opened = thread.open(Some(at), &Options::with_interrupts(), (updates, |_| String::new())).await?;
+    let opened = thread.open(Some(at), options, (updates, |_| String::new())).await?;
     let mut body = TaskStream { task: None, updates: opened.into_body(), is_done };
     let read = async { while let Some(Ok(_)) = body.frame().await {} };
     // After that time the client gets the task as it is.

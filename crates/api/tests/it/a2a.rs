@@ -272,6 +272,13 @@ async fn contexts_are_threads_of_one_user() {
     assert_eq!(listed["result"]["tasks"].as_array().unwrap().len(), 1);
     let state = json!({"contextId": "trip", "tenant": api.user, "status": "TASK_STATE_COMPLETED"});
     assert_eq!(rpc(&api, KEY, "ListTasks", state).await.ok()["result"]["tasks"], json!([]));
+    let all =
+        rpc(&api, KEY, "ListTasks", json!({"tenant": api.user, "pageSize": 1})).await.ok()["result"].clone();
+    assert_eq!(
+        (&all["tasks"][0]["id"], &all["nextPageToken"]),
+        (&first["id"], &json!("")),
+        "of one user only: {all}"
+    );
     let agentable: AgentableId = parse_prefixed("goal", thread(&first).as_str().unwrap()).unwrap().into();
     let worker = Worker::start(&api).await;
     worker.claim_of(agentable).await.end(RunStatus::Failed, Some(("RATE_LIMITED", "slow down"))).await;
