@@ -28,6 +28,7 @@ use uuid::Uuid;
 
 use crate::auth::{Caller, authenticate};
 use crate::error::ApiError;
+use crate::mcp;
 use crate::page::{List, NextPage, PageQuery};
 use crate::problem::ResponseError;
 use crate::router::routes;
@@ -53,10 +54,11 @@ pub(crate) fn router(apps: &Cells<Arc<App>>) -> Router {
         routers: apps.map(|app| routes(Arc::clone(app))),
         copies: Copies::new(&apps.map(|app| app.state.store.clone())),
     });
-    Router::new().fallback(move |request: Request| {
+    let all = Router::new().fallback(move |request: Request| {
         let dispatcher = Arc::clone(&dispatcher);
         async move { dispatcher.answer(request).await }
-    })
+    });
+    mcp::over(apps.home(), all)
 }
 
 /// Which cells answer a request.

@@ -75,6 +75,9 @@
 //! | requests of a user that start work | `rates.requests`, 20 a minute; `rates.keys` for each API key, off | 429 `rate_limited`, `Retry-After` |
 //! | tokens of a user's runs | `rates.tokens`, 30,000 a minute | new runs wait (`houston.rate.limited`), or 429 `rate_limited` |
 //! | unread messages of one user | `orchestrator.fairness.max_pending`, 10,000 | 429 `too_many_pending`, `Retry-After` |
+//! | waiting of an A2A client for its task; of an MCP client for a run | 50 s | the task, or the run, as it is |
+//! | texts of a task; a message as an MCP client reads it | 4 MiB, 5,000 events; 16,000 characters | `truncated` |
+//! | tasks on a page of A2A | 20 by default, at most 50 | `INVALID_PARAMS` beyond 100 |
 //! | answering a request | `server.request_timeout_s`, 10 s from the end of its body; `conversation.timeout_s`, 60 s, for exports, imports and forks | 503 `timed_out`, `Retry-After`: a change may have been made |
 //! | computing on the runtime's threads | a few ms; longer work runs on blocking threads, 4 at once (`offload`) | it waits |
 //! | connections | `server.clients.max_connections`, 20,000, and 200 fewer than the limit on open files; 1,000 per address | closed |
@@ -102,6 +105,7 @@
 //! Its frames in `events::render`, its effect on open text in `events::cursor`, and a line in the script of the
 //! cursor's property test.
 
+mod a2a;
 mod access;
 mod agentable_path;
 mod agentables;
@@ -139,6 +143,7 @@ mod issuers;
 mod keys;
 mod knowledge;
 mod log_throttle;
+mod mcp;
 mod mcp_servers;
 mod messages;
 mod models;
@@ -168,6 +173,7 @@ mod threads;
 mod todos;
 mod tool_sources;
 mod users;
+mod valid_key;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
 pub use body::parse;

@@ -181,6 +181,11 @@ impl NextPage {
         Self(rows.last().filter(|_| has_more).map(|last| format!("{}{:x}", list.prefix(), position(last))))
     }
 
+    /// The cursor, if there is a next page.
+    pub(crate) fn cursor(self) -> Option<String> {
+        self.0
+    }
+
     /// The page with `data`.
     pub(crate) fn page<T>(self, data: Vec<T>) -> houston_protocol::page::Page<T> {
         houston_protocol::page::Page { data, has_more: self.0.is_some(), next_cursor: self.0 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
+use bytes::Bytes;
 use houston_protocol::problem::Problem;
 
 use crate::error::ApiError;
@@ -15,17 +16,26 @@ const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#qu
 
 /// The error of a response, carried in its extensions to `envelope`, which writes the body.
 #[derive(Debug, Clone)]
-pub(crate) struct ResponseError(Arc<ApiError>);
+pub(crate) struct ResponseError {
+    error: Arc<ApiError>,
+    /// The body in the words of another protocol, with its media type.
+    body: Option<(Bytes, &'static str)>,
+}
 
 impl From<ApiError> for ResponseError {
     fn from(error: ApiError) -> Self {
-        Self(Arc::new(error))
+        Self { error: Arc::new(error), body: None }
     }
 }
 
 impl ResponseError {
     pub(crate) fn error(&self) -> &ApiError {
-        &self.0
+        &self.error
+    }
+
+    /// The same error with a body that is no problem, on an endpoint of another protocol.
+    pub(crate) fn with_body(self, body: impl Into<Bytes>, content_type: &'static str) -> Self {
+        Self { body: Some((body.into(), content_type)), ..self }
     }
 
     /// Writes the problem as body and the headers that belong to it.
@@ -69,11 +79,12 @@ impl ResponseError {
             },
         };
         // Serialising strings and numbers cannot fail.
-        let body = serde_json::to_vec(&problem).unwrap_or_default();
+        let own = || (serde_json::to_vec(&problem).unwrap_or_default().into(), "application/problem+json");
+        let (body, content_type) = self.body.clone().unwrap_or_else(own);
         *response.body_mut() = Body::from(body);
         let headers = response.headers_mut();
         headers.remove(header::CONTENT_LENGTH);
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         if let ApiError::Unauthorized = error {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

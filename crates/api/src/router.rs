@@ -17,10 +17,9 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    agentables, agents, ai_sdk, approve, check_ins, client_tokens, compressions, conversation, erasures,
-    events, feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, models,
-    openai, profile, questions, runs, sessions, skills, snippets, table_records, tables, teams, todos,
-    tool_sources, users,
+    a2a, agentables, agents, ai_sdk, approve, check_ins, client_tokens, compressions, conversation, erasures,
+    events, feed, files, grants, guards, health, history, images, insight, mcp, mcp_servers, messages,
+    models, openai,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -36,14 +35,15 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     let cors = app.state.config.cors.clone();
     let all = endpoints()
         .into_router()
+        .merge(a2a::routes())
         .route(approve::PATH, get(approve::show).post(approve::decide))
         .route(LOGIN_PATH, get(mcp_servers::login::finish))
         .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(from_fn_with_state(Arc::clone(&app), envelope))
-        .with_state(app);
-    cors.allow(all)
+        .with_state(Arc::clone(&app));
+    mcp::over(&app, cors.allow(all))
 }
 
 /// All endpoints except `/openapi.json`, the page of approval links, and where browsers come back after a login.

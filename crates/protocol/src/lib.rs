@@ -34,6 +34,7 @@
 //! # Add a problem code
 //! Add a line to [`problem::ProblemCode`]: meaning, name, status. `ApiError` in the API decides when it is used.
 
+pub mod a2a;
 pub mod agent;
 pub mod agentable;
 pub mod agui;
@@ -48,6 +49,7 @@ pub mod grant;
 pub mod guard;
 pub mod health;
 pub mod knowledge;
+pub mod mcp;
 pub mod mcp_server;
 pub mod message;
 pub mod model;

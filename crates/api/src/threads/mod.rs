@@ -66,7 +66,7 @@ impl Asker {
     ///
     /// # Errors
     /// [`ApiError::InvalidRequest`] when nothing names one, [`ApiError::NotFound`] when the caller is bound to another user.
-    fn user(&self) -> Result<ThreadUser<'_>, ApiError> {
+    pub(crate) fn user(&self) -> Result<ThreadUser<'_>, ApiError> {
         let named = self.named.as_deref().map(named);
         match (self.caller().user(), named) {
             (Some(own), Some(ThreadUser::Id(id))) => {

@@ -3,6 +3,8 @@
 houston_testkit::shared_postgres!();
 
 #[cfg(test)]
+mod a2a;
+#[cfg(test)]
 mod access;
 #[cfg(test)]
 mod agents;
@@ -56,6 +58,8 @@ mod kinds;
 mod knowledge;
 #[cfg(test)]
 mod live;
+#[cfg(test)]
+mod mcp;
 #[cfg(test)]
 mod mcp_servers;
 mod messages;

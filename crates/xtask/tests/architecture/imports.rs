@@ -4,7 +4,7 @@ use crate::sources::sources;
 use crate::workspace::members;
 
 /// An external crate (with `*` at the end: a prefix), and the crates that may import it.
-const OWNERS: [(&str, &[&str]); 28] = [
+const OWNERS: [(&str, &[&str]); 29] = [
     ("sqlx*", &["store"]),
     ("apalis*", &["queue"]),
     ("redis", &["queue"]),
@@ -18,6 +18,8 @@ const OWNERS: [(&str, &[&str]); 28] = [
     ("tokio-rustls", &["web"]),
     ("tokio-cron-scheduler", &["worker"]),
     ("rmcp", &["mcp"]),
+    // The official types of A2A; they are on the wire.
+    ("a2a-lf", &["protocol"]),
     ("clap", &["cli", "harness", "xtask"]),
     ("anyhow", &["cli", "harness", "xtask"]),
     ("fail", &["faults"]),

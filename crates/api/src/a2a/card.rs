@@ -1,0 +1,144 @@
+//! Agent cards: what a client reads first. That of a kind needs no key; that of an agent of the tenant does.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::http::uri::Authority;
+use axum::response::{IntoResponse as _, Response};
+use houston_domain::agentable::AgentType;
+use houston_domain::id::AgentId;
+use houston_protocol::a2a::{
+    AgentCapabilities, AgentCard, AgentInterface, AgentSkill, HttpAuthSecurityScheme, SecurityScheme,
+    TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC,
+};
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+const NO_AGENT: ApiError = ApiError::NotFound { what: "agent" };
+
+/// `GET /.well-known/agent-card.json`: the card of the first kind that users may create.
+pub(super) async fn main(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let kind = app.state.agent_types.values().find(|kind| kind.user_creatable()).ok_or(NO_AGENT)?;
+    Ok(Json(of_kind(&kind.kind, &headers)).into_response())
+}
+
+/// `GET /a2a/{target}/.well-known/agent-card.json`: the card of a kind; with a key, of an agent of the tenant, too.
+pub(super) async fn of_target(
+    State(app): State<Arc<App>>,
+    Path(target): Path<String>,
+    headers: HeaderMap,
+    caller: Result<Caller, ApiError>,
+) -> Result<Response, ApiError> {
+    if let Some(kind) = app.state.agent_types.get(&target).filter(|kind| kind.conversational) {
+        return Ok(Json(of_kind(&kind.kind, &headers)).into_response());
+    }
+    Ok(Json(extended(&app, caller?, &target, &headers).await?).into_response())
+}
+
+/// The card of a kind or of an agent, for a caller.
+///
+/// # Errors
+/// [`ApiError::NotFound`] when there is neither.
+pub(super) async fn extended(
+    app: &App,
+    caller: Caller,
+    target: &str,
+    headers: &HeaderMap,
+) -> Result<AgentCard, ApiError> {
+    let speaks =
+        |kind: &str| app.state.agent_types.get(kind).is_some_and(|kind: &AgentType| kind.conversational);
+    if speaks(target) {
+        return Ok(of_kind(target, headers));
+    }
+    let store = app.store(caller);
+    let id: AgentId = match target.parse() {
+        Ok(id) => id,
+        Err(_) => {
+            let id = store.id_of_name("agent", target).await?.ok_or(NO_AGENT)?;
+            id.parse().map_err(|_| NO_AGENT)?
+        }
+    };
+    let agent = store.agent(id).await?;
+    if !agent.enabled || !speaks(&agent.kind) {
+        return Err(NO_AGENT);
+    }
+    let described = agent.settings.description.clone();
+    let description =
+        if described.is_empty() { format!("An agent of the kind {}.", agent.kind) } else { described };
+    Ok(card(&agent.id.to_string(), &agent.name, &description, headers))
+}
+
+fn of_kind(kind: &str, headers: &HeaderMap) -> AgentCard {
+    let spoken = kind.replace('_', " ");
+    card(
+        kind,
+        &spoken,
+        &format!("Talks with a user; each context is one {spoken}. Work goes on without the client."),
+        headers,
+    )
+}
+
+fn card(target: &str, name: &str, description: &str, headers: &HeaderMap) -> AgentCard {
+    let url = format!("{}/a2a/{target}", base(headers));
+    let skill = AgentSkill {
+        id: "converse".to_owned(),
+        name: name.to_owned(),
+        description: description.to_owned(),
+        tags: vec!["conversation".to_owned()],
+        examples: None,
+        input_modes: None,
+        output_modes: None,
+        security_requirements: None,
+    };
+    let bearer = HttpAuthSecurityScheme {
+        scheme: "Bearer".to_owned(),
+        description: Some("An API key, a client token, or a JWT of the tenant's issuer.".to_owned()),
+        bearer_format: None,
+    };
+    AgentCard {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        supported_interfaces: [TRANSPORT_PROTOCOL_JSONRPC, TRANSPORT_PROTOCOL_HTTP_JSON]
+            .map(|binding| AgentInterface::new(url.clone(), binding))
+            .to_vec(),
+        capabilities: AgentCapabilities {
+            streaming: Some(true),
+            push_notifications: Some(false),
+            extensions: None,
+            extended_agent_card: Some(true),
+        },
+        default_input_modes: [
+            "text/plain",
+            "application/json",
+            "image/png",
+            "image/jpeg",
+            "image/webp",
+            "image/gif",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        default_output_modes: vec!["text/plain".to_owned(), "text/markdown".to_owned()],
+        skills: vec![skill],
+        provider: None,
+        documentation_url: None,
+        icon_url: None,
+        security_schemes: Some(HashMap::from([("bearer".to_owned(), SecurityScheme::HttpAuth(bearer))])),
+        security_requirements: Some(vec![HashMap::from([("bearer".to_owned(), Vec::new())])]),
+        signatures: None,
+    }
+}
+
+/// The address under which the client reached the server, as its request says.
+fn base(headers: &HeaderMap) -> String {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let host = text("host").filter(|host| host.parse::<Authority>().is_ok()).unwrap_or("localhost");
+    // A client that lies about this misleads itself: the answer is not cached.
+    let scheme = if text("x-forwarded-proto") == Some("https") { "https" } else { "http" };
+    format!("{scheme}://{host}")
+}

@@ -1,0 +1,167 @@
+//! The routes of both bindings, and JSON-RPC.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use houston_domain::scope::Scope;
+use houston_protocol::a2a::{
+    A2AError, JsonRpcId, JsonRpcResponse, MEDIA_TYPE, RpcRequest, SVC_PARAM_VERSION, SendMessageResponse,
+    SendRequest, VERSION, methods,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::dialect::Binding;
+use super::error::Refusal;
+use super::operations::Ask;
+use super::{card, http};
+use crate::access::THREAD;
+use crate::body::{Creation, JSON, WithImages, is_of_type, parse};
+use crate::deadline::Deadline;
+use crate::error::ApiError;
+use crate::state::App;
+use crate::threads::Asker;
+
+/// All routes. Reading is needed for each of them: the answer to a message is what the agent writes. [`Ask`] asks for what
+/// sending needs.
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/a2a/{target}", post(rpc))
+        .route("/a2a/{target}/message:send", post(http::send))
+        .route("/a2a/{target}/message:stream", post(http::stream))
+        .route("/a2a/{target}/tasks", get(http::list))
+        .route("/a2a/{target}/tasks/{id}", get(http::get).post(http::act))
+        .route("/a2a/{target}/tasks/{id}/pushNotificationConfigs", get(http::push).post(http::push))
+        .route(
+            "/a2a/{target}/tasks/{id}/pushNotificationConfigs/{config}",
+            get(http::push).delete(http::push),
+        )
+        .route("/a2a/{target}/extendedAgentCard", get(http::card))
+        .route("/a2a/{target}/.well-known/agent-card.json", get(card::of_target))
+        .route_layer(Extension(THREAD.all(Scope::Read)))
+        .route("/.well-known/agent-card.json", get(card::main))
+}
+
+/// A body with JSON, under either media type.
+pub(super) struct A2aBody<T>(pub(super) WithImages<T>);
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for A2aBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        if is_of_type(request.headers(), MEDIA_TYPE) {
+            request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        }
+        WithImages::from_request(request, app).await.map(Self)
+    }
+}
+
+/// Checks the version of the protocol that the client speaks; without one, this version is assumed.
+pub(super) fn check_version(headers: &HeaderMap) -> Result<(), A2AError> {
+    let version = headers.get(SVC_PARAM_VERSION).map(|version| version.to_str().unwrap_or("?").trim());
+    match version.filter(|version| !version.is_empty()) {
+        None => Ok(()),
+        Some(version) if version == VERSION || version.starts_with("1.0.") => Ok(()),
+        Some(version) => {
+            let mut error = A2AError::version_not_supported("");
+            let given: String = version.chars().take(20).collect();
+            error.message = format!("A2A {given} is not supported; send `{SVC_PARAM_VERSION}: {VERSION}`");
+            Err(error)
+        }
+    }
+}
+
+/// `POST /a2a/{target}`: JSON-RPC.
+async fn rpc(
+    State(app): State<Arc<App>>,
+    Path(target): Path<String>,
+    Extension(deadline): Extension<Deadline>,
+    headers: HeaderMap,
+    asker: Result<Asker, ApiError>,
+    body: Result<A2aBody<RpcRequest>, ApiError>,
+) -> Response {
+    let null = JsonRpcId::Null;
+    let asker = match asker {
+        Ok(asker) => asker,
+        Err(error) => return Refusal::from(error).into_rpc(null),
+    };
+    let A2aBody(WithImages { creation: Creation { value: request, key: _ }, permit: _permit }) = match body {
+        Ok(body) => body,
+        Err(error @ ApiError::InvalidRequest { .. }) => {
+            let error = A2AError::invalid_request(format!("no JSON-RPC request: {error}"));
+            return Refusal::from(error).into_rpc(null);
+        }
+        Err(error) => return Refusal::from(error).into_rpc(null),
+    };
+    let RpcRequest { jsonrpc, id, method, params } = request;
+    let id = id.unwrap_or(null);
+    if jsonrpc != "2.0" {
+        return Refusal::from(A2AError::invalid_request("`jsonrpc` must be \"2.0\"")).into_rpc(id);
+    }
+    if let Err(error) = check_version(&headers) {
+        return Refusal::from(error).into_rpc(id);
+    }
+    let ask = Ask { app, asker, target, deadline };
+    match called(ask, &method, params.as_deref(), &headers, &id).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.into_rpc(id),
+    }
+}
+
+/// Carries out a method.
+async fn called(
+    ask: Ask,
+    method: &str,
+    params: Option<&RawValue>,
+    headers: &HeaderMap,
+    id: &JsonRpcId,
+) -> Result<Response, Refusal> {
+    let text = params.map_or("{}", RawValue::get);
+    let binding = Binding::Rpc(id.clone());
+    match method {
+        methods::SEND_MESSAGE => {
+            let request: SendRequest = parse(text.as_bytes())?;
+            let ask = ask.of_tenant(request.tenant.as_deref());
+            result(id, &SendMessageResponse::Task(ask.send(&request).await?))
+        }
+        methods::SEND_STREAMING_MESSAGE => {
+            let request: SendRequest = parse(text.as_bytes())?;
+            let ask = ask.of_tenant(request.tenant.as_deref());
+            ask.send_streaming(&request, binding).await
+        }
+        methods::GET_TASK => result(id, &ask.get(parse(text.as_bytes())?).await?),
+        methods::LIST_TASKS => {
+            let request: houston_protocol::a2a::ListTasksRequest = parse(text.as_bytes())?;
+            let ask = ask.of_tenant(request.tenant.as_deref());
+            result(id, &ask.list(request).await?)
+        }
+        methods::CANCEL_TASK => {
+            let request: houston_protocol::a2a::CancelTaskRequest = parse(text.as_bytes())?;
+            result(id, &ask.cancel(&request.id).await?)
+        }
+        methods::SUBSCRIBE_TO_TASK => {
+            let request: houston_protocol::a2a::SubscribeToTaskRequest = parse(text.as_bytes())?;
+            ask.subscribe(&request.id, binding).await
+        }
+        methods::GET_EXTENDED_AGENT_CARD => {
+            let caller = ask.caller(Scope::Read)?;
+            result(id, &card::extended(&ask.app, caller, &ask.target, headers).await?)
+        }
+        methods::CREATE_PUSH_CONFIG
+        | methods::GET_PUSH_CONFIG
+        | methods::LIST_PUSH_CONFIGS
+        | methods::DELETE_PUSH_CONFIG => Err(A2AError::push_notification_not_supported().into()),
+        _ => Err(A2AError::method_not_found(&method.chars().take(80).collect::<String>()).into()),
+    }
+}
+
+fn result(id: &JsonRpcId, result: &impl Serialize) -> Result<Response, Refusal> {
+    // Serialising texts, numbers and JSON cannot fail.
+    let result = serde_json::to_value(result).unwrap_or_default();
+    Ok(Json(JsonRpcResponse::success(id.clone(), result)).into_response())
+}

@@ -1,0 +1,162 @@
+//! HTTP+JSON: the same operations as resources.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse as _, Response};
+use chrono::{DateTime, Utc};
+use houston_domain::scope::Scope;
+use houston_protocol::a2a::{
+    A2AError, GetTaskRequest, ListTasksRequest, MEDIA_TYPE, SendMessageResponse, SendRequest, TaskState,
+};
+use serde::{Deserialize, Serialize};
+
+use super::dialect::Binding;
+use super::endpoint::{A2aBody, check_version};
+use super::error::Refusal;
+use super::operations::Ask;
+use crate::body::{Creation, WithImages};
+use crate::deadline::Deadline;
+use crate::error::ApiError;
+use crate::query::Query;
+use crate::state::App;
+use crate::threads::Asker;
+
+/// What every request has.
+type Head = (State<Arc<App>>, Path<Vec<String>>, Extension<Deadline>, HeaderMap, Result<Asker, ApiError>);
+
+/// The request, with the id that its path names.
+fn ask(
+    (State(app), Path(names), Extension(deadline), headers, asker): Head,
+) -> Result<(Ask, String), Refusal> {
+    let asker = asker?;
+    check_version(&headers)?;
+    let mut names = names.into_iter();
+    let target = names.next().unwrap_or_default();
+    Ok((Ask { app, asker, target, deadline }, names.next().unwrap_or_default()))
+}
+
+fn reply(done: Result<impl Serialize, Refusal>) -> Response {
+    match done {
+        Ok(body) => {
+            let body = serde_json::to_vec(&body).unwrap_or_default();
+            ([(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response()
+        }
+        Err(refusal) => refusal.into_http(),
+    }
+}
+
+fn streamed(done: Result<Response, Refusal>) -> Response {
+    done.unwrap_or_else(Refusal::into_http)
+}
+
+/// `POST /a2a/{target}/message:send`.
+pub(super) async fn send(head: Head, body: Result<A2aBody<SendRequest>, ApiError>) -> Response {
+    let done = async {
+        let (ask, _) = ask(head)?;
+        let A2aBody(WithImages { creation: Creation { value, key: _ }, permit: _permit }) = body?;
+        let ask = ask.of_tenant(value.tenant.as_deref());
+        Ok(SendMessageResponse::Task(ask.send(&value).await?))
+    };
+    reply(done.await)
+}
+
+/// `POST /a2a/{target}/message:stream`.
+pub(super) async fn stream(head: Head, body: Result<A2aBody<SendRequest>, ApiError>) -> Response {
+    let done = async {
+        let (ask, _) = ask(head)?;
+        let A2aBody(WithImages { creation: Creation { value, key: _ }, permit: _permit }) = body?;
+        ask.of_tenant(value.tenant.as_deref()).send_streaming(&value, Binding::Http).await
+    };
+    streamed(done.await)
+}
+
+/// The query of a task.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OfTask {
+    history_length: Option<i32>,
+}
+
+/// `GET /a2a/{target}/tasks/{id}`, and `…/tasks/{id}:subscribe`.
+pub(super) async fn get(head: Head, query: Result<Query<OfTask>, ApiError>) -> Response {
+    let done = async {
+        let (ask, id) = ask(head)?;
+        let Query(OfTask { history_length }) = query?;
+        if let Some(id) = id.strip_suffix(":subscribe") {
+            return ask.subscribe(id, Binding::Http).await;
+        }
+        let task = ask.get(GetTaskRequest { id, history_length, tenant: None }).await;
+        Ok(reply(task))
+    };
+    streamed(done.await)
+}
+
+/// `POST /a2a/{target}/tasks/{id}:cancel`, and `…/tasks/{id}:subscribe`.
+pub(super) async fn act(head: Head) -> Response {
+    let done = async {
+        let (ask, id) = ask(head)?;
+        match id.rsplit_once(':') {
+            Some((id, "cancel")) => Ok(reply(ask.cancel(id).await)),
+            Some((id, "subscribe")) => ask.subscribe(id, Binding::Http).await,
+            _ => {
+                Err(A2AError::method_not_found("what is posted to a task: `:cancel` or `:subscribe`").into())
+            }
+        }
+    };
+    streamed(done.await)
+}
+
+/// The query of a list.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OfList {
+    context_id: Option<String>,
+    status: Option<TaskState>,
+    page_size: Option<i32>,
+    page_token: Option<String>,
+    history_length: Option<i32>,
+    status_timestamp_after: Option<DateTime<Utc>>,
+    include_artifacts: Option<bool>,
+    tenant: Option<String>,
+}
+
+/// `GET /a2a/{target}/tasks`.
+pub(super) async fn list(head: Head, query: Result<Query<OfList>, ApiError>) -> Response {
+    let done = async {
+        let (ask, _) = ask(head)?;
+        let Query(of) = query?;
+        let ask = ask.of_tenant(of.tenant.as_deref());
+        let request = ListTasksRequest {
+            context_id: of.context_id,
+            status: of.status,
+            page_size: of.page_size,
+            page_token: of.page_token,
+            history_length: of.history_length,
+            status_timestamp_after: of.status_timestamp_after,
+            include_artifacts: of.include_artifacts,
+            tenant: None,
+        };
+        ask.list(request).await
+    };
+    reply(done.await)
+}
+
+/// `…/tasks/{id}/pushNotificationConfigs`: there are none.
+pub(super) async fn push(head: Head) -> Response {
+    let refused = ask(head).map(|_| ()).and(Err::<(), _>(A2AError::push_notification_not_supported().into()));
+    reply(refused)
+}
+
+/// `GET /a2a/{target}/extendedAgentCard`.
+pub(super) async fn card(head: Head) -> Response {
+    let headers = head.3.clone();
+    let done = async {
+        let (ask, _) = ask(head)?;
+        let caller = ask.caller(Scope::Read)?;
+        Ok(super::card::extended(&ask.app, caller, &ask.target, &headers).await?)
+    };
+    reply(done.await)
+}

@@ -1,0 +1,122 @@
+//! A2A 1.0: the official types, and what Houston reads of a message a client sends.
+//!
+//! The official types say how the wire looks; they decode files of messages at once, which Houston leaves to who checks them:
+//! so [`SendRequest`] is its own.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+pub use a2a::{
+    A2AError, AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Artifact, CancelTaskRequest,
+    FieldViolation, GetTaskRequest, HttpAuthSecurityScheme, JsonRpcId, JsonRpcResponse, ListTasksRequest,
+    ListTasksResponse, Message, PROTOCOL_DOMAIN, Part, Role, SVC_PARAM_VERSION, SecurityScheme,
+    SendMessageConfiguration, SendMessageResponse, StreamResponse, SubscribeToTaskRequest,
+    TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC, Task, TaskArtifactUpdateEvent, TaskState,
+    TaskStatus, TaskStatusUpdateEvent, TypedDetail, VERSION, error_code, error_reason, methods,
+};
+
+/// The media type of bodies over HTTP.
+pub const MEDIA_TYPE: &str = "application/a2a+json";
+
+/// Houston's additions to tasks and updates.
+pub type Metadata = HashMap<String, Value>;
+
+/// A request over JSON-RPC; its parameters are read once the method is known.
+///
+/// ```json
+/// {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "run_0190…"}}
+/// ```
+#[derive(Debug, Deserialize)]
+pub struct RpcRequest {
+    #[serde(default)]
+    pub jsonrpc: String,
+    pub id: Option<JsonRpcId>,
+    pub method: String,
+    #[serde(default)]
+    pub params: Option<Box<RawValue>>,
+}
+
+/// Sends a message.
+///
+/// ```json
+/// {"message": {"messageId": "1", "role": "ROLE_USER", "contextId": "trip", "parts": [{"text": "Plan a trip to Rome"}]}}
+/// ```
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SendRequest {
+    pub message: SentMessage,
+    #[serde(default)]
+    pub configuration: Option<SendMessageConfiguration>,
+    /// Whom it is for, if the key is not of one user.
+    #[serde(default)]
+    pub tenant: Option<String>,
+}
+
+/// A message of a client.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SentMessage {
+    /// Made by the client. A message with the same id in the same context is the same message.
+    pub message_id: String,
+    /// The conversation; absent or empty: a new one, or that of the task.
+    #[serde(default)]
+    pub context_id: Option<String>,
+    /// The task that it continues.
+    #[serde(default)]
+    pub task_id: Option<String>,
+    #[serde(default)]
+    pub role: Role,
+    #[serde(default)]
+    pub parts: Vec<SentPart>,
+    #[serde(default)]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// A part of a message: one of `text`, `raw` (Base64), `url` and `data`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SentPart {
+    #[serde(default)]
+    pub text: Option<String>,
+    #[serde(default)]
+    pub raw: Option<String>,
+    #[serde(default)]
+    pub url: Option<String>,
+    #[serde(default)]
+    pub data: Option<Value>,
+    #[serde(default)]
+    pub media_type: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn messages_of_official_clients_are_read() {
+        let sent = json!({
+            "message": {"messageId": "1", "role": "ROLE_USER", "contextId": "", "extensions": [], "parts": [
+                {"text": "Look:", "mediaType": ""}, {"raw": "aGk=", "mediaType": "image/png", "filename": "a.png"},
+            ]},
+            "configuration": {"acceptedOutputModes": [], "historyLength": 0, "returnImmediately": true},
+        });
+        let read: SendRequest = serde_json::from_value(sent.clone()).unwrap();
+        assert_eq!(read.message.parts[1].raw.as_deref(), Some("aGk="));
+        assert_eq!(read.configuration.unwrap().return_immediately, Some(true));
+        // The official type reads the same.
+        assert!(serde_json::from_value::<a2a::SendMessageRequest>(sent).is_ok());
+    }
+
+    #[test]
+    fn parameters_are_kept_as_they_came() {
+        let text = r#"{"jsonrpc": "2.0", "id": "a", "method": "GetTask", "params": {"id" : "run_1"}}"#;
+        let request: RpcRequest = serde_json::from_str(text).unwrap();
+        assert_eq!(request.id, Some(JsonRpcId::String("a".to_owned())));
+        assert_eq!(request.params.unwrap().get(), r#"{"id" : "run_1"}"#);
+    }
+}
