@@ -14,7 +14,7 @@ use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::{ApiStore, TenantStore};
-use houston_web::Client;
+use houston_web::{Client, Sinks};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Owners;
@@ -54,6 +54,8 @@ pub struct State {
     pub agents: Arc<AgentSources>,
     /// The keys of tenants' secrets; without, none can be stored.
     pub secret_keys: Option<SecretKeys>,
+    /// Sends test events to webhooks, and says which addresses they may have.
+    pub sinks: Arc<Sinks>,
     /// Reaches MCP servers of tenants and users.
     pub foreign_servers: Arc<dyn ForeignServers>,
     /// Computes the prompt and the tools of an agentable, for debugging.

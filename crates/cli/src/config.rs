@@ -45,7 +45,7 @@ use houston_domain::skill::BundledSkill;
 use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
 use houston_mcp::McpSettings;
-use houston_worker::MonitorConfig;
+use houston_worker::{MonitorConfig, WebhooksConfig};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::cells::CellConfig;
@@ -90,6 +90,7 @@ const FILES: &[(&str, &str)] = &[
     ("skills", include_str!("../../../jobs/skills.toml")),
     ("tools", include_str!("../../../jobs/tools.toml")),
     ("workspaces", include_str!("../../../jobs/workspaces.toml")),
+    ("webhooks", include_str!("../../../jobs/webhooks.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -176,6 +177,8 @@ pub(crate) struct Settings {
     pub(crate) tables: TablePresets,
     /// `jobs/workspaces.toml`.
     pub(crate) workspaces: WorkspaceSettings,
+    /// `jobs/webhooks.toml`.
+    pub(crate) webhooks: WebhooksConfig,
 }
 
 /// The format of log lines.

@@ -81,4 +81,5 @@ pub mod tool_result;
 pub mod tool_source;
 pub mod transform;
 pub mod unread;
+pub mod webhook;
 pub mod workspace;

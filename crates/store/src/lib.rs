@@ -26,6 +26,7 @@
 //! | `knowledge` | knowledge items (notes, learnings, memories, custom instructions, feed items), profiles, snippets; todos; custom tables and their records; images; files of workspaces | api; runs through [`record::RecordTx`] |
 //! | `tenant` | keys, users, agents, teams, agentables; creating and erasing them | api, cli; worker erases |
 //! | `conversation` | documents: export, import, reset | api, cli |
+//! | `delivery` | webhooks and their deliveries, replays, inbound hooks, events with their owners | worker reads events and sends; api changes and lists |
 //! | `schedule` | check-ins and feeds | worker starts them; api and runs set them |
 //! | `health` | what the health monitor looks at and repairs | worker; api reads the results |
 //!
@@ -100,6 +101,7 @@
 
 mod batcher;
 pub mod conversation;
+mod delivery;
 mod error;
 mod fairness;
 mod functions;
@@ -127,6 +129,7 @@ pub(crate) use knowledge::profile;
 pub use knowledge::{
     custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
 };
+pub use delivery::{fan_out, inbound_hook, outbox, owned_event, replay, webhook, webhook_delivery};
 pub use run::tool_result;
 pub use run::{
     cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, question, reach,

@@ -50,4 +50,6 @@ mod waiting;
 #[cfg(test)]
 mod watchdog;
 #[cfg(test)]
+mod webhooks;
+#[cfg(test)]
 mod workers;
