@@ -33,6 +33,9 @@ pub enum ApiError {
     /// The bearer token has the form of a JWT, and is not accepted.
     #[error("the JWT is not accepted: {0}")]
     InvalidJwt(#[source] houston_domain::jwt::JwtError),
+    /// What was posted to an inbound hook is not signed with its secret.
+    #[error("the signature is not accepted (Standard Webhooks): {0}")]
+    InvalidSignature(#[source] houston_web::webhook::WebhookError),
     /// The keys of the JWT's issuer were never read, or not for a day.
     #[error("the keys of the JWT's issuer cannot be read; try again in a few seconds")]
     NoIssuerKeys,
@@ -335,6 +338,7 @@ impl ApiError {
     pub fn code(&self) -> ProblemCode {
         match self {
             Self::Unauthorized | Self::InvalidJwt(_) => ProblemCode::Unauthorized,
+            Self::InvalidSignature(_) => ProblemCode::InvalidSignature,
             Self::NoIssuerKeys => ProblemCode::Unavailable,
             Self::MissingScope { .. } | Self::BoundKey => ProblemCode::Forbidden,
             Self::TooManyKeys => ProblemCode::TooManyKeys,
@@ -384,15 +388,5 @@ impl ApiError {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-    }
-
-    /// [`Self::InvalidRequest`] for one query parameter.
-    pub(crate) fn parameter(name: &str, detail: impl Into<String>) -> Self {
-        Self::InvalidRequest { errors: vec![FieldError::parameter(name, detail)] }
-    }
-
-    /// [`Self::InvalidRequest`] for one field of the body, by its JSON Pointer.
-    pub(crate) fn field(pointer: &str, detail: impl Into<String>) -> Self {
-        Self::InvalidRequest { errors: vec![FieldError::at(pointer, detail)] }
     }
 }

@@ -126,6 +126,7 @@ mod health;
 mod history;
 mod idempotency;
 mod images;
+mod inbound_hooks;
 mod insight;
 mod issuers;
 mod keys;
@@ -156,6 +157,7 @@ mod teams;
 mod todos;
 mod tool_sources;
 mod users;
+mod webhooks;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
 pub use body::parse;

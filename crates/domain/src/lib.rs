@@ -43,6 +43,7 @@ pub mod id;
 pub mod image;
 pub mod inner_call;
 pub mod intervention;
+pub mod inbound_hook;
 pub mod issuer;
 pub mod jwt;
 pub mod knowledge;

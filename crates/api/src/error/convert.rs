@@ -2,11 +2,24 @@
 
 use axum::response::{IntoResponse, Response};
 
+use houston_protocol::problem::FieldError;
 use houston_store::FolderError;
 
 use super::ApiError;
 use crate::explain::ExplainError;
 use crate::problem::ResponseError;
+
+impl ApiError {
+    /// [`Self::InvalidRequest`] for one query parameter.
+    pub(crate) fn parameter(name: &str, detail: impl Into<String>) -> Self {
+        Self::InvalidRequest { errors: vec![FieldError::parameter(name, detail)] }
+    }
+
+    /// [`Self::InvalidRequest`] for one field of the body, by its JSON Pointer.
+    pub(crate) fn field(pointer: &str, detail: impl Into<String>) -> Self {
+        Self::InvalidRequest { errors: vec![FieldError::at(pointer, detail)] }
+    }
+}
 
 impl From<houston_store::Error> for ApiError {
     fn from(error: houston_store::Error) -> Self {

@@ -8,9 +8,11 @@
 //! [`ag_ui`] is the endpoint for AG-UI clients, which post a message or answers and read the stream of what follows.
 
 pub(crate) mod ag_ui;
+pub(crate) mod all;
 pub(crate) mod cursor;
 pub(crate) mod fact;
 pub(crate) mod get;
+pub(crate) mod heartbeat;
 pub(crate) mod interrupt;
 pub(crate) mod position;
 pub(crate) mod render;

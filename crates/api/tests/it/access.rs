@@ -167,7 +167,7 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 10] = [
+const OF_TENANT: [&str; 12] = [
     "agents",
     "teams",
     "skills",
@@ -178,6 +178,8 @@ const OF_TENANT: [&str; 10] = [
     "health",
     "keys",
     "client-tokens",
+    "webhooks",
+    "inbound-hooks",
 ];
 
 #[tokio::test]
