@@ -70,6 +70,7 @@ fn filled(path: &str, id: &str) -> String {
         .replace("{name}", "nothing")
         .replace("{path}", "nothing.md")
         .replace("{result_id}", "nothing")
+        .replace("{delivery_id}", "nothing")
 }
 
 #[tokio::test]

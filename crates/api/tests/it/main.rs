@@ -7,6 +7,8 @@ mod access;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod all_events;
+#[cfg(test)]
 mod approval_links;
 #[cfg(test)]
 mod archived;
@@ -47,6 +49,8 @@ mod http;
 #[cfg(test)]
 mod images;
 #[cfg(test)]
+mod inbound_hooks;
+#[cfg(test)]
 mod issuers;
 #[cfg(test)]
 mod keys;
@@ -83,5 +87,7 @@ mod snippets;
 mod tables;
 #[cfg(test)]
 mod test_api;
+#[cfg(test)]
+mod webhooks;
 #[cfg(test)]
 mod worker;

@@ -64,8 +64,9 @@ struct Outbox {
 impl Outbox {
     /// Begins to send what is due. Returns how long to wait before the next look.
     async fn begin(&mut self) -> std::time::Duration {
+        let found = self.claim().await;
         let config = &self.shared.webhooks.config;
-        match self.claim().await {
+        match found {
             Ok(true) => config.poll(),
             Ok(false) => config.idle(),
             Err(error) => {

@@ -38,6 +38,8 @@ mod retry;
 #[cfg(test)]
 mod serving;
 #[cfg(test)]
+mod sink;
+#[cfg(test)]
 mod spending;
 #[cfg(test)]
 mod storm;
