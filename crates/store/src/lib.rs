@@ -13,7 +13,7 @@
 //!
 //! The API has an [`ApiStore`] only. So it can neither claim nor commit, and a query of a request without a tenant does
 //! not compile: a [`TenantStore`] is made for the [`Principal`](api_key::Principal) of a key that was read from
-//! Postgres, or for a link to a question ([`approval_links`]) that was. A test compares the queries that a [`TenantStore`] reaches with this: each has a condition on `tenant_id`.
+//! Postgres, or for a link to a question ([`approval_links`]) or an inbound hook ([`inbound_hook`]) that was. A test compares the queries that a [`TenantStore`] reaches with this: each has a condition on `tenant_id`.
 //! All handles share connections and batches; making one allocates nothing.
 //!
 //! # Wings

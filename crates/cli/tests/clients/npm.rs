@@ -61,6 +61,7 @@ fn npm_clients_agree_with_the_thread() {
     node.args(["--test", "--test-reporter=spec", "--test-concurrency=3"])
         .env("HOUSTON_URL", &dev.url)
         .env("HOUSTON_API_KEY", &dev.key)
+        .env("HOUSTON_HOOKS_PORT", dev.hooks.to_string())
         .env("HOUSTON_SERVER__HEARTBEAT_S", "1")
         // The streams are on this machine.
         .env("NO_PROXY", "127.0.0.1")
@@ -69,7 +70,7 @@ fn npm_clients_agree_with_the_thread() {
     let report = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "node --test:\n{report}{}", String::from_utf8_lossy(&output.stderr));
     // `node --test` succeeds when it finds no tests.
-    for file in ["AG-UI", "AG-UI interrupts", "EventSource", "resumable fetch"] {
+    for file in ["AG-UI", "AG-UI interrupts", "EventSource", "resumable fetch", "webhooks"] {
         assert!(report.contains(&format!("✔ {file}: ")), "no test of {file} ran:\n{report}");
     }
 }
