@@ -1,5 +1,5 @@
 -- Readers of the events of all agentables that must read each one, whatever dies: how far each has read. A row exists while
--- there is something to read for. Whoever holds the lock of a row reads; no other process waits for it.
+-- there is something to read for. The process that holds the lock of a row reads; no other waits for it.
 create table houston.readers (
     name text primary key,
     -- the text of a `houston_store::event::EventPosition`

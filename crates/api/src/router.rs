@@ -18,8 +18,9 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
-    feed, files, grants, guards, health, history, images, inbound_hooks, insight, mcp_servers, messages, profile,
-    questions, runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users, webhooks,
+    feed, files, grants, guards, health, history, images, inbound_hooks, insight, mcp_servers, messages,
+    profile, questions, runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources,
+    users, webhooks,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds

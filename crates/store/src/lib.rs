@@ -125,11 +125,11 @@ pub use pool::{Config, Store};
 pub use session::Archiving;
 
 // Callers name the noun, not its wing.
+pub use delivery::{fan_out, inbound_hook, outbox, owned_event, replay, webhook, webhook_delivery};
 pub(crate) use knowledge::profile;
 pub use knowledge::{
     custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
 };
-pub use delivery::{fan_out, inbound_hook, outbox, owned_event, replay, webhook, webhook_delivery};
 pub use run::tool_result;
 pub use run::{
     cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, question, reach,

@@ -139,7 +139,8 @@ impl Worker {
         );
         self.start_watchers(&backend, &current, &webhooks, tracker, &done);
         let sent = webhooks.drained;
-        let ended = tracker.spawn(self.consume(backend, current.clone(), (stop, kill, done), sent, tracker.clone()));
+        let ended =
+            tracker.spawn(self.consume(backend, current.clone(), (stop, kill, done), sent, tracker.clone()));
         Ok(Running { ended, health, current })
     }
 

@@ -42,12 +42,18 @@ pub(crate) async fn create(
     }
     check_text("/instructions", &body.instructions)?;
     if body.instructions.chars().count() > MAX_INSTRUCTIONS {
-        return Err(ApiError::field("/instructions", format!("must have at most {MAX_INSTRUCTIONS} characters")));
+        return Err(ApiError::field(
+            "/instructions",
+            format!("must have at most {MAX_INSTRUCTIONS} characters"),
+        ));
     }
     let wrong = || no_agentable(|why| ApiError::field("/agentable_id", why));
     let agentable = agentable(&app, &body.agentable_id).ok_or_else(wrong)?;
     if !app.state.agent_types.get(&agentable.1).is_some_and(|kind| kind.conversational) {
-        return Err(ApiError::field("/agentable_id", format!("agentables of kind `{}` take no messages", agentable.1)));
+        return Err(ApiError::field(
+            "/agentable_id",
+            format!("agentables of kind `{}` take no messages", agentable.1),
+        ));
     }
     let id: InboundHookId = app.state.ids.beside(agentable.0);
     let secret = secret::make(&app, caller.tenant(), &id.to_string())?;

@@ -62,13 +62,8 @@ pub(crate) async fn receive(
         .map_err(|_| ApiError::field("", "the body must be text in UTF-8, such as JSON"))?;
     storable(&mut text);
     let (agentable, kind) = &hook.agentable;
-    let message = HookMessage {
-        hook: id,
-        name: &hook.name,
-        instructions: &hook.instructions,
-        text: &text,
-        webhook_id,
-    };
+    let message =
+        HookMessage { hook: id, name: &hook.name, instructions: &hook.instructions, text: &text, webhook_id };
     let received = ReceivedMessage {
         webhook_id,
         message: app.state.ids.beside(*agentable),

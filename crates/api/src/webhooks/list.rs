@@ -19,10 +19,7 @@ use crate::state::App;
     summary = "List the webhooks of the tenant, the oldest first.",
     responses((status = 200, description = "All webhooks.", body = WebhookList)),
 )]
-pub(crate) async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-) -> Result<Json<WebhookList>, ApiError> {
+pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<WebhookList>, ApiError> {
     let webhooks = app.store(caller).webhooks().await?;
     Ok(Json(WebhookList { data: webhooks.into_iter().map(|webhook| response(&app, webhook)).collect() }))
 }

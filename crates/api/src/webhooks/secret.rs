@@ -46,8 +46,10 @@ pub(crate) fn signer(
 ) -> Result<Signer, ApiError> {
     let keys = keys(app)?;
     let old = old.filter(|(_, until)| *until > app.now()).map(|(sealed, _)| sealed);
-    let opened: Result<Vec<_>, _> =
-        std::iter::once(sealed).chain(old).map(|sealed| keys.open(Purpose { tenant, what }, sealed)).collect();
+    let opened: Result<Vec<_>, _> = std::iter::once(sealed)
+        .chain(old)
+        .map(|sealed| keys.open(Purpose { tenant, what }, sealed))
+        .collect();
     let wrong = |why: String| ApiError::field("", format!("the secret cannot be used: {why}; rotate it"));
     Signer::new(&opened.map_err(|error| wrong(error.to_string()))?).map_err(|error| wrong(error.to_string()))
 }

@@ -95,7 +95,10 @@ async fn streams_show_nothing_of_other_tenants_or_users() {
     api.post_message("secret").await;
     let goal = api.send_as(key, "GET", "/v1/goals", json!(null)).await;
     assert!(goal.ok()["data"].as_array().unwrap().is_empty());
-    let own = api.post("/v1/goals", json!({"user_id": bob, "title": "Mine", "message": {"content": "x"}})).await.ok();
+    let own = api
+        .post("/v1/goals", json!({"user_id": bob, "title": "Mine", "message": {"content": "x"}}))
+        .await
+        .ok();
     let own = own["id"].as_str().unwrap();
     let seen = read(&mut of_bob, &format!("{own}:2")).await;
     assert!(events(&seen).iter().all(|id| id.starts_with(own)), "{seen:?}");
@@ -119,8 +122,8 @@ async fn wrong_positions_and_patterns_are_refused() {
     ] {
         api.get(path).await.refused(422, "invalid_request");
     }
-    let nobody = format!("/v1/users/user_{}/events", "0".repeat(32));
-    api.get(&nobody).await.refused(404, "not_found");
+    let missing = format!("/v1/users/user_{}/events", "0".repeat(32));
+    api.get(&missing).await.refused(404, "not_found");
 }
 
 #[tokio::test]

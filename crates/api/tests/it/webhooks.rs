@@ -58,8 +58,8 @@ async fn wrong_webhooks_are_refused_with_a_pointer() {
         let problem = api.post("/v1/webhooks", body).await.refused(422, "invalid_request");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
     }
-    let nobody = format!("user_{}", "0".repeat(32));
-    let body = json!({"url": URL, "topics": ["**"], "user_id": nobody});
+    let missing = format!("user_{}", "0".repeat(32));
+    let body = json!({"url": URL, "topics": ["**"], "user_id": missing});
     api.post("/v1/webhooks", body).await.refused(404, "not_found");
 }
 

@@ -302,8 +302,12 @@ mod tests {
             message_id,
             decided_by: None,
         };
-        let returned =
-            Event::ToolReturned { call_id: "call_1".into(), content: secret.into(), is_error: true, message_id };
+        let returned = Event::ToolReturned {
+            call_id: "call_1".into(),
+            content: secret.into(),
+            is_error: true,
+            message_id,
+        };
         let shown = Event::ErrorShown { message_id, content: secret.into(), metadata: Value::Null };
         for event in [called, returned, shown, Event::Thought { text: secret.into() }] {
             let outline = Value::Object(event.outline());

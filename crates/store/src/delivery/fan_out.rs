@@ -102,7 +102,7 @@ impl NewDeliveries {
             (0..self.ids.len()).map(|n| ((self.webhooks[n], self.agentables[n]), self.tenants[n])).collect();
         let (webhooks, agentables): (Vec<Uuid>, Vec<Uuid>) = open.keys().copied().unzip();
         let tenants: Vec<Uuid> = open.into_values().collect();
-        // An update that changes nothing takes the lock of the row: whoever settles the last delivery of an agentable either sees
+        // An update that changes nothing takes the lock of the row: what settles the last delivery of an agentable either sees
         // the new ones or has deleted the row before.
         sqlx::query!(
             "-- store::fan_out::open
@@ -204,11 +204,7 @@ impl RunStore {
         new.insert(&mut tx, now, false).await?;
         move_to(&mut tx, &page.next).await?;
         tx.commit().await?;
-        Ok(FannedOut::Read {
-            events: page.events.len(),
-            deliveries: new.ids.len(),
-            has_more: page.has_more,
-        })
+        Ok(FannedOut::Read { events: page.events.len(), deliveries: new.ids.len(), has_more: page.has_more })
     }
 }
 

@@ -203,7 +203,11 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the agentable was erased or is archived, [`Error::Database`]
     /// when Postgres cannot be reached or refuses a statement.
-    pub async fn receive(self, hook: &InboundHook, received: &ReceivedMessage<'_>) -> Result<(MessageId, bool)> {
+    pub async fn receive(
+        self,
+        hook: &InboundHook,
+        received: &ReceivedMessage<'_>,
+    ) -> Result<(MessageId, bool)> {
         let agentable = hook.agentable.0;
         let mut tx = self.pool.begin().await?;
         let row = lock(&mut tx, agentable).await?.ok_or(Error::NotFound { what: "agentable" })?;

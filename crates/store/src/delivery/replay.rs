@@ -92,13 +92,8 @@ impl RunStore {
         if agentable.0 != replay.after_agentable {
             (replay.after_agentable, replay.after_seq) = (agentable.0, 0);
         }
-        let read = StreamRead {
-            agentable,
-            tenant: replay.tenant,
-            kind: None,
-            after: Some(replay.after_seq),
-            limit,
-        };
+        let read =
+            StreamRead { agentable, tenant: replay.tenant, kind: None, after: Some(replay.after_seq), limit };
         let page = batch::read(&mut tx, std::slice::from_ref(&read)).await?.into_iter().next();
         let events = page.transpose()?.flatten().map_or_else(Vec::new, |(_, events)| events);
         let mut new = NewDeliveries::default();

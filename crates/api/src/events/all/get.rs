@@ -58,9 +58,8 @@ pub(crate) async fn of_tenant(
     headers: HeaderMap,
     Query(options): Query<Options>,
 ) -> Result<Response, ApiError> {
-    let parse = |id: &String| {
-        id.parse::<UserId>().map_err(|error| ApiError::parameter("user_id", error.to_string()))
-    };
+    let parse =
+        |id: &String| id.parse::<UserId>().map_err(|error| ApiError::parameter("user_id", error.to_string()));
     let user = caller.list_of(options.user_id.as_ref().map(parse).transpose()?)?;
     open(&app, caller, user, "/v1/events", &headers, &options).await
 }
@@ -162,6 +161,7 @@ fn given(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Positions>, 
 }
 
 fn unusable(why: &str) -> ApiError {
-    let detail = format!("the stream cannot be resumed here: {why}; leave it out, and read what you show again");
+    let detail =
+        format!("the stream cannot be resumed here: {why}; leave it out, and read what you show again");
     ApiError::parameter("after", detail)
 }

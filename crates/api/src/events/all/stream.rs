@@ -96,7 +96,13 @@ pub(super) struct AllEvents {
 }
 
 impl AllEvents {
-    pub(super) fn new(app: &App, sources: Vec<Source>, filter: EventFilter, permit: StreamPermit, path: String) -> Self {
+    pub(super) fn new(
+        app: &App,
+        sources: Vec<Source>,
+        filter: EventFilter,
+        permit: StreamPermit,
+        path: String,
+    ) -> Self {
         let config = &app.state.config;
         Self {
             sources,
@@ -151,7 +157,8 @@ impl AllEvents {
         for nth in 0..self.sources.len() {
             let Poll::Ready(page) = self.sources[nth].poll(self.permit.caller, cx) else { continue };
             let page = page?;
-            let wanted = page.events.iter().filter(|event| self.filter.matches(&event.event.topic, &event.owner));
+            let wanted =
+                page.events.iter().filter(|event| self.filter.matches(&event.event.topic, &event.owner));
             self.page = wanted.map(|event| event.event.clone()).collect();
             self.ends = Some((nth, page.next.clone()));
             if self.page.is_empty() {
