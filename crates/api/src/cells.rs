@@ -88,6 +88,14 @@ impl Target {
             ["v1", "agents" | "teams" | "endpoints" | "mcp-servers" | "skills", ..] | ["v1", "guards"] => {
                 Self::Copied
             }
+            ["v1", "webhooks", _, "deliveries"] => Self::Page(List::Deliveries),
+            ["v1", "webhooks", _, "deliveries", delivery, ..] => {
+                id(delivery).map_or(Self::Home, |id| Self::Of(shard(id)))
+            }
+            ["v1", "webhooks", _, "replay" | "test"] => Self::Home,
+            ["v1", "webhooks", ..] => Self::Copied,
+            ["v1", "events" | "inbound-hooks"] => Self::Home,
+            ["hooks", hook] => id(hook).map_or(Self::Home, |id| Self::Of(shard(id))),
             ["v1", "client-tokens", ..] => Self::Home,
             ["v1", "users"] if reads => Self::Page(List::Users),
             ["v1", "erasures"] if reads => Self::Page(List::Erasures),
@@ -286,6 +294,11 @@ mod tests {
         let of_user = format!("/v1/goals?user_id={}&limit=2", goal.replace("goal", "user"));
         assert_eq!(target(Method::GET, &of_user), Target::Of(Shard(0x12ab)));
         assert_eq!(target(Method::GET, "/v1/goals/goal_12"), Target::Home, "the endpoint refuses it");
+        let delivery = goal.replace("goal", "delivery");
+        let again = format!("/v1/webhooks/webhook_1/deliveries/{delivery}/redeliver");
+        assert_eq!(target(Method::POST, &again), Target::Of(Shard(0x12ab)));
+        let hook = format!("/hooks/{}", goal.replace("goal", "hook"));
+        assert_eq!(target(Method::POST, &hook), Target::Of(Shard(0x12ab)));
     }
 
     #[test]
@@ -293,6 +306,10 @@ mod tests {
         let agent = "/v1/agents/agent_019000000000700080000000000012ab";
         assert_eq!(target(Method::PATCH, agent), Target::Copied);
         assert_eq!(target(Method::GET, "/v1/teams"), Target::Copied);
+        assert_eq!(target(Method::PATCH, "/v1/webhooks/webhook_1"), Target::Copied);
+        assert_eq!(target(Method::GET, "/v1/events"), Target::Home);
+        let deliveries = "/v1/webhooks/webhook_1/deliveries";
+        assert_eq!(target(Method::GET, deliveries), Target::Page(List::Deliveries));
         assert_eq!(target(Method::GET, "/v1/users?external_id=7"), Target::Page(List::Users));
         assert_eq!(target(Method::GET, "/v1/projects"), Target::Page(List::Agentables));
         assert_eq!(target(Method::GET, "/v1/erasures"), Target::Page(List::Erasures));

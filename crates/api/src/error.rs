@@ -33,6 +33,9 @@ pub enum ApiError {
     /// The bearer token has the form of a JWT, and is not accepted.
     #[error("the JWT is not accepted: {0}")]
     InvalidJwt(#[source] houston_domain::jwt::JwtError),
+    /// What was posted to an inbound hook is not signed with its secret.
+    #[error("the signature is not accepted (Standard Webhooks): {0}")]
+    InvalidSignature(#[source] houston_web::webhook::WebhookError),
     /// The keys of the JWT's issuer were never read, or not for a day.
     #[error("the keys of the JWT's issuer cannot be read; try again in a few seconds")]
     NoIssuerKeys,
@@ -345,6 +348,7 @@ impl ApiError {
     pub fn code(&self) -> ProblemCode {
         match self {
             Self::Unauthorized | Self::InvalidJwt(_) => ProblemCode::Unauthorized,
+            Self::InvalidSignature(_) => ProblemCode::InvalidSignature,
             Self::NoIssuerKeys => ProblemCode::Unavailable,
             Self::MissingScope { .. } | Self::BoundKey => ProblemCode::Forbidden,
             Self::TooManyKeys => ProblemCode::TooManyKeys,

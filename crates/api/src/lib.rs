@@ -85,6 +85,9 @@
 //! | use of a key that was revoked or has expired, for requests and streams | `server.key_cache_s`, 5 s | 401; the stream is aborted |
 //! | waiting for a database connection | 2 s | 503 `unavailable`, `Retry-After` |
 //! | open streams | `server.max_streams`, 10,000; `max_streams_per_tenant`, 5,000 | 429 `too_many_streams`; a client that resumes is disconnected and reconnects |
+//! | webhooks; inbound hooks | 100 per tenant, 20 patterns each; 20 per agentable | 409 `full` |
+//! | what is posted to an inbound hook | 64 KiB within 30 s, signed at most 5 minutes ago; wrong signatures count as wrong keys | 413 `body_too_large`, 401 `invalid_signature` |
+//! | pages of new events waiting for a stream of all events | 64; it resumes over at most 10,000,000 transactions | the stream is aborted; 422 `invalid_request` |
 //! | live items waiting for a stream | 256 or 1 MiB (`houston_queue`); 64 while it reads Postgres | the stream is aborted; it reads Postgres once more |
 //! | streams that read Postgres at once | 8; 500 events per page | they wait |
 //! | cached valid keys, invalid keys; agentables | 10,000 each; 50,000 | the cache is cleared |
@@ -138,6 +141,7 @@ mod health;
 mod history;
 mod idempotency;
 mod images;
+mod inbound_hooks;
 mod insight;
 mod issuers;
 mod keys;
@@ -174,6 +178,7 @@ mod todos;
 mod tool_sources;
 mod users;
 mod valid_key;
+mod webhooks;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
 pub use body::parse;

@@ -48,6 +48,7 @@ pub(crate) enum List {
     Todos,
     Tables,
     Records,
+    Deliveries,
 }
 
 impl List {
@@ -77,6 +78,7 @@ impl List {
             Self::Todos => 'd',
             Self::Tables => 'b',
             Self::Records => 'x',
+            Self::Deliveries => 'i',
         }
     }
 }

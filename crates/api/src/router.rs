@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
+use axum::routing::{get, post};
 use houston_domain::mcp_server::LOGIN_PATH;
 use houston_domain::scope::Scope;
 
@@ -18,8 +18,9 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     a2a, agentables, agents, ai_sdk, approve, check_ins, client_tokens, compressions, conversation, erasures,
-    events, feed, files, grants, guards, health, history, images, insight, mcp, mcp_servers, messages,
-    models, openai,
+    events, feed, files, grants, guards, health, history, images, inbound_hooks, insight, mcp, mcp_servers,
+    messages, models, openai, profile, questions, runs, sessions, skills, snippets, table_records, tables,
+    teams, todos, tool_sources, users, webhooks,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -36,6 +37,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     let all = endpoints()
         .into_router()
         .merge(a2a::routes())
+        .route(inbound_hooks::receive::PATH, post(inbound_hooks::receive::receive))
         .route(approve::PATH, get(approve::show).post(approve::decide))
         .route(LOGIN_PATH, get(mcp_servers::login::finish))
         .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
@@ -92,10 +94,28 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(THREAD, routes!(ai_sdk::post::post))
         .routes(THREAD, routes!(ai_sdk::stream::stream))
         .routes(THREAD, routes!(ai_sdk::cancel::cancel))
+        .routes(NAMED.with_query_token(), routes!(events::all::get::of_tenant))
+        .merge(webhook_routes())
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())
         .merge(openai::endpoints())
+}
+
+/// Webhooks and inbound hooks.
+fn webhook_routes() -> Endpoints {
+    let operate = TENANT.all(Scope::Operate);
+    Endpoints::default()
+        .routes(operate, routes!(webhooks::list::list, webhooks::create::create))
+        .routes(operate, routes!(webhooks::get::get, webhooks::change::change, webhooks::delete::delete))
+        .routes(operate, routes!(webhooks::rotate::rotate))
+        .routes(operate, routes!(webhooks::test::test))
+        .routes(operate, routes!(webhooks::deliveries::list))
+        .routes(operate, routes!(webhooks::redeliver::redeliver))
+        .routes(operate, routes!(webhooks::replay::replay))
+        .routes(operate, routes!(inbound_hooks::list::list, inbound_hooks::create::create))
+        .routes(operate, routes!(inbound_hooks::get::get, inbound_hooks::delete::delete))
+        .routes(operate, routes!(inbound_hooks::rotate::rotate))
 }
 
 /// Users and the resources of a user.
@@ -107,6 +127,7 @@ fn user_routes() -> Endpoints {
             routes!(users::get::get, users::change::change, users::delete::delete),
         )
         .routes(USER, routes!(users::costs::costs))
+        .routes(USER.with_query_token(), routes!(events::all::get::of_user))
         .routes(USER.change(Scope::ManageAgents), routes!(guards::user::get, guards::user::set))
         .routes(USER, routes!(mcp_servers::user::list))
         .routes(

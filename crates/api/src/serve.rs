@@ -52,6 +52,7 @@ pub async fn serve(listener: TcpListener, states: impl Into<Cells<State>>, stop:
         () = stop.cancelled() => {}
         () = accept => {}
         _ = join_all(apps.iter().map(|app| app.streams.poll(app.api_store(), &app.state.config))) => {}
+        _ = join_all(apps.iter().map(|app| app.feeds.poll(app.api_store(), &app.state.config))) => {}
         _ = join_all(apps.iter().map(|app| app.keys.watch_revocations(app.api_store()))) => {}
     }
     drop(listener);

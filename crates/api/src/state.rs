@@ -14,7 +14,7 @@ use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::{ApiStore, TenantStore};
-use houston_web::Client;
+use houston_web::{Client, Sinks};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Owners;
@@ -24,6 +24,7 @@ use crate::auth::Caller;
 use crate::config::Config;
 use crate::documents::DocumentMemory;
 use crate::error::ApiError;
+use crate::events::all::feeds::Feeds;
 use crate::events::streams::Streams;
 use crate::explain::Explain;
 use crate::health::disk::Disk;
@@ -56,6 +57,8 @@ pub struct State {
     pub agents: Arc<AgentSources>,
     /// The keys of tenants' secrets; without, none can be stored.
     pub secret_keys: Option<SecretKeys>,
+    /// Sends test events to webhooks, and says which addresses they may have.
+    pub sinks: Arc<Sinks>,
     /// Reaches MCP servers of tenants and users.
     pub foreign_servers: Arc<dyn ForeignServers>,
     /// The configured models.
@@ -83,6 +86,7 @@ pub(crate) struct App {
     pub(crate) agentables: AgentableCache,
     pub(crate) owners: Owners,
     pub(crate) streams: Streams,
+    pub(crate) feeds: Arc<Feeds>,
     pub(crate) offload: Offload,
     pub(crate) documents: Arc<DocumentMemory>,
     pub(crate) disk: Disk,
@@ -121,6 +125,7 @@ impl App {
             agentables: AgentableCache::default(),
             owners: Owners::default(),
             streams: Streams::default(),
+            feeds: Arc::default(),
             offload: Offload::default(),
             documents: Arc::default(),
             disk: Disk::default(),
@@ -148,6 +153,12 @@ impl App {
     /// The app of the cell with this shard, if there are several cells.
     pub(crate) fn cell_of(&self, shard: Shard) -> Option<Arc<Self>> {
         self.cells.get().and_then(|cells| cells.with(shard).upgrade())
+    }
+
+    /// The apps of all cells; the first is this one, if it is the only one.
+    pub(crate) fn all_cells(self: &Arc<Self>) -> Vec<Arc<Self>> {
+        let cells = self.cells.get().map(|cells| cells.iter().filter_map(Weak::upgrade).collect());
+        cells.unwrap_or_else(|| vec![Arc::clone(self)])
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {

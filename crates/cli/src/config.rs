@@ -46,7 +46,7 @@ use houston_domain::skill::BundledSkill;
 use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
 use houston_mcp::McpSettings;
-use houston_worker::MonitorConfig;
+use houston_worker::{MonitorConfig, WebhooksConfig};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::cells::CellConfig;
@@ -92,6 +92,7 @@ const FILES: &[(&str, &str)] = &[
     ("tools", include_str!("../../../jobs/tools.toml")),
     ("workspaces", include_str!("../../../jobs/workspaces.toml")),
     ("rates", include_str!("../../../jobs/rates.toml")),
+    ("webhooks", include_str!("../../../jobs/webhooks.toml")),
 ];
 
 /// Where the rate limits come from if nobody sets others.
@@ -183,6 +184,8 @@ pub(crate) struct Settings {
     pub(crate) workspaces: WorkspaceSettings,
     /// `jobs/rates.toml`.
     pub(crate) rates: RateLimits,
+    /// `jobs/webhooks.toml`.
+    pub(crate) webhooks: WebhooksConfig,
 }
 
 /// The format of log lines.

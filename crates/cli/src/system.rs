@@ -16,6 +16,7 @@ use houston_store::Store;
 use houston_store::agent::DefaultAgent;
 use houston_store::copies::Copies;
 use houston_tools::Registry;
+use houston_web::Sinks;
 use houston_worker::{Running, Worker};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -171,11 +172,22 @@ impl System {
                 feed: self.loaded.settings.feed_generation.clone(),
                 check_in: self.loaded.settings.agent_check_in.clone(),
             },
+            webhooks: Webhooks {
+                config: self.loaded.settings.webhooks.clone(),
+                sinks: self.sinks(),
+                keys: self.loaded.secret_keys.clone(),
+            },
         };
         let running = worker
             .start(&self.tracker, self.stop.clone(), CancellationToken::new())
             .context("cannot start the worker")?;
         Ok(running)
+    }
+
+    /// Sends to webhooks.
+    fn sinks(&self) -> Arc<Sinks> {
+        let config = &self.loaded.settings.webhooks;
+        Arc::new(Sinks::new(&config.hosts, config.timeout()))
     }
 
     /// The state of the API for a cell.
@@ -190,6 +202,7 @@ impl System {
             agent_types: Arc::new(self.loaded.agent_types()),
             agents: Arc::new(self.loaded.agent_sources()),
             secret_keys: self.loaded.secret_keys.clone(),
+            sinks: self.sinks(),
             foreign_servers: Arc::new(Foreign::new(self.loaded.mcp.own.clone())),
             models: Arc::new(Catalogue::new(explainer)),
             explain: explainer.explain(cell.store.runs()),

@@ -1,8 +1,7 @@
 //! Durable events (what happened to an agentable, each at its position `seq`) and the live deltas between them.
 //!
 //! An event refers to messages by id and carries only what is stored nowhere else, so a message's text is stored once.
-//! Events that say no more than a message or a run are not stored at all ([`derived`]). `api` renders AG-UI frames from
-//! events.
+//! Events that say no more than a message or a run are not stored at all ([`derived`]). `api` renders them as AG-UI.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -20,6 +19,7 @@ use crate::team::RoutedBy;
 
 pub mod derived;
 mod progress;
+pub mod topic;
 
 pub use progress::CallProgress;
 

@@ -145,6 +145,12 @@ ids! {
     CheckInId = "check_in";
     /// An image that a user posted.
     ImageId = "image";
+    /// A webhook: a subscription to events, delivered to an address of the tenant.
+    WebhookId = "webhook";
+    /// One event for one webhook.
+    DeliveryId = "delivery";
+    /// An inbound hook: an address at which another program posts messages to an agentable.
+    InboundHookId = "hook";
     /// A request to erase a user or an agentable.
     ErasureId = "erasure";
     /// One logical write of a run: all retries of the write have the same id.

@@ -49,6 +49,8 @@ problem_codes! {
     InvalidJson = 400 "invalid_json";
     /// The request has no API key, or one that is not valid.
     Unauthorized = 401 "unauthorized";
+    /// What was posted to an inbound hook has no signature that its secret has made, or an old one.
+    InvalidSignature = 401 "invalid_signature";
     /// The API key is valid, but may not do this: it lacks a scope, or is bound to one user.
     Forbidden = 403 "forbidden";
     /// There is no such resource that the caller may see, or no such route.

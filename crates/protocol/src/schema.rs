@@ -83,6 +83,12 @@ described! {
     ResultId => id("result", "result");
     /// An erasure.
     ErasureId => id("erasure", "erasure");
+    /// A webhook.
+    WebhookId => id("webhook", "webhook");
+    /// One event for one webhook.
+    DeliveryId => id("delivery", "delivery");
+    /// An inbound hook.
+    InboundHookId => id("hook", "hook");
     /// An API key: the row, not the secret.
     ApiKeyId => id("key", "key");
     /// A check-in.

@@ -13,7 +13,7 @@
 //!
 //! The API has an [`ApiStore`] only. So it can neither claim nor commit, and a query of a request without a tenant does
 //! not compile: a [`TenantStore`] is made for the [`Principal`](api_key::Principal) of a key that was read from
-//! Postgres, or for a link to a question ([`approval_links`]) that was. A test compares the queries that a [`TenantStore`] reaches with this: each has a condition on `tenant_id`.
+//! Postgres, or for a link to a question ([`approval_links`]) or an inbound hook ([`inbound_hook`]) that was. A test compares the queries that a [`TenantStore`] reaches with this: each has a condition on `tenant_id`.
 //! Should one lack it, [`row_security`] still hides the rows of other tenants: the field `pool` of a [`TenantStore`] begins
 //! transactions that Postgres restricts to the tenant.
 //! All handles share connections and batches; making one allocates nothing.
@@ -28,6 +28,7 @@
 //! | `knowledge` | knowledge items (notes, learnings, memories, custom instructions, feed items), profiles, snippets; todos; custom tables and their records; images; files of workspaces | api; runs through [`record::RecordTx`] |
 //! | `tenant` | keys, users, agents, teams, agentables; creating and erasing them | api, cli; worker erases |
 //! | `conversation` | documents: export, import, reset | api, cli |
+//! | `delivery` | webhooks and their deliveries, replays, inbound hooks, events with their owners | worker reads events and sends; api changes and lists |
 //! | `schedule` | check-ins and feeds | worker starts them; api and runs set them |
 //! | `health` | what the health monitor looks at and repairs | worker; api reads the results |
 //!
@@ -103,6 +104,7 @@
 
 mod batcher;
 pub mod conversation;
+mod delivery;
 mod error;
 mod fairness;
 mod functions;
@@ -128,6 +130,7 @@ pub use pool::{Config, Store};
 pub use session::Archiving;
 
 // Callers name the noun, not its wing.
+pub use delivery::{fan_out, inbound_hook, outbox, owned_event, replay, webhook, webhook_delivery};
 pub(crate) use knowledge::profile;
 pub use knowledge::{
     custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,

@@ -7,6 +7,7 @@
 //! | [`client`] | [`Client`]: sends requests within limits, follows redirects |
 //! | [`search`] | [`search::SearchProvider`]: Tavily, Brave Search, SearXNG, Exa |
 //! | [`webhook`] | signatures of Standard Webhooks |
+//! | [`sink`] | receivers of webhooks: their addresses, and one signed request |
 //! | [`json_api`] | a customer's endpoints as tools, from a TOML file or an OpenAPI document |
 //!
 //! A request passes five checks: the URL, when it is sent and after each redirect (`target`); each address that the
@@ -60,6 +61,7 @@ pub mod network;
 pub mod request;
 pub mod response;
 pub mod search;
+pub mod sink;
 pub mod target;
 pub mod tls;
 pub mod webhook;
@@ -68,5 +70,6 @@ pub use client::{Client, Limits};
 pub use error::{Fault, Phase, Refusal, WebError};
 pub use request::{ContentTypes, Request};
 pub use response::{Answer, Response};
+pub use sink::Sinks;
 pub use target::{ListedHost, Reach, Target};
 pub use tls::Tls;

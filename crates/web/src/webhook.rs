@@ -106,6 +106,12 @@ impl Signer {
     }
 }
 
+/// A new secret of these random bytes, as receivers and senders read it: `whsec_` and base64.
+#[must_use]
+pub fn new_secret(random: [u8; 32]) -> String {
+    format!("whsec_{}", STANDARD.encode(random))
+}
+
 impl std::fmt::Debug for Signer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Signer with {} secrets", self.0.len())

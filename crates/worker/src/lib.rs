@@ -16,6 +16,8 @@
 //!   be repeated finish within the drain time.
 //! - A session is closed by one worker and summarised by one worker; interrupted work continues on another.
 //! - A due feed or check-in starts once, whatever workers die.
+//! - Each event is delivered to the webhooks that want it at least once, with the same id; what is being sent when the process
+//!   stops may end within the drain time.
 //! - The health monitor is idempotent: it may run concurrently and may be interrupted anywhere.
 //!
 //! # Deliberately absent
@@ -41,8 +43,10 @@ mod reaper;
 mod schedule;
 mod sweep;
 mod titles;
+mod webhooks;
 mod worker;
 
 pub use config::{LeaseConfig, SweepConfig, WorkerConfig};
 pub use health::{Kinds, Monitor, MonitorConfig};
+pub use webhooks::{Webhooks, WebhooksConfig};
 pub use worker::{Error, Running, Worker};

@@ -10,6 +10,7 @@ use houston_faults::mutation::{self, Mutation};
 use houston_queue::{Hint, Lane, LocalHints, RedisHealth};
 use houston_store::RunStore;
 use houston_store::listen::Notification;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Pause before listening again after the connection broke.
@@ -21,6 +22,8 @@ pub(crate) struct Listener {
     pub(crate) engine: Arc<Engine>,
     pub(crate) local: LocalHints,
     pub(crate) redis: RedisHealth,
+    /// Notified when a webhook was switched on or is to be replayed.
+    pub(crate) webhooks: Arc<Notify>,
     pub(crate) stop: CancellationToken,
 }
 
@@ -52,6 +55,7 @@ impl Listener {
                 // A user posted the message and waits for the answer.
                 Some(Notification::Posted(agentable)) => self.send_hint(agentable),
                 Some(Notification::Cancelled { agentable, run }) => self.cancel(agentable, run),
+                Some(Notification::Webhooks) => self.webhooks.notify_one(),
                 None => {}
             }
         }

@@ -21,6 +21,7 @@ use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::direct::DirectStarts;
 use crate::health::{Kinds, Monitor, MonitorConfig};
 use crate::lease::{Current, LeaseKeeper, LeaseThread};
+use crate::webhooks::{RunningWebhooks, Webhooks};
 use crate::{archive, cron, erase, listen, reaper, schedule, sweep, titles};
 
 /// Time-out of giving back the lease at the end; after that it expires by itself.
@@ -58,6 +59,8 @@ pub struct Worker {
     pub monitor: MonitorConfig,
     /// `jobs/feed_generation.toml` and `jobs/agent_check_in.toml`.
     pub schedules: Schedules,
+    /// `jobs/webhooks.toml`.
+    pub webhooks: Webhooks,
 }
 
 /// Why a worker ended without being asked to stop.
@@ -128,8 +131,16 @@ impl Worker {
         };
         let current = keeper.start()?;
         let health = backend.health();
-        self.start_watchers(&backend, &current, tracker, &done);
-        let ended = tracker.spawn(self.consume(backend, current.clone(), stop, kill, done, tracker.clone()));
+        let webhooks = self.webhooks.clone().start(
+            self.store.clone(),
+            Arc::clone(&self.ids),
+            tracker,
+            (stop.clone(), done.clone()),
+        );
+        self.start_watchers(&backend, &current, &webhooks, tracker, &done);
+        let sent = webhooks.drained;
+        let ended =
+            tracker.spawn(self.consume(backend, current.clone(), (stop, kill, done), sent, tracker.clone()));
         Ok(Running { ended, health, current })
     }
 
@@ -138,6 +149,7 @@ impl Worker {
         &self,
         backend: &HintBackend,
         current: &Current,
+        webhooks: &RunningWebhooks,
         tracker: &TaskTracker,
         done: &CancellationToken,
     ) {
@@ -158,6 +170,7 @@ impl Worker {
             engine: Arc::clone(&self.engine),
             local: backend.local_hints(),
             redis: backend.health(),
+            webhooks: Arc::clone(&webhooks.read_now),
             stop: done.clone(),
         };
         tracker.spawn(listener.run());
@@ -195,14 +208,13 @@ impl Worker {
         tracker.spawn(cron::run(Arc::new(monitor), current.clone(), done.clone()));
     }
 
-    /// Consumes hints until stopped and drained.
+    /// Consumes hints until stopped and drained. `sent`: what was being sent to webhooks is settled.
     async fn consume(
         self,
         backend: HintBackend,
         current: Current,
-        stop: CancellationToken,
-        kill: CancellationToken,
-        done: CancellationToken,
+        (stop, kill, done): (CancellationToken, CancellationToken, CancellationToken),
+        sent: CancellationToken,
         tracker: TaskTracker,
     ) -> Result<(), Error> {
         let (engine, holder) = (Arc::clone(&self.engine), current.clone());
@@ -225,6 +237,7 @@ impl Worker {
             run_worker(&self.name, backend, handler, stop.clone()).await?;
             direct.runs.close();
             direct.runs.wait().await;
+            sent.cancelled().await;
             Ok::<(), houston_queue::Error>(())
         };
         let drained = async {

@@ -9,10 +9,12 @@
 
 pub(crate) mod abort;
 pub(crate) mod ag_ui;
+pub(crate) mod all;
 pub(crate) mod cursor;
 pub(crate) mod dialect;
 pub(crate) mod fact;
 pub(crate) mod get;
+pub(crate) mod heartbeat;
 pub(crate) mod interrupt;
 pub(crate) mod open;
 pub(crate) mod position;

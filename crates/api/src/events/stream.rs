@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,13 +18,14 @@ use houston_protocol::sse::SseEncoder;
 use houston_queue::{Received, Subscription};
 use houston_store::{Error, TenantStore};
 use http_body::{Body, Frame};
-use tokio::time::{Instant, Sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::auth::Caller;
 use crate::events::abort::Abort;
 use crate::events::cursor::{Cursor, DeltaOutcome, Needed};
 use crate::events::dialect::Dialect;
+use crate::events::heartbeat::Heartbeat;
 use crate::events::snapshot;
 use crate::events::streams::{StreamPermit, StreamRegistration};
 use crate::state::App;
@@ -70,8 +71,7 @@ pub(crate) struct EventStream<D> {
     /// Whether the text written so far must still be requested from the worker, or was and has not arrived.
     wants_transcript: bool,
     frames: SseEncoder,
-    sent_at: Instant,
-    heartbeat: Pin<Box<Sleep>>,
+    heartbeat: Heartbeat,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
     revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -105,8 +105,7 @@ impl<D: Dialect> EventStream<D> {
             ended: false,
             wants_transcript: true,
             frames: SseEncoder::new(config.retry_ms),
-            sent_at: Instant::now(),
-            heartbeat: Box::pin(tokio::time::sleep(config.heartbeat())),
+            heartbeat: Heartbeat::new(config.heartbeat()),
             draining: Box::pin(app.state.draining.clone().cancelled_owned()),
             cursor,
             app,
@@ -264,23 +263,6 @@ impl<D: Dialect> EventStream<D> {
     fn is_finished(&self) -> bool {
         self.dialect.is_done() || !self.follow && self.cursor.is_over() && self.fetching.is_none()
     }
-
-    /// Yields a heartbeat after each period without frames.
-    fn poll_heartbeat(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
-        let period = self.app.state.config.heartbeat();
-        loop {
-            ready!(self.heartbeat.as_mut().poll(cx));
-            // The timer is not reset at every frame: that would cost more than the frame.
-            let (now, due) = (Instant::now(), self.sent_at + period);
-            if now >= due {
-                self.sent_at = now;
-                self.heartbeat.as_mut().reset(now + period);
-                let alive = self.dialect.idle(&mut self.frames);
-                return Poll::Ready(self.frames.take().map_or(Bytes::from_static(alive), Bytes::from));
-            }
-            self.heartbeat.as_mut().reset(due);
-        }
-    }
 }
 
 impl<D: Dialect> Body for EventStream<D> {
@@ -311,13 +293,17 @@ impl<D: Dialect> Body for EventStream<D> {
             }
         }
         if let Some(bytes) = self.frames.take() {
-            self.sent_at = Instant::now();
+            self.heartbeat.sent();
             return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
         }
         if self.is_finished() {
             return Poll::Ready(self.take_end().map(|bytes| Ok(Frame::data(bytes))));
         }
-        self.poll_heartbeat(cx).map(|bytes| Some(Ok(Frame::data(bytes))))
+        ready!(self.heartbeat.poll(cx));
+        let this = &mut *self;
+        let alive = this.dialect.idle(&mut this.frames);
+        let bytes = this.frames.take().map_or(Bytes::from_static(alive), Bytes::from);
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 }
 
@@ -364,7 +350,7 @@ async fn read_needed(
 }
 
 /// Repeats `read` until Postgres answers: an accepted stream does not fail because Postgres is unavailable.
-async fn read_with_retries<'a, T, F>(
+pub(crate) async fn read_with_retries<'a, T, F>(
     app: &'a App,
     caller: Caller,
     read: impl Fn(TenantStore<'a>) -> F,

@@ -72,6 +72,7 @@ fn filled(path: &str, id: &str) -> String {
         .replace("{name}", "nothing")
         .replace("{path}", "nothing.md")
         .replace("{result_id}", "nothing")
+        .replace("{delivery_id}", "nothing")
 }
 
 #[tokio::test]
@@ -169,7 +170,7 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 11] = [
+const OF_TENANT: [&str; 13] = [
     "agents",
     "teams",
     "skills",
@@ -181,6 +182,8 @@ const OF_TENANT: [&str; 11] = [
     "keys",
     "client-tokens",
     "models",
+    "webhooks",
+    "inbound-hooks",
 ];
 
 #[tokio::test]

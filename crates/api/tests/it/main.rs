@@ -9,6 +9,8 @@ mod access;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod all_events;
+#[cfg(test)]
 mod approval_links;
 #[cfg(test)]
 mod archived;
@@ -48,6 +50,8 @@ mod heavy_requests;
 mod http;
 #[cfg(test)]
 mod images;
+#[cfg(test)]
+mod inbound_hooks;
 #[cfg(test)]
 mod issuers;
 #[cfg(test)]
@@ -97,5 +101,7 @@ mod tables;
 mod test_api;
 #[cfg(test)]
 mod threads;
+#[cfg(test)]
+mod webhooks;
 #[cfg(test)]
 mod worker;

@@ -25,6 +25,7 @@ use houston_queue::{DeltaBus, HintSender, Redis};
 use houston_store::Store;
 use houston_store::api_key::NewApiKey;
 use houston_testkit::installation::TestInstallation;
+use houston_web::Sinks;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -118,6 +119,7 @@ impl TestApi {
             agents: Arc::new(sources(agent_types.clone())),
             agent_types: Arc::new(agent_types),
             secret_keys: Some(SecretKeys::parse(SECRETS_KEY).unwrap()),
+            sinks: Arc::new(Sinks::new(&["http://127.0.0.1:9".to_owned()], Duration::from_secs(2))),
             foreign_servers: Arc::new(NoServers),
             models: Arc::new(TwoModels),
             explain: Explain::new(|question, agentable| {

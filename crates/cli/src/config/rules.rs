@@ -6,6 +6,7 @@ use figment::Figment;
 use houston_domain::agentable::MAX_TITLE_CHARS;
 use houston_domain::guard::{Layer, LayerKind};
 use houston_llm::Provider;
+use houston_web::ListedHost;
 
 use super::{ConfigError, ModelSelection, Settings, origin_of};
 use crate::models::environment;
@@ -79,8 +80,15 @@ fn rates(settings: &Settings) -> Option<Violation> {
 /// Requests, the sandbox and workspaces.
 fn outside(settings: &Settings) -> Option<Violation> {
     let violation_of = settings.web.violation().or_else(|| settings.sandbox.violation());
-    let (key, reason) = violation_of.or_else(|| settings.workspaces.violation())?;
+    let violation_of = violation_of.or_else(|| settings.workspaces.violation());
+    let (key, reason) = violation_of.or_else(|| webhooks(settings))?;
     violation(key, reason)
+}
+
+fn webhooks(settings: &Settings) -> Option<(&'static str, String)> {
+    let wrong = |url: &String| ListedHost::of(url).err().map(|refusal| format!("`{url}`: {refusal}"));
+    let host = settings.webhooks.hosts.iter().find_map(wrong).map(|reason| ("webhooks.hosts", reason));
+    host.or_else(|| settings.webhooks.violation())
 }
 
 /// Names of models and providers.

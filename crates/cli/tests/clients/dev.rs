@@ -30,16 +30,18 @@ pub(crate) struct Dev {
     pub(crate) url: String,
     pub(crate) key: String,
     pub(crate) folder: tempfile::TempDir,
+    /// A port of this machine to which webhooks may be sent.
+    pub(crate) hooks: u16,
 }
 
 impl Dev {
     pub(crate) fn start() -> Self {
         let servers = TestInstallation::start(migrate).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        jobs(folder.path());
+        let hooks = jobs(folder.path());
         let (process, url) = start(&servers, folder.path(), "127.0.0.1:0");
         let key = std::fs::read_to_string(folder.path().join("key")).unwrap().trim().to_owned();
-        Self { process, servers, url, key, folder }
+        Self { process, servers, url, key, folder, hooks }
     }
 
     /// Runs `houston chat …` in the folder of `houston dev`.
@@ -122,14 +124,18 @@ async fn migrate(url: String) {
     store.close().await;
 }
 
-/// Writes a user agent without `send_message`, which therefore answers in plain text.
-fn jobs(folder: &Path) {
+/// Writes a user agent without `send_message`, which therefore answers in plain text, and a port to which webhooks may be sent.
+fn jobs(folder: &Path) -> u16 {
     let shipped = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap())
         .join("../../jobs/agents/user_agent.toml");
     let kind = std::fs::read_to_string(shipped).unwrap().replace("\"send_message\", ", "");
     assert!(!kind.contains("\"send_message\","), "{kind}");
     std::fs::create_dir_all(folder.join("jobs/agents")).unwrap();
     std::fs::write(folder.join("jobs/agents/user_agent.toml"), kind).unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let webhooks = format!("hosts = [\"http://127.0.0.1:{free}\"]\npoll_ms = 50\nidle_s = 1\n");
+    std::fs::write(folder.join("jobs/webhooks.toml"), webhooks).unwrap();
+    free
 }
 
 /// The binary with this folder, without any other setting of the environment.

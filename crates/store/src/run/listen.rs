@@ -27,6 +27,8 @@ pub enum Notification {
         /// The run's id.
         run: RunId,
     },
+    /// A webhook was switched on, or is to be replayed.
+    Webhooks,
 }
 
 impl Notification {
@@ -36,6 +38,7 @@ impl Notification {
         let mut id = || Uuid::try_parse(words.next()?).ok();
         match (version, what) {
             ("1", "post") => Some(Self::Posted(AgentableId(id()?))),
+            ("1", "webhooks") => Some(Self::Webhooks),
             ("1", "cancel") => Some(Self::Cancelled { agentable: AgentableId(id()?), run: RunId(id()?) }),
             _ => None,
         }
@@ -78,6 +81,7 @@ mod tests {
             (format!("1 post {one}"), Some(posted)),
             (format!("1 cancel {one} {two}"), Some(cancelled)),
             (format!("1 cancel {one} {two} and more"), Some(cancelled)),
+            ("1 webhooks".to_owned(), Some(Notification::Webhooks)),
             (format!("1 cancel {one}"), None),
             (format!("1 pause {one}"), None),
             (format!("2 post {one}"), None),

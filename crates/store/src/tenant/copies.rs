@@ -1,4 +1,5 @@
-//! Copies of what belongs to no user: tenants, API keys, agents, teams, tool sources, and the skills and MCP servers of tenants.
+//! Copies of what belongs to no user: tenants, API keys, agents, teams, tool sources, webhooks, and the skills and MCP servers of
+//! tenants.
 //! They are changed in one cell, the home, and copied to the others, so that everything else reads them beside the rows of
 //! users.
 //!
@@ -12,6 +13,7 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::error::Result;
 use crate::handle::ApiStore;
+use crate::webhook;
 
 /// Copies from the first cell to the others. With one cell it does nothing.
 #[derive(Debug, Clone)]
@@ -54,6 +56,7 @@ impl Copies {
                                     where s.tenant_id = t.id),
                        'mcp_servers', (select coalesce(jsonb_agg(s), '[]') from houston.mcp_servers s
                                         where s.owner_id = t.id),
+                       'webhooks', (select coalesce(jsonb_agg(w), '[]') from houston.webhooks w where w.tenant_id = t.id),
                        'skills', (select coalesce(jsonb_agg(jsonb_build_object(
                                              'name', s.name, 'updated_at', s.updated_at, 'hash', md5(concat(
                                                  s.text, s.summary,
@@ -121,6 +124,7 @@ async fn replace(other: &PgPool, tenant: TenantId, rows: &Value, home: &mut PgCo
     fill(&mut tx, rows).await?;
     skills(&mut tx, tenant, rows, home).await?;
     mcp_servers(&mut tx, tenant, rows).await?;
+    webhook::copy(&mut tx, tenant, rows).await?;
     Ok(tx.commit().await?)
 }
 

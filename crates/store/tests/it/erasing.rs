@@ -21,7 +21,7 @@ use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};
 
 /// Tables without data of a user. The rows of a new table with such data belong into `erasing.sql`.
-const OF_NOBODY: [&str; 14] = [
+const OF_NOBODY: [&str; 16] = [
     "migrations",
     "functions",
     "installation",
@@ -31,6 +31,9 @@ const OF_NOBODY: [&str; 14] = [
     "erased_spending",
     "erasures",
     "health_checks",
+    "readers",
+    // An agentable in it is only where the replay goes on.
+    "replays",
     "team_agents",
     "teams",
     "tenants",
@@ -160,6 +163,7 @@ async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
     test.sql("update houston.grants set tool = 'send_mail', granted_by = 'Ann' where agentable_id is null");
     test.sql("update houston.snippets set description = '', code = ''");
     test.sql("update houston.profiles set facts = '{}'");
+    test.sql("update houston.webhooks set description = 'of Ann' where user_id is not null");
     test.sql("delete from houston.skills");
     test.sql(
         "delete from houston.mcp_logins; delete from houston.mcp_accounts; delete from houston.mcp_servers",

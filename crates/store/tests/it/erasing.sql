@@ -77,6 +77,17 @@ begin
     values (u, u, w, t, u, w, w::bytea);
     insert into houston.mcp_logins (account_id, owner_id, server, tenant_id, user_id, url, state_sha256, sealed, expires_at)
     values (u, u, w, t, u, w, sha256(w::bytea), w::bytea, now());
+    insert into houston.webhooks (id, tenant_id, url, description, topics, user_id, agentable_id, sealed, created_at, updated_at)
+    select gen_random_uuid(), t, 'https://hooks.example.com', w, '{**}', x.of, x.at, w::bytea, now(), now()
+      from (values (u, null), (null, g)) as x (of, at);
+    insert into houston.deliveries (id, tenant_id, webhook_id, agentable_id, seq, topic, error, created_at)
+    select gen_random_uuid(), t, h.id, g, 1, 'run.queued', w, now() from houston.webhooks h where h.description = w;
+    insert into houston.open_deliveries (webhook_id, agentable_id, tenant_id, due_at)
+    select h.id, g, t, now() from houston.webhooks h where h.description = w;
+    insert into houston.inbound_hooks (id, tenant_id, agentable_id, name, instructions, sealed, created_at)
+    values (s, t, g, w, w, w::bytea, now());
+    insert into houston.inbound_messages (hook_id, webhook_id, tenant_id, agentable_id, message_id, created_at)
+    values (s, w, t, g, m, now());
     insert into houston.todos (id, tenant_id, user_id, agentable_id, title, position, created_at, updated_at)
     values (gen_random_uuid(), t, u, g, ':memory', 0, now(), now());
     insert into houston.custom_tables (id, tenant_id, user_id, name, description, fields, created_at)

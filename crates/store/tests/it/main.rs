@@ -67,3 +67,5 @@ mod test_store;
 mod texting;
 #[cfg(test)]
 mod waiting;
+#[cfg(test)]
+mod webhooks;

@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use crate::test_store::TestStore;
 
 /// Tables that every server has a copy of.
-const COPIED: [&str; 6] = ["tenants", "api_keys", "agents", "teams", "team_agents", "tool_sources"];
+const COPIED: [&str; 7] =
+    ["tenants", "api_keys", "agents", "teams", "team_agents", "tool_sources", "webhooks"];
 
 /// Tables that each server has for itself.
-const LOCAL: [&str; 8] = [
+const LOCAL: [&str; 10] = [
     "migrations",
     "workers",
     "cron_ticks",
@@ -19,6 +20,8 @@ const LOCAL: [&str; 8] = [
     "installation",
     "functions",
     "erased_spending",
+    "readers",
+    "replays",
 ];
 
 /// Columns with the id of a user or an agentable: all rows that name each other by them have one shard.

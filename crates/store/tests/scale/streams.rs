@@ -22,7 +22,7 @@ pub(crate) fn all() -> Vec<Case> {
         case(
             "store::event::position::since",
             "nothing new",
-            &["pg_current_snapshot()::text", "null", &id("goal", IDLE), "0", "100"],
+            &["pg_current_snapshot()::text", "null", &id("goal", IDLE), "0", "100", "null"],
             &["events_by_transaction", "messages_by_transaction", "runs_by_transaction"],
             [10, 60],
         )

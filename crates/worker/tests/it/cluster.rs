@@ -18,7 +18,7 @@ use houston_store::run::Run;
 use houston_store::user::User;
 use houston_store::{Config as StoreConfig, RunStore, Store, TenantStore};
 use houston_testkit::installation::TestInstallation;
-use houston_worker::{Kinds, Monitor, MonitorConfig};
+use houston_worker::{Kinds, Monitor, MonitorConfig, Webhooks};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -45,6 +45,8 @@ pub(crate) struct TestCluster {
     pub(crate) driver: Option<Arc<dyn Driver>>,
     /// What the tools of tenants' own need.
     pub(crate) own_tools: OwnToolsParts,
+    /// How events are sent to webhooks.
+    pub(crate) webhooks: Webhooks,
     pub(crate) tracker: TaskTracker,
     pub(crate) gone: CancellationToken,
 }
@@ -80,6 +82,7 @@ impl TestCluster {
             sweep_ms: 500,
             driver: None,
             own_tools: OwnToolsParts::default(),
+            webhooks: crate::webhooks::settings(&[]),
             tracker,
             gone,
         }

@@ -38,6 +38,8 @@ mod retry;
 #[cfg(test)]
 mod serving;
 #[cfg(test)]
+mod sink;
+#[cfg(test)]
 mod spending;
 #[cfg(test)]
 mod storm;
@@ -49,5 +51,7 @@ mod texting;
 mod waiting;
 #[cfg(test)]
 mod watchdog;
+#[cfg(test)]
+mod webhooks;
 #[cfg(test)]
 mod workers;

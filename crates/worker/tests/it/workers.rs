@@ -161,6 +161,7 @@ impl TestCluster {
             slots: config.slots(),
             monitor,
             schedules: schedules(),
+            webhooks: self.webhooks.clone(),
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();

@@ -28,7 +28,8 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     // needs to know of servers. Servers over HTTP are reached through the guarded client, like every foreign address.
     ("mcp", &["domain", "tools", "web"]),
     ("engine", &["domain", "faults", "store", "llm", "tools", "queue"]),
-    ("worker", &["domain", "engine", "faults", "queue", "store"]),
+    // Events are sent to addresses of tenants through the guarded client, in the shape that clients of the API read.
+    ("worker", &["domain", "engine", "faults", "protocol", "queue", "store", "web"]),
     // Documents of endpoints that tenants send are checked by what later makes tools of them.
     ("api", &["domain", "faults", "protocol", "store", "queue", "web"]),
     (

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::batch::{self, StreamRead};
 use crate::error::{Error, Result};
-use crate::handle::RunStore;
+use crate::handle::{RunStore, Shared};
 
 /// How far a reader of all events has read: a snapshot of Postgres, and within what became visible after it, the last
 /// event of a page. Its text is for [`FromStr`] only; it is valid for one cell and one database cluster, and not after
@@ -32,6 +32,19 @@ impl Snapshot {
         self.0.split(':').nth(1).and_then(|end| end.parse().ok()).unwrap_or(u64::MAX)
     }
 }
+
+impl EventPosition {
+    /// Whether a reader can go on from here to `now`: it is not ahead, which one of another database may be, and not too many
+    /// transactions behind, which would take long to read.
+    #[must_use]
+    pub fn is_behind(&self, now: &Self) -> bool {
+        let end = self.page.as_ref().map_or(0, |(target, ..)| target.end()).max(self.seen.end());
+        end <= now.seen.end() && now.seen.end() - self.seen.end() <= MAX_BEHIND
+    }
+}
+
+/// How many transactions a stream may read over when it resumes.
+const MAX_BEHIND: u64 = 10_000_000;
 
 /// An event of any agentable.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,6 +128,18 @@ struct Stretch {
 }
 
 impl RunStore {
+    /// The events of all agentables of this cell that became visible after `position`, about `limit` at most: each
+    /// exactly once, however late its transaction commits. A transaction that stays open delays its own events only.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPosition`] when the position is of another database, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement, [`Error::Inconsistent`] when an event cannot be decoded.
+    pub async fn events_since(&self, position: &EventPosition, limit: i64) -> Result<EventPage> {
+        self.shared.any_events_since(position, limit, None).await
+    }
+}
+
+impl Shared {
     /// The position behind every event that is visible now.
     ///
     /// # Errors
@@ -129,15 +154,15 @@ impl RunStore {
         Ok(EventPosition { seen: Snapshot(snapshot), page: None })
     }
 
-    /// The events of all agentables of this cell that became visible after `position`, about `limit` at most: each
-    /// exactly once, however late its transaction commits. A transaction that stays open delays its own events only.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPosition`] when the position is of another database, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement, [`Error::Inconsistent`] when an event cannot be decoded.
-    pub async fn events_since(&self, position: &EventPosition, limit: i64) -> Result<EventPage> {
+    /// [`RunStore::events_since`]; with `tenants`, only their events.
+    pub(crate) async fn any_events_since(
+        &self,
+        position: &EventPosition,
+        limit: i64,
+        tenants: Option<&[Uuid]>,
+    ) -> Result<EventPage> {
         let limit = limit.max(1);
-        let (target, stretches) = self.stretches_since(position, limit).await?;
+        let (target, stretches) = self.stretches_since(position, limit, tenants).await?;
         let mut room = limit;
         let mut reads = Vec::new();
         for stretch in &stretches {
@@ -178,6 +203,7 @@ impl RunStore {
         &self,
         position: &EventPosition,
         limit: i64,
+        tenants: Option<&[Uuid]>,
     ) -> Result<(Snapshot, Vec<Stretch>)> {
         let (target, agentable, seq) = match &position.page {
             Some((target, agentable, seq)) => (Some(target.0.as_str()), agentable.0, *seq),
@@ -215,6 +241,7 @@ impl RunStore {
                 select x.agentable_id, x.tenant_id, min(x.seq) as first, max(x.seq) as last
                   from x cross join t
                  where (x.agentable_id, x.seq) > ($3::uuid, $4::bigint)
+                   and ($6::uuid[] is null or x.tenant_id = any ($6))
                    and not pg_visible_in_snapshot(x.xid::text::xid8, $1::text::pg_snapshot)
                    and pg_visible_in_snapshot(x.xid::text::xid8, t.s)
                  group by 1, 2 order by 1 limit $5)
@@ -224,7 +251,8 @@ impl RunStore {
             target,
             agentable,
             seq,
-            limit
+            limit,
+            tenants
         )
         .fetch_all(&mut *tx)
         .await?;

@@ -330,6 +330,7 @@ async fn agentables(connection: &mut PgConnection, open: &mut OpenRequest, group
     .await?;
     let gone = sqlx::query!(
         "-- store::erasure::sweep::agentables
+        with webhooks as (delete from houston.webhooks where agentable_id = any ($1))
         delete from houston.agentables a
          where a.id = any ($1)
            and not exists (select from houston.agentables c where c.parent_id = a.id and c.id <> all ($1))

@@ -44,6 +44,7 @@ pub(super) async fn delete(
         tables as (delete from houston.custom_tables where user_id = $1 returning 1),
         accounts as (delete from houston.mcp_accounts where user_id = $1 returning 1),
         logins as (delete from houston.mcp_logins where user_id = $1 returning 1),
+        webhooks as (delete from houston.webhooks where user_id = $1 returning 1),
         servers as (delete from houston.mcp_servers where user_id = $1 returning 1)
         select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
                    as "items: Json<BTreeMap<String, i64>>",
@@ -51,7 +52,8 @@ pub(super) async fn delete(
                (select count(*) from records) as "records!", (select count(*) from keys) as "keys!",
                (select count(*) from tables) as "tables!",
                (select count(*) from images) as "images!", (select count(*) from servers) as "servers!",
-               (select count(*) from accounts) as "accounts!", (select count(*) from logins) as "logins!""#,
+               (select count(*) from accounts) as "accounts!", (select count(*) from logins) as "logins!",
+               (select count(*) from webhooks) as "webhooks!""#,
         user,
         rows
     )
@@ -66,5 +68,6 @@ pub(super) async fn delete(
         + open.count("custom_tables", gone.tables)
         + open.count("mcp_servers", gone.servers)
         + open.count("mcp_accounts", gone.accounts)
-        + open.count("mcp_logins", gone.logins))
+        + open.count("mcp_logins", gone.logins)
+        + open.count("webhooks", gone.webhooks))
 }

@@ -1,0 +1,189 @@
+//! The open streams of tenants and users, and the poll that reads new events for all of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use houston_domain::event::topic::EventOwner;
+use houston_domain::id::TenantId;
+use houston_protocol::cloud_event::CloudEvent;
+use houston_store::event::EventPosition;
+use houston_store::owned_event::{OwnedEvent, OwnedPage};
+use houston_store::{ApiStore, Error};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
+
+use crate::config::Config;
+
+/// Events of one read of the poll.
+const PAGE: i64 = 500;
+/// Pages that may wait for a stream; beyond that it is aborted, and its client resumes.
+const MAX_WAITING: usize = 64;
+
+/// New events of one tenant.
+#[derive(Debug)]
+pub(crate) struct FeedPage {
+    pub(crate) events: Vec<FeedEvent>,
+    /// The position behind them.
+    pub(crate) next: EventPosition,
+}
+
+/// An event as streams send it, and whose it is.
+#[derive(Debug)]
+pub(crate) struct FeedEvent {
+    pub(crate) owner: EventOwner,
+    pub(crate) event: CloudEvent,
+}
+
+impl FeedEvent {
+    fn of(event: &OwnedEvent) -> Self {
+        Self { owner: event.owner.clone(), event: CloudEvent::of(&event.owner, &event.event) }
+    }
+}
+
+impl FeedPage {
+    pub(crate) fn of(page: &OwnedPage) -> Self {
+        Self { events: page.events.iter().map(FeedEvent::of).collect(), next: page.next.clone() }
+    }
+}
+
+/// The open streams of one cell.
+#[derive(Debug, Default)]
+pub(crate) struct Feeds {
+    state: Mutex<State>,
+    /// A first stream was opened.
+    opened: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    listeners: HashMap<TenantId, Vec<(u64, mpsc::Sender<Arc<FeedPage>>)>>,
+    /// How far the poll has read; `None`: no stream is open.
+    position: Option<EventPosition>,
+    next_id: u64,
+}
+
+/// Receives the new events of a tenant until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    feeds: Arc<Feeds>,
+    tenant: TenantId,
+    id: u64,
+    pages: mpsc::Receiver<Arc<FeedPage>>,
+}
+
+impl Listener {
+    /// The next page; ready with `None` when the stream was too slow.
+    pub(crate) fn poll_recv(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Arc<FeedPage>>> {
+        self.pages.poll_recv(cx)
+    }
+
+    /// How far the poll has read, if the stream has received everything up to there.
+    pub(crate) fn position(&self) -> Option<EventPosition> {
+        let state = self.feeds.lock();
+        state.position.clone().filter(|_| self.pages.is_empty())
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let mut state = self.feeds.lock();
+        if let Some(listeners) = state.listeners.get_mut(&self.tenant) {
+            listeners.retain(|(id, _)| *id != self.id);
+            if listeners.is_empty() {
+                state.listeners.remove(&self.tenant);
+            }
+        }
+    }
+}
+
+impl Feeds {
+    /// Receives the events of `tenant` that become visible from now on, at the latest.
+    pub(crate) fn listen(self: &Arc<Self>, tenant: TenantId) -> Listener {
+        let (sender, pages) = mpsc::channel(MAX_WAITING);
+        let mut state = self.lock();
+        let id = state.next_id;
+        state.next_id += 1;
+        state.listeners.entry(tenant).or_default().push((id, sender));
+        drop(state);
+        self.opened.notify_one();
+        Listener { feeds: Arc::clone(self), tenant, id, pages }
+    }
+
+    /// Reads new events every `poll_ms` while a stream is open. Never returns.
+    pub(crate) async fn poll(&self, store: &ApiStore, config: &Config) {
+        loop {
+            let has_more = match timeout(config.request_timeout(), self.poll_once(store)).await {
+                Ok(Ok(has_more)) => has_more,
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "new events could not be read for streams");
+                    Some(false)
+                }
+                Err(elapsed) => {
+                    tracing::debug!(%elapsed, "new events could not be read for streams");
+                    Some(false)
+                }
+            };
+            match has_more {
+                Some(true) => {}
+                Some(false) => tokio::time::sleep(config.poll()).await,
+                None => self.opened.notified().await,
+            }
+        }
+    }
+
+    /// Reads one page. Returns whether there may be more; `None`: no stream is open.
+    async fn poll_once(&self, store: &ApiStore) -> Result<Option<bool>, Error> {
+        let (tenants, position) = {
+            let mut state = self.lock();
+            if state.listeners.is_empty() {
+                state.position = None;
+                return Ok(None);
+            }
+            (state.listeners.keys().copied().collect::<Vec<_>>(), state.position.clone())
+        };
+        // A stream reads up to a later snapshot by itself, so the poll may begin with any.
+        let Some(position) = position else {
+            let position = store.event_position().await?;
+            self.lock().position = Some(position);
+            return Ok(Some(false));
+        };
+        match store.events_of_tenants(&position, PAGE, &tenants).await {
+            Ok(page) => {
+                self.publish(&page);
+                Ok(Some(page.has_more))
+            }
+            Err(Error::UnknownPosition) => {
+                // Postgres was restored: streams begin anew.
+                let mut state = self.lock();
+                state.listeners.clear();
+                state.position = None;
+                Ok(Some(false))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn publish(&self, page: &OwnedPage) {
+        let mut by_tenant: HashMap<TenantId, Vec<FeedEvent>> = HashMap::new();
+        for event in &page.events {
+            by_tenant.entry(event.tenant).or_default().push(FeedEvent::of(event));
+        }
+        let mut state = self.lock();
+        for (tenant, events) in by_tenant {
+            let page = Arc::new(FeedPage { events, next: page.next.clone() });
+            if let Some(listeners) = state.listeners.get_mut(&tenant) {
+                // A stream that is too slow finds its channel closed.
+                listeners.retain(|(_, sender)| sender.try_send(Arc::clone(&page)).is_ok());
+            }
+        }
+        state.listeners.retain(|_, listeners| !listeners.is_empty());
+        state.position = Some(page.next.clone());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

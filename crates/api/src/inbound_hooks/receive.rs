@@ -1,0 +1,81 @@
+//! `POST /hooks/{id}`: posts what another program has sent, if it is signed with the secret of the hook (Standard Webhooks), as a
+//! message that is marked as what strangers wrote. The same `webhook-id` posts nothing a second time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
+use houston_domain::id::InboundHookId;
+use houston_domain::inbound_hook::{HookMessage, MAX_BYTES, MAX_ID};
+use houston_domain::storable::storable;
+use houston_protocol::inbound_hook::ReceivedResponse;
+use houston_store::inbound_hook::ReceivedMessage;
+use houston_web::webhook::ID;
+use tokio::time::timeout;
+
+use crate::error::ApiError;
+use crate::peers::Peer;
+use crate::state::App;
+use crate::webhooks::secret;
+
+/// The path.
+pub(crate) const PATH: &str = "/hooks/{id}";
+/// Time limit for receiving a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Receives a message. Wrong signatures count as wrong keys do.
+pub(crate) async fn receive(
+    State(app): State<Arc<App>>,
+    path: Result<Path<String>, PathRejection>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<ReceivedResponse>), ApiError> {
+    const NOT_FOUND: ApiError = ApiError::NotFound { what: "inbound hook" };
+    let id = path.ok().and_then(|Path(id)| id.parse::<InboundHookId>().ok()).ok_or(NOT_FOUND)?;
+    let attempt = peer.as_deref().map(|peer| app.peers.attempt(peer)).transpose()?;
+    let body = timeout(BODY_TIMEOUT, to_bytes(body, MAX_BYTES)).await;
+    let body = match body {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => return Err(ApiError::BodyTooLarge { limit: MAX_BYTES }),
+        Err(_) => return Err(ApiError::BodyMissing),
+    };
+    let (hook, store) = app.api_store().inbound_hook(id).await?.ok_or(NOT_FOUND)?;
+    let what = id.to_string();
+    let old = hook.old_sealed.as_deref().zip(hook.old_until);
+    let signer = secret::signer(&app, (hook.tenant, &what), &hook.sealed, old)?;
+    let now = app.now();
+    let seconds = u64::try_from(now.timestamp()).unwrap_or(0);
+    signer.verify(&headers, &body, seconds).map_err(ApiError::InvalidSignature)?;
+    if let Some(attempt) = attempt {
+        attempt.uncount();
+    }
+    let webhook_id = headers.get(ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+    if webhook_id.is_empty() || webhook_id.len() > MAX_ID {
+        return Err(ApiError::field("", format!("`webhook-id` must have 1 to {MAX_ID} characters")));
+    }
+    let mut text = String::from_utf8(body.to_vec())
+        .map_err(|_| ApiError::field("", "the body must be text in UTF-8, such as JSON"))?;
+    storable(&mut text);
+    let (agentable, kind) = &hook.agentable;
+    let message =
+        HookMessage { hook: id, name: &hook.name, instructions: &hook.instructions, text: &text, webhook_id };
+    let received = ReceivedMessage {
+        webhook_id,
+        message: app.state.ids.beside(*agentable),
+        run: app.state.ids.beside(*agentable),
+        content: &message.frame(),
+        metadata: &message.metadata(),
+        now,
+    };
+    let (message_id, is_new) = store.receive(&hook, &received).await?;
+    if is_new {
+        app.publish_nudge(*agentable);
+        app.send_hint(*agentable, app.urgency(kind));
+    }
+    Ok((StatusCode::ACCEPTED, Json(ReceivedResponse { message_id })))
+}

@@ -1,0 +1,51 @@
+//! `POST /v1/webhooks/{id}/deliveries/{delivery_id}/redeliver`: attempts a delivery again, for instance one that is dead.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use houston_domain::id::{DeliveryId, WebhookId};
+use houston_protocol::schema;
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+/// The webhook and the delivery of a path.
+pub(crate) struct DeliveryPath(WebhookId, DeliveryId);
+
+impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        const NOT_FOUND: ApiError = ApiError::NotFound { what: "delivery" };
+        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOT_FOUND)?;
+        let param = |name| params.iter().find(|(of, _)| *of == name).map_or("", |(_, value)| value);
+        match (param("id").parse(), param("delivery_id").parse()) {
+            (Ok(webhook), Ok(delivery)) => Ok(Self(webhook, delivery)),
+            _ => Err(NOT_FOUND),
+        }
+    }
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/webhooks/{id}/deliveries/{delivery_id}/redeliver",
+    tag = "webhooks",
+    operation_id = "redeliver",
+    summary = "Send an event to a webhook again, whatever became of it.",
+    params(
+        ("id" = schema::WebhookId, Path, description = "Id of the webhook."),
+        ("delivery_id" = schema::DeliveryId, Path, description = "Id of the delivery.")
+    ),
+    responses((status = 202, description = "It is sent again, after those of its agentable that wait.")),
+)]
+pub(crate) async fn redeliver(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    DeliveryPath(webhook, delivery): DeliveryPath,
+) -> Result<StatusCode, ApiError> {
+    app.store(caller).redeliver(webhook, delivery, app.now()).await?;
+    Ok(StatusCode::ACCEPTED)
+}

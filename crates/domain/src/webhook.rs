@@ -1,0 +1,134 @@
+//! Webhooks: when a delivery that failed is tried again, and when it is given up.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of webhooks of a tenant.
+pub const MAX_WEBHOOKS: i64 = 100;
+/// Maximum number of inbound hooks of an agentable.
+pub const MAX_INBOUND_HOOKS: i64 = 20;
+
+/// `[retry]` of `jobs/webhooks.toml`: the waits between the attempts of one delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeliveryRetry {
+    /// Seconds before the second attempt.
+    pub first_s: u64,
+    /// By what each further wait is longer.
+    pub factor: u32,
+    /// The longest wait, in seconds.
+    pub most_s: u64,
+    /// Share of the wait, in percent, by which it is made longer at random, so that many do not come at once.
+    pub jitter_percent: u8,
+    /// Attempts after which a delivery is dead.
+    pub attempts: i32,
+    /// Days after which a delivery is dead, however few attempts it had.
+    pub days: u32,
+}
+
+/// A delivery whose attempt failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedDelivery {
+    /// Its attempts, with the one that failed.
+    pub attempts: i32,
+    /// When the delivery was made.
+    pub created_at: DateTime<Utc>,
+    /// How long the receiver asks to wait, if it does.
+    pub retry_after_s: Option<u64>,
+}
+
+/// The longest wait that a receiver may ask for: a day.
+const MAX_RETRY_AFTER_S: u64 = 24 * 3600;
+
+impl DeliveryRetry {
+    /// When the next attempt is due; `None`: the delivery is dead. `chance` in 0..1 is the jitter.
+    #[must_use]
+    pub fn next(&self, failed: FailedDelivery, now: DateTime<Utc>, chance: f64) -> Option<DateTime<Utc>> {
+        let FailedDelivery { attempts, created_at, retry_after_s } = failed;
+        if attempts >= self.attempts {
+            return None;
+        }
+        let exponent = u32::try_from(attempts - 1).unwrap_or(0);
+        let growth = u64::from(self.factor.max(1)).saturating_pow(exponent);
+        let wait = self.first_s.saturating_mul(growth).min(self.most_s);
+        let wait = wait.max(retry_after_s.unwrap_or(0).min(MAX_RETRY_AFTER_S));
+        let most = i64::try_from(wait.saturating_mul(1000)).unwrap_or(i64::MAX / 2);
+        let at = now + TimeDelta::milliseconds(most.saturating_add(self.jitter_ms(wait, chance)));
+        (at <= self.given_up_at(created_at)).then_some(at)
+    }
+
+    /// When a delivery is given up that was made at this time.
+    #[must_use]
+    pub fn given_up_at(&self, created_at: DateTime<Utc>) -> DateTime<Utc> {
+        created_at + TimeDelta::days(i64::from(self.days))
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "milliseconds of a day are far below 2^52"
+    )]
+    fn jitter_ms(&self, wait_s: u64, chance: f64) -> i64 {
+        (wait_s as f64 * 10.0 * f64::from(self.jitter_percent) * chance.clamp(0.0, 1.0)) as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RETRY: DeliveryRetry =
+        DeliveryRetry { first_s: 5, factor: 3, most_s: 6 * 3600, jitter_percent: 20, attempts: 20, days: 5 };
+    const START: DateTime<Utc> = DateTime::UNIX_EPOCH;
+
+    fn failed(attempts: i32) -> FailedDelivery {
+        FailedDelivery { attempts, created_at: START, retry_after_s: None }
+    }
+
+    #[test]
+    fn waits_grow_to_the_longest_one_over_days() {
+        let mut now = START;
+        let mut waits = Vec::new();
+        for attempts in 1.. {
+            let Some(next) = RETRY.next(failed(attempts), now, 0.0) else { break };
+            waits.push((next - now).num_seconds());
+            now = next;
+        }
+        assert_eq!(waits[..5], [5, 15, 45, 135, 405]);
+        assert_eq!(waits[18], 6 * 3600);
+        assert_eq!(waits.len(), 19, "20 attempts");
+        assert!((now - START).num_hours() > 60, "{now}");
+    }
+
+    #[test]
+    fn receivers_may_ask_for_a_longer_wait_of_at_most_a_day() {
+        let asked = |seconds| {
+            let failed = FailedDelivery { retry_after_s: Some(seconds), ..failed(1) };
+            (RETRY.next(failed, START, 0.0).unwrap() - START).num_seconds()
+        };
+        assert_eq!([asked(0), asked(60), asked(u64::MAX)], [5, 60, 24 * 3600]);
+    }
+
+    #[test]
+    fn old_deliveries_are_given_up() {
+        let late = START + TimeDelta::days(5) - TimeDelta::seconds(3);
+        assert_eq!(RETRY.next(failed(1), late, 0.0), None);
+        assert_eq!(RETRY.given_up_at(START), START + TimeDelta::days(5));
+    }
+
+    proptest! {
+        #[test]
+        fn next_attempt_is_later_and_within_the_days(
+            attempts in 1..30, chance in 0.0..1.0, late in 0_i64..6 * 86_400, asked: Option<u64>,
+        ) {
+            let now = START + TimeDelta::seconds(late);
+            let failed = FailedDelivery { retry_after_s: asked, ..failed(attempts) };
+            if let Some(next) = RETRY.next(failed, now, chance) {
+                prop_assert!(next > now && next <= RETRY.given_up_at(START));
+                prop_assert!((next - now).num_seconds() <= 24 * 3600 * 12 / 10);
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Events of all agentables as CloudEvents 1.0: the bodies of webhooks, and the streams of a tenant and of a user.
+
+use houston_domain::event::Committed;
+use houston_domain::event::topic::EventOwner;
+use houston_domain::id::{RunId, UserId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::schema;
+use crate::time::Time;
+
+/// The media type of one event.
+pub const CONTENT_TYPE: &str = "application/cloudevents+json";
+
+/// What happened to an agentable, without texts that people or models wrote: those are read with the ids.
+///
+/// ```json
+/// {"specversion": "1.0", "id": "goal_0190…:12", "source": "/v1/goals/goal_0190…", "type": "run.finished",
+///  "time": "2026-11-26T09:00:00.000Z", "datacontenttype": "application/json",
+///  "data": {"user_id": "user_0190…", "agentable_id": "goal_0190…", "run_id": "run_0190…", "seq": 12, "status": "completed"}}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CloudEvent {
+    /// Always `1.0`.
+    pub specversion: String,
+    /// The agentable and the position in its stream. An event that arrives twice has the same id.
+    pub id: String,
+    /// The path of the agentable.
+    pub source: String,
+    /// The topic, such as `run.finished`. Ignore those that you do not know.
+    #[serde(rename = "type")]
+    pub topic: String,
+    /// When it was committed.
+    #[schema(value_type = schema::Time)]
+    pub time: Time,
+    /// Always `application/json`.
+    pub datacontenttype: String,
+    pub data: CloudEventData,
+}
+
+/// Whose event it is, and its ids, names, numbers and states. Which of these there are depends on the topic.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CloudEventData {
+    /// The user of the agentable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UserId>)]
+    pub user_id: Option<UserId>,
+    /// The agentable: the thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::AgentableId>)]
+    pub agentable_id: Option<String>,
+    /// The run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
+    pub run_id: Option<RunId>,
+    /// The position in the agentable's stream: `GET …/events?after=` of one less begins with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<i64>,
+    #[serde(flatten)]
+    #[schema(value_type = schema::AnyJson)]
+    pub fields: Map<String, Value>,
+}
+
+impl CloudEvent {
+    /// An event of an agentable.
+    #[must_use]
+    pub fn of(owner: &EventOwner, committed: &Committed) -> Self {
+        let agentable = owner.agentable.public_id(&owner.kind);
+        Self {
+            specversion: "1.0".to_owned(),
+            id: event_id(owner, committed.seq),
+            source: format!("/v1/{}s/{agentable}", owner.kind),
+            topic: committed.event.topic().to_owned(),
+            time: Time(committed.at),
+            datacontenttype: "application/json".to_owned(),
+            data: CloudEventData {
+                user_id: Some(owner.user),
+                agentable_id: Some(agentable),
+                run_id: Some(committed.run_id),
+                seq: Some(committed.seq),
+                fields: committed.event.outline(),
+            },
+        }
+    }
+
+    /// An event that reports nothing of an agentable, such as `webhook.test`.
+    #[must_use]
+    pub fn plain(id: String, source: String, topic: &str, time: Time) -> Self {
+        let fields = Map::new();
+        Self {
+            specversion: "1.0".to_owned(),
+            id,
+            source,
+            topic: topic.to_owned(),
+            time,
+            datacontenttype: "application/json".to_owned(),
+            data: CloudEventData { user_id: None, agentable_id: None, run_id: None, seq: None, fields },
+        }
+    }
+}
+
+/// The id of the event at a position of an agentable's stream.
+#[must_use]
+pub fn event_id(owner: &EventOwner, seq: i64) -> String {
+    format!("{}:{seq}", owner.agentable.public_id(&owner.kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use houston_domain::event::Event;
+    use houston_domain::id::AgentableId;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn event_is_short_and_can_be_read_back() {
+        let id = Uuid::from_u128(0x0190);
+        let owner = EventOwner { agentable: AgentableId(id), kind: "goal".into(), user: UserId(id) };
+        let event = Event::ToolReturned {
+            call_id: "call_1".into(),
+            content: "a long text".into(),
+            is_error: true,
+            message_id: id.into(),
+        };
+        let committed = Committed { seq: 12, run_id: RunId(id), at: DateTime::UNIX_EPOCH, event, body: None };
+        let event = CloudEvent::of(&owner, &committed);
+        let written = serde_json::to_value(&event).unwrap();
+        assert_eq!(written["type"], "tool.returned");
+        assert_eq!(written["id"], format!("{}:12", written["data"]["agentable_id"].as_str().unwrap()));
+        assert_eq!(written["data"]["call_id"], "call_1");
+        assert_eq!(written["data"]["is_error"], true);
+        assert!(!written.to_string().contains("a long text"));
+        assert_eq!(serde_json::from_value::<CloudEvent>(written).unwrap(), event);
+    }
+}

@@ -1,0 +1,169 @@
+//! Webhooks: subscriptions to events, and their deliveries.
+
+use houston_domain::id::{DeliveryId, UserId, WebhookId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
+use crate::time::Time;
+
+/// A webhook to be created.
+///
+/// ```json
+/// {"url": "https://hooks.example.com/houston", "topics": ["run.*", "question.asked"], "user_id": "user_0190…"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateWebhook {
+    /// Where events are sent: https, on the public internet.
+    pub url: String,
+    /// Which events, 1 to 20 patterns of topics: `run.*`, `question.asked`, `tool.**`, `**`.
+    #[schema(min_items = 1, max_items = 20)]
+    pub topics: Vec<String>,
+    /// For people, up to 500 characters.
+    #[serde(default)]
+    #[schema(max_length = 500)]
+    pub description: String,
+    /// Only events of this user's agentables.
+    #[schema(value_type = Option<schema::UserId>)]
+    pub user_id: Option<UserId>,
+    /// Only events of agentables of this kind.
+    pub kind: Option<String>,
+    /// Only events of this agentable.
+    #[schema(value_type = Option<schema::AgentableId>)]
+    pub agentable_id: Option<String>,
+}
+
+/// Changes to a webhook. What is left out stays.
+///
+/// ```json
+/// {"enabled": true}
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateWebhook {
+    /// Where events are sent.
+    pub url: Option<String>,
+    /// Which events, 1 to 20 patterns of topics.
+    #[schema(min_items = 1, max_items = 20)]
+    pub topics: Option<Vec<String>>,
+    /// For people.
+    #[schema(max_length = 500)]
+    pub description: Option<String>,
+    /// Whether events are sent. What happens while it is false is not sent later, unless a replay asks for it.
+    pub enabled: Option<bool>,
+}
+
+/// A webhook. Its secret is answered only when it is made.
+///
+/// ```json
+/// {"id": "webhook_0190…", "url": "https://hooks.example.com/houston", "topics": ["run.*"], "description": "", "user_id": null,
+///  "kind": null, "agentable_id": null, "enabled": true, "disabled_because": null, "old_secret_until": null,
+///  "created_at": "2026-11-26T09:00:00.000Z", "updated_at": "2026-11-26T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WebhookResponse {
+    #[schema(value_type = schema::WebhookId)]
+    pub id: WebhookId,
+    pub url: String,
+    pub topics: Vec<String>,
+    pub description: String,
+    #[schema(value_type = Option<schema::UserId>)]
+    pub user_id: Option<UserId>,
+    pub kind: Option<String>,
+    #[schema(value_type = Option<schema::AgentableId>)]
+    pub agentable_id: Option<String>,
+    pub enabled: bool,
+    /// Why Houston has switched it off: `gone`, its address answered 410.
+    pub disabled_because: Option<String>,
+    /// Until when the secret before this one signs, too.
+    #[schema(value_type = Option<schema::Time>)]
+    pub old_secret_until: Option<Time>,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+    #[schema(value_type = schema::Time)]
+    pub updated_at: Time,
+}
+
+/// A webhook with its new secret. No other response has the secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WebhookWithSecret {
+    #[serde(flatten)]
+    pub webhook: WebhookResponse,
+    /// Verifies the signatures (Standard Webhooks): `whsec_` and base64.
+    pub secret: String,
+}
+
+/// All webhooks of the tenant, the oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WebhookList {
+    pub data: Vec<WebhookResponse>,
+}
+
+/// How long the secret that is replaced signs, too.
+///
+/// ```json
+/// {"old_secret_hours": 24}
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RotateSecret {
+    /// 0 to 720 hours; 24 if left out.
+    #[schema(minimum = 0, maximum = 720)]
+    pub old_secret_hours: Option<u32>,
+}
+
+/// What became of a test event.
+///
+/// ```json
+/// {"accepted": false, "status": 500, "error": "the receiver answered 500 Internal Server Error", "duration_ms": 12}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WebhookTestResponse {
+    pub accepted: bool,
+    /// The status of the answer, if there was one.
+    pub status: Option<u16>,
+    pub error: Option<String>,
+    pub duration_ms: u64,
+}
+
+/// One event for one webhook.
+///
+/// ```json
+/// {"id": "delivery_0190…", "event_id": "goal_0190…:12", "type": "run.finished", "state": "dead", "attempts": 20, "status": 500,
+///  "error": "the receiver answered 500 Internal Server Error", "created_at": "2026-11-26T09:00:00.000Z",
+///  "attempted_at": "2026-11-29T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeliveryResponse {
+    #[schema(value_type = schema::DeliveryId)]
+    pub id: DeliveryId,
+    /// The id of the event, which is sent as `webhook-id`.
+    pub event_id: String,
+    #[serde(rename = "type")]
+    pub topic: String,
+    /// `pending`, `delivered` or `dead`: given up.
+    pub state: String,
+    /// Attempts since it was made, or since it was last asked for again.
+    pub attempts: i32,
+    /// Of the last attempt: the status of the answer, if there was one.
+    pub status: Option<i32>,
+    /// Of the last attempt: what went wrong.
+    pub error: Option<String>,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+    #[schema(value_type = Option<schema::Time>)]
+    pub attempted_at: Option<Time>,
+}
+
+/// Asks for all events again that happened since a time and that the webhook is for.
+///
+/// ```json
+/// {"since": "2026-11-26T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayWebhook {
+    #[schema(value_type = schema::Time)]
+    pub since: Time,
+}

@@ -1,0 +1,286 @@
+//! Inbound hooks: addresses at which other programs post messages to an agentable, once for each id that they send.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use houston_domain::id::{AgentableId, InboundHookId, MessageId, RunId, TenantId};
+use houston_domain::webhook::MAX_INBOUND_HOOKS;
+use serde_json::Value;
+
+use crate::bound;
+use crate::error::{Error, Result};
+use crate::handle::{ApiStore, TenantStore};
+use crate::system_message::{Delivery, NewSystemMessage, deliver, lock};
+
+/// An inbound hook, with its secrets, which are sealed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboundHook {
+    /// The hook.
+    pub id: InboundHookId,
+    /// The tenant.
+    pub tenant: TenantId,
+    /// Whom messages are posted to, and its kind.
+    pub agentable: (AgentableId, String),
+    /// Where the texts come from.
+    pub name: String,
+    /// What the agent reads before each text.
+    pub instructions: String,
+    /// The secret that signs.
+    pub sealed: Vec<u8>,
+    /// The secret before it, which is accepted, too, until `old_until`.
+    pub old_sealed: Option<Vec<u8>>,
+    /// Until when.
+    pub old_until: Option<DateTime<Utc>>,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+}
+
+/// What was received.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceivedMessage<'a> {
+    /// The id that its sender gave it, the same for each attempt.
+    pub webhook_id: &'a str,
+    /// The id of the message.
+    pub message: MessageId,
+    /// The id of the run that it may open.
+    pub run: RunId,
+    /// What the agent reads.
+    pub content: &'a str,
+    /// Metadata for clients, a JSON object.
+    pub metadata: &'a Value,
+    /// The current time.
+    pub now: DateTime<Utc>,
+}
+
+/// How long ids of senders are kept. Senders give up after some days.
+const KEPT_DAYS: i64 = 14;
+const NOT_FOUND: Error = Error::NotFound { what: "inbound hook" };
+
+macro_rules! hook {
+    ($row:expr) => {{
+        let row = $row;
+        InboundHook {
+            id: InboundHookId(row.id),
+            tenant: TenantId(row.tenant_id),
+            agentable: (AgentableId(row.agentable_id), row.kind),
+            name: row.name,
+            instructions: row.instructions,
+            sealed: row.sealed,
+            old_sealed: row.old_sealed,
+            old_until: row.old_until,
+            created_at: row.created_at,
+        }
+    }};
+}
+
+impl TenantStore<'_> {
+    /// Stores an inbound hook. Its times and its agentable must be those of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Full`] when it has [`MAX_INBOUND_HOOKS`],
+    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement.
+    pub async fn create_inbound_hook(self, new: &InboundHook) -> Result<()> {
+        let agentable = new.agentable.0;
+        let mut tx = self.pool.begin().await?;
+        bound::lock(&mut tx, "inbound hooks", agentable.0).await?;
+        let has_room = sqlx::query_scalar!(
+            r#"-- store::inbound_hook::room
+            select $4 > (select count(*) from houston.inbound_hooks h where h.tenant_id = $1 and h.agentable_id = a.id)
+                   as "has_room!"
+              from houston.agentables a where a.tenant_id = $1 and a.id = $2 and a.kind = $3"#,
+            self.tenant.0,
+            agentable.0,
+            new.agentable.1,
+            MAX_INBOUND_HOOKS
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        match has_room {
+            None => return Err(Error::NotFound { what: "agentable" }),
+            Some(false) => {
+                return Err(Error::Full { what: "inbound hooks of an agentable", limit: MAX_INBOUND_HOOKS });
+            }
+            Some(true) => {}
+        }
+        sqlx::query!(
+            "-- store::inbound_hook::create
+            insert into houston.inbound_hooks (id, tenant_id, agentable_id, name, instructions, sealed, created_at)
+            values ($2, $1, $3, $4, $5, $6, $7)",
+            self.tenant.0,
+            new.id.0,
+            agentable.0,
+            new.name,
+            new.instructions,
+            new.sealed,
+            new.created_at
+        )
+        .execute(&mut *tx)
+        .await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// The inbound hooks of an agentable, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn inbound_hooks(self, agentable: AgentableId) -> Result<Vec<InboundHook>> {
+        let rows = sqlx::query!(
+            "-- store::inbound_hook::list
+            select h.id, h.tenant_id, h.agentable_id, a.kind, h.name, h.instructions, h.sealed, h.old_sealed, h.old_until,
+                   h.created_at
+              from houston.inbound_hooks h join houston.agentables a on a.tenant_id = $1 and a.id = h.agentable_id
+             where h.tenant_id = $1 and h.agentable_id = $2 order by h.id",
+            self.tenant.0,
+            agentable.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| hook!(row)).collect())
+    }
+
+    /// One inbound hook.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such hook, [`Error::Database`] when Postgres cannot be reached or refuses
+    /// the statement.
+    pub async fn inbound_hook(self, id: InboundHookId) -> Result<InboundHook> {
+        let row = sqlx::query!(
+            "-- store::inbound_hook::get
+            select h.id, h.tenant_id, h.agentable_id, a.kind, h.name, h.instructions, h.sealed, h.old_sealed, h.old_until,
+                   h.created_at
+              from houston.inbound_hooks h join houston.agentables a on a.tenant_id = $1 and a.id = h.agentable_id
+             where h.tenant_id = $1 and h.id = $2",
+            self.tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| hook!(row)).ok_or(NOT_FOUND)
+    }
+
+    /// Replaces the secret of a hook. The one before it is accepted, too, until `old_until`.
+    ///
+    /// # Errors
+    /// As [`Self::inbound_hook`].
+    pub async fn rotate_inbound_secret(
+        self,
+        id: InboundHookId,
+        sealed: &[u8],
+        old_until: DateTime<Utc>,
+    ) -> Result<()> {
+        let rotated = sqlx::query!(
+            "-- store::inbound_hook::rotate
+            update houston.inbound_hooks set old_sealed = sealed, old_until = $4, sealed = $3
+             where tenant_id = $1 and id = $2",
+            self.tenant.0,
+            id.0,
+            sealed,
+            old_until
+        )
+        .execute(&self.pool)
+        .await?;
+        if rotated.rows_affected() == 0 { Err(NOT_FOUND) } else { Ok(()) }
+    }
+
+    /// Deletes an inbound hook.
+    ///
+    /// # Errors
+    /// As [`Self::inbound_hook`].
+    pub async fn delete_inbound_hook(self, id: InboundHookId) -> Result<()> {
+        let deleted = sqlx::query!(
+            "-- store::inbound_hook::delete
+            with received as (delete from houston.inbound_messages where tenant_id = $1 and hook_id = $2)
+            delete from houston.inbound_hooks where tenant_id = $1 and id = $2",
+            self.tenant.0,
+            id.0
+        )
+        .execute(&self.pool)
+        .await?;
+        if deleted.rows_affected() == 0 { Err(NOT_FOUND) } else { Ok(()) }
+    }
+
+    /// Posts what was received as a system message, unless the same id was received before. Returns the message, and whether
+    /// it was posted now. Ids that were received long ago are forgotten.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the agentable was erased or is archived, [`Error::Database`]
+    /// when Postgres cannot be reached or refuses a statement.
+    pub async fn receive(
+        self,
+        hook: &InboundHook,
+        received: &ReceivedMessage<'_>,
+    ) -> Result<(MessageId, bool)> {
+        let agentable = hook.agentable.0;
+        let mut tx = self.pool.begin().await?;
+        let row = lock(&mut tx, agentable).await?.ok_or(Error::NotFound { what: "agentable" })?;
+        // Under the lock of the agentable, so that of two at once one finds the other.
+        let before = sqlx::query_scalar!(
+            "-- store::inbound_hook::received
+            select message_id from houston.inbound_messages where tenant_id = $1 and hook_id = $2 and webhook_id = $3",
+            self.tenant.0,
+            hook.id.0,
+            received.webhook_id
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        if let Some(before) = before {
+            return Ok((MessageId(before), false));
+        }
+        sqlx::query!(
+            "-- store::inbound_hook::receive
+            with old as (
+                delete from houston.inbound_messages o
+                 where o.tenant_id = $1 and o.hook_id = $2 and o.webhook_id in (
+                       select p.webhook_id from houston.inbound_messages p
+                        where p.tenant_id = $1 and p.hook_id = $2 and p.created_at < $7 order by p.created_at limit 100))
+            insert into houston.inbound_messages (hook_id, webhook_id, tenant_id, agentable_id, message_id, created_at)
+            values ($2, $3, $1, $4, $5, $6)",
+            self.tenant.0,
+            hook.id.0,
+            received.webhook_id,
+            agentable.0,
+            received.message.0,
+            received.now,
+            received.now - TimeDelta::days(KEPT_DAYS)
+        )
+        .execute(&mut *tx)
+        .await?;
+        let message = NewSystemMessage {
+            agentable,
+            message: received.message,
+            run: received.run,
+            mode: None,
+            content: received.content,
+            metadata: received.metadata,
+            event: None,
+        };
+        if deliver(&mut tx, &row, &message, self.fairness).await? != Delivery::Posted {
+            return Err(Error::NotFound { what: "open conversation" });
+        }
+        tx.commit().await?;
+        Ok((received.message, true))
+    }
+}
+
+impl ApiStore {
+    /// The inbound hook with this id, and what belongs to its tenant. The signature of what it was sent must be verified
+    /// before anything else is done.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn inbound_hook(&self, id: InboundHookId) -> Result<Option<(InboundHook, TenantStore<'_>)>> {
+        let row = sqlx::query!(
+            "-- store::inbound_hook::opened
+            select h.id, h.tenant_id, h.agentable_id, a.kind, h.name, h.instructions, h.sealed, h.old_sealed, h.old_until,
+                   h.created_at
+              from houston.inbound_hooks h join houston.agentables a on a.tenant_id = h.tenant_id and a.id = h.agentable_id
+             where h.id = $1",
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.map(|row| {
+            let hook = hook!(row);
+            let store = self.shared.tenant(hook.tenant);
+            (hook, store)
+        }))
+    }
+}

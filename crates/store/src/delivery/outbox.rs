@@ -1,0 +1,288 @@
+//! Sending deliveries: a worker claims the next one of an agentable for a time, sends it, and settles it. A worker that dies
+//! meanwhile loses its claim when the time is over, and the delivery is sent again with the same id.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use houston_domain::event::Committed;
+use houston_domain::event::topic::EventOwner;
+use houston_domain::id::{AgentableId, DeliveryId, TenantId, WebhookId};
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::event::batch::{self, StreamRead};
+use crate::handle::RunStore;
+
+/// Which deliveries are claimed.
+#[derive(Debug, Clone, Copy)]
+pub struct DueDeliveries<'a> {
+    /// How many of which webhooks this process sends already.
+    pub busy: &'a [(WebhookId, i64)],
+    /// How many it sends at once of one webhook.
+    pub per_webhook: i64,
+    /// How many are claimed at most.
+    pub limit: i64,
+    /// Only those of webhooks with a higher id, so that all get their turn.
+    pub after: Option<WebhookId>,
+    /// The current time.
+    pub now: DateTime<Utc>,
+    /// When the claim ends.
+    pub until: DateTime<Utc>,
+}
+
+/// A delivery that this process may send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedDelivery {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The webhook.
+    pub webhook: WebhookId,
+    /// The agentable.
+    pub agentable: AgentableId,
+    /// The position of the event.
+    pub seq: i64,
+    /// Attempts before this one.
+    pub attempts: i32,
+    /// When the delivery was made.
+    pub created_at: DateTime<Utc>,
+    /// Where it is sent.
+    pub url: String,
+    /// The secret that signs, sealed.
+    pub sealed: Vec<u8>,
+    /// The secret before it, sealed, while it signs, too.
+    pub old_sealed: Option<Vec<u8>>,
+    /// Shows that the claim is still this process's.
+    pub claim: Uuid,
+}
+
+/// What becomes of a delivery after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It was accepted.
+    Delivered,
+    /// It is attempted again at this time; those of its agentable wait.
+    Retry(DateTime<Utc>),
+    /// It is given up.
+    Dead,
+    /// It is given up, and its webhook is switched off: its address is gone.
+    Gone,
+}
+
+impl Settled {
+    fn state(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Retry(_) => "pending",
+            Self::Dead | Self::Gone => "dead",
+        }
+    }
+}
+
+/// What an attempt has shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer<'a> {
+    /// The status, if there was one.
+    pub status: Option<u16>,
+    /// What went wrong.
+    pub error: Option<&'a str>,
+}
+
+/// Why a webhook was switched off by an answer.
+const GONE: &str = "gone";
+/// Maximum number of characters of an error that is stored.
+const MAX_ERROR: usize = 500;
+
+impl RunStore {
+    /// Claims the next deliveries that are due, at most one of each agentable and webhook.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    #[expect(clippy::too_many_lines, reason = "most of it is one statement")]
+    pub async fn claim_deliveries(
+        &self,
+        due: &DueDeliveries<'_>,
+        claim: Uuid,
+    ) -> Result<Vec<ClaimedDelivery>> {
+        let (busy, counts): (Vec<Uuid>, Vec<i64>) = due.busy.iter().map(|(id, n)| (id.0, *n)).unzip();
+        let rows = sqlx::query!(
+            r#"-- store::outbox::claim
+            with recursive w as (
+                -- The webhooks with open deliveries, each found by one step in the index.
+                (select o.webhook_id from houston.open_deliveries o
+                  where o.webhook_id > $8 order by o.webhook_id limit 1)
+                union all
+                select (select o.webhook_id from houston.open_deliveries o
+                         where o.webhook_id > w.webhook_id order by o.webhook_id limit 1)
+                  from w where w.webhook_id is not null),
+            due as (
+                select o.webhook_id, o.agentable_id
+                  from w
+                  join houston.webhooks h on h.id = w.webhook_id and h.enabled
+                  left join unnest($2::uuid[], $3::bigint[]) as b (id, n) on b.id = w.webhook_id
+                 cross join lateral (
+                       select o.webhook_id, o.agentable_id from houston.open_deliveries o
+                        where o.webhook_id = w.webhook_id and o.due_at <= $1
+                        order by o.due_at limit greatest($4 - coalesce(b.n, 0), 0)
+                          for no key update skip locked) o
+                 limit $5),
+            claimed as (
+                update houston.open_deliveries o set due_at = $6, claim = $7 from due d
+                 where o.webhook_id = d.webhook_id and o.agentable_id = d.agentable_id
+                returning o.webhook_id, o.agentable_id)
+            select d.id, d.tenant_id, d.webhook_id, d.agentable_id, d.seq, d.attempts, d.created_at, h.url, h.sealed,
+                   case when h.old_until > $1 then h.old_sealed end as old_sealed
+              from claimed c
+              join houston.webhooks h on h.id = c.webhook_id
+             cross join lateral (
+                   select * from houston.deliveries d
+                    where d.webhook_id = c.webhook_id and d.agentable_id = c.agentable_id and d.state = 'pending'
+                    order by d.seq limit 1) d"#,
+            due.now,
+            &busy,
+            &counts,
+            due.per_webhook,
+            due.limit,
+            due.until,
+            claim,
+            due.after.map_or(Uuid::nil(), |after| after.0)
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let claimed = rows.into_iter().map(|row| ClaimedDelivery {
+            id: DeliveryId(row.id),
+            tenant: TenantId(row.tenant_id),
+            webhook: WebhookId(row.webhook_id),
+            agentable: AgentableId(row.agentable_id),
+            seq: row.seq,
+            attempts: row.attempts,
+            created_at: row.created_at,
+            url: row.url,
+            sealed: row.sealed,
+            old_sealed: row.old_sealed,
+            claim,
+        });
+        Ok(claimed.collect())
+    }
+
+    /// The events of these deliveries, with their owners, in the same order; `None` for one that was erased.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn delivered_events(
+        &self,
+        deliveries: &[ClaimedDelivery],
+    ) -> Result<Vec<Option<(EventOwner, Committed)>>> {
+        let reads: Vec<StreamRead> = deliveries
+            .iter()
+            .map(|delivery| StreamRead {
+                agentable: delivery.agentable,
+                tenant: delivery.tenant,
+                kind: None,
+                after: Some(delivery.seq - 1),
+                limit: 1,
+            })
+            .collect();
+        let agentables: Vec<Uuid> = deliveries.iter().map(|delivery| delivery.agentable.0).collect();
+        let tenants: Vec<Uuid> = deliveries.iter().map(|delivery| delivery.tenant.0).collect();
+        let owners: HashMap<_, _> = self.event_owners(&agentables, &tenants).await?;
+        let mut connection = self.pool.acquire().await?;
+        let pages = batch::read(&mut connection, &reads).await?;
+        let events = deliveries.iter().zip(pages).map(|(delivery, page)| {
+            // One that cannot be read is given up like one that was erased.
+            let (_, events) = page.ok().flatten()?;
+            let event = events.into_iter().find(|event| event.seq == delivery.seq)?;
+            Some((owners.get(&delivery.agentable)?.clone(), event))
+        });
+        Ok(events.collect())
+    }
+
+    /// Stores what became of a delivery. Returns whether the claim was still the caller's: if not, another process sends it
+    /// again, and nothing is stored.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement.
+    pub async fn settle_delivery(
+        &self,
+        delivery: &ClaimedDelivery,
+        settled: Settled,
+        answer: Answer<'_>,
+        now: DateTime<Utc>,
+    ) -> Result<bool> {
+        let (webhook, agentable) = (delivery.webhook.0, delivery.agentable.0);
+        let mut tx = self.pool.begin().await?;
+        let locked = sqlx::query_scalar!(
+            "-- store::outbox::lock
+            select claim from houston.open_deliveries
+             where webhook_id = $1 and agentable_id = $2 and claim = $3 for update",
+            webhook,
+            agentable,
+            delivery.claim
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        if locked.is_none() {
+            return Ok(false);
+        }
+        let retry_at = if let Settled::Retry(at) = settled { Some(at) } else { None };
+        // The statement sees what was made before the lock was taken, and nothing is made while it is held.
+        sqlx::query!(
+            "-- store::outbox::settle
+            with settled as (
+                update houston.deliveries
+                   set state = $4, attempts = attempts + 1, status = $5, error = $6, attempted_at = $7
+                 where id = $3),
+            more as materialized (
+                select from houston.deliveries d
+                 where d.webhook_id = $1 and d.agentable_id = $2 and d.state = 'pending'
+                   and (d.id <> $3 or $8::timestamptz is not null) limit 1),
+            next as (
+                update houston.open_deliveries set due_at = coalesce($8, $7), claim = null
+                 where webhook_id = $1 and agentable_id = $2 and exists (select from more))
+            delete from houston.open_deliveries
+             where webhook_id = $1 and agentable_id = $2 and not exists (select from more)",
+            webhook,
+            agentable,
+            delivery.id.0,
+            settled.state(),
+            answer.status.map(i32::from),
+            answer.error.map(|error| error.chars().take(MAX_ERROR).collect::<String>()),
+            now,
+            retry_at
+        )
+        .execute(&mut *tx)
+        .await?;
+        if settled == Settled::Gone {
+            sqlx::query!(
+                "-- store::outbox::gone
+                update houston.webhooks set enabled = false, disabled_because = $2, updated_at = $3 where id = $1 and enabled",
+                webhook,
+                GONE,
+                now
+            )
+            .execute(&mut *tx)
+            .await?;
+        }
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Deletes up to `limit` deliveries that were settled before `before`. Returns how many.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn forget_deliveries(&self, before: DateTime<Utc>, limit: i64) -> Result<u64> {
+        let gone = sqlx::query!(
+            "-- store::outbox::forget
+            delete from houston.deliveries where id = any (array(
+                   select id from houston.deliveries where state <> 'pending' and attempted_at < $1
+                    order by attempted_at limit $2))",
+            before,
+            limit
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(gone.rows_affected())
+    }
+}

@@ -1,0 +1,306 @@
+//! Webhooks of a tenant.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, TenantId, UserId, WebhookId};
+use houston_domain::webhook::MAX_WEBHOOKS;
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::fan_out::ensure_reader;
+use crate::bound;
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+
+/// A webhook as people see it, with its secrets, which are sealed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// The webhook.
+    pub id: WebhookId,
+    /// Where events are sent.
+    pub url: String,
+    /// For people.
+    pub description: String,
+    /// Patterns of topics.
+    pub topics: Vec<String>,
+    /// Only events of this user.
+    pub user: Option<UserId>,
+    /// Only events of this kind.
+    pub kind: Option<String>,
+    /// Only events of this agentable.
+    pub agentable: Option<AgentableId>,
+    /// The secret that signs.
+    pub sealed: Vec<u8>,
+    /// The secret before it, which signs, too, until `old_until`.
+    pub old_sealed: Option<Vec<u8>>,
+    /// Until when.
+    pub old_until: Option<DateTime<Utc>>,
+    /// Whether events are sent.
+    pub enabled: bool,
+    /// Why it was switched off, unless a person did it.
+    pub disabled_because: Option<String>,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+    /// When it was changed last.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A webhook to be stored.
+#[derive(Debug, Clone, Copy)]
+pub struct NewWebhook<'a> {
+    /// The webhook.
+    pub id: WebhookId,
+    /// Where events are sent.
+    pub url: &'a str,
+    /// For people.
+    pub description: &'a str,
+    /// Patterns of topics, which were checked.
+    pub topics: &'a [String],
+    /// Only events of this user.
+    pub user: Option<UserId>,
+    /// Only events of this kind.
+    pub kind: Option<&'a str>,
+    /// Only events of this agentable.
+    pub agentable: Option<AgentableId>,
+    /// The secret that signs, sealed.
+    pub sealed: &'a [u8],
+}
+
+/// Changes to a webhook; `None` stays.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WebhookChange<'a> {
+    /// Where events are sent.
+    pub url: Option<&'a str>,
+    /// For people.
+    pub description: Option<&'a str>,
+    /// Patterns of topics.
+    pub topics: Option<&'a [String]>,
+    /// Whether events are sent.
+    pub enabled: Option<bool>,
+}
+
+const NOT_FOUND: Error = Error::NotFound { what: "webhook" };
+
+macro_rules! webhook {
+    ($row:expr) => {{
+        let row = $row;
+        Webhook {
+            id: WebhookId(row.id),
+            url: row.url,
+            description: row.description,
+            topics: row.topics,
+            user: row.user_id.map(UserId),
+            kind: row.kind,
+            agentable: row.agentable_id.map(AgentableId),
+            sealed: row.sealed,
+            old_sealed: row.old_sealed,
+            old_until: row.old_until,
+            enabled: row.enabled,
+            disabled_because: row.disabled_because,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }};
+}
+
+impl TenantStore<'_> {
+    /// Stores a webhook: it gets the events that are committed from now on.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when the tenant has [`MAX_WEBHOOKS`], [`Error::Database`] when Postgres cannot be reached or refuses a
+    /// statement.
+    pub async fn create_webhook(self, new: &NewWebhook<'_>) -> Result<Webhook> {
+        let mut tx = self.pool.begin().await?;
+        bound::lock(&mut tx, "webhooks", self.tenant.0).await?;
+        ensure_reader(&mut tx).await?;
+        // By the clock of the database, by which events have their times.
+        let row = sqlx::query!(
+            "-- store::webhook::create
+            insert into houston.webhooks (id, tenant_id, url, description, topics, user_id, kind, agentable_id, sealed,
+                                          created_at, updated_at)
+            select $2, $1, $3, $4, $5, $6, $7, $8, $9, statement_timestamp(), statement_timestamp()
+             where $10 > (select count(*) from houston.webhooks where tenant_id = $1)
+            returning id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
+                      disabled_because, created_at, updated_at",
+            self.tenant.0,
+            new.id.0,
+            new.url,
+            new.description,
+            new.topics,
+            new.user.map(|user| user.0),
+            new.kind,
+            new.agentable.map(|agentable| agentable.0),
+            new.sealed,
+            MAX_WEBHOOKS
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        let full = Error::Full { what: "webhooks of a tenant", limit: MAX_WEBHOOKS };
+        let created = row.map(|row| webhook!(row)).ok_or(full)?;
+        tx.commit().await?;
+        Ok(created)
+    }
+
+    /// The webhooks of the tenant, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn webhooks(self) -> Result<Vec<Webhook>> {
+        let rows = sqlx::query!(
+            "-- store::webhook::list
+            select id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
+                   disabled_because, created_at, updated_at
+              from houston.webhooks where tenant_id = $1 order by id",
+            self.tenant.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| webhook!(row)).collect())
+    }
+
+    /// One webhook.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such webhook, [`Error::Database`] when Postgres cannot be reached or refuses
+    /// the statement.
+    pub async fn webhook(self, id: WebhookId) -> Result<Webhook> {
+        let row = sqlx::query!(
+            "-- store::webhook::get
+            select id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
+                   disabled_because, created_at, updated_at
+              from houston.webhooks where tenant_id = $1 and id = $2",
+            self.tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| webhook!(row)).ok_or(NOT_FOUND)
+    }
+
+    /// Changes a webhook. One that is switched on gets the events that are committed from then on.
+    ///
+    /// # Errors
+    /// As [`Self::webhook`].
+    pub async fn change_webhook(
+        self,
+        id: WebhookId,
+        change: WebhookChange<'_>,
+        now: DateTime<Utc>,
+    ) -> Result<Webhook> {
+        let mut tx = self.pool.begin().await?;
+        if change.enabled == Some(true) {
+            ensure_reader(&mut tx).await?;
+        }
+        let row = sqlx::query!(
+            "-- store::webhook::change
+            update houston.webhooks
+               set url = coalesce($3, url), description = coalesce($4, description), topics = coalesce($5, topics),
+                   enabled = coalesce($6, enabled), disabled_because = case when $6 then null else disabled_because end,
+                   updated_at = $7
+             where tenant_id = $1 and id = $2
+            returning id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
+                      disabled_because, created_at, updated_at",
+            self.tenant.0,
+            id.0,
+            change.url,
+            change.description,
+            change.topics,
+            change.enabled,
+            now
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        let changed = row.map(|row| webhook!(row)).ok_or(NOT_FOUND)?;
+        tx.commit().await?;
+        Ok(changed)
+    }
+
+    /// Replaces the secret of a webhook. The one before it signs, too, until `old_until`.
+    ///
+    /// # Errors
+    /// As [`Self::webhook`].
+    pub async fn rotate_webhook_secret(
+        self,
+        id: WebhookId,
+        sealed: &[u8],
+        old_until: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> Result<Webhook> {
+        let row = sqlx::query!(
+            "-- store::webhook::rotate
+            update houston.webhooks set old_sealed = sealed, old_until = $4, sealed = $3, updated_at = $5
+             where tenant_id = $1 and id = $2
+            returning id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
+                      disabled_because, created_at, updated_at",
+            self.tenant.0,
+            id.0,
+            sealed,
+            old_until,
+            now
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| webhook!(row)).ok_or(NOT_FOUND)
+    }
+
+    /// Deletes a webhook with its deliveries.
+    ///
+    /// # Errors
+    /// As [`Self::webhook`].
+    pub async fn delete_webhook(self, id: WebhookId) -> Result<()> {
+        let deleted = sqlx::query!(
+            "-- store::webhook::delete\ndelete from houston.webhooks where tenant_id = $1 and id = $2",
+            self.tenant.0,
+            id.0
+        )
+        .execute(&self.pool)
+        .await?;
+        if deleted.rows_affected() == 0 { Err(NOT_FOUND) } else { Ok(()) }
+    }
+
+    /// Whether the tenant has this user, or agentable, in this cell: what a webhook may be restricted to.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn has_event_owner(self, id: Uuid) -> Result<bool> {
+        let has = sqlx::query_scalar!(
+            r#"-- store::webhook::has_owner
+            select exists (select from houston.users where tenant_id = $1 and id = $2)
+                or exists (select from houston.agentables where tenant_id = $1 and id = $2) as "has!""#,
+            self.tenant.0,
+            id
+        );
+        Ok(has.fetch_one(&self.pool).await?)
+    }
+}
+
+/// Makes the webhooks of a tenant those of the home. What a worker here has switched off stays off until it is changed.
+pub(crate) async fn copy(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
+    sqlx::query!(
+        "-- store::webhook::copies_gone
+        delete from houston.webhooks w
+         where w.tenant_id = $1 and not exists (
+               select from jsonb_to_recordset($2::jsonb->'webhooks') as r (id uuid) where r.id = w.id)",
+        tenant.0,
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    let copied = sqlx::query!(
+        "-- store::webhook::copies
+        insert into houston.webhooks as w
+        select r.* from jsonb_populate_recordset(null::houston.webhooks, $1::jsonb->'webhooks') r
+        on conflict (id) do update
+           set url = excluded.url, description = excluded.description, topics = excluded.topics, sealed = excluded.sealed,
+               old_sealed = excluded.old_sealed, old_until = excluded.old_until, enabled = excluded.enabled,
+               disabled_because = excluded.disabled_because, updated_at = excluded.updated_at
+         where w.updated_at < excluded.updated_at",
+        rows
+    )
+    .execute(&mut *connection)
+    .await?;
+    if copied.rows_affected() > 0 {
+        ensure_reader(connection).await?;
+    }
+    Ok(())
+}

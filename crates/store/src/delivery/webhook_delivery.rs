@@ -1,0 +1,115 @@
+//! Deliveries as a tenant sees them.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, DeliveryId, WebhookId};
+
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+
+/// A delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// The agentable of the event, and its kind.
+    pub agentable: (AgentableId, String),
+    /// The position of the event.
+    pub seq: i64,
+    /// The topic of the event.
+    pub topic: String,
+    /// `pending`, `delivered` or `dead`.
+    pub state: String,
+    /// Attempts so far.
+    pub attempts: i32,
+    /// The status of the last answer.
+    pub status: Option<i32>,
+    /// What went wrong at the last attempt.
+    pub error: Option<String>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was attempted last.
+    pub attempted_at: Option<DateTime<Utc>>,
+}
+
+impl TenantStore<'_> {
+    /// Deliveries of a webhook, the newest first, with an id below `before` if given; with `state`, those in this state.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn deliveries(
+        self,
+        webhook: WebhookId,
+        state: Option<&str>,
+        before: Option<DeliveryId>,
+        limit: i64,
+    ) -> Result<Vec<Delivery>> {
+        let rows = sqlx::query!(
+            r#"-- store::webhook_delivery::list
+            select d.id, d.agentable_id, a.kind, d.seq, d.topic, d.state, d.attempts, d.status, d.error, d.created_at,
+                   d.attempted_at
+              from houston.deliveries d
+              join houston.agentables a on a.tenant_id = $1 and a.id = d.agentable_id
+             where d.tenant_id = $1 and d.webhook_id = $2 and ($3::text is null or d.state = $3)
+               and ($4::uuid is null or d.id < $4)
+             order by d.id desc limit $5"#,
+            self.tenant.0,
+            webhook.0,
+            state,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let delivery = rows.into_iter().map(|row| Delivery {
+            id: DeliveryId(row.id),
+            agentable: (AgentableId(row.agentable_id), row.kind),
+            seq: row.seq,
+            topic: row.topic,
+            state: row.state,
+            attempts: row.attempts,
+            status: row.status,
+            error: row.error,
+            created_at: row.created_at,
+            attempted_at: row.attempted_at,
+        });
+        Ok(delivery.collect())
+    }
+
+    /// Attempts a delivery again, whatever became of it, as if it were new.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such delivery of this webhook, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement.
+    pub async fn redeliver(self, webhook: WebhookId, id: DeliveryId, now: DateTime<Utc>) -> Result<()> {
+        let again = sqlx::query!(
+            "-- store::webhook_delivery::again
+            with d as (
+                update houston.deliveries
+                   set state = 'pending', attempts = 0, created_at = $4
+                 where tenant_id = $1 and webhook_id = $2 and id = $3
+                returning tenant_id, webhook_id, agentable_id)
+            insert into houston.open_deliveries (webhook_id, agentable_id, tenant_id, due_at)
+            select webhook_id, agentable_id, tenant_id, $4 from d
+                on conflict (webhook_id, agentable_id) do update set due_at = least(open_deliveries.due_at, excluded.due_at)
+             where open_deliveries.claim is null",
+            self.tenant.0,
+            webhook.0,
+            id.0,
+            now
+        )
+        .execute(&self.pool)
+        .await?;
+        if again.rows_affected() > 0 {
+            return Ok(());
+        }
+        // While another delivery of the agentable is being sent, this one comes after it.
+        let exists = sqlx::query_scalar!(
+            r#"-- store::webhook_delivery::exists
+            select exists (select from houston.deliveries where tenant_id = $1 and webhook_id = $2 and id = $3) as "exists!""#,
+            self.tenant.0,
+            webhook.0,
+            id.0
+        );
+        if exists.fetch_one(&self.pool).await? { Ok(()) } else { Err(Error::NotFound { what: "delivery" }) }
+    }
+}

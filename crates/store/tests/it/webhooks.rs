@@ -1,0 +1,196 @@
+//! The reader of webhooks and its outbox: each event becomes one delivery, in order, whatever reads at the same time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use chrono::TimeDelta;
+use futures_util::future::join_all;
+use houston_domain::event::Event;
+use houston_domain::id::{AgentableId, WebhookId};
+use houston_domain::step::RunTransition;
+use houston_store::Error;
+use houston_store::fan_out::FannedOut;
+use houston_store::outbox::{Answer, ClaimedDelivery, DueDeliveries, Settled};
+use houston_store::webhook::{NewWebhook, WebhookChange};
+use sqlx::{Connection as _, PgConnection};
+
+use crate::step::{answer, done};
+use crate::test_store::{TestStore, goal};
+
+async fn subscribe(test: &TestStore, topics: &[&str], agentable: Option<AgentableId>) -> WebhookId {
+    let topics: Vec<String> = topics.iter().map(|topic| (*topic).to_owned()).collect();
+    let id = test.ids.next();
+    let new = NewWebhook {
+        id,
+        url: "https://hooks.example.com",
+        description: "",
+        topics: &topics,
+        user: None,
+        kind: None,
+        agentable,
+        sealed: b"secret",
+    };
+    test.requests().create_webhook(&new).await.unwrap();
+    id
+}
+
+/// Reads until nothing is left, as one of several processes.
+async fn read(test: &TestStore, limit: i64) {
+    loop {
+        let now = test.ids.clock().now();
+        match test.runs().fan_out(&test.ids, limit, now).await.unwrap() {
+            FannedOut::Read { has_more: true, .. } => {}
+            FannedOut::Read { .. } | FannedOut::Idle => return,
+            FannedOut::Restarted => panic!("the position is lost"),
+        }
+    }
+}
+
+async fn turn(test: &TestStore, goal: AgentableId) {
+    test.post_to(goal, "hi").await.unwrap();
+    let claimed = test.claim_of(goal).await.unwrap();
+    let event = Event::Thought { text: "hm".into() };
+    let step = test.step(&claimed, RunTransition::Continue { read: false, event: Some(event) });
+    done(test.runs().commit(&claimed.fence, &step).await.unwrap());
+    done(test.runs().commit(&claimed.fence, &answer(test, &claimed, "hello")).await.unwrap());
+}
+
+/// The positions of the deliveries of each agentable.
+fn delivered(test: &TestStore, webhook: WebhookId) -> BTreeMap<String, Vec<i64>> {
+    let rows = test.sql(&format!(
+        "select agentable_id || ' ' || seq from houston.deliveries where webhook_id = '{}' order by agentable_id, seq",
+        webhook.0
+    ));
+    let mut all: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for (agentable, seq) in rows.lines().filter_map(|line| line.split_once(' ')) {
+        all.entry(agentable.to_owned()).or_default().push(seq.parse().unwrap());
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_event_becomes_one_delivery_beside_8_writers() {
+    let test = TestStore::start().await;
+    let goals = join_all((0..8).map(|_| goal(&test.store, &test.ids, test.tenant))).await;
+    let webhook = subscribe(&test, &["**"], None).await;
+    // A transaction that is open all the time delays its own events only.
+    let mut application = PgConnection::connect(test.database.url()).await.unwrap();
+    let mut late = application.begin().await.unwrap();
+    let post = "select houston.post_message($1, 'late')";
+    sqlx::query(post).bind(test.goal.0).execute(&mut *late).await.unwrap();
+    let open = AtomicUsize::new(goals.len());
+    let write = join_all(goals.iter().map(async |goal| {
+        for _ in 0..10 {
+            turn(&test, *goal).await;
+        }
+        open.fetch_sub(1, Ordering::Relaxed);
+    }));
+    let follow = || async {
+        while open.load(Ordering::Relaxed) > 0 {
+            read(&test, 7).await;
+        }
+    };
+    tokio::join!(write, follow(), follow(), follow());
+    read(&test, 7).await;
+    let before = delivered(&test, webhook);
+    assert_eq!(before.len(), 8, "all but the goal of the open transaction");
+    late.commit().await.unwrap();
+    read(&test, 7).await;
+    let all = delivered(&test, webhook);
+    for goal in goals.iter().chain([&test.goal]) {
+        let stream = test.requests().events_after(*goal, 0, 1000).await.unwrap();
+        let seqs: Vec<i64> = stream.iter().map(|event| event.seq).collect();
+        assert_eq!(all[&goal.0.to_string()], seqs);
+    }
+    assert_eq!(all.len(), 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reader_exists_only_while_a_webhook_is_on() {
+    let test = TestStore::start().await;
+    assert!(!test.runs().has_webhooks().await.unwrap());
+    turn(&test, test.goal).await;
+    let webhook = subscribe(&test, &["run.finished"], Some(test.goal)).await;
+    turn(&test, test.goal).await;
+    read(&test, 100).await;
+    let all = delivered(&test, webhook);
+    assert_eq!(all.values().map(Vec::len).sum::<usize>(), 1, "nothing from before, one topic: {all:?}");
+    let now = test.ids.clock().now();
+    let off = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
+    test.requests().change_webhook(webhook, off, now).await.unwrap();
+    read(&test, 100).await;
+    assert_eq!(test.sql("select count(*) from houston.readers").trim(), "0");
+    turn(&test, test.goal).await;
+    let on = WebhookChange { enabled: Some(true), ..WebhookChange::default() };
+    test.requests().change_webhook(webhook, on, now).await.unwrap();
+    turn(&test, test.goal).await;
+    read(&test, 100).await;
+    let all = delivered(&test, webhook);
+    assert_eq!(all.values().map(Vec::len).sum::<usize>(), 2, "nothing from while it was off: {all:?}");
+    let stranger = test.store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
+    let theirs = test.store.tenant(stranger);
+    assert!(matches!(theirs.webhook(webhook).await, Err(Error::NotFound { .. })));
+    assert!(theirs.deliveries(webhook, None, None, 10).await.unwrap().is_empty());
+    test.requests().delete_webhook(webhook).await.unwrap();
+    assert!(!test.runs().has_webhooks().await.unwrap() || delivered(&test, webhook).is_empty());
+}
+
+async fn claim(test: &TestStore, per_webhook: i64) -> Vec<ClaimedDelivery> {
+    let now = test.ids.clock().now();
+    let due = DueDeliveries {
+        busy: &[],
+        per_webhook,
+        limit: 100,
+        after: None,
+        now,
+        until: now + TimeDelta::minutes(1),
+    };
+    let mut claimed = test.runs().claim_deliveries(&due, uuid::Uuid::now_v7()).await.unwrap();
+    claimed.sort_by_key(|delivery| delivery.agentable);
+    claimed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_delivery_holds_back_its_agentable_only() {
+    let test = TestStore::start().await;
+    let other = goal(&test.store, &test.ids, test.tenant).await;
+    subscribe(&test, &["**"], None).await;
+    for goal in [test.goal, other] {
+        turn(&test, goal).await;
+    }
+    read(&test, 100).await;
+    let now = test.ids.clock().now();
+    let failed = Answer { status: Some(500), error: Some("no") };
+    let first = claim(&test, 4).await;
+    assert_eq!(first.len(), 2, "one of each agentable: {first:?}");
+    assert!(claim(&test, 4).await.is_empty(), "both are being sent");
+    let waits = Settled::Retry(now + TimeDelta::hours(1));
+    assert!(test.runs().settle_delivery(&first[0], waits, failed, now).await.unwrap());
+    let fine = Answer { status: Some(204), error: None };
+    assert!(test.runs().settle_delivery(&first[1], Settled::Delivered, fine, now).await.unwrap());
+    assert!(
+        !test.runs().settle_delivery(&first[1], Settled::Delivered, fine, now).await.unwrap(),
+        "a claim settles once"
+    );
+    let second = claim(&test, 4).await;
+    assert_eq!(second.len(), 1, "{second:?}");
+    assert_eq!((second[0].agentable, second[0].seq), (first[1].agentable, first[1].seq + 1));
+    // What is new waits behind the one that failed.
+    turn(&test, first[0].agentable).await;
+    read(&test, 100).await;
+    assert!(claim(&test, 4).await.is_empty());
+    let events = test.runs().delivered_events(&second).await.unwrap();
+    assert_eq!(events[0].as_ref().unwrap().1.seq, second[0].seq);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn position_of_another_database_begins_anew() {
+    let test = TestStore::start().await;
+    let webhook = subscribe(&test, &["**"], None).await;
+    test.sql("update houston.readers set position = '9000000000:9000000001:9000000000'");
+    let now = test.ids.clock().now();
+    assert_eq!(test.runs().fan_out(&test.ids, 10, now).await.unwrap(), FannedOut::Restarted);
+    turn(&test, test.goal).await;
+    read(&test, 100).await;
+    assert_eq!(delivered(&test, webhook).len(), 1);
+}

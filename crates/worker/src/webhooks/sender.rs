@@ -1,0 +1,210 @@
+//! Sends deliveries that are due.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use houston_domain::event::Committed;
+use houston_domain::event::topic::EventOwner;
+use houston_domain::id::WebhookId;
+use houston_domain::sealed::Purpose;
+use houston_domain::webhook::FailedDelivery;
+use houston_protocol::cloud_event::{CONTENT_TYPE, CloudEvent};
+use houston_store::Result;
+use houston_store::outbox::{Answer, ClaimedDelivery, DueDeliveries, Settled};
+use houston_web::sink::{Attempt, Message};
+use houston_web::webhook::Signer;
+use rand::Rng as _;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::Shared;
+
+/// What is being sent: each future returns its claim and its webhook when the delivery is settled.
+type Sending = FuturesUnordered<BoxFuture<'static, (Uuid, WebhookId)>>;
+
+/// Sends until stopped, and lets what is being sent end.
+pub(super) async fn run(shared: Shared, stop: CancellationToken, kill: CancellationToken) {
+    let mut outbox = Outbox { shared, sending: Sending::new(), open: HashMap::new(), after: None };
+    loop {
+        let pause = outbox.begin().await;
+        let deadline = tokio::time::Instant::now() + pause;
+        // More is claimed when something has ended, but not after each single one: a claim is a statement.
+        let mut ended = 0;
+        loop {
+            let at_once = outbox.shared.webhooks.config.at_once;
+            tokio::select! {
+                () = stop.cancelled() => return outbox.drain(kill).await,
+                Some((claim, _)) = outbox.sending.next() => {
+                    outbox.open.remove(&claim);
+                    ended += 1;
+                    if ended * 4 >= at_once || outbox.sending.is_empty() {
+                        break;
+                    }
+                }
+                () = outbox.shared.send_now.notified() => break,
+                () = tokio::time::sleep_until(deadline) => break,
+            }
+        }
+    }
+}
+
+struct Outbox {
+    shared: Shared,
+    sending: Sending,
+    /// The webhook of each claim that is being sent.
+    open: HashMap<Uuid, WebhookId>,
+    /// The last webhook that was claimed for, if there may be others after it.
+    after: Option<WebhookId>,
+}
+
+impl Outbox {
+    /// Begins to send what is due. Returns how long to wait before the next look.
+    async fn begin(&mut self) -> std::time::Duration {
+        let found = self.claim().await;
+        let config = &self.shared.webhooks.config;
+        match found {
+            Ok(true) => config.poll(),
+            Ok(false) => config.idle(),
+            Err(error) => {
+                tracing::warn!(%error, "deliveries of webhooks could not be claimed; the next look finds them");
+                config.poll()
+            }
+        }
+    }
+
+    /// Claims what is due. Returns whether there are webhooks.
+    async fn claim(&mut self) -> Result<bool> {
+        let Shared { store, ids, webhooks, .. } = &self.shared;
+        if self.sending.is_empty() && !store.has_webhooks().await? && !store.has_replays().await? {
+            return Ok(false);
+        }
+        let room = webhooks.config.at_once.saturating_sub(self.sending.len());
+        if room == 0 {
+            return Ok(true);
+        }
+        let mut counts: HashMap<WebhookId, i64> = HashMap::new();
+        self.open.values().for_each(|webhook| *counts.entry(*webhook).or_default() += 1);
+        let busy: Vec<(WebhookId, i64)> = counts.into_iter().collect();
+        let now = ids.clock().now();
+        let due = DueDeliveries {
+            busy: &busy,
+            per_webhook: webhooks.config.per_webhook,
+            limit: i64::try_from(room).unwrap_or(i64::MAX),
+            after: self.after,
+            now,
+            until: now + TimeDelta::seconds(i64::try_from(webhooks.config.claim_s).unwrap_or(60)),
+        };
+        let claimed = store.claim_deliveries(&due, ids.next::<Claim>().0).await?;
+        // Full: the others get their turn with the next claim.
+        let is_full = claimed.len() >= room;
+        self.after = claimed.iter().map(|delivery| delivery.webhook).max().filter(|_| is_full);
+        let events = store.delivered_events(&claimed).await?;
+        for (delivery, event) in claimed.into_iter().zip(events) {
+            let key = delivery.id.0;
+            self.open.insert(key, delivery.webhook);
+            let (shared, webhook) = (self.shared.clone(), delivery.webhook);
+            self.sending.push(Box::pin(async move {
+                deliver(&shared, &delivery, event).await;
+                (key, webhook)
+            }));
+        }
+        Ok(true)
+    }
+
+    /// Lets what is being sent end. What has not ended at `kill` is sent again by another process, when the claim is over.
+    async fn drain(mut self, kill: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = kill.cancelled() => return,
+                ended = self.sending.next() => if ended.is_none() { return },
+            }
+        }
+    }
+}
+
+/// The id of a claim.
+struct Claim(Uuid);
+
+impl From<Uuid> for Claim {
+    fn from(id: Uuid) -> Self {
+        Self(id)
+    }
+}
+
+/// Sends one delivery and stores what became of it.
+async fn deliver(shared: &Shared, delivery: &ClaimedDelivery, event: Option<(EventOwner, Committed)>) {
+    let clock = shared.ids.clock();
+    let (settled, attempt) = match event {
+        _ if shared.webhooks.config.retry.given_up_at(delivery.created_at) <= clock.now() => {
+            (Settled::Dead, failed("it waited too long behind deliveries that failed"))
+        }
+        Some(event) => {
+            let attempt = attempt(shared, delivery, &event, clock.now()).await;
+            (judge(shared, delivery, &attempt, clock.now()), attempt)
+        }
+        None => (Settled::Dead, failed("the event was erased")),
+    };
+    let answer = Answer { status: attempt.status, error: attempt.error.as_deref() };
+    match shared.store.settle_delivery(delivery, settled, answer, clock.now()).await {
+        Ok(true) => {}
+        Ok(false) => tracing::debug!(delivery = %delivery.id, "another process has taken the delivery over"),
+        Err(error) => {
+            tracing::warn!(%error, delivery = %delivery.id, "a delivery could not be settled; it is sent again");
+        }
+    }
+    if let Some(error) = attempt.error {
+        tracing::debug!(delivery = %delivery.id, webhook = %delivery.webhook, error, ?settled, "a delivery failed");
+    }
+}
+
+fn failed(why: &str) -> Attempt {
+    Attempt { status: None, error: Some(why.to_owned()), retry_after_s: None }
+}
+
+async fn attempt(
+    shared: &Shared,
+    delivery: &ClaimedDelivery,
+    (owner, committed): &(EventOwner, Committed),
+    now: DateTime<Utc>,
+) -> Attempt {
+    let signer = match signer(shared, delivery) {
+        Ok(signer) => signer,
+        Err(why) => return failed(&why),
+    };
+    let event = CloudEvent::of(owner, committed);
+    let body = Bytes::from(serde_json::to_vec(&event).unwrap_or_default());
+    let message = Message { url: &delivery.url, id: &event.id, body, content_type: CONTENT_TYPE };
+    shared.webhooks.sinks.send(&message, &signer, now).await
+}
+
+/// Signs with the secret of the webhook, and with the one before it while that is valid.
+fn signer(shared: &Shared, delivery: &ClaimedDelivery) -> std::result::Result<Signer, String> {
+    let keys = shared.webhooks.keys.as_ref().ok_or("HOUSTON_SECRETS_KEY is not set for the workers")?;
+    let purpose = delivery.webhook.to_string();
+    let of = Purpose { tenant: delivery.tenant, what: &purpose };
+    let sealed = std::iter::once(&delivery.sealed).chain(&delivery.old_sealed);
+    let secrets: std::result::Result<Vec<_>, _> = sealed.map(|sealed| keys.open(of, sealed)).collect();
+    let secrets = secrets.map_err(|error| format!("its secret cannot be opened: {error}"))?;
+    Signer::new(&secrets).map_err(|error| error.to_string())
+}
+
+/// What becomes of a delivery after an attempt.
+fn judge(shared: &Shared, delivery: &ClaimedDelivery, attempt: &Attempt, now: DateTime<Utc>) -> Settled {
+    if attempt.is_accepted() {
+        return Settled::Delivered;
+    }
+    if attempt.is_gone() {
+        return Settled::Gone;
+    }
+    let failed = FailedDelivery {
+        attempts: delivery.attempts + 1,
+        created_at: delivery.created_at,
+        retry_after_s: attempt.retry_after_s,
+    };
+    let chance = rand::rng().random::<f64>();
+    shared.webhooks.config.retry.next(failed, now, chance).map_or(Settled::Dead, Settled::Retry)
+}
