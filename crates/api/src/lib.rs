@@ -142,6 +142,7 @@ mod problem;
 mod profile;
 mod query;
 mod questions;
+mod read_marks;
 mod reads;
 mod router;
 mod runs;

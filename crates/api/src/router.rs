@@ -19,7 +19,7 @@ use crate::state::{App, State};
 use crate::{
     agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
     feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, profile, questions,
-    runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
+    read_marks, runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -98,6 +98,7 @@ fn user_routes() -> Endpoints {
             routes!(users::get::get, users::change::change, users::delete::delete),
         )
         .routes(USER, routes!(users::costs::costs))
+        .routes(USER, routes!(read_marks::unread::unread))
         .routes(USER.change(Scope::ManageAgents), routes!(guards::user::get, guards::user::set))
         .routes(USER, routes!(mcp_servers::user::list))
         .routes(
@@ -177,6 +178,7 @@ fn agentable_routes() -> Endpoints {
         .routes(AGENTABLE, routes!(agentables::result::get))
         .routes(AGENTABLE, routes!(check_ins::list::list, check_ins::create::create))
         .routes(AGENTABLE, routes!(messages::list::list, messages::post::post))
+        .routes(AGENTABLE, routes!(read_marks::set::set))
         .routes(AGENTABLE, collection::<Notes>())
         .routes(AGENTABLE, collection::<Learnings>())
         .routes(AGENTABLE, routes!(history::list::list))

@@ -145,6 +145,8 @@ ids! {
     CheckInId = "check_in";
     /// An image that a user posted.
     ImageId = "image";
+    /// A file that a user posted for messages.
+    AttachmentId = "att";
     /// A request to erase a user or an agentable.
     ErasureId = "erasure";
     /// One logical write of a run: all retries of the write have the same id.

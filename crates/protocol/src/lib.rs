@@ -54,6 +54,7 @@ pub mod page;
 pub mod problem;
 mod problem_code;
 pub mod question;
+pub mod read_mark;
 pub mod run;
 pub mod schema;
 pub mod session;

@@ -99,6 +99,7 @@ impl TenantStore<'_> {
             owner.frames(&mut tx, *id).await?;
         }
         image::use_in(&mut tx, self.tenant, (agentable.id, agentable.user), conversation).await?;
+        attachment::use_in(&mut tx, self.tenant, (agentable.id, agentable.user), conversation).await?;
         let last_seq = owner.thread(&mut tx, conversation, ids, agentable.created_at).await?;
         owner.notes(&mut tx, conversation, ids).await?;
         owner.learnings(&mut tx, conversation, ids).await?;
