@@ -28,6 +28,8 @@
 //! | message | 256 KiB of UTF-8 | 413 `message_too_large` |
 //! | images of a message; one image; those of a user | `server.images.max_per_message`, 4; 3,750,000 bytes, 8,000 pixels on a side; `max_bytes_of_user`, 256 MiB | 422 `invalid_request`; 409 `full` |
 //! | body of a message with images | 5 MB for each image that it may have, besides `server.max_body_bytes`; bodies beyond that need a `Content-Length` | 413 `body_too_large` |
+//! | a file for messages; those of one message; of a user | 20,000,000 bytes within `server.attachments.upload_timeout_s`; `max_per_message`, 8; `max_bytes_of_user`, 1 GiB | 413 `body_too_large`, 408 `body_missing`; 422 `invalid_request`; 409 `full` |
+//! | files that are being posted, in memory at once | `server.attachments.max_bytes_at_once`, 64 MiB; half of that per tenant | waits for 10 s, then 503 `too_many_documents`, `Retry-After` |
 //! | metadata of a message, posted or imported | 16 KiB as JSON | 422 `invalid_request` |
 //! | message of an agent that is imported | 1 MiB of UTF-8 | 422 `invalid_request` |
 //! | title of a goal, note or feed item, name of a user | 200 characters | 422 `invalid_request` |
@@ -74,6 +76,9 @@
 //! | unknown keys, wrong approval links | 60 wrong keys per address and minute; 1,000 waiting to be looked up, all in one query | 429 `too_many_keys`, `Retry-After`, without a query |
 //! | use of a key that was revoked or has expired, for requests and streams | `server.key_cache_s`, 5 s | 401; the stream is aborted |
 //! | waiting for a database connection | 2 s | 503 `unavailable`, `Retry-After` |
+//! | waiting for a run (`?wait=`) | 60 s; counts as an open stream | the run as it is then |
+//! | answer with an `ETag` | 1 MiB of JSON | it has none |
+//! | threads, messages of a thread that are counted as unread | the newest 200, 100 | `has_more`; older ones are not counted |
 //! | open streams | `server.max_streams`, 10,000; `max_streams_per_tenant`, 5,000 | 429 `too_many_streams`; a client that resumes is disconnected and reconnects |
 //! | live items waiting for a stream | 256 or 1 MiB (`houston_queue`); 64 while it reads Postgres | the stream is aborted; it reads Postgres once more |
 //! | streams that read Postgres at once | 8; 500 events per page | they wait |
@@ -100,6 +105,7 @@ mod agentable_path;
 mod agentables;
 mod agents;
 mod approve;
+mod attachments;
 mod auth;
 mod body;
 mod cells;
@@ -116,6 +122,7 @@ mod endpoint;
 mod envelope;
 mod erasures;
 mod error;
+mod etag;
 mod events;
 mod explain;
 mod feed;

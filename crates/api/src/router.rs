@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use houston_domain::mcp_server::LOGIN_PATH;
 use houston_domain::scope::Scope;
@@ -13,11 +13,12 @@ use crate::access::{AGENTABLE, NAMED, ROW, TENANT, USER};
 use crate::endpoint::{Endpoints, routes};
 use crate::envelope::envelope;
 use crate::error::ApiError;
+use crate::etag::etag;
 use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    agentables, agents, approve, check_ins, client_tokens, compressions, conversation, erasures, events,
+    agentables, agents, approve, attachments, check_ins, client_tokens, compressions, conversation, erasures, events,
     feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, profile, questions,
     read_marks, runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
 };
@@ -40,6 +41,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        .layer(from_fn(etag))
         .layer(from_fn_with_state(Arc::clone(&app), envelope))
         .with_state(app);
     cors.allow(all)
@@ -99,6 +101,8 @@ fn user_routes() -> Endpoints {
         )
         .routes(USER, routes!(users::costs::costs))
         .routes(USER, routes!(read_marks::unread::unread))
+        .routes(USER, routes!(attachments::create::create))
+        .routes(ROW, routes!(attachments::get::get, attachments::delete::delete))
         .routes(USER.change(Scope::ManageAgents), routes!(guards::user::get, guards::user::set))
         .routes(USER, routes!(mcp_servers::user::list))
         .routes(

@@ -81,6 +81,8 @@ pub(crate) struct App {
     pub(crate) streams: Streams,
     pub(crate) offload: Offload,
     pub(crate) documents: Arc<DocumentMemory>,
+    /// The memory of files that are being posted.
+    pub(crate) uploads: Arc<DocumentMemory>,
     pub(crate) disk: Disk,
     /// Fetches images whose URLs are posted; made with the first of them.
     pub(crate) images: OnceLock<Client>,
@@ -118,6 +120,7 @@ impl App {
             streams: Streams::default(),
             offload: Offload::default(),
             documents: Arc::default(),
+            uploads: Arc::default(),
             disk: Disk::default(),
             images: OnceLock::new(),
             cells: OnceLock::new(),

@@ -7,6 +7,7 @@
 //! Unknown keys are errors, so that a typo cannot be taken for a setting.
 
 mod agents;
+mod attachments;
 mod cells;
 mod error;
 mod explain;
@@ -45,9 +46,11 @@ use houston_domain::skill::BundledSkill;
 use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
 use houston_mcp::McpSettings;
+use houston_tools::pdf::PdfReader;
 use houston_worker::MonitorConfig;
 use serde::{Deserialize, Serialize};
 
+use self::attachments::AttachmentSettings;
 pub(crate) use self::cells::CellConfig;
 use self::cells::CellSettings;
 pub(crate) use self::error::ConfigError;
@@ -90,6 +93,7 @@ const FILES: &[(&str, &str)] = &[
     ("skills", include_str!("../../../jobs/skills.toml")),
     ("tools", include_str!("../../../jobs/tools.toml")),
     ("workspaces", include_str!("../../../jobs/workspaces.toml")),
+    ("attachments", include_str!("../../../jobs/attachments.toml")),
 ];
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
@@ -176,6 +180,8 @@ pub(crate) struct Settings {
     pub(crate) tables: TablePresets,
     /// `jobs/workspaces.toml`.
     pub(crate) workspaces: WorkspaceSettings,
+    /// `jobs/attachments.toml`.
+    pub(crate) attachments: AttachmentSettings,
 }
 
 /// The format of log lines.
@@ -207,6 +213,8 @@ pub(crate) struct Loaded {
     pub(crate) drivers: Drivers,
     /// `HOUSTON_SECRETS_KEY`: the keys of tenants' secrets.
     pub(crate) secret_keys: Option<SecretKeys>,
+    /// Reads PDFs for models that take none.
+    pub(crate) pdf: PdfReader,
     /// The hooks and observers of the program.
     pub(crate) callbacks: Callbacks,
     /// The compiled `settings.guards`.
@@ -264,6 +272,7 @@ pub(crate) fn load<'f>(
         mcp,
         skills,
         drivers,
+        pdf: PdfReader::default(),
         callbacks,
         secret_keys,
         guards,

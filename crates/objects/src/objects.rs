@@ -40,7 +40,7 @@ impl Objects {
                 Ok(Self { store: Arc::new(store), prefix: String::new() })
             }
             Address::S3 { bucket, prefix } => {
-                // The client of object_store takes the one of the process; whoever was first has set the same.
+                // The client of object_store takes the one of the process, which the first one to need it sets; it is the same for all.
                 drop(rustls::crypto::ring::default_provider().install_default());
                 let options = ClientOptions::new()
                     .with_connect_timeout(CONNECT_TIME)

@@ -37,6 +37,7 @@
 pub mod agent;
 pub mod agentable;
 pub mod agui;
+pub mod attachment;
 pub mod check_in;
 pub mod client_token;
 pub mod conversation;

@@ -70,8 +70,8 @@ async fn read(app: &App, caller: Caller, run: RunId) -> Result<RunProgress, ApiE
     Ok(app.store(caller).run_progress(run).await?)
 }
 
-/// Ready when the run must be read again; whether that is because the subscription has ended. All events up to `seen` are
-/// known.
+/// Ready when the run must be read again; whether that is because the subscription has ended. All events up to `seen` were
+/// looked at.
 fn poll_change(
     cx: &mut Context<'_>,
     subscription: &mut Subscription,
@@ -90,7 +90,7 @@ fn poll_change(
                         }
                         *seen = event.seq;
                     }
-                    // The poll need not tell what is known.
+                    // The poll need not wake this for what was looked at.
                     registration.watch().reached(*seen);
                 }
                 Live::Delta(_) | Live::Progress(_) | Live::TranscriptWanted | Live::CancelRequested(_) => {}

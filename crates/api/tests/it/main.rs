@@ -11,6 +11,8 @@ mod approval_links;
 #[cfg(test)]
 mod archived;
 #[cfg(test)]
+mod attachments;
+#[cfg(test)]
 mod auth;
 #[cfg(test)]
 mod client_tokens;
@@ -32,6 +34,8 @@ mod endpoints;
 mod erasing;
 #[cfg(test)]
 mod errors;
+#[cfg(test)]
+mod etags;
 #[cfg(test)]
 mod failure;
 #[cfg(test)]
@@ -68,9 +72,13 @@ mod proxied;
 #[cfg(test)]
 mod questions;
 #[cfg(test)]
+mod read_marks;
+#[cfg(test)]
 mod replay;
 #[cfg(test)]
 mod resources;
+#[cfg(test)]
+mod run_wait;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]

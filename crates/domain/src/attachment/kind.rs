@@ -115,7 +115,7 @@ impl TypeCheck {
         let kind = self.kind.ok_or(WrongType::Empty)?;
         let claim = claimed.map_or(Claim::Any, Claim::of);
         if self.is_wrong || !self.cut.is_empty() {
-            // A type that nobody accepts is the better reason.
+            // A type that is never accepted is the better reason.
             return Err(match claim {
                 Claim::Refused(name) => WrongType::Refused(name),
                 _ => WrongType::Unknown,

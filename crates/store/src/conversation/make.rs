@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::events::{self, Imported};
 use super::read::seal;
 use crate::agentable::{NewAgentable, insert};
+use crate::attachment;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};

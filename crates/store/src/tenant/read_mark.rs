@@ -135,9 +135,9 @@ impl TenantStore<'_> {
                 select a.id, a.kind, row_number() over (order by a.id desc) as nth
                   from houston.agentables a
                  where a.tenant_id = $1 and a.user_id = $2 and a.kind = any ($3)
-                 order by a.id desc limit $4 + 1)
+                 order by a.id desc limit $4::bigint + 1)
             select t.id, t.kind, l.last_seq, coalesce(k.seq, 0) as "read_seq!", k.read_at as "read_at?", n.unread as "unread!",
-                   exists (select from threads x where x.nth > $4) as "has_more!"
+                   exists (select from threads x where x.nth > $4::bigint) as "has_more!"
               from threads t
               join houston.run_locks l on l.agentable_id = t.id
               left join houston.read_marks k on k.agentable_id = t.id and k.tenant_id = $1
@@ -146,7 +146,7 @@ impl TenantStore<'_> {
                      from (select x.source, x.message_type from houston.messages x
                             where x.tenant_id = $1 and x.agentable_id = t.id and x.seq > coalesce(k.seq, 0)
                             order by x.seq desc limit $5) m) n
-             where t.nth <= $4 and (l.last_seq > coalesce(k.seq, 0) or t.nth = 1)
+             where t.nth <= $4::bigint and (l.last_seq > coalesce(k.seq, 0) or t.nth = 1)
              order by t.id desc"#,
             self.tenant.0,
             user.0,

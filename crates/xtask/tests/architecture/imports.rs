@@ -4,13 +4,14 @@ use crate::sources::sources;
 use crate::workspace::members;
 
 /// An external crate (with `*` at the end: a prefix), and the crates that may import it.
-const OWNERS: [(&str, &[&str]); 28] = [
+const OWNERS: [(&str, &[&str]); 29] = [
     ("sqlx*", &["store"]),
     ("apalis*", &["queue"]),
     ("redis", &["queue"]),
     ("libc", &["embedded"]),
-    // `houston chat` is an HTTP client, and so are the tests of cli.
-    ("reqwest", &["llm", "tools", "cli"]),
+    // `houston chat` is an HTTP client, and so are the tests of cli. `objects` sets the features of the client in object_store.
+    ("reqwest", &["llm", "objects", "tools", "cli"]),
+    ("object_store", &["objects"]),
     ("axum*", &["api"]),
     ("utoipa*", &["api", "protocol"]),
     // `web` opens its connections itself, to judge each address: its client is hyper with its own connector.

@@ -15,7 +15,7 @@ use crate::handle::TenantStore;
 /// A file that a message names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsedAttachment {
-    /// Its id.
+    /// The id by which texts refer to it.
     pub id: AttachmentId,
     /// Its name, one line.
     pub name: String,
