@@ -58,6 +58,22 @@ pub struct Config {
     pub conversation: ConversationConfig,
     /// Limits of images.
     pub images: ImagesConfig,
+    /// Limits of files that are posted for messages.
+    pub attachments: AttachmentsConfig,
+}
+
+/// Limits of files that are posted for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttachmentsConfig {
+    /// Maximum number of files of one message; 0: none are accepted.
+    pub max_per_message: usize,
+    /// Maximum bytes of all files of a user.
+    pub max_bytes_of_user: i64,
+    /// Bytes of files that are being posted, in memory at once; a tenant may have half.
+    pub max_bytes_at_once: usize,
+    /// Seconds within which a file must arrive.
+    pub upload_timeout_s: u64,
 }
 
 /// Limits of images that are posted with messages.
@@ -159,6 +175,12 @@ impl Default for Config {
                 stats_messages: 10_000,
             },
             images: ImagesConfig { max_per_message: 4, max_bytes_of_user: 256 << 20, fetch_timeout_s: 8 },
+            attachments: AttachmentsConfig {
+                max_per_message: 8,
+                max_bytes_of_user: 1 << 30,
+                max_bytes_at_once: 64 << 20,
+                upload_timeout_s: 120,
+            },
         }
     }
 }

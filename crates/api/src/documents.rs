@@ -54,7 +54,11 @@ impl DocumentPermit {
         Self::within(&app.documents, app.state.config.conversation.max_bytes_at_once, tenant, bytes).await
     }
 
-    async fn within(
+    /// As [`Self::new`], out of other memory than that of conversations.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) async fn within(
         documents: &Arc<DocumentMemory>,
         limit: usize,
         tenant: TenantId,

@@ -95,8 +95,8 @@ pub enum ApiError {
         /// Maximum length in bytes.
         limit: usize,
     },
-    /// The body did not arrive within 30 s, or the connection broke while it was sent.
-    #[error("the body did not arrive completely within 30 s; send the request again")]
+    /// The body did not arrive in time (30 s; for a file more), or the connection broke while it was sent.
+    #[error("the body did not arrive completely in time; send the request again")]
     BodyMissing,
     /// The message is too long.
     #[error("the message is too large: it has {bytes} bytes of UTF-8; at most {limit} are allowed")]

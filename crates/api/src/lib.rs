@@ -30,6 +30,8 @@
 //! | body of a message with images | 5 MB for each image that it may have, besides `server.max_body_bytes`; bodies beyond that need a `Content-Length` | 413 `body_too_large` |
 //! | a request of an OpenAI client that waits for the end of a run | `server.wait_s`, 600 s | the response as it is; a chat completion 503 `timed_out` |
 //! | tools' arguments and results that one response repeats | 2 MiB | later ones are left out |
+//! | a file for messages; those of one message; of a user | 20,000,000 bytes within `server.attachments.upload_timeout_s`; `max_per_message`, 8; `max_bytes_of_user`, 1 GiB | 413 `body_too_large`, 408 `body_missing`; 422 `invalid_request`; 409 `full` |
+//! | files that are being posted, in memory at once | `server.attachments.max_bytes_at_once`, 64 MiB; half of that per tenant | waits for 10 s, then 503 `too_many_documents`, `Retry-After` |
 //! | metadata of a message, posted or imported | 16 KiB as JSON | 422 `invalid_request` |
 //! | message of an agent that is imported | 1 MiB of UTF-8 | 422 `invalid_request` |
 //! | tools of a client for a run; its context | 64, 64 KiB as JSON; 32 items, 32 KiB | 422 `invalid_request` |
@@ -84,6 +86,9 @@
 //! | unknown keys, wrong approval links | 60 wrong keys per address and minute; 1,000 waiting to be looked up, all in one query | 429 `too_many_keys`, `Retry-After`, without a query |
 //! | use of a key that was revoked or has expired, for requests and streams | `server.key_cache_s`, 5 s | 401; the stream is aborted |
 //! | waiting for a database connection | 2 s | 503 `unavailable`, `Retry-After` |
+//! | waiting for a run (`?wait=`) | 60 s; counts as an open stream | the run as it is then |
+//! | answer with an `ETag` | 1 MiB of JSON | it has none |
+//! | threads, messages of a thread that are counted as unread | the newest 200, 100 | `has_more`; older ones are not counted |
 //! | open streams | `server.max_streams`, 10,000; `max_streams_per_tenant`, 5,000 | 429 `too_many_streams`; a client that resumes is disconnected and reconnects |
 //! | webhooks; inbound hooks | 100 per tenant, 20 patterns each; 20 per agentable | 409 `full` |
 //! | what is posted to an inbound hook | 64 KiB within 30 s, signed at most 5 minutes ago; wrong signatures count as wrong keys | 413 `body_too_large`, 401 `invalid_signature` |
@@ -115,6 +120,7 @@ mod agentables;
 mod agents;
 mod ai_sdk;
 mod approve;
+mod attachments;
 mod auth;
 mod body;
 mod cells;
@@ -131,6 +137,7 @@ mod endpoint;
 mod envelope;
 mod erasures;
 mod error;
+mod etag;
 mod events;
 mod explain;
 mod feed;
@@ -162,6 +169,7 @@ mod profile;
 mod query;
 mod questions;
 mod rates;
+mod read_marks;
 mod reads;
 mod router;
 mod runs;

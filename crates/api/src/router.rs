@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use houston_domain::mcp_server::LOGIN_PATH;
 use houston_domain::scope::Scope;
@@ -13,14 +13,15 @@ use crate::access::{AGENTABLE, NAMED, ROW, TENANT, THREAD, USER};
 use crate::endpoint::{Endpoints, routes};
 use crate::envelope::envelope;
 use crate::error::ApiError;
+use crate::etag::etag;
 use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    a2a, agentables, agents, ai_sdk, approve, check_ins, client_tokens, compressions, conversation, erasures,
-    events, feed, files, grants, guards, health, history, images, inbound_hooks, insight, mcp, mcp_servers,
-    messages, models, openai, profile, questions, runs, sessions, skills, snippets, table_records, tables,
-    teams, todos, tool_sources, users, webhooks,
+    a2a, agentables, agents, ai_sdk, approve, attachments, check_ins, client_tokens, compressions,
+    conversation, erasures, events, feed, files, grants, guards, health, history, images, inbound_hooks,
+    insight, mcp, mcp_servers, messages, models, openai, profile, questions, read_marks, runs, sessions,
+    skills, snippets, table_records, tables, teams, todos, tool_sources, users, webhooks,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -43,6 +44,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        .layer(from_fn(etag))
         .layer(from_fn_with_state(Arc::clone(&app), envelope))
         .with_state(Arc::clone(&app));
     mcp::over(&app, cors.allow(all))
@@ -128,6 +130,9 @@ fn user_routes() -> Endpoints {
         )
         .routes(USER, routes!(users::costs::costs))
         .routes(USER.with_query_token(), routes!(events::all::get::of_user))
+        .routes(USER, routes!(read_marks::unread::unread))
+        .routes(USER, routes!(attachments::create::create))
+        .routes(ROW, routes!(attachments::get::get, attachments::delete::delete))
         .routes(USER.change(Scope::ManageAgents), routes!(guards::user::get, guards::user::set))
         .routes(USER, routes!(mcp_servers::user::list))
         .routes(
@@ -207,6 +212,7 @@ fn agentable_routes() -> Endpoints {
         .routes(AGENTABLE, routes!(agentables::result::get))
         .routes(AGENTABLE, routes!(check_ins::list::list, check_ins::create::create))
         .routes(AGENTABLE, routes!(messages::list::list, messages::post::post))
+        .routes(AGENTABLE, routes!(read_marks::set::set))
         .routes(AGENTABLE, collection::<Notes>())
         .routes(AGENTABLE, collection::<Learnings>())
         .routes(AGENTABLE, routes!(history::list::list))

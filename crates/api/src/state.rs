@@ -89,6 +89,8 @@ pub(crate) struct App {
     pub(crate) feeds: Arc<Feeds>,
     pub(crate) offload: Offload,
     pub(crate) documents: Arc<DocumentMemory>,
+    /// The memory of files that are being posted.
+    pub(crate) uploads: Arc<DocumentMemory>,
     pub(crate) disk: Disk,
     pub(crate) speeds: Speeds,
     /// Fetches images whose URLs are posted; made with the first of them.
@@ -128,6 +130,7 @@ impl App {
             feeds: Arc::default(),
             offload: Offload::default(),
             documents: Arc::default(),
+            uploads: Arc::default(),
             disk: Disk::default(),
             speeds: Speeds::default(),
             images: OnceLock::new(),

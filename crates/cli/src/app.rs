@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use houston_engine::{Driver, Drivers, Observer, RunHook};
 use houston_tools::SharedTool;
+use houston_tools::pdf::PdfReader;
 
 use crate::callbacks::Callbacks;
 use crate::commands::{Command, Failure};
@@ -130,6 +131,7 @@ impl App {
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format, verbosity);
         apply_mutation()?;
         let outside = crate::toolbox::outside(&loaded.settings, arguments.command.drives_runs());
+        loaded.pdf = PdfReader::new(outside.sandbox.clone());
         let mut registry = toolbox.registry(&outside).map_err(usage)?;
         let pool = loaded.pool(&loaded.settings.mcp, &arguments.folder);
         for tool in pool.tools() {

@@ -7,6 +7,7 @@
 //! Unknown keys are errors, so that a typo cannot be taken for a setting.
 
 mod agents;
+mod attachments;
 mod cells;
 mod error;
 mod explain;
@@ -46,9 +47,11 @@ use houston_domain::skill::BundledSkill;
 use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
 use houston_mcp::McpSettings;
+use houston_tools::pdf::PdfReader;
 use houston_worker::{MonitorConfig, WebhooksConfig};
 use serde::{Deserialize, Serialize};
 
+use self::attachments::AttachmentSettings;
 pub(crate) use self::cells::CellConfig;
 use self::cells::CellSettings;
 pub(crate) use self::error::ConfigError;
@@ -93,6 +96,7 @@ const FILES: &[(&str, &str)] = &[
     ("workspaces", include_str!("../../../jobs/workspaces.toml")),
     ("rates", include_str!("../../../jobs/rates.toml")),
     ("webhooks", include_str!("../../../jobs/webhooks.toml")),
+    ("attachments", include_str!("../../../jobs/attachments.toml")),
 ];
 
 /// Where the rate limits come from if nobody sets others.
@@ -186,6 +190,8 @@ pub(crate) struct Settings {
     pub(crate) rates: RateLimits,
     /// `jobs/webhooks.toml`.
     pub(crate) webhooks: WebhooksConfig,
+    /// `jobs/attachments.toml`.
+    pub(crate) attachments: AttachmentSettings,
 }
 
 /// The format of log lines.
@@ -217,6 +223,8 @@ pub(crate) struct Loaded {
     pub(crate) drivers: Drivers,
     /// `HOUSTON_SECRETS_KEY`: the keys of tenants' secrets.
     pub(crate) secret_keys: Option<SecretKeys>,
+    /// Reads PDFs for models that take none.
+    pub(crate) pdf: PdfReader,
     /// The hooks and observers of the program.
     pub(crate) callbacks: Callbacks,
     /// The compiled `settings.guards`.
@@ -274,6 +282,7 @@ pub(crate) fn load<'f>(
         mcp,
         skills,
         drivers,
+        pdf: PdfReader::default(),
         callbacks,
         secret_keys,
         guards,

@@ -147,17 +147,25 @@ pub(crate) async fn stores(settings: &Settings, addresses: &Addresses) -> Result
     Ok(stores)
 }
 
-/// A pool for each cell that connects with its first query, with the folder of workspaces if there is one.
+/// A pool for each cell that connects with its first query, with the folder of workspaces and the object store of attachments
+/// if there is one.
 ///
 /// # Errors
-/// [`Failure::Usage`] when a URL cannot be parsed, or the folder of workspaces cannot be used.
+/// [`Failure::Usage`] when a URL cannot be parsed, or the folder of workspaces or the object store cannot be used.
 pub(crate) fn open_all(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>, Failure> {
     let root = settings.workspaces.open();
     let root = root.map_err(|error| Failure::Usage(anyhow!("the `root` of workspaces.toml: {error}")))?;
+    let objects = settings.attachments.open();
+    let objects =
+        objects.map_err(|error| Failure::Usage(anyhow!("the `url` of attachments.toml: {error}")))?;
     addresses.cells.try_map(|cell| {
         let store = open(settings, &cell.database_url)?;
-        Ok(match &root {
+        let store = match &root {
             Some(root) => store.with_folder(Arc::clone(root)),
+            None => store,
+        };
+        Ok(match &objects {
+            Some(objects) => store.with_objects(objects.clone()),
             None => store,
         })
     })

@@ -152,7 +152,8 @@ impl System {
         })
         .map_err(|error| Failure::Usage(error.into()))?
         .with_hooks(self.loaded.callbacks.hooks.clone())
-        .with_observers(self.loaded.callbacks.observers.clone());
+        .with_observers(self.loaded.callbacks.observers.clone())
+        .with_pdf_reader(self.loaded.pdf.clone());
         let worker = Worker {
             engine: Arc::new(engine),
             store: cell.store.runs().clone(),

@@ -10,6 +10,7 @@ mod validity;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::attachment::SentDocument;
 use crate::image::SentImage;
 
 pub use raw::RawBlock;
@@ -87,6 +88,9 @@ pub enum Block {
     /// An image that the text before it refers to. It is made for a request to a model, and no stored history has one.
     #[serde(skip)]
     Image(SentImage),
+    /// A PDF that the text before it refers to. Like an image, no stored history has one.
+    #[serde(skip)]
+    Document(SentDocument),
     /// A block that Houston does not interpret and sends back unchanged: tools on the provider's side and
     /// their results.
     Opaque {

@@ -151,6 +151,8 @@ ids! {
     DeliveryId = "delivery";
     /// An inbound hook: an address at which another program posts messages to an agentable.
     InboundHookId = "hook";
+    /// A file that a user posted for messages.
+    AttachmentId = "att";
     /// A request to erase a user or an agentable.
     ErasureId = "erasure";
     /// One logical write of a run: all retries of the write have the same id.

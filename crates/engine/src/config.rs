@@ -3,6 +3,7 @@
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agent::token_budget::TokenBudget;
+use houston_domain::attachment::ContextAttachments;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::image::ContextImages;
 use houston_domain::knowledge::PromptLimits;
@@ -106,6 +107,8 @@ pub struct ContextConfig {
     pub approvals: ApprovalConfig,
     /// Images of the history that a model is sent.
     pub images: ContextImages,
+    /// Files of the history that a model is sent.
+    pub attachments: ContextAttachments,
 }
 
 /// Approvals of tool calls.

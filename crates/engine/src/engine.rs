@@ -12,6 +12,7 @@ use houston_queue::{DeltaBus, HintSender};
 use houston_store::RunStore;
 use houston_tools::Registry;
 use houston_tools::ask::{TOOLS, VISION};
+use houston_tools::pdf::PdfReader;
 
 use crate::background::sessions::Sessions;
 use crate::background::side_model::SideModel;
@@ -96,6 +97,7 @@ impl Engine {
             side_models,
             rates,
             fallbacks,
+            pdf: PdfReader::default(),
             observers,
         };
         Ok(Self { store, services, titles, sessions })
@@ -105,6 +107,13 @@ impl Engine {
     #[must_use]
     pub fn with_hooks(mut self, hooks: Vec<Arc<dyn RunHook>>) -> Self {
         self.services.setups = self.services.setups.with_hooks(hooks);
+        self
+    }
+
+    /// The same with something that reads PDFs for models that take none; without, these read that there is one.
+    #[must_use]
+    pub fn with_pdf_reader(mut self, reader: PdfReader) -> Self {
+        self.services.pdf = reader;
         self
     }
 

@@ -64,7 +64,7 @@ impl Expected {
                 Block::Text { text, .. } => found.text.push_str(text),
                 Block::Thinking { text, .. } => found.thinking.push_str(text),
                 Block::ToolUse { name, input, .. } => found.calls.push((name.clone(), input.clone())),
-                Block::Opaque { .. } | Block::Image(_) | Block::ToolResult { .. } => {}
+                Block::Opaque { .. } | Block::Image(_) | Block::Document(_) | Block::ToolResult { .. } => {}
             }
         }
         let usage = turn.usage;

@@ -6,6 +6,7 @@ use std::pin::Pin;
 
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
+use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, Entry, RawBlock};
 use houston_domain::image::SentImage;
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode};
@@ -165,6 +166,23 @@ pub(crate) fn sees(model: &Description, request: &Request<'_>) -> bool {
     blocks.any(|block| matches!(block, Block::Image(_))) && model.sees()
 }
 
+/// Whether there are PDFs in the history and the model is sent them.
+pub(crate) fn takes_documents(model: &Description, request: &Request<'_>) -> bool {
+    let mut blocks = request.entries.iter().flat_map(|entry| &entry.content);
+    blocks.any(|block| matches!(block, Block::Document(_))) && model.takes_documents()
+}
+
+/// A PDF of the history as a `data:` URL.
+pub(crate) fn document_url(document: &SentDocument) -> String {
+    Image { media_type: PDF, base64: &document.base64 }.data_url()
+}
+
+/// The media type of PDFs.
+pub(crate) const PDF: &str = "application/pdf";
+
+/// Providers whose wire has a form of PDFs, and whose models read them if they see.
+const TAKING_DOCUMENTS: [&str; 3] = ["anthropic", "openai", "google"];
+
 /// An image of the history as a `data:` URL.
 pub(crate) fn data_url(image: &SentImage) -> String {
     Image { media_type: image.header.image_type.media_type(), base64: &image.base64 }.data_url()
@@ -240,7 +258,7 @@ fn make_storable(turn: &mut ModelAnswer) {
                 [id, name].into_iter().for_each(storable);
                 storable_value(input);
             }
-            Block::ToolResult { .. } | Block::Image(_) | Block::Opaque { .. } => {}
+            Block::ToolResult { .. } | Block::Image(_) | Block::Document(_) | Block::Opaque { .. } => {}
         }
     }
 }
@@ -278,6 +296,14 @@ impl Description {
     pub fn sees(&self) -> bool {
         self.simulated
             || Capabilities::find(&self.provider, &self.model).and_then(|found| found.vision) == Some(true)
+    }
+}
+
+impl Description {
+    /// Whether the model is sent PDFs. Others are sent their text.
+    #[must_use]
+    pub fn takes_documents(&self) -> bool {
+        self.simulated || TAKING_DOCUMENTS.contains(&self.provider.as_str()) && self.sees()
     }
 }
 

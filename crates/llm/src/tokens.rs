@@ -65,6 +65,7 @@ fn of_block(block: &Block) -> u64 {
         Block::ToolUse { name, input, .. } => PER_CALL + estimate(name) + estimate(&input.to_string()),
         Block::ToolResult { content, .. } => PER_CALL + estimate(content),
         Block::Image(image) => image.tokens(),
+        Block::Document(document) => document.tokens(),
         Block::Opaque { raw } => estimate(&raw.json),
     }
 }

@@ -17,7 +17,7 @@ use crate::user::CreateUser;
 /// ```json
 /// {"id": "goal_0190…", "user_id": "user_0190…", "title": "A trip to Rome", "description": "", "status": "waiting",
 ///  "run_id": "run_0190…", "agent_id": null, "team_id": null, "tools": null, "cost": "0.0123", "unpriced_calls": 0,
-///  "created_at": "2026-11-22T09:00:00.000Z"}
+///  "last_seq": 9, "read_seq": 4, "unread": 1, "created_at": "2026-11-22T09:00:00.000Z"}
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentableResponse {
@@ -55,6 +55,16 @@ pub struct AgentableResponse {
     /// Model calls whose cost is unknown.
     #[serde(default)]
     pub unpriced_calls: i32,
+    /// The position of its newest event; absent in the response to its creation. A stream from here on (`?after=`) has what
+    /// is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seq: Option<i64>,
+    /// The user has read the messages up to this position, on whichever device; absent if its kind has no messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_seq: Option<i64>,
+    /// How many texts of agents and errors are unread, among the newest 100 messages; absent if its kind has no messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<i64>,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,
     /// Only in the response to its creation: the first message, if it was created with one.

@@ -1,7 +1,7 @@
 //! Thread messages: what users and agents write to each other.
 
 use houston_domain::agentable::DoubleTexting;
-use houston_domain::id::{MessageId, RunId};
+use houston_domain::id::{AttachmentId, MessageId, RunId};
 use houston_domain::message::{MessageStatus, MessageType, Source};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -71,13 +71,18 @@ pub struct MessageImage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateMessage {
-    /// 1 byte to 256 KiB of UTF-8, without U+0000; it may be empty if there are images.
+    /// 1 byte to 256 KiB of UTF-8, without U+0000; it may be empty if there are images or attachments.
     #[schema(max_length = 262144, example = "Plan a trip to Rome")]
     pub content: String,
     /// Images, four by default. Each is stored once, and the content of the stored message ends with a line for each:
     /// `![image](/v1/images/image_…)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<MessageImage>,
+    /// Files of the user that were posted before, eight by default. The content of the stored message ends with a line for
+    /// each: `[report.pdf](/v1/attachments/att_…)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::AttachmentId>)]
+    pub attachments: Vec<AttachmentId>,
     /// Returned with the message and its events; at most 16 KiB as JSON.
     #[serde(default)]
     #[schema(value_type = schema::MessageMetadata)]

@@ -57,7 +57,7 @@ problem_codes! {
     NotFound = 404 "not_found";
     /// The route has other methods.
     MethodNotAllowed = 405 "method_not_allowed";
-    /// The body did not arrive within 30 seconds, or broke off.
+    /// The body did not arrive in time, or broke off.
     BodyMissing = 408 "body_missing";
     /// A resource with this name exists already.
     AlreadyExists = 409 "already_exists";

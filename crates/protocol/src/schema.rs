@@ -59,6 +59,8 @@ described! {
     RunId => id("run", "run");
     /// An image that was posted with a message.
     ImageId => id("image", "image");
+    /// A file that was posted for messages.
+    AttachmentId => id("att", "att");
     /// A thread message.
     MessageId => id("msg", "msg");
     /// A note.

@@ -97,6 +97,12 @@ pub enum Error {
     /// The workspaces of the database are in another folder than the one that is set, or in one and none is set.
     #[error("{0}")]
     OtherFolder(String),
+    /// The object store of attachments cannot be used.
+    #[error(transparent)]
+    Objects(#[from] houston_objects::Error),
+    /// The bytes of an attachment are in an object store, and none is set.
+    #[error("the file is in an object store, and `url` of attachments.toml is not set")]
+    NoObjects,
     /// The requested time of a check-in is not allowed.
     #[error(transparent)]
     InvalidMoment(#[from] InvalidMoment),

@@ -9,6 +9,7 @@ use houston_domain::id::TenantId;
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::rate::RateLimits;
 use houston_domain::team::TeamLimits;
+use houston_objects::Objects;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
 
@@ -40,6 +41,8 @@ pub struct Shared {
     pub(crate) team_limits: TeamLimits,
     /// The folder of workspaces; `None`: files are rows.
     pub(crate) folders: Option<Folders>,
+    /// The object store of attachments; `None`: their bytes are rows.
+    pub(crate) objects: Option<Objects>,
     pub(crate) batchers: Arc<Batchers>,
     /// Whether each write is a statement of its own.
     pub(crate) is_unbatched: bool,

@@ -25,7 +25,7 @@
 //! |---|---|---|
 //! | `run` | claims, steps, tools' rows, leases, sweeps; messages, events, history, tasks, costs | engine, worker; api reads and posts, and asks for cancels |
 //! | `session` | closed sessions, their summaries and search; titles | engine, worker; api reads |
-//! | `knowledge` | knowledge items (notes, learnings, memories, custom instructions, feed items), profiles, snippets; todos; custom tables and their records; images; files of workspaces | api; runs through [`record::RecordTx`] |
+//! | `knowledge` | knowledge items (notes, learnings, memories, custom instructions, feed items), profiles, snippets; todos; custom tables and their records; images, attachments; files of workspaces | api; runs through [`record::RecordTx`] |
 //! | `tenant` | keys, users, agents, teams, agentables; creating and erasing them | api, cli; worker erases |
 //! | `conversation` | documents: export, import, reset | api, cli |
 //! | `delivery` | webhooks and their deliveries, replays, inbound hooks, events with their owners | worker reads events and sends; api changes and lists |
@@ -126,6 +126,7 @@ pub use error::{Error, Result};
 pub use fairness::Fairness;
 pub use handle::{ApiStore, OperatorStore, RunStore, TenantStore};
 pub use houston_folder::Error as FolderError;
+pub use houston_objects::Error as ObjectsError;
 pub use pool::{Config, Store};
 pub use session::Archiving;
 
@@ -133,12 +134,12 @@ pub use session::Archiving;
 pub use delivery::{fan_out, inbound_hook, outbox, owned_event, replay, webhook, webhook_delivery};
 pub(crate) use knowledge::profile;
 pub use knowledge::{
-    custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
+    attachment, custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
 };
 pub use run::tool_result;
 pub use run::{
-    cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, model_speed,
-    question, rate, reach, record, run_context, step, sweep, task, task_result,
+    awaited, cancel, claim, compression, cost, direct_start, event, history, lease, listen, message,
+    model_speed, question, rate, reach, record, run_context, step, sweep, task, task_result,
 };
 pub(crate) use run::{system_message, task_report};
 pub use schedule::{check_in, feed};
@@ -146,6 +147,6 @@ pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
     agent, agentable, answer, api_key, approval_links, client_offer, client_thread, client_token, copies,
-    creation, directory, erasure, grants, guards, idempotency, mcp_account, mcp_server, owner, serving,
-    skill, stats, team, tool_source, user,
+    creation, directory, erasure, grants, guards, idempotency, mcp_account, mcp_server, owner, read_mark,
+    serving, skill, stats, team, tool_source, user,
 };

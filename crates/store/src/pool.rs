@@ -12,6 +12,7 @@ use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::rate::RateLimits;
 use houston_domain::team::TeamLimits;
 use houston_folder::Root;
+use houston_objects::Objects;
 
 use crate::batcher::Batcher;
 use crate::claim::batch::Claims;
@@ -225,6 +226,12 @@ impl Store {
         self.changed(|shared| shared.folders = Some(Folders::new(root, &shared.pool)))
     }
 
+    /// The same store with the bytes of attachments in this object store; without one they are rows.
+    #[must_use]
+    pub fn with_objects(self, objects: Objects) -> Self {
+        self.changed(|shared| shared.objects = Some(objects))
+    }
+
     /// The limits per user.
     #[must_use]
     pub fn fairness(&self) -> Fairness {
@@ -255,6 +262,7 @@ impl Store {
             table_presets: Arc::default(),
             team_limits: TeamLimits::default(),
             folders: None,
+            objects: None,
             is_unbatched: false,
             direct_worker: Arc::default(),
         });

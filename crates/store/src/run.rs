@@ -1,5 +1,6 @@
 //! Runs: reading them, and requesting their cancellation.
 
+pub mod awaited;
 pub mod cancel;
 pub mod claim;
 pub mod compression;

@@ -19,6 +19,7 @@ pub mod idempotency;
 pub mod mcp_account;
 pub mod mcp_server;
 pub mod owner;
+pub mod read_mark;
 pub mod serving;
 pub mod skill;
 pub(crate) mod state;

@@ -47,6 +47,7 @@ mod many;
 pub mod offer;
 pub mod outside;
 pub mod pausing;
+pub mod pdf;
 pub mod progress;
 mod reach;
 pub mod record;

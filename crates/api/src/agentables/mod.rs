@@ -20,6 +20,7 @@ use houston_domain::id::AgentableId;
 use houston_protocol::agentable::{AgentableResponse, TaskResultResponse};
 use houston_protocol::time::Time;
 use houston_store::agentable::Agentable;
+use houston_store::read_mark::ReadMark;
 use houston_store::task_result::TaskResult;
 
 use crate::auth::Caller;
@@ -50,11 +51,14 @@ pub(crate) fn response(agentable: Agentable, kind: Option<&AgentType>) -> Agenta
         message: None,
         cost: agentable.cost.total.map(|cost| cost.normalize()),
         unpriced_calls: agentable.cost.unpriced_calls,
+        last_seq: Some(agentable.last_seq),
+        read_seq: None,
+        unread: None,
         created_at: Time(agentable.created_at),
     }
 }
 
-/// The responses for `agentables`; tasks have their results.
+/// The responses for `agentables`; tasks have their results, and those with messages say what is unread.
 pub(crate) async fn responses(
     app: &App,
     caller: Caller,
@@ -68,12 +72,31 @@ pub(crate) async fn responses(
             results.insert(result.task, result);
         }
     }
+    let mut marks = read_marks(app, caller, &agentables).await?;
     let with_result = |agentable: Agentable| {
         let result = results.remove(&agentable.id).map(task_result);
         let kind = app.state.agent_types.get(&agentable.kind);
-        AgentableResponse { result, ..response(agentable, kind) }
+        let mark = marks.remove(&agentable.id);
+        let (read_seq, unread) = (mark.as_ref().map(|mark| mark.read_seq), mark.map(|mark| mark.unread));
+        AgentableResponse { result, read_seq, unread, ..response(agentable, kind) }
     };
     Ok(agentables.into_iter().map(with_result).collect())
+}
+
+/// How far those with messages were read.
+async fn read_marks(
+    app: &App,
+    caller: Caller,
+    agentables: &[Agentable],
+) -> Result<HashMap<AgentableId, ReadMark>, ApiError> {
+    let kinds = &app.state.agent_types;
+    let has_messages = |one: &&Agentable| kinds.get(&one.kind).is_some_and(|kind| kind.conversational);
+    let threads: Vec<AgentableId> = agentables.iter().filter(has_messages).map(|one| one.id).collect();
+    if threads.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let marks = app.store(caller).read_marks(&threads).await?;
+    Ok(marks.into_iter().map(|mark| (mark.agentable, mark)).collect())
 }
 
 fn task_result(result: TaskResult) -> TaskResultResponse {

@@ -21,7 +21,9 @@ impl From<houston_store::Error> for ApiError {
             houston_store::Error::Folder(FolderError::Obstacle(obstacle)) => {
                 Self::field("/path", obstacle.to_string())
             }
-            error @ houston_store::Error::Folder(_) => Self::Unavailable(Some(error)),
+            error @ (houston_store::Error::Folder(_)
+            | houston_store::Error::Objects(_)
+            | houston_store::Error::NoObjects) => Self::Unavailable(Some(error)),
             houston_store::Error::TooManyPending { pending, limit } => {
                 Self::TooManyPending { pending, limit }
             }

@@ -1,5 +1,6 @@
 //! Thread messages: what users and agents write to each other.
 
+pub(crate) mod attachments;
 pub(crate) mod get;
 pub(crate) mod images;
 pub(crate) mod list;

@@ -36,6 +36,7 @@ use crate::auth::Caller;
 use crate::body::{Creation, WithImages, check_text};
 use crate::error::ApiError;
 use crate::idempotency::{Key, respond, unless_key_reused};
+use crate::messages::attachments::with_attachments;
 use crate::messages::images::with_images;
 use crate::rates::ask;
 use crate::state::App;
@@ -68,7 +69,8 @@ pub(crate) async fn post(
     if !path.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
     }
-    check_content("/content", &body.content, !body.images.is_empty())?;
+    let has_files = !(body.images.is_empty() && body.attachments.is_empty());
+    check_content("/content", &body.content, has_files)?;
     check_metadata("/metadata", &body.metadata)?;
     if !body.images.is_empty() {
         // Before images are fetched and stored.
@@ -76,12 +78,13 @@ pub(crate) async fn post(
     }
     let mut content =
         with_images(&app, caller, &path, "/images", (body.content, &body.images), key.as_ref()).await?;
+    content = with_attachments(&app, caller, &path, (content, &body.attachments), key.as_ref()).await?;
     let metadata = Value::Object(body.metadata);
     let double_texting = body.double_texting.unwrap_or(path.double_texting);
     let post = (content.as_str(), &metadata, double_texting);
     let (posted, replayed) = store(&app, caller, &path, post, key.as_ref()).await?;
-    if replayed && !body.images.is_empty() {
-        // An address may have another image now.
+    if replayed && has_files {
+        // An address may have another image now, and a file another name.
         content = app.store(caller).message(posted.id).await?.message.content;
     }
     let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];

@@ -1,13 +1,69 @@
-//! `GET /v1/runs/{id}`: one run.
+//! `GET /v1/runs/{id}?wait=30`: one run; with `wait`, once it has ended or waits for a person.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::{Extension, Json};
+use houston_domain::id::RunId;
 use houston_protocol::run::RunResponse;
+use houston_protocol::schema;
+use serde::Deserialize;
 
-use crate::reads::get_by_id;
+use crate::agentable_path::Id;
+use crate::auth::Caller;
+use crate::deadline::Deadline;
+use crate::error::ApiError;
+use crate::query::Query;
 use crate::runs::response;
+use crate::runs::wait::wait;
+use crate::state::App;
 
-get_by_id! {
-    path: "/v1/runs/{id}", tag: "runs", operation: "get_run",
-    summary: "Get a run.",
-    id: RunId, "Id of the run.",
-    method: run, body: RunResponse, "The run.",
+/// The longest wait, in seconds: proxies take longer silence for a broken connection.
+const MAX_WAIT_S: u64 = 60;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Options {
+    wait: Option<String>,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/runs/{id}",
+    tag = "runs",
+    operation_id = "get_run",
+    summary = "Get a run; with `wait`, once it has ended or waits for a person.",
+    params(
+        ("id" = schema::RunId, Path, description = "Id of the run."),
+        ("wait" = Option<u8>, Query, minimum = 0, maximum = 60, description = "Seconds to wait until the run has ended or waits for a person; then it is returned as it is. 0 by default.")
+    ),
+    responses(
+        (status = 200, description = "The run.", body = RunResponse),
+        (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams and waiting requests.")
+    ),
+)]
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<RunId>,
+    Query(options): Query<Options>,
+    Extension(deadline): Extension<Deadline>,
+) -> Result<impl IntoResponse, ApiError> {
+    let within = seconds(options.wait.as_deref())?;
+    if !within.is_zero() {
+        deadline.restart_after(within);
+        wait(&app, caller, id, within).await?;
+        deadline.restart_after(Duration::ZERO);
+    }
+    Ok(Json(response(app.store(caller).run(id).await?)))
+}
+
+fn seconds(given: Option<&str>) -> Result<Duration, ApiError> {
+    let Some(given) = given else { return Ok(Duration::ZERO) };
+    let seconds = given.parse().ok().filter(|seconds| *seconds <= MAX_WAIT_S);
+    seconds.map(Duration::from_secs).ok_or_else(|| {
+        ApiError::parameter("wait", format!("must be a number of seconds from 0 to {MAX_WAIT_S}"))
+    })
 }

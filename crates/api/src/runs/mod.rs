@@ -3,6 +3,7 @@
 pub(crate) mod calls;
 pub(crate) mod cancel;
 pub(crate) mod get;
+mod wait;
 
 use houston_protocol::run::{RunError, RunResponse};
 use houston_protocol::time::Time;

@@ -127,10 +127,16 @@ async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
          insert into houston.images (id, tenant_id, user_id, media_type, width, height, bytes, data)
          select gen_random_uuid(), a.tenant_id, a.user_id, 'image/png', 1, 1, 1, 'x' from houston.agentables a
           where a.id = '{agentable}';
+         insert into houston.attachments (id, tenant_id, user_id, name, media_type, bytes)
+         select gen_random_uuid(), a.tenant_id, a.user_id, 'a.txt', 'text/plain', 1 from houston.agentables a
+          where a.id = '{agentable}';
+         insert into houston.attachment_parts (attachment_id, nth, tenant_id, user_id, data)
+         select f.id, 0, f.tenant_id, f.user_id, 'x' from houston.attachments f;
          select 'ids', replace((select id from houston.sessions)::text, '-', ''),
                 replace((select id from houston.questions)::text, '-', ''),
                 replace((select id from houston.grants)::text, '-', ''),
-                replace((select id from houston.images)::text, '-', '')"
+                replace((select id from houston.images)::text, '-', ''),
+                replace((select id from houston.attachments)::text, '-', '')"
     ));
     let ids = by_sql.lines().find(|line| line.starts_with("ids")).unwrap();
     let ids: Vec<&str> = ids.split('|').collect();
@@ -152,6 +158,7 @@ async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
         ("questions", format!("question_{}", ids[2])),
         ("grants", format!("grant_{}", ids[3])),
         ("images", format!("image_{}", ids[4])),
+        ("attachments", format!("att_{}", ids[5])),
     ])
 }
 

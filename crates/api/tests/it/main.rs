@@ -15,6 +15,8 @@ mod approval_links;
 #[cfg(test)]
 mod archived;
 #[cfg(test)]
+mod attachments;
+#[cfg(test)]
 mod auth;
 #[cfg(test)]
 mod client_tokens;
@@ -36,6 +38,8 @@ mod endpoints;
 mod erasing;
 #[cfg(test)]
 mod errors;
+#[cfg(test)]
+mod etags;
 #[cfg(test)]
 mod failure;
 #[cfg(test)]
@@ -84,9 +88,13 @@ mod questions;
 #[cfg(test)]
 mod rates;
 #[cfg(test)]
+mod read_marks;
+#[cfg(test)]
 mod replay;
 #[cfg(test)]
 mod resources;
+#[cfg(test)]
+mod run_wait;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]

@@ -242,6 +242,14 @@ impl TestApi {
     }
 }
 
+/// Starts another server of the installation.
+pub(crate) async fn serve_also(api: &TestApi, state: State) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    TaskTracker::new().spawn(serve(listener, state, api.stop.clone()));
+    address
+}
+
 pub(crate) fn bearer(key: &str) -> String {
     format!("Bearer {key}")
 }

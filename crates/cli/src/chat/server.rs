@@ -85,6 +85,7 @@ impl Server {
         let message = CreateMessage {
             content: text.to_owned(),
             images: images.to_vec(),
+            attachments: Vec::new(),
             metadata: Map::new(),
             double_texting: None,
         };

@@ -89,6 +89,7 @@ impl Doctor {
             }
             findings.push(models(context).await);
             findings.push(sandbox().await);
+            findings.extend(attachments(context).await);
             if context.loaded.settings.sandbox.shell != ShellProgram::None {
                 findings.push(shell().await);
             }
@@ -261,6 +262,19 @@ async fn shell() -> Finding {
              container)",
         ),
     }
+}
+
+/// Whether the object store of attachments can be used, if one is set.
+async fn attachments(context: &Context) -> Option<Finding> {
+    const ACTION: &str = "correct `url` in attachments.toml, or the credentials (AWS_…), or the bucket";
+    Some(match context.loaded.settings.attachments.open() {
+        Ok(None) => return None,
+        Ok(Some(objects)) => match objects.check().await {
+            Ok(()) => ok("attachments", "the object store can be written".to_owned()),
+            Err(error) => red("attachments", error.to_string(), ACTION),
+        },
+        Err(error) => red("attachments", error.to_string(), ACTION),
+    })
 }
 
 /// Whether the folder of workspaces can be used, if one is set.

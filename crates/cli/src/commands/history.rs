@@ -96,6 +96,7 @@ fn block(block: &Block) -> String {
         }
         Block::Thinking { text, .. } => format!("thinking {}", one_line(text, 60)),
         Block::Image(_) => "image".to_owned(),
+        Block::Document(_) => "document".to_owned(),
         Block::Opaque { .. } => "provider-specific block".to_owned(),
     }
 }

@@ -12,6 +12,8 @@ mod ask;
 #[cfg(test)]
 mod asking;
 #[cfg(test)]
+mod attachments;
+#[cfg(test)]
 mod cancel;
 #[cfg(test)]
 mod cells;

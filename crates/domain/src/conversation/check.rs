@@ -196,7 +196,7 @@ fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
                 }
                 raw.as_ref()
             }
-            Block::ToolResult { .. } | Block::Image(_) => None,
+            Block::ToolResult { .. } | Block::Image(_) | Block::Document(_) => None,
             Block::Thinking { raw, .. } => raw.as_ref(),
             Block::Opaque { raw } => Some(raw),
         };

@@ -35,7 +35,7 @@ impl Conversation {
                 Block::Text { text, .. } | Block::Thinking { text, .. } => collect_ids(text, &mut named),
                 Block::ToolUse { input, .. } => collect_ids(&input.to_string(), &mut named),
                 Block::ToolResult { content, .. } => collect_ids(content, &mut named),
-                Block::Image(_) | Block::Opaque { .. } => {}
+                Block::Image(_) | Block::Document(_) | Block::Opaque { .. } => {}
             }
         }
         self.sessions.iter().for_each(|session| collect_ids(&session.summary, &mut named));

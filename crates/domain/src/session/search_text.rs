@@ -26,7 +26,7 @@ impl SearchText {
                     (_, input) => self.push(&input.to_string(), TOOL_CHARS),
                 },
                 Block::ToolResult { content, .. } => self.push(content, TOOL_CHARS),
-                Block::Thinking { .. } | Block::Image(_) | Block::Opaque { .. } => {}
+                Block::Thinking { .. } | Block::Image(_) | Block::Document(_) | Block::Opaque { .. } => {}
             }
         }
     }

@@ -65,7 +65,7 @@ impl Conversation {
                     (name, input) => self.add_tool_line(&format!("Agent called {name}"), &input.to_string()),
                 },
                 Block::ToolResult { content, .. } => self.add_tool_line("It answered", content),
-                Block::Thinking { .. } | Block::Image(_) | Block::Opaque { .. } => {}
+                Block::Thinking { .. } | Block::Image(_) | Block::Document(_) | Block::Opaque { .. } => {}
             }
         }
     }

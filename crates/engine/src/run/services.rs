@@ -6,6 +6,7 @@ use std::sync::Arc;
 use houston_domain::fallback::Fallbacks;
 use houston_domain::id::Ids;
 use houston_queue::{DeltaBus, HintSender, Lane};
+use houston_tools::pdf::PdfReader;
 
 use crate::background::side_model::SideModel;
 use crate::config::Config;
@@ -31,6 +32,8 @@ pub(crate) struct Services {
     pub(crate) rates: Rates,
     /// What is called in the place of tools that failed.
     pub(crate) fallbacks: Fallbacks,
+    /// Reads PDFs for models that take none.
+    pub(crate) pdf: PdfReader,
     /// What is called when runs do something.
     pub(crate) observers: Observers,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use houston_domain::agent::budget::Spent;
 use houston_domain::guard::Grant;
-use houston_domain::id::{AgentableId, ImageId, MessageId, RunId, TenantId, UserId, WriteId};
+use houston_domain::id::{AgentableId, AttachmentId, ImageId, MessageId, RunId, TenantId, UserId, WriteId};
 use houston_domain::intervention::Intervention;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::question::Question;
@@ -14,6 +14,7 @@ use houston_domain::skill::SkillSource;
 use houston_domain::step::Step;
 use houston_domain::tool_call::ToolResponse;
 use houston_domain::tool_source::SourceSummary;
+use houston_store::attachment::{PART_BYTES, StoredAttachment};
 use houston_store::claim::Fence;
 use houston_store::compression::NewCompression;
 use houston_store::cost::Cost;
@@ -83,6 +84,34 @@ pub(crate) trait RunStorage: Sync {
         _with_data: &[ImageId],
     ) -> impl Query<Vec<StoredImage>> {
         std::future::ready(Ok(Vec::new()))
+    }
+    /// Those of these files that the user has. In memory there are none.
+    fn attachments(
+        &self,
+        _tenant: TenantId,
+        _user: UserId,
+        _ids: &[AttachmentId],
+    ) -> impl Query<Vec<StoredAttachment>> {
+        std::future::ready(Ok(Vec::new()))
+    }
+    /// The bytes of a file, about the first `most`; `None`: they cannot be read now.
+    fn attachment_bytes(
+        &self,
+        _tenant: TenantId,
+        _file: &StoredAttachment,
+        _most: usize,
+    ) -> impl Query<Option<Vec<u8>>> {
+        std::future::ready(Ok(None))
+    }
+    /// Stores the text of a PDF.
+    fn keep_pdf_text(
+        &self,
+        _tenant: TenantId,
+        _id: AttachmentId,
+        _text: &str,
+        _is_cut: bool,
+    ) -> impl Query<()> {
+        std::future::ready(Ok(()))
     }
     /// The folder of an agentable's files; `None`: they are rows.
     fn command_files(&self, _tenant: TenantId, _agentable: AgentableId) -> Option<CommandFiles> {
@@ -214,6 +243,35 @@ impl RunStorage for RunStore {
     ) -> Result<Vec<StoredImage>> {
         self.tenant(tenant).images(user, ids, with_data).await
     }
+
+    async fn attachments(
+        &self,
+        tenant: TenantId,
+        user: UserId,
+        ids: &[AttachmentId],
+    ) -> Result<Vec<StoredAttachment>> {
+        self.tenant(tenant).attachments(user, ids).await
+    }
+
+    fn attachment_bytes(
+        &self,
+        tenant: TenantId,
+        file: &StoredAttachment,
+        most: usize,
+    ) -> impl Query<Option<Vec<u8>>> {
+        read_attachment(self, tenant, file, most)
+    }
+
+    async fn keep_pdf_text(
+        &self,
+        tenant: TenantId,
+        id: AttachmentId,
+        text: &str,
+        is_cut: bool,
+    ) -> Result<()> {
+        self.tenant(tenant).keep_pdf_text(id, text, is_cut).await
+    }
+
     fn command_files(&self, tenant: TenantId, agentable: AgentableId) -> Option<CommandFiles> {
         RunStore::command_files(self, tenant, agentable)
     }
@@ -260,6 +318,30 @@ impl RunTransaction for FencedTx {
     fn commit(self, step: &Step) -> impl Query<Commit> {
         FencedTx::commit(self, step)
     }
+}
+
+/// The first bytes of a file, at least `most` if it has so many; `None`: it was deleted, or the object store cannot be used.
+///
+/// # Errors
+/// As the methods of the store.
+async fn read_attachment(
+    store: &RunStore,
+    tenant: TenantId,
+    file: &StoredAttachment,
+    most: usize,
+) -> Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::with_capacity(file.bytes.min(most + PART_BYTES));
+    for nth in 0..file.bytes.min(most).div_ceil(PART_BYTES) {
+        match store.tenant(tenant).attachment_part(file, nth).await {
+            Ok(part) => bytes.extend_from_slice(&part),
+            Err(error @ (Error::NotFound { .. } | Error::Objects(_) | Error::NoObjects)) => {
+                tracing::warn!(%error, id = %file.id, "a file cannot be read for a model");
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(bytes))
 }
 
 /// The text of a file or a large result that an agentable may read; `None`: there is none.

@@ -1,12 +1,12 @@
 //! [`Taint`]: what a session has read; and the situation that guards judge a call in.
 
-use houston_domain::code_call;
 use houston_domain::frame::FrameMark;
 use houston_domain::guard::Situation;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::image::references;
 use houston_domain::inner_call::inner_call;
 use houston_domain::snippet::SnippetTool;
+use houston_domain::{attachment, code_call};
 use houston_store::run_context::RunContext;
 use houston_tools::Offer;
 use houston_tools::untrusted::is_marked;
@@ -87,10 +87,12 @@ impl Taint {
         self.untrusted = self.untrusted || is_marked(result);
     }
 
-    /// A message was read. The report of a task may have what strangers wrote; and so may an image, even one of the user.
+    /// A message was read. The report of a task may have what strangers wrote; and so may an image or another
+    /// file, even one of the user.
     pub(crate) fn add_message(&mut self, text: &str) {
         self.add_result(text);
-        self.untrusted = self.untrusted || references(text).next().is_some();
+        let has_file = references(text).next().is_some() || attachment::references(text).next().is_some();
+        self.untrusted = self.untrusted || has_file;
     }
 
     /// What strangers wrote was read.

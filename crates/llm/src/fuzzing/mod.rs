@@ -170,7 +170,7 @@ fn check_events_match_turn(events: &[Event], turn: &ModelAnswer) {
                 );
                 done_calls += 1;
             }
-            Block::Opaque { .. } | Block::Image(_) | Block::ToolResult { .. } => {}
+            Block::Opaque { .. } | Block::Image(_) | Block::Document(_) | Block::ToolResult { .. } => {}
         }
     }
     let (streamed, final_answer) =

@@ -60,6 +60,7 @@ fn kinds(turn: &ModelAnswer) -> Vec<&'static str> {
         Block::ToolUse { .. } => "tool_use",
         Block::ToolResult { .. } => "tool_result",
         Block::Image(_) => "image",
+        Block::Document(_) => "document",
         Block::Thinking { raw, .. } => {
             if raw.as_ref().is_some_and(|raw| raw.json.contains("redacted")) {
                 "redacted_thinking"
@@ -175,7 +176,7 @@ fn assert_events_match_turn(name: &str, events: &[Event], turn: &ModelAnswer) {
                 done_calls.push((id.clone(), name.clone(), input.clone()))
             }
             Block::Opaque { .. } => {}
-            Block::ToolResult { .. } | Block::Image(_) => panic!("{name}: {block:?}"),
+            Block::ToolResult { .. } | Block::Image(_) | Block::Document(_) => panic!("{name}: {block:?}"),
         }
     }
     assert_eq!((text, thinking), (done_text, done_thinking), "{name}");

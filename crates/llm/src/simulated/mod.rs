@@ -190,7 +190,7 @@ fn block_length(block: &Block) -> usize {
         Block::Text { text, .. } | Block::Thinking { text, .. } => text.len(),
         Block::ToolUse { name, .. } => name.len() + 40,
         Block::ToolResult { content, .. } => content.len(),
-        Block::Image(_) | Block::Opaque { .. } => 0,
+        Block::Image(_) | Block::Document(_) | Block::Opaque { .. } => 0,
     }
 }
 
@@ -209,6 +209,7 @@ fn fingerprint(entries: &[Entry]) -> u32 {
             Block::Text { text, .. } | Block::Thinking { text, .. } => feed(text.as_bytes()),
             Block::ToolUse { id, .. } => feed(id.as_bytes()),
             Block::Image(image) => feed(image.id.0.as_bytes()),
+            Block::Document(document) => feed(document.id.0.as_bytes()),
             Block::Opaque { raw } => feed(raw.json.as_bytes()),
             Block::ToolResult { tool_use_id, content, .. } => {
                 feed(tool_use_id.as_bytes());

@@ -80,11 +80,12 @@ pub(crate) fn user_text(text: &str) -> &str {
     if is_blank(text) { "(empty message)" } else { text }
 }
 
-/// What the user says in a turn, for a model that is sent no images: a line says that there is one.
+/// What the user says in a turn, for a model that is sent no images and no documents: a line says that there is one.
 pub(crate) fn user_texts<'a>(turn: &Turn<'a>) -> impl Iterator<Item = &'a str> {
     turn.blocks.iter().filter_map(|block| match block {
         Block::Text { text, .. } => Some(user_text(text)),
         Block::Image(image) => Some(image.unseen.as_str()),
+        Block::Document(document) => Some(document.unread.as_str()),
         _ => None,
     })
 }

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::events::{self, Imported};
 use super::read::seal;
 use crate::agentable::{NewAgentable, insert};
+use crate::attachment;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
@@ -99,6 +100,7 @@ impl TenantStore<'_> {
             owner.frames(&mut tx, *id).await?;
         }
         image::use_in(&mut tx, self.tenant, (agentable.id, agentable.user), conversation).await?;
+        attachment::use_in(&mut tx, self.tenant, (agentable.id, agentable.user), conversation).await?;
         let last_seq = owner.thread(&mut tx, conversation, ids, agentable.created_at).await?;
         owner.notes(&mut tx, conversation, ids).await?;
         owner.learnings(&mut tx, conversation, ids).await?;

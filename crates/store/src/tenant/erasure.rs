@@ -1,6 +1,7 @@
 //! Erasing users and agentables with all their data. A request makes them invisible and takes away the locks that
 //! every write needs; [`crate::erasure::sweep`] deletes the rows afterwards, in batches.
 
+mod attachments;
 mod open_request;
 pub mod sweep;
 mod user_data;

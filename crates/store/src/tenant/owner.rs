@@ -34,7 +34,7 @@ impl TenantStore<'_> {
     }
 
     /// Whose the row with this id is: a run, a message, a session, a question, a check-in, a grant, a todo, a table, a
-    /// record, an image, or anything that an agentable or a user knows. Ids are unique over all tables.
+    /// record, an image, an attachment, or anything that an agentable or a user knows. Ids are unique over all tables.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
@@ -64,6 +64,8 @@ impl TenantStore<'_> {
                 select null, user_id from houston.custom_records where tenant_id = $1 and id = $2
                 union all
                 select null, user_id from houston.images where tenant_id = $1 and id = $2
+                union all
+                select null, user_id from houston.attachments where tenant_id = $1 and id = $2
             )
             select coalesce(f.user_id, a.user_id) as "user_id!", f.agentable_id
               from found f left join houston.agentables a on a.tenant_id = $1 and a.id = f.agentable_id

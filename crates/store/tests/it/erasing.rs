@@ -7,6 +7,7 @@ use houston_domain::id::{AgentableId, ErasureId, ImageId, UserId};
 use houston_domain::image::{ImageHeader, ImageType};
 use houston_domain::run::RunStatus;
 use houston_domain::step::RunTransition;
+use houston_objects::Objects;
 use houston_store::Error;
 use houston_store::agentable::{Agentable, NewAgentable};
 use houston_store::conversation::{ExportOptions, NewConversation, Origin};
@@ -16,6 +17,7 @@ use houston_store::idempotency::Created;
 use houston_store::image::NewImage;
 use houston_store::serving::ServedBy;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};
@@ -52,6 +54,15 @@ fn user_of(test: &TestStore, goal: AgentableId) -> UserId {
     UserId(id.trim().parse().unwrap())
 }
 
+/// A store whose objects are in a folder.
+async fn start() -> (TestStore, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut test = TestStore::start().await;
+    let objects = Objects::open(&format!("file://{}", folder.path().display())).unwrap();
+    test.store = test.store.clone().with_objects(objects);
+    (test, folder)
+}
+
 /// All ids of a goal or its user, as written in columns and in texts, and the word.
 fn needles(test: &TestStore, goal: AgentableId, word: &str, with_user: bool) -> String {
     let user = user_of(test, goal).0;
@@ -86,7 +97,12 @@ async fn request(test: &TestStore, target: Target<'_>) -> Requested {
 /// Deletes until nothing is left to delete. Returns how many batches it took.
 async fn sweep(test: &TestStore, rows: i64) -> usize {
     let mut batches = 0;
-    while test.runs().erase_some(rows).await.unwrap() != Swept::Nothing {
+    loop {
+        match test.runs().erase_some(rows).await.unwrap() {
+            Swept::Nothing => break,
+            Swept::Waits => assert_eq!(test.runs().drop_objects(10).await.unwrap().failed, 0),
+            Swept::More | Swept::Done(_) => {}
+        }
         batches += 1;
         assert!(batches < 10_000, "it does not end");
     }
@@ -95,7 +111,7 @@ async fn sweep(test: &TestStore, rows: i64) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn erased_user_is_named_in_no_table() {
-    let test = TestStore::start().await;
+    let (test, _objects) = start().await;
     let other = goal(&test.store, &test.ids, test.tenant).await;
     fill(&test, test.goal, "canary");
     fill(&test, other, "sparrow");
@@ -155,7 +171,7 @@ async fn erased_user_is_named_in_no_table() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
-    let test = TestStore::start().await;
+    let (test, _objects) = start().await;
     fill(&test, test.goal, "canary");
     let ours = needles(&test, test.goal, "canary", false);
     test.sql("update houston.users set name = 'Ann', external_id = null, guards = null");
@@ -200,7 +216,7 @@ async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
 /// A batch fails at each table in turn: it is rolled back as a whole, and the next batch repeats it.
 #[tokio::test(flavor = "multi_thread")]
 async fn erasing_resumes_after_a_failure_in_any_batch() {
-    let test = TestStore::start().await;
+    let (test, _objects) = start().await;
     fill(&test, test.goal, "canary");
     test.sql(
         "create function public.boom() returns trigger language plpgsql as
@@ -235,6 +251,7 @@ async fn erasing_resumes_after_a_failure_in_any_batch() {
         let died = loop {
             match test.runs().erase_some(1).await {
                 Ok(Swept::More) => batches += 1,
+                Ok(Swept::Waits) => drop(test.runs().drop_objects(10).await.unwrap()),
                 other => break other,
             }
             assert!(batches < 1_000, "{table} is not reached");
@@ -252,7 +269,7 @@ async fn erasing_resumes_after_a_failure_in_any_batch() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn goal_with_100k_messages_is_erased_while_others_work() {
-    let test = TestStore::start().await;
+    let (test, _objects) = start().await;
     test.post("hello").await;
     test.sql(&format!(
         "insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, run_id)
@@ -312,7 +329,7 @@ async fn post_image(
 /// Posts, images, forks, notes, ends of tasks and requests race: in any order, nothing is left in the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_racing_with_an_erasure_leave_nothing_behind() {
-    let test = TestStore::start().await;
+    let (test, _objects) = start().await;
     for round in 0..8_u64 {
         let goal = goal(&test.store, &test.ids, test.tenant).await;
         let user = user_of(&test, goal);

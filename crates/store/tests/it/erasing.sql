@@ -101,6 +101,12 @@ begin
     insert into houston.client_threads (user_id, target, thread, agentable_id, tenant_id) values (u, 'goal', w, g, t);
     insert into houston.client_offers (agentable_id, tenant_id, message_id, offer)
     values (g, t, m, jsonb_build_object('context', w));
+    insert into houston.attachments (id, tenant_id, user_id, name, media_type, bytes, object_id)
+    values (m, t, u, w, 'application/pdf', 1, null), (s, t, u, w, 'text/plain', 1, s);
+    insert into houston.attachment_parts (attachment_id, nth, tenant_id, user_id, data) values (m, 0, t, u, '\x00');
+    insert into houston.attachment_objects (id, tenant_id, user_id) values (s, t, u);
+    insert into houston.attachment_uses (agentable_id, attachment_id, tenant_id) values (g, m, t);
+    insert into houston.read_marks (agentable_id, tenant_id, user_id, seq) values (g, t, u, 1);
     insert into houston.title_requests (agentable_id, tenant_id, due_at) values (g, t, now() + interval '1 day');
     insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
     values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');

@@ -24,6 +24,8 @@ mod conversation;
 #[cfg(test)]
 mod long;
 #[cfg(test)]
+mod phone;
+#[cfg(test)]
 mod plan;
 #[cfg(test)]
 mod scale;

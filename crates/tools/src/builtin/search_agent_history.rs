@@ -168,7 +168,7 @@ fn line(role: Role, block: &Block, most_chars: usize) -> Option<String> {
             Some(format!("{who} called {name}: {}", shortened(&input.to_string(), most_chars)))
         }
         Block::ToolResult { content, .. } => Some(format!("it answered: {}", shortened(content, most_chars))),
-        Block::Thinking { .. } | Block::Image(_) | Block::Opaque { .. } => None,
+        Block::Thinking { .. } | Block::Image(_) | Block::Document(_) | Block::Opaque { .. } => None,
     }
 }
 

@@ -210,6 +210,7 @@ pub(crate) fn config() -> Config {
         budget: Budget::default(),
         context: ContextConfig {
             images: houston_domain::image::ContextImages::default(),
+            attachments: Default::default(),
             notes: 20,
             prompt_chars: 16_000,
             prompt: houston_domain::knowledge::PromptLimits::default(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::workspace::members;
 
 /// Each crate, and the crates it may depend on. It need not depend on all of them.
-const ALLOWED: [(&str, &[&str]); 20] = [
+const ALLOWED: [(&str, &[&str]); 21] = [
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("embedded", &[]),
@@ -14,8 +14,11 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("sandbox", &[]),
     // Files of a machine: `store` decides what is written, and this knows no table.
     ("folder", &["domain"]),
-    // Where files of workspaces are in a folder, rows say what is to be written there, and what has been.
-    ("store", &["domain", "faults", "folder"]),
+    // Keys and bytes: `store` decides which objects there are.
+    ("objects", &[]),
+    // Where files of workspaces are in a folder, rows say what is to be written there, and what has been; and rows name each
+    // object of attachments.
+    ("store", &["domain", "faults", "folder", "objects"]),
     ("queue", &["domain"]),
     ("llm", &["domain"]),
     // Everything that sends requests to addresses of tenants, pages and models may use it: it knows none of them.
@@ -35,8 +38,8 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     (
         "cli",
         &[
-            "api", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "protocol", "queue",
-            "sandbox", "store", "tools", "web", "worker",
+            "api", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "objects", "protocol",
+            "queue", "sandbox", "store", "tools", "web", "worker",
         ],
     ),
     // The interface for programs. It starts a process as `houston dev` does, and that wiring is in `cli`: settings, servers,

@@ -9,8 +9,9 @@ const OWNERS: [(&str, &[&str]); 29] = [
     ("apalis*", &["queue"]),
     ("redis", &["queue"]),
     ("libc", &["embedded"]),
-    // `houston chat` is an HTTP client, and so are the tests of cli.
-    ("reqwest", &["llm", "tools", "cli"]),
+    // `houston chat` is an HTTP client, and so are the tests of cli. `objects` sets the features of the client in object_store.
+    ("reqwest", &["llm", "objects", "tools", "cli"]),
+    ("object_store", &["objects"]),
     ("axum*", &["api"]),
     ("utoipa*", &["api", "protocol"]),
     // `web` opens its connections itself, to judge each address: its client is hyper with its own connector.

@@ -174,9 +174,9 @@ fn loaded<S: RunStorage>(
         tracing::debug!(%agentable, left_out = ?prompt.left_out, "the prompt was cut to prompt_chars");
     }
     let (system, system_context) = (prompt.parts(), prompt.system_context());
-    let images = journal.services.config.context.images;
-    let model =
-        ModelTurn::new(Arc::clone(&setup), live, cache_key(agentable), system, system_context, images);
+    let context_of_files = &journal.services.config.context;
+    let files = (context_of_files.images, context_of_files.attachments);
+    let model = ModelTurn::new(Arc::clone(&setup), live, cache_key(agentable), system, system_context, files);
     let zone = parse_zone(&context.user.time_zone);
     let taint = Taint::at_start(&context, &setup);
     let skills = skills(&setup, &context);

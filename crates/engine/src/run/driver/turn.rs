@@ -50,8 +50,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if self.tools.skills().is_some() {
             Box::pin(self.disclose_skills()).await?;
         }
-        if self.model.must_read_images(self.run.history()) {
-            Box::pin(self.model.read_images(&self.journal)).await?;
+        if self.model.must_read_files(self.run.history()) {
+            Box::pin(self.model.read_files(&self.journal)).await?;
         }
         // What the model has read now, it may repeat in the report of its task.
         self.journal.owner.untrusted = self.tools.has_read_untrusted();

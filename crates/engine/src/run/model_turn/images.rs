@@ -2,7 +2,6 @@
 //!
 //! A history without them costs a search of its new texts, and nothing is read.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use houston_domain::history::{Block, Entry, Role};
@@ -11,6 +10,7 @@ use houston_domain::image::{
     ContextImages, ImageHeader, MAX_REFERENCES, SentImage, is_sent, references, unseen,
 };
 
+use super::insertion::Insertion;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
@@ -120,16 +120,10 @@ impl Images {
         Ok(())
     }
 
-    /// The history with the images that it refers to, each after its text. For one that is not sent, a line says so.
-    pub(super) fn in_history<'h>(&self, history: &'h [Entry]) -> Cow<'h, [Entry]> {
-        if self.mentions.is_empty() {
-            return Cow::Borrowed(history);
-        }
-        let mut entries = history.to_vec();
-        // From the end, so that the positions of those before stay.
-        for (mention, is_sent) in self.mentions.iter().zip(self.sent()).rev() {
+    /// The images that the history refers to, each after its text. For one that is not sent, a line says so.
+    pub(super) fn insertions(&self) -> impl Iterator<Item = Insertion> {
+        self.mentions.iter().zip(self.sent()).map(|(mention, is_sent)| {
             let Mention { entry, block, image } = *mention;
-            let Some(content) = entries.get_mut(entry).map(|entry| &mut entry.content) else { continue };
             let added = match self.found.get(&image) {
                 Some(Read { image: Some(image), .. }) if is_sent => Block::Image(image.clone()),
                 Some(Read { header: Some(header), .. }) if !self.are_seen => {
@@ -140,9 +134,8 @@ impl Images {
                     Block::text(format!("[{image} is not there: it was deleted, or it is not of this user.]"))
                 }
             };
-            content.insert((block + 1).min(content.len()), added);
-        }
-        Cow::Owned(entries)
+            Insertion { entry, block, added }
+        })
     }
 }
 
@@ -159,6 +152,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::run::model_turn::insertion::inserted;
 
     fn id(nth: u128) -> ImageId {
         ImageId(Uuid::from_u128(nth))
@@ -174,7 +168,7 @@ mod tests {
         let mut images = Images::new(ContextImages { max_images: 2, max_bytes: 100 }, true);
         let plain = [Entry::user(vec![Block::text("hi")]), Entry::assistant(vec![Block::text("ho")])];
         assert!(!images.search(&plain));
-        assert!(matches!(images.in_history(&plain), Cow::Borrowed(_)));
+        assert_eq!(images.insertions().count(), 0);
         images.forget();
 
         let post = |text: &str, ids: &[u128]| {
@@ -189,7 +183,7 @@ mod tests {
         images.found = [found(1, 10), found(2, 10), found(3, 10)].into();
         images.found.insert(id(4), Read::default());
         assert!(!images.search(&history));
-        let is_sent = images.in_history(&history);
+        let is_sent = inserted(&history, images.insertions().collect());
         let kinds = |entry: &Entry| -> String {
             let kind = |block: &Block| match block {
                 Block::Image(_) => 'i',
@@ -209,7 +203,8 @@ mod tests {
         unseen.found.values_mut().for_each(|found| found.image = None);
         unseen.found.insert(id(4), Read::default());
         assert!(!unseen.search(&history));
-        let lines: String = unseen.in_history(&history).iter().map(Entry::text).collect();
+        let lines = inserted(&history, unseen.insertions().collect());
+        let lines: String = lines.iter().map(Entry::text).collect();
         assert_eq!((lines.matches("you cannot see").count(), lines.matches("is not there").count()), (3, 1));
     }
 

@@ -1,15 +1,19 @@
 //! [`ModelTurn`]: one model call, streamed, cancellable, bounded in time and size; and what it costs.
 
 mod answer;
+mod attachments;
 mod images;
+mod insertion;
 mod spending;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::attachment::ContextAttachments;
 use houston_domain::history::{Block, Entry};
 use houston_domain::image::ContextImages;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, StopReason, Usage};
@@ -20,7 +24,9 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
 use self::answer::{Answerer, Bounds, read};
+use self::attachments::{Attachments, Takes};
 use self::images::Images;
+use self::insertion::inserted;
 use crate::error::Interrupted;
 use crate::live::LiveRun;
 use crate::observer::Observed;
@@ -42,6 +48,7 @@ pub(crate) struct ModelTurn {
     /// Estimates the tokens of requests from what the provider counted before.
     budget: ContextBudget,
     images: Box<Images>,
+    attachments: Box<Attachments>,
 }
 
 /// What requests contain around the history.
@@ -73,14 +80,16 @@ impl ModelTurn {
         cache_key: String,
         system: Vec<SystemPart>,
         system_context: Option<String>,
-        images: ContextImages,
+        (images, attachments): (ContextImages, ContextAttachments),
     ) -> Self {
         let answering = setup.model.description().clone();
         let budget = ContextBudget::default();
         let are_seen = setup.model.candidates().into_iter().any(Description::sees);
+        let attachments =
+            Box::new(Attachments::new(attachments, images, Takes::of(&setup.model.candidates())));
         let images = Box::new(Images::new(images, are_seen));
         let frame = Box::new(Frame { system, system_context, cache_key });
-        Self { setup, live, frame, answering, budget, images }
+        Self { setup, live, frame, answering, budget, images, attachments }
     }
 
     /// The model that answered last.
@@ -88,26 +97,33 @@ impl ModelTurn {
         &self.answering
     }
 
-    /// Whether images that the history refers to must be read before the next request.
-    pub(crate) fn must_read_images(&mut self, history: &[Entry]) -> bool {
-        self.images.search(history)
+    /// Whether images and files that the history refers to must be read before the next request.
+    pub(crate) fn must_read_files(&mut self, history: &[Entry]) -> bool {
+        let must_read_images = self.images.search(history);
+        self.attachments.search(history) || must_read_images
     }
 
-    /// Reads the images that the history refers to.
+    /// Reads the images and files that the history refers to.
     ///
     /// # Errors
     /// As [`Journal::retrying`].
-    pub(crate) async fn read_images<S: RunStorage>(
+    pub(crate) async fn read_files<S: RunStorage>(
         &mut self,
         journal: &Journal<'_, S>,
     ) -> Result<(), Interrupted> {
-        self.images.read(journal).await
+        self.images.read(journal).await?;
+        self.attachments.read(journal).await
+    }
+
+    /// The history with the images and files that it refers to.
+    fn with_files<'h>(&self, history: &'h [Entry]) -> Cow<'h, [Entry]> {
+        inserted(history, self.images.insertions().chain(self.attachments.insertions()).collect())
     }
 
     /// Estimates the tokens of the next request.
     pub(crate) fn estimate(&mut self, history: &[Entry], offer: &Offer) -> u64 {
         let mut budget = std::mem::take(&mut self.budget);
-        let history = self.images.in_history(history);
+        let history = self.with_files(history);
         let tokens = budget.tokens(&self.request(&history, offer, None), &self.answering.provider);
         self.budget = budget;
         tokens
@@ -127,6 +143,7 @@ impl ModelTurn {
     pub(crate) fn forget_counts(&mut self) {
         self.budget = ContextBudget::default();
         self.images.forget();
+        self.attachments.forget();
     }
 
     fn request<'r>(
@@ -213,7 +230,7 @@ impl ModelTurn {
         bounds: Bounds,
         answerer: &mut Answerer,
     ) -> Result<Box<Answer>, ModelError> {
-        let history = &*self.images.in_history(history);
+        let history = &*self.with_files(history);
         let request = self.request(history, offer, Some(tokens));
         let stream = self.setup.model.stream(&request).await?;
         let mut answer = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;

@@ -31,7 +31,7 @@ impl Call {
             "key".to_owned(),
             Vec::new(),
             None,
-            ContextImages::default(),
+            (ContextImages::default(), ContextAttachments::default()),
         );
         Self { process, model, turn }
     }

@@ -233,6 +233,7 @@ impl Process {
             side_models: BTreeMap::new(),
             rates: crate::rates::Rates::default(),
             fallbacks: Default::default(),
+            pdf: Default::default(),
             observers: crate::observer::Observers::default(),
         };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);

@@ -43,6 +43,7 @@ pub(super) fn config() -> Config {
             titles: TitleConfig::default(),
             approvals: ApprovalConfig::default(),
             images: ContextImages::default(),
+            attachments: Default::default(),
         },
         tasks: TaskLimits::default(),
         reach: houston_domain::reach::ReachLimits::default(),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::tool_call::ToolDefinition;
 use serde::Serialize;
@@ -12,7 +13,7 @@ use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema;
 use super::NAME;
-use crate::model::{Description, Request, sees};
+use crate::model::{Description, PDF, Request, sees, takes_documents};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -123,6 +124,19 @@ enum Plain<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<CacheControl>,
     },
+    Document {
+        source: ImageSource<'a>,
+        title: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+}
+
+/// What a model is sent besides texts; a line takes the place of the rest.
+#[derive(Clone, Copy)]
+struct Sent {
+    images: bool,
+    documents: bool,
 }
 
 #[derive(Serialize)]
@@ -160,8 +174,8 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let tools = tools.chain(deferred.iter().map(|tool| own_tool(tool, true)));
     let turns =
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()));
-    let sees = sees(model, request);
-    let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider, sees)).collect();
+    let sent = Sent { images: sees(model, request), documents: takes_documents(model, request) };
+    let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider, sent)).collect();
     if last.is_some() || request.cache_key.is_some() {
         let of_user = messages.iter_mut().rev().filter(|message| message.role == Role::User.as_str());
         of_user.take(MARKED_TURNS).for_each(Message::mark);
@@ -214,7 +228,8 @@ impl Message<'_> {
         if let Some(Content::Plain(
             Plain::Text { cache_control, .. }
             | Plain::ToolResult { cache_control, .. }
-            | Plain::Image { cache_control, .. },
+            | Plain::Image { cache_control, .. }
+            | Plain::Document { cache_control, .. },
         )) = self.content.last_mut()
         {
             *cache_control = Some(EPHEMERAL);
@@ -232,13 +247,17 @@ fn image_part<'a>(media_type: &'a str, data: &'a str) -> Content<'a> {
     Content::Plain(Plain::Image { source, cache_control: None })
 }
 
-/// `sees`: whether the model is sent images, or a line for each.
-fn message<'a>(turn: &Turn<'a>, provider: &str, sees: bool) -> Message<'a> {
-    let content = turn.blocks.iter().filter_map(|block| content(turn.role, block, provider, sees));
+fn document_part(document: &SentDocument) -> Content<'_> {
+    let source = ImageSource { kind: "base64", media_type: PDF, data: &document.base64 };
+    Content::Plain(Plain::Document { source, title: &document.name, cache_control: None })
+}
+
+fn message<'a>(turn: &Turn<'a>, provider: &str, sent: Sent) -> Message<'a> {
+    let content = turn.blocks.iter().filter_map(|block| content(turn.role, block, provider, sent));
     Message { role: turn.role.as_str(), content: content.collect() }
 }
 
-fn content<'a>(role: Role, block: &'a Block, provider: &str, sees: bool) -> Option<Content<'a>> {
+fn content<'a>(role: Role, block: &'a Block, provider: &str, sent: Sent) -> Option<Content<'a>> {
     Some(match block {
         Block::Text { text, .. } if role == Role::User => {
             Content::Plain(Plain::Text { text: user_text(text), cache_control: None })
@@ -257,7 +276,11 @@ fn content<'a>(role: Role, block: &'a Block, provider: &str, sees: bool) -> Opti
             cache_control: None,
         }),
         Block::Thinking { raw, .. } => Content::Raw(raw.as_ref().and_then(|raw| own_raw(raw, provider))?),
-        Block::Image(image) if sees => image_part(image.header.image_type.media_type(), &image.base64),
+        Block::Image(image) if sent.images => image_part(image.header.image_type.media_type(), &image.base64),
+        Block::Document(document) if sent.documents => document_part(document),
+        Block::Document(document) => {
+            Content::Plain(Plain::Text { text: &document.unread, cache_control: None })
+        }
         Block::Image(image) => Content::Plain(Plain::Text { text: &image.unseen, cache_control: None }),
         Block::Opaque { raw } => Content::Raw(own_raw(raw, provider)?),
     })

@@ -136,6 +136,7 @@ fn push_user<'a>(turn: &Turn<'a>, messages: &mut Vec<Message<'a>>) {
             }
             Block::Text { text, .. } => texts.push(user_text(text)),
             Block::Image(image) => texts.push(&image.unseen),
+            Block::Document(document) => texts.push(&document.unread),
             _ => {}
         }
     }

@@ -11,7 +11,7 @@ use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema;
 use super::NAME;
-use crate::model::{Description, Request, sees};
+use crate::model::{Description, PDF, Request, sees, takes_documents};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -188,12 +188,12 @@ fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<Vec<&'a RawValue>> {
 fn contents<'a>(model: &Description, generation: Generation, request: &Request<'a>) -> Vec<Content<'a>> {
     let mut contents = Vec::new();
     let mut calls: Vec<PendingCall<'a>> = Vec::new();
-    let sees = sees(model, request);
+    let sent = (sees(model, request), takes_documents(model, request));
     for turn in
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
     {
         let (role, parts) = match turn.role {
-            Role::User => ("user", user_parts(&turn, &calls, sees)),
+            Role::User => ("user", user_parts(&turn, &calls, sent)),
             Role::Assistant => {
                 calls.clear();
                 ("model", model_parts(&turn, &model.provider, generation, &mut calls))
@@ -249,7 +249,7 @@ fn model_parts<'a>(
                 raw.as_ref()
             }
             Block::Opaque { raw } => Some(raw),
-            Block::ToolResult { .. } | Block::Image(_) => None,
+            Block::ToolResult { .. } | Block::Image(_) | Block::Document(_) => None,
         };
         let raw = raw.and_then(|raw| own_raw(raw, provider));
         match block {
@@ -281,7 +281,11 @@ fn model_parts<'a>(
 }
 
 /// Results must be in the order of their calls: without ids, the order is what assigns them.
-fn user_parts<'a>(turn: &Turn<'a>, calls: &[PendingCall<'a>], sees: bool) -> Vec<Part<'a>> {
+fn user_parts<'a>(
+    turn: &Turn<'a>,
+    calls: &[PendingCall<'a>],
+    (sees, takes_documents): (bool, bool),
+) -> Vec<Part<'a>> {
     let position = |of: &str| calls.iter().position(|call| call.id == of);
     let mut parts = Vec::with_capacity(turn.blocks.len());
     for block in &turn.blocks {
@@ -306,6 +310,11 @@ fn user_parts<'a>(turn: &Turn<'a>, calls: &[PendingCall<'a>], sees: bool) -> Vec
                 parts.push((usize::MAX, Part::Plain(Plain::InlineData(data))));
             }
             Block::Image(image) => parts.push((usize::MAX, text(image.unseen.as_str()))),
+            Block::Document(document) if takes_documents => {
+                let data = InlineData { mime_type: PDF, data: &document.base64 };
+                parts.push((usize::MAX, Part::Plain(Plain::InlineData(data))));
+            }
+            Block::Document(document) => parts.push((usize::MAX, text(document.unread.as_str()))),
             _ => {}
         }
     }

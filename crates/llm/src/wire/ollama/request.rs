@@ -147,6 +147,7 @@ fn push_user<'a>(turn: &Turn<'a>, names: &HashMap<&str, &'a str>, messages: &mut
             }),
             Block::Text { text, .. } => texts.push(user_text(text)),
             Block::Image(image) => texts.push(&image.unseen),
+            Block::Document(document) => texts.push(&document.unread),
             _ => {}
         }
     }

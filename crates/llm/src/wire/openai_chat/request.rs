@@ -14,7 +14,7 @@ use super::super::identifier::{call_id, tool_name};
 use super::super::schema::{self, NamedSchema};
 use super::super::{Dialect, SchemaSupport};
 use super::NAME;
-use crate::model::{Description, Request, data_url, sees};
+use crate::model::{Description, Request, data_url, document_url, sees, takes_documents};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -72,6 +72,14 @@ enum Message<'a> {
 enum ContentPart<'a> {
     Text { text: Cow<'a, str> },
     ImageUrl { image_url: ImageUrl },
+    File { file: File<'a> },
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    filename: &'a str,
+    /// A `data:` URL.
+    file_data: String,
 }
 
 #[derive(Serialize)]
@@ -148,10 +156,10 @@ fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) ->
         Block::Thinking { .. } | Block::Opaque { .. } => BlockUse::Drop,
         _ => BlockUse::Send,
     };
-    let sees = sees(model, request);
+    let sent = (sees(model, request), takes_documents(model, request));
     for turn in turns(request.entries, block_use) {
         match turn.role {
-            Role::User => push_user(&turn, dialect, sees, &mut messages),
+            Role::User => push_user(&turn, dialect, sent, &mut messages),
             Role::Assistant => messages.push(Message::Assistant(assistant(&turn, dialect, &model.provider))),
         }
     }
@@ -195,8 +203,9 @@ fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<RawData<'a>> {
 /// Content of the assistant message inserted between a tool result and a user message.
 const INSERTED_REPLY: &str = "OK.";
 
-/// Each tool result is a message of its own; the user's text follows as one message, in parts if the model is sent images.
-fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, sees: bool, messages: &mut Vec<Message<'a>>) {
+/// Each tool result is a message of its own; the user's text follows as one message, in parts if the model is sent images or
+/// PDFs.
+fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, sent: (bool, bool), messages: &mut Vec<Message<'a>>) {
     for block in &turn.blocks {
         if let Block::ToolResult { tool_use_id, content, .. } = block {
             let tool_call_id = call_id(tool_use_id, dialect.nine_character_ids);
@@ -208,24 +217,34 @@ fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, sees: bool, messages: &mut V
         let reply = Assistant { content: Some(INSERTED_REPLY.to_owned()), ..Assistant::default() };
         messages.push(Message::Assistant(reply));
     }
-    messages.push(match sees.then(|| seen_parts(turn)).flatten() {
+    messages.push(match seen_parts(turn, sent) {
         Some(content) => Message::Seeing { content },
         None => Message::User { content: content.into() },
     });
 }
 
-/// Texts and images of a turn of the user; `None` if it has no image.
-fn seen_parts<'a>(turn: &Turn<'a>) -> Option<Vec<ContentPart<'a>>> {
-    turn.blocks.iter().any(|block| matches!(block, Block::Image(_))).then(|| {
-        let part = |block: &&'a Block| match block {
-            Block::Text { text, .. } => Some(ContentPart::Text { text: user_text(text).into() }),
-            Block::Image(image) => {
-                Some(ContentPart::ImageUrl { image_url: ImageUrl { url: data_url(image) } })
-            }
-            _ => None,
-        };
-        turn.blocks.iter().filter_map(part).collect()
-    })
+/// The parts of a turn of the user; `None` if all are texts.
+fn seen_parts<'a>(turn: &Turn<'a>, (sees, takes_documents): (bool, bool)) -> Option<Vec<ContentPart<'a>>> {
+    let text = |text: &'a str| ContentPart::Text { text: text.into() };
+    let part = |block: &&'a Block| match block {
+        Block::Text { text: said, .. } => Some(text(user_text(said))),
+        Block::Image(image) if sees => {
+            Some(ContentPart::ImageUrl { image_url: ImageUrl { url: data_url(image) } })
+        }
+        Block::Image(image) => Some(text(&image.unseen)),
+        Block::Document(document) if takes_documents => {
+            let file = File { filename: &document.name, file_data: document_url(document) };
+            Some(ContentPart::File { file })
+        }
+        Block::Document(document) => Some(text(&document.unread)),
+        _ => None,
+    };
+    let is_other = |block: &&Block| match block {
+        Block::Image(_) => sees,
+        Block::Document(_) => takes_documents,
+        _ => false,
+    };
+    turn.blocks.iter().any(is_other).then(|| turn.blocks.iter().filter_map(part).collect())
 }
 
 fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect, provider: &str) -> Assistant<'a> {

@@ -12,7 +12,7 @@ use super::super::conversation::{Turn, append_context, block_use, system_text, t
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::NamedSchema;
 use super::NAME;
-use crate::model::{Description, Request, data_url, sees};
+use crate::model::{Description, Request, data_url, document_url, sees, takes_documents};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -106,6 +106,11 @@ enum InputPart<'a> {
         /// A `data:` URL.
         image_url: String,
     },
+    InputFile {
+        filename: &'a str,
+        /// A `data:` URL.
+        file_data: String,
+    },
 }
 
 /// Requests encrypted reasoning, so that it can be sent back to a provider that stores nothing.
@@ -118,12 +123,12 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         direct.iter().map(|tool| function(tool, false)).chain((!deferred.is_empty()).then_some(TOOL_SEARCH));
     let tools = tools.chain(deferred.iter().map(|tool| function(tool, true)));
     let mut input = Vec::new();
-    let sees = sees(model, request);
+    let sent = (sees(model, request), takes_documents(model, request));
     for turn in
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
     {
         match turn.role {
-            Role::User => push_user(&turn, sees, &mut input),
+            Role::User => push_user(&turn, sent, &mut input),
             Role::Assistant => push_assistant(&turn, &model.provider, &mut input),
         }
     }
@@ -171,8 +176,9 @@ fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<&'a RawValue> {
     serde_json::from_str(raw.of(NAME, provider)?).ok()
 }
 
-/// Each tool result is an item of its own; the user's text follows as one message.
-fn push_user<'a>(turn: &Turn<'a>, sees: bool, input: &mut Vec<Item<'a>>) {
+/// Each tool result is an item of its own; the user's text follows as one message, with images and PDFs if the model is sent
+/// them.
+fn push_user<'a>(turn: &Turn<'a>, (sees, takes_documents): (bool, bool), input: &mut Vec<Item<'a>>) {
     let mut parts = Vec::new();
     for block in &turn.blocks {
         match block {
@@ -187,6 +193,9 @@ fn push_user<'a>(turn: &Turn<'a>, sees: bool, input: &mut Vec<Item<'a>>) {
                 parts.push(InputPart::InputImage { image_url: data_url(image) });
             }
             Block::Image(image) => parts.push(InputPart::InputText { text: &image.unseen }),
+            Block::Document(document) if takes_documents => parts
+                .push(InputPart::InputFile { filename: &document.name, file_data: document_url(document) }),
+            Block::Document(document) => parts.push(InputPart::InputText { text: &document.unread }),
             _ => {}
         }
     }
@@ -227,7 +236,7 @@ fn push_assistant<'a>(turn: &Turn<'a>, provider: &str, input: &mut Vec<Item<'a>>
             }),
             Block::Thinking { raw, .. } => Item::Raw(raw.as_ref().and_then(|raw| own_raw(raw, provider))?),
             Block::Opaque { raw } => Item::Raw(own_raw(raw, provider)?),
-            Block::ToolResult { .. } | Block::Image(_) => return None,
+            Block::ToolResult { .. } | Block::Image(_) | Block::Document(_) => return None,
         })
     }));
 }

@@ -20,6 +20,8 @@ pub(super) struct OpenRequest {
     pub(super) deleted: BTreeMap<String, i64>,
     /// Where the files of agentables are, if they are no rows.
     pub(super) folders: Option<Folders>,
+    /// Nothing is left but objects of the object store.
+    pub(super) waits: bool,
 }
 
 impl OpenRequest {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::counts;
 use super::open_request::OpenRequest;
-use super::user_data;
+use super::{attachments, user_data};
 use crate::error::Result;
 use crate::handle::RunStore;
 
@@ -25,6 +25,8 @@ pub enum Swept {
     Nothing,
     /// Rows were deleted; there may be more.
     More,
+    /// Only objects of the object store are left, which are deleted by themselves ([`RunStore::drop_objects`]).
+    Waits,
     /// The last rows of this request were deleted.
     Done(ErasureId),
 }
@@ -48,9 +50,12 @@ impl RunStore {
             }
             _ => requests(&mut tx, &mut open, rows, "done").await?,
         }
-        let is_done = open.phase == "done";
         save_progress(tx, &open).await?;
-        Ok(if is_done { Swept::Done(ErasureId(open.id)) } else { Swept::More })
+        Ok(match open.phase.as_str() {
+            "done" => Swept::Done(ErasureId(open.id)),
+            _ if open.waits => Swept::Waits,
+            _ => Swept::More,
+        })
     }
 }
 
@@ -72,6 +77,7 @@ async fn take(connection: &mut PgConnection) -> Result<Option<OpenRequest>> {
         after_key: row.after_key,
         deleted: counts(row.deleted),
         folders: None,
+        waits: false,
     }))
 }
 
@@ -156,7 +162,8 @@ async fn delete_rows(connection: &mut PgConnection, open: &mut OpenRequest, rows
     let deleted = sessions(connection, open, &group, rows).await?
         + runs(connection, open, &group, rows).await?
         + threads(connection, open, &group, rows).await?
-        + knowledge(connection, open, &group, rows).await?;
+        + knowledge(connection, open, &group, rows).await?
+        + attachments::of_agentables(connection, open, &group).await?;
     if deleted == 0 {
         open.remove_folders(&group).await?;
         agentables(connection, open, &group).await?;
@@ -337,7 +344,8 @@ async fn agentables(connection: &mut PgConnection, open: &mut OpenRequest, group
            and not exists (select from houston.knowledge_items k where k.agentable_id = a.id)
            and not exists (select from houston.knowledge_items k where k.author_id = a.id)
            and not exists (select from houston.workspace_files f where f.agentable_id = a.id)
-           and not exists (select from houston.image_uses u where u.agentable_id = a.id)",
+           and not exists (select from houston.image_uses u where u.agentable_id = a.id)
+           and not exists (select from houston.attachment_uses u where u.agentable_id = a.id)",
         group
     )
     .execute(connection)
@@ -360,10 +368,16 @@ async fn delete_user(
     )
     .fetch_all(&mut *connection)
     .await?;
-    if user_data::delete(&mut *connection, open, user, rows).await? > 0 {
+    let deleted = user_data::delete(&mut *connection, open, user, rows).await?
+        + attachments::of_user(&mut *connection, open, user, rows).await?;
+    if deleted > 0 {
         return Ok(true);
     }
-    account(connection, open.tenant, user).await?;
+    if attachments::wait_for_objects(&mut *connection, user).await? {
+        open.waits = true;
+        return Ok(true);
+    }
+    user_data::account(connection, open.tenant, user).await?;
     let left = sqlx::query_scalar!(
         r#"-- store::erasure::sweep::user
         with gone as (
@@ -376,24 +390,4 @@ async fn delete_user(
     .await?;
     open.count("users", i64::from(!left));
     Ok(left)
-}
-
-/// Adds the user's costs to those of the tenant's erased users, by day.
-async fn account(connection: &mut PgConnection, tenant: Uuid, user: Uuid) -> Result<()> {
-    sqlx::query!(
-        "-- store::erasure::sweep::account
-        with spent as (
-            delete from houston.spending where user_id = $2 returning day, cost, model_calls, unpriced_calls)
-        insert into houston.erased_spending as e (tenant_id, day, cost, model_calls, unpriced_calls)
-        select $1, day, sum(cost), sum(model_calls), sum(unpriced_calls) from spent group by day
-            on conflict (tenant_id, day) do update
-           set cost = case when e.cost is null then excluded.cost else e.cost + coalesce(excluded.cost, 0) end,
-               model_calls = e.model_calls + excluded.model_calls,
-               unpriced_calls = e.unpriced_calls + excluded.unpriced_calls",
-        tenant,
-        user
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }

@@ -71,3 +71,23 @@ pub(super) async fn delete(
         + open.count("mcp_logins", gone.logins)
         + open.count("webhooks", gone.webhooks))
 }
+
+/// Adds the user's costs to those of the tenant's erased users, by day.
+pub(super) async fn account(connection: &mut PgConnection, tenant: Uuid, user: Uuid) -> Result<()> {
+    sqlx::query!(
+        "-- store::erasure::sweep::account
+        with spent as (
+            delete from houston.spending where user_id = $2 returning day, cost, model_calls, unpriced_calls)
+        insert into houston.erased_spending as e (tenant_id, day, cost, model_calls, unpriced_calls)
+        select $1, day, sum(cost), sum(model_calls), sum(unpriced_calls) from spent group by day
+            on conflict (tenant_id, day) do update
+           set cost = case when e.cost is null then excluded.cost else e.cost + coalesce(excluded.cost, 0) end,
+               model_calls = e.model_calls + excluded.model_calls,
+               unpriced_calls = e.unpriced_calls + excluded.unpriced_calls",
+        tenant,
+        user
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! [`Objects`]: writes, reads and deletes objects by their keys.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::aws::AmazonS3Builder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{ClientOptions, ObjectStore, ObjectStoreExt as _, PutPayload, RetryConfig};
+
+use crate::address::{Address, AddressError};
+use crate::error::Error;
+
+/// Until a connection is there.
+const CONNECT_TIME: Duration = Duration::from_secs(3);
+/// For one request with its body.
+const REQUEST_TIME: Duration = Duration::from_secs(20);
+/// Repetitions of a request: a person waits for most of them.
+const RETRIES: usize = 2;
+
+/// An object store. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Objects {
+    store: Arc<dyn ObjectStore>,
+    prefix: String,
+}
+
+impl Objects {
+    /// The store at this address. Nothing is asked of it yet.
+    ///
+    /// # Errors
+    /// [`AddressError`].
+    pub fn open(address: &str) -> Result<Self, AddressError> {
+        let set_up = |error: object_store::Error| AddressError::SetUp(error.to_string());
+        match Address::parse(address)? {
+            Address::Folder(path) => {
+                let store = LocalFileSystem::new_with_prefix(path).map_err(set_up)?;
+                Ok(Self { store: Arc::new(store), prefix: String::new() })
+            }
+            Address::S3 { bucket, prefix } => {
+                // The client of object_store takes the one of the process, which the first one to need it sets; it is the same for all.
+                drop(rustls::crypto::ring::default_provider().install_default());
+                let options = ClientOptions::new()
+                    .with_connect_timeout(CONNECT_TIME)
+                    .with_timeout(REQUEST_TIME)
+                    .with_allow_http(std::env::var_os("AWS_ALLOW_HTTP").is_some_and(|allow| allow == "true"));
+                let retries = RetryConfig {
+                    max_retries: RETRIES,
+                    retry_timeout: REQUEST_TIME,
+                    ..RetryConfig::default()
+                };
+                let builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+                let store = builder.with_client_options(options).with_retry(retries).build();
+                Ok(Self { store: Arc::new(store.map_err(set_up)?), prefix })
+            }
+        }
+    }
+
+    /// Writes an object, all of it or nothing.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub async fn put(&self, key: &str, pieces: Vec<Bytes>) -> Result<(), Error> {
+        let payload: PutPayload = pieces.into_iter().collect();
+        self.store.put(&self.path(key), payload).await.map_err(|error| Error::of(&error, key))?;
+        Ok(())
+    }
+
+    /// Reads a part of an object; less, if the object ends before.
+    ///
+    /// # Errors
+    /// [`Error::NotThere`], [`Error::Unavailable`].
+    pub async fn part(&self, key: &str, bytes: Range<u64>) -> Result<Bytes, Error> {
+        self.store.get_range(&self.path(key), bytes).await.map_err(|error| Error::of(&error, key))
+    }
+
+    /// Deletes an object, if it is there.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub async fn delete(&self, key: &str) -> Result<(), Error> {
+        match self.store.delete(&self.path(key)).await.map_err(|error| Error::of(&error, key)) {
+            Ok(()) | Err(Error::NotThere(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes, reads and deletes an object, to find out whether that is possible.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub async fn check(&self) -> Result<(), Error> {
+        const KEY: &str = "houston-check";
+        self.put(KEY, vec![Bytes::from_static(b"ok")]).await?;
+        self.part(KEY, 0..2).await?;
+        self.delete(KEY).await
+    }
+
+    fn path(&self, key: &str) -> Path {
+        Path::from(format!("{}/{key}", self.prefix))
+    }
+}
