@@ -37,6 +37,7 @@ topics! {
     ToolReturned "tool.returned";
     StepFinished "step.finished";
     RetryScheduled "run.retry_scheduled";
+    RateLimited "run.rate_limited";
     ModelFallback "model.fallback";
     TeamRouted "team.routed";
     ContextCompressed "context.compressed";
