@@ -94,7 +94,9 @@ fn doctor_reports_what_is_missing_and_what_to_do() {
     let mut command = crate::test_houston::environment(houston_command(), &servers, houston.folder.path());
     let output = command.arg("doctor").output().unwrap();
     let stdout = text(&output.stdout);
-    for line in ["ok      postgres", "ok      schema", "ok      api_keys", "ok      redis"] {
+    for line in
+        ["ok      postgres", "ok      schema", "ok      row_security", "ok      api_keys", "ok      redis"]
+    {
         assert!(stdout.contains(line), "`{stdout}` does not contain `{line}`");
     }
     let mut command = crate::test_houston::environment(houston_command(), &servers, houston.folder.path());
