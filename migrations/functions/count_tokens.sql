@@ -1,6 +1,6 @@
--- Counts tokens of a user's limit: p_tokens more, or without them what the run p_run took beyond what was counted when it was
--- admitted, which may be less than nothing. The limit may be exceeded, by p_longest at most: whatever is beyond that is not counted. Returns in
--- how many seconds no token would have been used any more without these.
+-- Counts tokens of a user's limit: p_tokens more, or without them what the run p_run took beyond what was counted when
+-- it was admitted, which may be less than nothing. The limit may be exceeded, by p_longest at most: whatever is beyond
+-- that is not counted. Returns in how many seconds no token would have been used any more without these.
 create or replace function houston.count_tokens(
     p_user uuid, p_run uuid, p_tokens bigint, p_quota bigint, p_window interval, p_longest interval
 ) returns double precision language plpgsql as $$

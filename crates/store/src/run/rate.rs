@@ -117,7 +117,7 @@ impl RunStore {
             "-- store::rate::forget
             delete from houston.rates
              where ctid = any (array(
-                   select ctid from houston.rates where free_at < clock_timestamp() - interval '1 hour' limit $1))",
+                   select ctid from houston.rates where free_at < statement_timestamp() - interval '1 hour' limit $1))",
             batch
         )
         .execute(&self.pool)

@@ -59,7 +59,7 @@ fn claims() -> [Case; 2] {
             )
             .chain(["10", "100", "262144", "array['goal']"].map(str::to_owned))
             .chain(["uuid", "text"].map(|of| format!("array_fill(null::{of}, array[{POSTS}])")))
-            .chain([format!("array_fill(true, array[{POSTS}])")])
+            .chain([format!("array_fill(true, array[{POSTS}])"), "true".to_owned()])
             .collect(),
             uses: &["run_locks_pkey", "runs_held", "messages_agentable_id_seq_key", "history_pkey"],
             // With the contexts of the runs.
