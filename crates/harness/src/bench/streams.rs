@@ -144,7 +144,8 @@ async fn wrong_keys(houston: &Installation, keys: usize) -> Result<WrongKeys> {
         senders.spawn(async move {
             let mut connection = Connection::open(address, "").await?;
             for nth in (sender..keys).step_by(SENDERS) {
-                connection.set_key(&format!("hou_{nth:064x}{:08x}", 0));
+                // As keys were before they ended with a checksum: a wrong checksum would be refused without a look-up.
+                connection.set_key(&format!("hou_{nth:064x}"));
                 let answer = connection.get("/v1/users?limit=1").await?;
                 ensure!([401, 429].contains(&answer.status), "a wrong key: {}", answer.status);
             }
