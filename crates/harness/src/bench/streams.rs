@@ -129,7 +129,6 @@ async fn idle_streams(houston: &Installation, streams: usize) -> Result<([f64; 2
     Ok(([before, with], round(used * 1000.0)))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "megabytes for people")]
 fn megabytes(houston: &Installation) -> Result<f64> {
     Ok(houston.rss()? as f64 / 1024.0 / 1024.0)
 }
