@@ -7,7 +7,7 @@ use crate::scripts::{python, succeed};
 fn pytest(scripts: &[&str]) {
     let dev = Dev::start();
     let arguments = ["-m", "pytest", "-q", "-ra", "--color=no", "-p", "no:cacheprovider", "--durations=5"];
-    println!("{}", succeed(python(&dev).args(arguments).args(scripts)));
+    succeed(python(&dev).args(arguments).args(scripts));
 }
 
 /// All that have no test of their own below.

@@ -8,7 +8,7 @@ import { newConversation, url } from './houston.mjs';
 import { blocks, folder } from './readme.mjs';
 
 async function run(folder, program, arguments_, env = {}) {
-  const options = { cwd: folder, env: { ...process.env, ...env }, timeout: 120_000 };
+  const options = { cwd: folder, env: { ...process.env, ...env }, timeout: 240_000 };
   const { stdout } = await promisify(execFile)(program, arguments_, options).catch((error) => {
     throw new Error(`${error.message}\n${error.stdout}\n${error.stderr}`);
   });

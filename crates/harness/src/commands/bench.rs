@@ -132,7 +132,7 @@ impl Bench {
     async fn streams(&self, binary: &Path) -> Result<ExitCode> {
         let servers = programs::servers(|config| config.fsync = true)?;
         let size = if self.quick { Size::QUICK } else { Size::FULL };
-        let measured = streams::measure(binary, &servers, size.streams).await?;
+        let measured = Box::pin(streams::measure(binary, &servers, size.streams)).await?;
         print(&if self.json { serde_json::to_string(&measured)? } else { measured.table() })?;
         Ok(ExitCode::SUCCESS)
     }
