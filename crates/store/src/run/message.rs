@@ -14,8 +14,10 @@ use crate::error::{Error, Result};
 use crate::handle::Shared;
 use crate::idempotency::{Created, IdempotencyKey};
 
-pub(crate) mod alone;
+mod alone;
 pub(crate) mod batch;
+
+use self::alone::PostedRow;
 
 /// A user's message to be posted, as in a request with the body
 /// `{"content": "hi", "metadata": {"source": "ios"}, "double_texting": "interrupt"}`. The caller assigns the ids.
@@ -209,6 +211,39 @@ impl Shared {
         };
         connection.done().await?;
         self.posted_alone(tenant, agentable, alone).await
+    }
+
+    /// Posts a message by itself, on this connection.
+    ///
+    /// # Errors
+    /// That of Postgres; [`refusal`] says what it means.
+    pub(crate) async fn post_alone(
+        &self,
+        connection: &mut PgConnection,
+        tenant: TenantId,
+        agentable: AgentableId,
+        post: &NewPost<'_>,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> std::result::Result<PostedRow, sqlx::Error> {
+        sqlx::query_as!(
+            PostedRow,
+            r#"-- store::message::post
+            select message_id, run_id, seq, created_at, replayed as "replayed!", key_reused, opened, ring as "ring!"
+              from houston.post_message($1, $2, $3, $4, $5, $6, $7, $8, false, $9, $10, $11)"#,
+            tenant.0,
+            agentable.0,
+            post.id.0,
+            post.run.0,
+            post.content,
+            post.metadata,
+            key.map(|key| key.key),
+            key.map(|key| key.request_sha256),
+            post.double_texting.as_str(),
+            self.fairness.running(),
+            self.fairness.pending()
+        )
+        .fetch_one(connection)
+        .await
     }
 
     /// The result of a post whose batch was committed, although its outcome was unknown.

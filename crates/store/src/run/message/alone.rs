@@ -1,25 +1,24 @@
-//! Posting a message by itself, not in a batch.
+//! What posting a message by itself returns, not in a batch.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
-use sqlx::PgConnection;
+use houston_domain::id::{AgentableId, MessageId, RunId};
 use uuid::Uuid;
 
-use super::{NewPost, Posted};
+use super::Posted;
 use crate::error::Result;
 use crate::handle::Shared;
-use crate::idempotency::{Created, IdempotencyKey};
+use crate::idempotency::Created;
 
 /// What `houston.post_message` returns.
 pub(crate) struct PostedRow {
-    message_id: Option<Uuid>,
-    run_id: Option<Uuid>,
-    seq: Option<i64>,
-    created_at: Option<DateTime<Utc>>,
-    replayed: bool,
-    key_reused: Option<bool>,
-    opened: Option<bool>,
-    ring: bool,
+    pub(super) message_id: Option<Uuid>,
+    pub(super) run_id: Option<Uuid>,
+    pub(super) seq: Option<i64>,
+    pub(super) created_at: Option<DateTime<Utc>>,
+    pub(super) replayed: bool,
+    pub(super) key_reused: Option<bool>,
+    pub(super) opened: Option<bool>,
+    pub(super) ring: bool,
 }
 
 impl PostedRow {
@@ -30,39 +29,6 @@ impl PostedRow {
 }
 
 impl Shared {
-    /// Posts a message by itself, on this connection.
-    ///
-    /// # Errors
-    /// That of Postgres; [`refusal`](super::refusal) says what it means.
-    pub(crate) async fn post_alone(
-        &self,
-        connection: &mut PgConnection,
-        tenant: TenantId,
-        agentable: AgentableId,
-        post: &NewPost<'_>,
-        key: Option<IdempotencyKey<'_>>,
-    ) -> std::result::Result<PostedRow, sqlx::Error> {
-        sqlx::query_as!(
-            PostedRow,
-            r#"-- store::message::post
-            select message_id, run_id, seq, created_at, replayed as "replayed!", key_reused, opened, ring as "ring!"
-              from houston.post_message($1, $2, $3, $4, $5, $6, $7, $8, false, $9, $10, $11)"#,
-            tenant.0,
-            agentable.0,
-            post.id.0,
-            post.run.0,
-            post.content,
-            post.metadata,
-            key.map(|key| key.key),
-            key.map(|key| key.request_sha256),
-            post.double_texting.as_str(),
-            self.fairness.running(),
-            self.fairness.pending()
-        )
-        .fetch_one(connection)
-        .await
-    }
-
     /// What was posted by itself, after its commit.
     pub(crate) async fn posted_alone(
         &self,
