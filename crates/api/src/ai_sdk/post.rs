@@ -83,13 +83,12 @@ async fn submit(
     let Thread { app, caller, path } = thread;
     let (content, images) = content(nth, message)?;
     // A message that is to be answered again is posted again, once for each answer that it replaces.
-    let id = match request.trigger {
-        Trigger::SubmitMessage => message.id.clone(),
-        Trigger::RegenerateMessage => {
-            format!("{} instead of {}", message.id, request.message_id.as_deref().unwrap_or("the last"))
-        }
+    let id = match (request.trigger, &request.message_id) {
+        (Trigger::SubmitMessage, _) => Some(message.id.clone()),
+        (Trigger::RegenerateMessage, Some(replaced)) => Some(format!("{} instead of {replaced}", message.id)),
+        (Trigger::RegenerateMessage, None) => None,
     };
-    let key = Key::of_message(&path.public_id(), &id, &content, &images)?;
+    let key = id.map(|id| Key::of_message(&path.public_id(), &id, &content, &images)).transpose()?;
     let pointer = format!("/messages/{nth}/parts");
     let new = NewMessage {
         pointers: (&pointer, &pointer),
@@ -98,7 +97,7 @@ async fn submit(
         metadata: Map::new(),
         double_texting: None,
         offer: Some(offer),
-        key: Some(&key),
+        key: key.as_ref(),
     };
     let (posted, _) = thread.post(new).await?;
     let wait = if posted.opened { None } else { app.store(*caller).wait_before(path.id, posted.seq).await? };

@@ -107,13 +107,16 @@ test('AG-UI threads: a tool of the client, answered with a message of the role t
   const options = { threadId: randomUUID(), user: `ann-${randomUUID()}` };
   const { call, end } = await asked(agent(options));
   // As clients do that know nothing of interrupts: the whole thread, and the result at its end.
-  const client = agent(options);
-  client.addMessage({ id: randomUUID(), role: 'tool', toolCallId: call.toolCallId, content: 'the map shows Rome' });
-  const gone = await run(client, { tools: [showMap] });
+  const message = { id: randomUUID(), role: 'tool', toolCallId: call.toolCallId, content: 'the map shows Rome' };
+  const answering = () => {
+    const client = agent(options);
+    client.addMessage(message);
+    return run(client, { tools: [showMap] });
+  };
+  const gone = await answering();
   assert.equal(gone.end.runId, end.runId, "Houston's run went on");
   assert.match(gone.results[0].content, /the map shows Rome/);
-  const repeated = await run(client, { tools: [showMap] });
-  assert.deepEqual(repeated.results, gone.results, 'a repeated request gets the same');
+  assert.deepEqual((await answering()).results, gone.results, 'a repeated request gets the same');
   const failing = await asked(agent(options), 'Atlantis');
   const other = agent(options);
   const error = { id: randomUUID(), role: 'tool', toolCallId: failing.call.toolCallId, content: '', error: 'no such place' };

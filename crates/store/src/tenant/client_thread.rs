@@ -6,7 +6,7 @@
 use houston_domain::id::{AgentId, AgentableId, UserId};
 use uuid::Uuid;
 
-use crate::creation::Creation;
+use crate::creation::{Creation, refused};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 
@@ -136,9 +136,13 @@ impl TenantStore<'_> {
     ) -> Result<bool> {
         let Some(agentable) = creation.agentable else { return Ok(false) };
         let mut tx = self.pool.begin().await?;
-        if let Err(existing) = self.create_within(&mut tx, agentable.user, creation).await? {
-            drop(tx);
-            return Err(self.refusal(agentable.user, creation, existing).await);
+        match self.create_within(&mut tx, agentable.user, creation).await {
+            Ok(Ok(())) => {}
+            Ok(Err(existing)) => {
+                drop(tx);
+                return Err(self.refusal(agentable.user, creation, existing).await);
+            }
+            Err(error) => return refused(error).map(|()| false),
         }
         let is_first =
             self.put_client_thread(&mut tx, agentable.user, (target, thread), agentable.id).await?;

@@ -155,7 +155,7 @@ impl TenantStore<'_> {
 
 /// Explains the constraint that a creation violates. No error: callers assign ids, so what exists under them was created by
 /// a batch whose outcome was unknown.
-fn refused(error: Error) -> Result<()> {
+pub(crate) fn refused(error: Error) -> Result<()> {
     let constraint = error.constraint().unwrap_or_default();
     match error.sqlstate().as_deref() {
         Some("23505") if constraint.ends_with("_pkey") => Ok(()),

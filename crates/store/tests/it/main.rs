@@ -8,6 +8,8 @@ mod batches;
 #[cfg(test)]
 mod bytes;
 #[cfg(test)]
+mod client_offers;
+#[cfg(test)]
 mod compression;
 #[cfg(test)]
 mod conversation;
