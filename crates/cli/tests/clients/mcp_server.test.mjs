@@ -1,5 +1,6 @@
 // Houston as an MCP server, as the official client of the protocol uses it.
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -41,8 +42,9 @@ test('mcp_server: a thread is started, waited for, read and continued', async (t
   const run = await call(client, 'wait_for_run', { run_id: started.run_id });
   assert.equal(run.is_over, true);
   assert.equal(run.answers.length, 1);
-  const next = await call(client, 'post_message', { thread_id: started.thread_id, message: '/sim chunks=30', idempotency_key: 'a' });
-  const again = await call(client, 'post_message', { thread_id: started.thread_id, message: '/sim chunks=30', idempotency_key: 'a' });
+  const key = randomUUID();
+  const next = await call(client, 'post_message', { thread_id: started.thread_id, message: '/sim chunks=30', idempotency_key: key });
+  const again = await call(client, 'post_message', { thread_id: started.thread_id, message: '/sim chunks=30', idempotency_key: key });
   assert.equal(again.message_id, next.message_id);
   const second = await call(client, 'wait_for_run', { run_id: next.run_id, seconds: 50 });
   assert.equal(second.answers[0].content.split(' ').length, 30);
@@ -87,7 +89,8 @@ test('mcp_server: a run is cancelled, and what is wrong is said', async (t) => {
   assert.equal((await call(client, 'cancel_run', { run_id })).cancel_requested, true);
   assert.equal((await call(client, 'wait_for_run', { run_id, seconds: 50 })).status, 'cancelled');
   const missing = await client.callTool({ name: 'read_thread', arguments: { thread_id: `goal_${'0'.repeat(32)}` } });
-  assert.deepEqual([missing.isError, missing.content[0].text], [true, 'not_found: goal not found']);
+  assert.equal(missing.isError, true);
+  assert.match(missing.content[0].text, /^not_found: /);
   const extra = await client.callTool({ name: 'cancel_run', arguments: { run_id, why: 'x' } });
   assert.match(extra.content[0].text, /\/why: unknown field/);
 });
