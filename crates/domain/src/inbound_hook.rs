@@ -60,7 +60,7 @@ impl HookMessage<'_> {
     }
 }
 
-/// What is wrong with a name, which stands in an attribute; `None`: nothing.
+/// What is wrong with a name, which is written into an attribute; `None`: nothing.
 #[must_use]
 pub fn name_problem(name: &str) -> Option<String> {
     let is_wrong = |letter: char| letter.is_control() || "\"<>&".contains(letter);

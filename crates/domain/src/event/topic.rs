@@ -42,7 +42,7 @@ topics! {
     TeamRouted "team.routed";
     ContextCompressed "context.compressed";
     TitleSet "title.set";
-    ErrorShown "error.shown";
+    ErrorShown "error.reported";
     TaskStarted "task.started";
     TaskEnded "task.ended";
     HandedOver "run.handed_over";
@@ -309,8 +309,8 @@ mod tests {
             is_error: true,
             message_id,
         };
-        let shown = Event::ErrorShown { message_id, content: secret.into(), metadata: Value::Null };
-        for event in [called, returned, shown, Event::Thought { text: secret.into() }] {
+        let reported = Event::ErrorShown { message_id, content: secret.into(), metadata: Value::Null };
+        for event in [called, returned, reported, Event::Thought { text: secret.into() }] {
             let outline = Value::Object(event.outline());
             assert!(!outline.to_string().contains("hunter2"), "{outline}");
         }

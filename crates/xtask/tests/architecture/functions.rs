@@ -138,7 +138,10 @@ const FOR_SEARCH: [&str; 8] = [
 /// Other functions, and why they are functions. This list may only shrink.
 const OTHERS: [(&str, &str); 7] = [
     ("agent_read", "a statement reads it for three sorts of agents"),
-    ("count_tokens", "one statement counts the tokens of many runs, each from the row as the one before left it"),
+    (
+        "count_tokens",
+        "one statement counts the tokens of many runs, each from the row as the one before left it",
+    ),
     ("frame_mark", "the mark of a session is derived from a secret that does not leave the database"),
     ("is_for_agent", "which messages an agent reads, the same in all statements"),
     ("take_rate", "one statement asks for many requests, each from the row as the one before left it"),

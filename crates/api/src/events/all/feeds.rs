@@ -27,6 +27,15 @@ pub(crate) struct FeedPage {
     pub(crate) next: EventPosition,
 }
 
+/// What a stream receives.
+#[derive(Debug, Clone)]
+pub(crate) enum Feed {
+    /// New events.
+    Page(Arc<FeedPage>),
+    /// The poll has read on without the tenant of the stream, which must read from its position by itself once.
+    ReadOn,
+}
+
 /// An event as streams send it, and whose it is.
 #[derive(Debug)]
 pub(crate) struct FeedEvent {
@@ -56,10 +65,29 @@ pub(crate) struct Feeds {
 
 #[derive(Debug, Default)]
 struct State {
-    listeners: HashMap<TenantId, Vec<(u64, mpsc::Sender<Arc<FeedPage>>)>>,
+    listeners: HashMap<TenantId, Vec<(u64, mpsc::Sender<Feed>)>>,
     /// How far the poll has read; `None`: no stream is open.
     position: Option<EventPosition>,
     next_id: u64,
+}
+
+impl State {
+    /// The poll has read up to `position` for these tenants. The others, whose first stream was opened meanwhile, read by
+    /// themselves what it has passed over.
+    fn move_to(&mut self, position: EventPosition, tenants: &[TenantId]) {
+        let left_out: Vec<TenantId> =
+            self.listeners.keys().filter(|tenant| !tenants.contains(tenant)).copied().collect();
+        left_out.into_iter().for_each(|tenant| self.send(tenant, &Feed::ReadOn));
+        self.listeners.retain(|_, listeners| !listeners.is_empty());
+        self.position = Some(position);
+    }
+
+    /// A stream that is too slow finds its channel closed.
+    fn send(&mut self, tenant: TenantId, feed: &Feed) {
+        if let Some(listeners) = self.listeners.get_mut(&tenant) {
+            listeners.retain(|(_, sender)| sender.try_send(feed.clone()).is_ok());
+        }
+    }
 }
 
 /// Receives the new events of a tenant until it is dropped.
@@ -68,15 +96,12 @@ pub(crate) struct Listener {
     feeds: Arc<Feeds>,
     tenant: TenantId,
     id: u64,
-    pages: mpsc::Receiver<Arc<FeedPage>>,
+    pages: mpsc::Receiver<Feed>,
 }
 
 impl Listener {
     /// The next page; ready with `None` when the stream was too slow.
-    pub(crate) fn poll_recv(
-        &mut self,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Arc<FeedPage>>> {
+    pub(crate) fn poll_recv(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Option<Feed>> {
         self.pages.poll_recv(cx)
     }
 
@@ -144,15 +169,14 @@ impl Feeds {
             }
             (state.listeners.keys().copied().collect::<Vec<_>>(), state.position.clone())
         };
-        // A stream reads up to a later snapshot by itself, so the poll may begin with any.
         let Some(position) = position else {
             let position = store.event_position().await?;
-            self.lock().position = Some(position);
+            self.lock().move_to(position, &[]);
             return Ok(Some(false));
         };
         match store.events_of_tenants(&position, PAGE, &tenants).await {
             Ok(page) => {
-                self.publish(&page);
+                self.publish(&page, &tenants);
                 Ok(Some(page.has_more))
             }
             Err(Error::UnknownPosition) => {
@@ -166,7 +190,7 @@ impl Feeds {
         }
     }
 
-    fn publish(&self, page: &OwnedPage) {
+    fn publish(&self, page: &OwnedPage, tenants: &[TenantId]) {
         let mut by_tenant: HashMap<TenantId, Vec<FeedEvent>> = HashMap::new();
         for event in &page.events {
             by_tenant.entry(event.tenant).or_default().push(FeedEvent::of(event));
@@ -174,13 +198,9 @@ impl Feeds {
         let mut state = self.lock();
         for (tenant, events) in by_tenant {
             let page = Arc::new(FeedPage { events, next: page.next.clone() });
-            if let Some(listeners) = state.listeners.get_mut(&tenant) {
-                // A stream that is too slow finds its channel closed.
-                listeners.retain(|(_, sender)| sender.try_send(Arc::clone(&page)).is_ok());
-            }
+            state.send(tenant, &Feed::Page(page));
         }
-        state.listeners.retain(|_, listeners| !listeners.is_empty());
-        state.position = Some(page.next.clone());
+        state.move_to(page.next.clone(), tenants);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -20,7 +20,7 @@ use http_body::{Body, Frame};
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::feeds::{FeedPage, Listener};
+use super::feeds::{Feed, FeedPage, Listener};
 use super::position::Positions;
 use crate::auth::Caller;
 use crate::events::heartbeat::Heartbeat;
@@ -55,19 +55,20 @@ impl Source {
 
     /// The next page of events.
     fn poll(&mut self, caller: Caller, cx: &mut Context<'_>) -> Poll<Result<Arc<FeedPage>, Abort>> {
-        if self.catches_up {
-            let (app, position) = (Arc::clone(&self.app), self.position.clone());
-            let reading = self.reading.get_or_insert_with(|| Box::pin(read(app, caller, position)));
-            let read = std::task::ready!(reading.as_mut().poll(cx));
-            self.reading = None;
-            let (page, has_more) = read?;
-            self.catches_up = has_more;
-            return Poll::Ready(Ok(Arc::new(page)));
+        if !self.catches_up {
+            match std::task::ready!(self.listener.poll_recv(cx)) {
+                Some(Feed::Page(page)) => return Poll::Ready(Ok(page)),
+                Some(Feed::ReadOn) => self.catches_up = true,
+                None => return Poll::Ready(Err(Abort::TooSlow)),
+            }
         }
-        match std::task::ready!(self.listener.poll_recv(cx)) {
-            Some(page) => Poll::Ready(Ok(page)),
-            None => Poll::Ready(Err(Abort::TooSlow)),
-        }
+        let (app, position) = (Arc::clone(&self.app), self.position.clone());
+        let reading = self.reading.get_or_insert_with(|| Box::pin(read(app, caller, position)));
+        let read = std::task::ready!(reading.as_mut().poll(cx));
+        self.reading = None;
+        let (page, has_more) = read?;
+        self.catches_up = has_more;
+        Poll::Ready(Ok(Arc::new(page)))
     }
 }
 
