@@ -70,8 +70,8 @@ impl CorsConfig {
             return routes;
         }
         let origins = self.origins.iter().filter_map(|origin| HeaderValue::from_str(&origin.0).ok());
-        let sent =
-            ["idempotency-key", "if-none-match", "last-event-id", "x-request-id", "traceparent"].map(HeaderName::from_static);
+        let sent = ["idempotency-key", "if-none-match", "last-event-id", "x-request-id", "traceparent"]
+            .map(HeaderName::from_static);
         let read = ["x-request-id", "idempotent-replayed"].map(HeaderName::from_static);
         let layer = CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
@@ -80,7 +80,9 @@ impl CorsConfig {
                 sent.into_iter().chain([header::AUTHORIZATION, header::CONTENT_TYPE]).collect::<Vec<_>>(),
             )
             .expose_headers(
-                read.into_iter().chain([header::ETAG, header::LOCATION, header::RETRY_AFTER]).collect::<Vec<_>>(),
+                read.into_iter()
+                    .chain([header::ETAG, header::LOCATION, header::RETRY_AFTER])
+                    .collect::<Vec<_>>(),
             )
             .max_age(MAX_AGE);
         routes.layer(layer)

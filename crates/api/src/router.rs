@@ -18,9 +18,10 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    agentables, agents, approve, attachments, check_ins, client_tokens, compressions, conversation, erasures, events,
-    feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, profile, questions,
-    read_marks, runs, sessions, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
+    agentables, agents, approve, attachments, check_ins, client_tokens, compressions, conversation, erasures,
+    events, feed, files, grants, guards, health, history, images, insight, mcp_servers, messages, profile,
+    questions, read_marks, runs, sessions, skills, snippets, table_records, tables, teams, todos,
+    tool_sources, users,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds

@@ -156,7 +156,8 @@ pub(crate) fn open_all(settings: &Settings, addresses: &Addresses) -> Result<Cel
     let root = settings.workspaces.open();
     let root = root.map_err(|error| Failure::Usage(anyhow!("the `root` of workspaces.toml: {error}")))?;
     let objects = settings.attachments.open();
-    let objects = objects.map_err(|error| Failure::Usage(anyhow!("the `url` of attachments.toml: {error}")))?;
+    let objects =
+        objects.map_err(|error| Failure::Usage(anyhow!("the `url` of attachments.toml: {error}")))?;
     addresses.cells.try_map(|cell| {
         let store = open(settings, &cell.database_url)?;
         let store = match &root {

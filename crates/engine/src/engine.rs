@@ -11,8 +11,8 @@ use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::RunStore;
 use houston_tools::Registry;
-use houston_tools::pdf::PdfReader;
 use houston_tools::ask::{TOOLS, VISION};
+use houston_tools::pdf::PdfReader;
 
 use crate::background::sessions::Sessions;
 use crate::background::side_model::SideModel;

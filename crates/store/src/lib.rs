@@ -130,8 +130,8 @@ pub use knowledge::{
 };
 pub use run::tool_result;
 pub use run::{
-    awaited, cancel, claim, compression, cost, direct_start, event, history, lease, listen, message, question, reach,
-    record, run_context, step, sweep, task, task_result,
+    awaited, cancel, claim, compression, cost, direct_start, event, history, lease, listen, message,
+    question, reach, record, run_context, step, sweep, task, task_result,
 };
 pub(crate) use run::{system_message, task_report};
 pub use schedule::{check_in, feed};
@@ -139,6 +139,6 @@ pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{
     agent, agentable, answer, api_key, approval_links, client_token, copies, creation, directory, erasure,
-    grants, guards, idempotency, mcp_account, mcp_server, owner, read_mark, serving, skill, stats, team, tool_source,
-    user,
+    grants, guards, idempotency, mcp_account, mcp_server, owner, read_mark, serving, skill, stats, team,
+    tool_source, user,
 };

@@ -74,7 +74,8 @@ pub(crate) async fn create(
     let Query(options) = Query::<Options>::from_request_parts(&mut parts, &app).await?;
     let length = content_length(&parts.headers, MAX_ATTACHMENT_BYTES)?;
     let name = options.name.map(|name| {
-        file_name(&name).ok_or_else(|| ApiError::parameter("name", "must have a character that can be displayed"))
+        file_name(&name)
+            .ok_or_else(|| ApiError::parameter("name", "must have a character that can be displayed"))
     });
     let name = name.transpose()?;
     app.store(caller).user(user).await?;

@@ -24,7 +24,8 @@ async fn upload(api: &TestApi, query: &str, kind: &str, file: &str) -> Answer {
 }
 
 fn counts(api: &TestApi) -> String {
-    let sql = "select (select count(*) from houston.attachments), (select count(*) from houston.attachment_parts),
+    let sql =
+        "select (select count(*) from houston.attachments), (select count(*) from houston.attachment_parts),
                       (select count(*) from houston.attachment_objects)";
     api.sql(sql).trim().to_owned()
 }
@@ -34,7 +35,10 @@ async fn file_is_stored_once_named_by_messages_and_served_safely() {
     let api = TestApi::start().await;
     let posted = upload(&api, "?name=..%2FQ3%20%22report%22%0A.pdf", "application/pdf", PDF).await;
     let file = posted.ok();
-    assert_eq!((posted.status, &file["name"], &file["bytes"]), (201, &json!("Q3 report.pdf"), &json!(PDF.len())));
+    assert_eq!(
+        (posted.status, &file["name"], &file["bytes"]),
+        (201, &json!("Q3 report.pdf"), &json!(PDF.len()))
+    );
     let id = file["id"].as_str().unwrap().to_owned();
     assert_eq!(posted.header("location"), format!("/v1/attachments/{id}"));
     let again = upload(&api, "?name=b.pdf", "application/octet-stream", PDF).await.ok();

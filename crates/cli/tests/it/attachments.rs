@@ -59,7 +59,10 @@ async fn model_that_takes_files_is_sent_them() {
     let (_, body) = asked_with_files(&test).await;
     let pdf = pdf::of_lines(&["Invoice 4711", "Total 12 EUR"]);
     for part in [
-        format!(r#""type":"image","source":{{"type":"base64","media_type":"image/png","data":"{}""#, to_base64(&png())),
+        format!(
+            r#""type":"image","source":{{"type":"base64","media_type":"image/png","data":"{}""#,
+            to_base64(&png())
+        ),
         format!(
             r#""type":"document","source":{{"type":"base64","media_type":"application/pdf","data":"{}"}},"title":"bill.pdf""#,
             to_base64(&pdf)

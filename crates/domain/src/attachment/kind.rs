@@ -209,9 +209,12 @@ mod tests {
         ] {
             assert_eq!(checked(bytes, 4096, claimed), Ok(found), "{claimed:?}");
         }
-        for (bytes, claimed) in
-            [(PNG, "image/jpeg"), (PNG, "text/plain"), (b"%PDF-1.7".as_slice(), "image/png"), (text, "application/pdf")]
-        {
+        for (bytes, claimed) in [
+            (PNG, "image/jpeg"),
+            (PNG, "text/plain"),
+            (b"%PDF-1.7".as_slice(), "image/png"),
+            (text, "application/pdf"),
+        ] {
             assert!(matches!(checked(bytes, 4096, Some(claimed)), Err(WrongType::Other { .. })), "{claimed}");
         }
         for claimed in ["image/svg+xml", "application/zip", "video/mp4"] {

@@ -117,7 +117,9 @@ pub fn fenced(id: AttachmentId, name: &str, text: &str, is_cut: bool) -> String 
     let fence = "`".repeat(ticks.max(2) + 1);
     let rest = if is_cut { "\n[The file has more, which is not sent to you.]" } else { "" };
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    format!("[The text of the file {name} ({id}), which the user has posted:]\n{fence}\n{text}{end}{fence}{rest}")
+    format!(
+        "[The text of the file {name} ({id}), which the user has posted:]\n{fence}\n{text}{end}{fence}{rest}"
+    )
 }
 
 #[cfg(test)]
@@ -133,12 +135,10 @@ mod tests {
         let of = |files: &[(AttachmentType, usize)]| shares(files, limits);
         assert_eq!(of(&[]), []);
         assert_eq!(of(&[(pdf, 60), (pdf, 60)]), [Share::AsText, Share::Whole]);
-        assert_eq!(of(&[(text, 1), (pdf, 40), (text, 9_000), (pdf, 60)]), [
-            Share::Line,
-            Share::Whole,
-            Share::Whole,
-            Share::Whole
-        ]);
+        assert_eq!(
+            of(&[(text, 1), (pdf, 40), (text, 9_000), (pdf, 60)]),
+            [Share::Line, Share::Whole, Share::Whole, Share::Whole]
+        );
         assert_eq!(of(&[(pdf, 101)]), [Share::AsText]);
     }
 

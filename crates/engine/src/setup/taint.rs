@@ -1,12 +1,12 @@
 //! [`Taint`]: what a session has read; and the situation that guards judge a call in.
 
-use houston_domain::{attachment, code_call};
 use houston_domain::frame::FrameMark;
 use houston_domain::guard::Situation;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::image::references;
 use houston_domain::inner_call::inner_call;
 use houston_domain::snippet::SnippetTool;
+use houston_domain::{attachment, code_call};
 use houston_store::run_context::RunContext;
 use houston_tools::Offer;
 use houston_tools::untrusted::is_marked;

@@ -1,9 +1,9 @@
 //! Tests for all wires: the system context is sent last, and each request starts with the unchanged previous one.
 
+use houston_domain::attachment::SentDocument;
 use houston_domain::compression;
 use houston_domain::frame::{FrameMark, MessageBlock};
 use houston_domain::history::{Block, Entry};
-use houston_domain::attachment::SentDocument;
 use houston_domain::id::{AttachmentId, ImageId};
 use houston_domain::image::{ImageHeader, ImageType, SentImage};
 use serde_json::{Value, json};
@@ -153,10 +153,30 @@ fn pdf_is_sent_where_it_is_taken_and_its_text_elsewhere() {
     let entries = [Entry::user(vec![Block::text("What is this?"), Block::Document(document)])];
     let request = Request { entries: &entries, max_output_tokens: 9, ..Request::default() };
     for (wire, provider, name, part) in [
-        (Wire::Anthropic, "anthropic", "claude-sonnet-4-5", r#"{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="},"title":"bill.pdf"}"#),
-        (Wire::OpenAiResponses, "openai", "gpt-5-mini", r#"{"type":"input_file","filename":"bill.pdf","file_data":"data:application/pdf;base64,JVBERi0="}"#),
-        (Wire::OpenAiChat, "openai", "gpt-5-mini", r#"{"type":"file","file":{"filename":"bill.pdf","file_data":"data:application/pdf;base64,JVBERi0="}}"#),
-        (Wire::Gemini, "google", "gemini-2.5-flash", r#"{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0="}}"#),
+        (
+            Wire::Anthropic,
+            "anthropic",
+            "claude-sonnet-4-5",
+            r#"{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="},"title":"bill.pdf"}"#,
+        ),
+        (
+            Wire::OpenAiResponses,
+            "openai",
+            "gpt-5-mini",
+            r#"{"type":"input_file","filename":"bill.pdf","file_data":"data:application/pdf;base64,JVBERi0="}"#,
+        ),
+        (
+            Wire::OpenAiChat,
+            "openai",
+            "gpt-5-mini",
+            r#"{"type":"file","file":{"filename":"bill.pdf","file_data":"data:application/pdf;base64,JVBERi0="}}"#,
+        ),
+        (
+            Wire::Gemini,
+            "google",
+            "gemini-2.5-flash",
+            r#"{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0="}}"#,
+        ),
         (Wire::OpenAiChat, "local", "small", "The text of bill.pdf"),
         (Wire::Anthropic, "custom", "small", "The text of bill.pdf"),
         (Wire::OpenAiResponses, "custom", "small", "The text of bill.pdf"),
@@ -164,8 +184,12 @@ fn pdf_is_sent_where_it_is_taken_and_its_text_elsewhere() {
         (Wire::Cohere, "cohere", "command-a-03-2025", "The text of bill.pdf"),
         (Wire::Ollama, "ollama", "small", "The text of bill.pdf"),
     ] {
-        let model =
-            Description { provider: provider.into(), model: name.into(), simulated: false, supports_tools: true };
+        let model = Description {
+            provider: provider.into(),
+            model: name.into(),
+            simulated: false,
+            supports_tools: true,
+        };
         let body = String::from_utf8(wire.encode(&model, Dialect::COMPATIBLE, &request)).unwrap();
         assert!(body.contains(part), "{wire:?} {provider}: {body}");
         assert_eq!(body.matches("JVBERi0=").count() + body.matches("The text of").count(), 1, "{body}");

@@ -16,8 +16,8 @@ use crate::handle::TenantStore;
 
 pub use self::bytes::PART_BYTES;
 pub use self::objects::Dropped;
-pub(crate) use self::uses::use_in;
 pub use self::uses::UsedAttachment;
+pub(crate) use self::uses::use_in;
 
 /// A file to be stored.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,13 @@ pub(crate) fn all() -> Vec<Case> {
     );
     vec![
         case("store::awaited::progress", "", &[&tenant, &run], &["runs_pkey", "run_locks_pkey"], [10, 30]),
-        case("store::read_mark::of_agentables", "nothing was read", &[&tenant, &few, "100"], thread, [40, 80]),
+        case(
+            "store::read_mark::of_agentables",
+            "nothing was read",
+            &[&tenant, &few, "100"],
+            thread,
+            [40, 80],
+        ),
         case("store::read_mark::of_agentables", "all was read", &[&tenant, &few, "100"], thread, [10, 40])
             .after(read.clone()),
         // Ten threads of ten messages.
@@ -22,6 +28,12 @@ pub(crate) fn all() -> Vec<Case> {
             thread,
             [300, 600],
         ),
-        case("store::read_mark::set", "", &[&tenant, &idle, "1000000", "null"], &["run_locks_pkey"], [10, 60]),
+        case(
+            "store::read_mark::set",
+            "",
+            &[&tenant, &idle, "1000000", "null"],
+            &["run_locks_pkey"],
+            [10, 60],
+        ),
     ]
 }

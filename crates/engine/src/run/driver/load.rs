@@ -176,8 +176,7 @@ fn loaded<S: RunStorage>(
     let (system, system_context) = (prompt.parts(), prompt.system_context());
     let context_of_files = &journal.services.config.context;
     let files = (context_of_files.images, context_of_files.attachments);
-    let model =
-        ModelTurn::new(Arc::clone(&setup), live, cache_key(agentable), system, system_context, files);
+    let model = ModelTurn::new(Arc::clone(&setup), live, cache_key(agentable), system, system_context, files);
     let zone = parse_zone(&context.user.time_zone);
     let taint = Taint::at_start(&context, &setup);
     let skills = skills(&setup, &context);

@@ -116,7 +116,8 @@ impl Attachments {
         };
         let mut all = vec![Share::Line; self.mentions.len()];
         let is_moderate = |file: &StoredAttachment| file.header.is_some() && file.bytes <= MAX_IMAGE_BYTES;
-        let images: Vec<_> = of(true).into_iter().filter(|(_, file)| self.takes.images && is_moderate(file)).collect();
+        let images: Vec<_> =
+            of(true).into_iter().filter(|(_, file)| self.takes.images && is_moderate(file)).collect();
         let bytes: Vec<usize> = images.iter().map(|(_, file)| file.bytes).collect();
         for ((nth, _), is_sent) in images.iter().zip(is_sent(&bytes, self.images)) {
             all[*nth] = if is_sent { Share::Whole } else { Share::Line };
@@ -169,7 +170,9 @@ impl Attachments {
             let added = match self.found.get(&file) {
                 Some(Read { sent: Some((of, block)), .. }) if *of == share => block.clone(),
                 Some(Read { file: Some(file), .. }) => Block::text(self.line(file)),
-                _ => Block::text(format!("[{file} is not there: it was deleted, or it is not of this user.]")),
+                _ => {
+                    Block::text(format!("[{file} is not there: it was deleted, or it is not of this user.]"))
+                }
             };
             Insertion { entry, block, added }
         })
@@ -225,7 +228,11 @@ async fn read_one<S: RunStorage>(
         }
         (AttachmentType::Pdf, _) => {
             let text = pdf_text(journal, file, &bytes, limits.max_text_bytes).await?;
-            if share == Share::Whole { Block::Document(document(file, &bytes, text)) } else { Block::text(text) }
+            if share == Share::Whole {
+                Block::Document(document(file, &bytes, text))
+            } else {
+                Block::text(text)
+            }
         }
     })
 }

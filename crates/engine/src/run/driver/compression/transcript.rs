@@ -44,7 +44,9 @@ pub(super) fn of(entries: &[Entry], most: usize, mark: &FrameMark) -> String {
                 Block::ToolUse { name, input, .. } => ("agent calls", format!("{name} {input}")),
                 Block::ToolResult { content, is_error: false, .. } => ("tool answers", content.clone()),
                 Block::ToolResult { content, .. } => ("tool fails", content.clone()),
-                Block::Thinking { .. } | Block::Image(_) | Block::Document(_) | Block::Opaque { .. } => continue,
+                Block::Thinking { .. } | Block::Image(_) | Block::Document(_) | Block::Opaque { .. } => {
+                    continue;
+                }
             };
             let said = mark.remove_mark(&said);
             text.push_str(&format!("[{who}] {}\n", indented(&shortened(&said, most))));
