@@ -72,9 +72,10 @@ impl TenantStore<'_> {
                  where l.tenant_id = $1 and l.agentable_id = $2),
             upto as (
                 select a.agentable_id, a.user_id,
-                       coalesce(least($3, a.last_seq),
-                                (select m.seq from houston.messages m
-                                  where m.tenant_id = $1 and m.agentable_id = $2 and m.id = $4)) as seq
+                       -- least() ignores null.
+                       case when $3::bigint is not null then least($3, a.last_seq)
+                            else (select m.seq from houston.messages m
+                                   where m.tenant_id = $1 and m.agentable_id = $2 and m.id = $4) end as seq
                   from a),
             made as (
                 insert into houston.read_marks as k (agentable_id, tenant_id, user_id, seq)
