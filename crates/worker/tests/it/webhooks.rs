@@ -113,8 +113,9 @@ async fn receiver_that_was_away_gets_everything_in_order() {
         cluster.wait_for_end(posted.run).await;
     }
     eventually("both goals were tried", || async { (sink.received().len() >= 2).then_some(()) }).await;
-    for _ in 0..6 {
-        clock.advance(TimeDelta::minutes(10));
+    // An hour: the sixth attempt is followed by a wait of more than 20 minutes.
+    for _ in 0..5 {
+        clock.advance(TimeDelta::minutes(12));
         let seen = sink.received().len();
         eventually("it is tried again", || async { (sink.received().len() > seen).then_some(()) }).await;
     }
