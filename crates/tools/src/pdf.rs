@@ -27,10 +27,7 @@ impl PdfReader {
             }
             Ok(Converted::Text { text, cut }) => Ok((text, cut)),
             Ok(Converted::Unreadable(reason)) => Err(reason),
-            Err(error) => {
-                tracing::warn!(%error, "a PDF could not be converted");
-                Err("it cannot be converted now".to_owned())
-            }
+            Err(error) => Err(error.to_string()),
         }
     }
 }
