@@ -57,8 +57,9 @@ begin
                     then format('(select t.tenant_id from houston.teams t where t.id = team_id) = %s', v_named)
                     when exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')
                     then format('tenant_id = %s', v_named) end,
-               -- The other tables without a tenant: requests read these three, and none of the rest.
-               case when c.relname in ('entries', 'workers', 'settings', 'installation') then 'select' end
+               -- The other tables without a tenant: requests use these, and none of the rest.
+               case when c.relname in ('entries', 'workers', 'settings', 'installation') then 'select'
+                    when c.relname = 'readers' then 'select, insert, update' end
           into v_name, v_condition, v_rights from pg_class c where c.oid = v_table;
         perform set_config('lock_timeout', '10s', true), pg_advisory_xact_lock(3, 0);
         if v_condition is not null then
