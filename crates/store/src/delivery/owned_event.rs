@@ -8,7 +8,7 @@ use houston_domain::id::{AgentableId, TenantId, UserId};
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::event::EventPosition;
+use crate::event::{EventPosition, only};
 use crate::handle::{ApiStore, Shared, TenantStore};
 
 /// An event and whose it is.
@@ -68,7 +68,7 @@ impl Shared {
             agentables,
             tenants
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&self.pool_of(only(Some(tenants))))
         .await?;
         let owner = |id, kind, user| EventOwner { agentable: AgentableId(id), kind, user: UserId(user) };
         Ok(rows.into_iter().map(|row| (AgentableId(row.id), owner(row.id, row.kind, row.user_id))).collect())

@@ -19,6 +19,7 @@ mod derived;
 mod position;
 mod wait;
 
+pub(crate) use position::only;
 pub use position::{AnyEvent, EventPage, EventPosition, InvalidPosition};
 
 /// The end of an agentable's event stream.

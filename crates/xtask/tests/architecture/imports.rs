@@ -4,7 +4,7 @@ use crate::sources::sources;
 use crate::workspace::members;
 
 /// An external crate (with `*` at the end: a prefix), and the crates that may import it.
-const OWNERS: [(&str, &[&str]); 29] = [
+const OWNERS: [(&str, &[&str]); 30] = [
     ("sqlx*", &["store"]),
     ("apalis*", &["queue"]),
     ("redis", &["queue"]),

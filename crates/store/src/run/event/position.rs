@@ -119,6 +119,14 @@ impl FromStr for Snapshot {
     }
 }
 
+/// The tenant for whom something is read; `None` if it is read for several.
+pub(crate) fn only(tenants: Option<&[Uuid]>) -> Option<TenantId> {
+    match tenants {
+        Some([one]) => Some(TenantId(*one)),
+        _ => None,
+    }
+}
+
 /// The positions of one agentable's events on a page.
 struct Stretch {
     agentable: AgentableId,
@@ -184,8 +192,10 @@ impl Shared {
         };
         let mut events = Vec::new();
         if !reads.is_empty() {
-            let mut connection = self.pool.acquire().await?;
-            for (read, page) in reads.iter().zip(batch::read(&mut connection, &reads).await?) {
+            let mut connection = self.pool_of(only(tenants)).connection().await?;
+            let pages = batch::read(&mut connection, &reads).await?;
+            connection.done().await?;
+            for (read, page) in reads.iter().zip(pages) {
                 // Without the row of its lock, the agentable was erased in between.
                 let Some((_, page)) = page? else { continue };
                 let (tenant, agentable) = (read.tenant, read.agentable);
@@ -209,7 +219,7 @@ impl Shared {
             Some((target, agentable, seq)) => (Some(target.0.as_str()), agentable.0, *seq),
             None => (None, Uuid::nil(), 0),
         };
-        let mut tx = self.pool.begin().await?;
+        let mut tx = self.pool_of(only(tenants)).begin().await?;
         // A plan is made before the range of transactions is known. A scan would read whole tables.
         sqlx::query!("-- store::event::position::setting\nset local enable_seqscan = off")
             .execute(&mut *tx)
