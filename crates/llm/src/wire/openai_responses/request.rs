@@ -93,20 +93,21 @@ enum Plain<'a> {
 #[serde(untagged)]
 enum Content<'a> {
     Text(&'a str),
-    Parts(Vec<InputPart<'a>>),
+    Parts(Vec<Part<'a>>),
 }
 
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum InputPart<'a> {
-    InputText {
-        text: &'a str,
-    },
-    InputImage {
+#[serde(tag = "type")]
+enum Part<'a> {
+    #[serde(rename = "input_text")]
+    Text { text: &'a str },
+    #[serde(rename = "input_image")]
+    Image {
         /// A `data:` URL.
         image_url: String,
     },
-    InputFile {
+    #[serde(rename = "input_file")]
+    File {
         filename: &'a str,
         /// A `data:` URL.
         file_data: String,
@@ -135,7 +136,7 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     if let (Some(image), Some(Item::Plain(Plain::Message { content: Content::Parts(parts), .. }))) =
         (request.image, input.last_mut())
     {
-        parts.push(InputPart::InputImage { image_url: image.data_url() });
+        parts.push(Part::Image { image_url: image.data_url() });
     }
     if let Some(text) = request.context() {
         push_context(text, &mut input);
@@ -187,15 +188,16 @@ fn push_user<'a>(turn: &Turn<'a>, (sees, takes_documents): (bool, bool), input: 
                 input.push(Item::Plain(Plain::FunctionCallOutput { call_id, output: content.into() }));
             }
             Block::Text { text, .. } => {
-                parts.push(InputPart::InputText { text: user_text(text) });
+                parts.push(Part::Text { text: user_text(text) });
             }
             Block::Image(image) if sees => {
-                parts.push(InputPart::InputImage { image_url: data_url(image) });
+                parts.push(Part::Image { image_url: data_url(image) });
             }
-            Block::Image(image) => parts.push(InputPart::InputText { text: &image.unseen }),
-            Block::Document(document) if takes_documents => parts
-                .push(InputPart::InputFile { filename: &document.name, file_data: document_url(document) }),
-            Block::Document(document) => parts.push(InputPart::InputText { text: &document.unread }),
+            Block::Image(image) => parts.push(Part::Text { text: &image.unseen }),
+            Block::Document(document) if takes_documents => {
+                parts.push(Part::File { filename: &document.name, file_data: document_url(document) })
+            }
+            Block::Document(document) => parts.push(Part::Text { text: &document.unread }),
             _ => {}
         }
     }
@@ -208,7 +210,7 @@ fn push_user<'a>(turn: &Turn<'a>, (sees, takes_documents): (bool, bool), input: 
 /// Appends the system context to the last user message or tool result, so that the next request starts with
 /// everything before it. As a message of its own after a tool result it would look like the user's next turn.
 fn push_context<'a>(text: &'a str, input: &mut Vec<Item<'a>>) {
-    let part = InputPart::InputText { text };
+    let part = Part::Text { text };
     match input.last_mut() {
         Some(Item::Plain(Plain::Message { content: Content::Parts(parts), .. })) => parts.push(part),
         Some(Item::Plain(Plain::FunctionCallOutput { output, .. })) => append_context(output, text),

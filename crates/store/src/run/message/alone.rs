@@ -1,7 +1,7 @@
 //! What posting a message by itself returns, not in a batch.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, MessageId, RunId};
+use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
 use uuid::Uuid;
 
 use super::Posted;
