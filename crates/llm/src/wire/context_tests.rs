@@ -145,7 +145,7 @@ fn blank_system_context_is_not_sent() {
 #[test]
 fn pdf_is_sent_where_it_is_taken_and_its_text_elsewhere() {
     let document = SentDocument {
-        id: AttachmentId(uuid::Uuid::nil()),
+        id: format!("att_{:032}", 0).parse().unwrap(),
         name: "bill.pdf".into(),
         base64: "JVBERi0=".into(),
         unread: "The text of bill.pdf".into(),
