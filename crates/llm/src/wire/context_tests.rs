@@ -4,7 +4,7 @@ use houston_domain::attachment::SentDocument;
 use houston_domain::compression;
 use houston_domain::frame::{FrameMark, MessageBlock};
 use houston_domain::history::{Block, Entry};
-use houston_domain::id::{AttachmentId, ImageId};
+use houston_domain::id::ImageId;
 use houston_domain::image::{ImageHeader, ImageType, SentImage};
 use serde_json::{Value, json};
 
