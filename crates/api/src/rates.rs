@@ -23,10 +23,14 @@ pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 pub(crate) const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// The routes whose POST starts work. Their answers have the policy even if nothing was asked.
-const ROUTES: [&str; 5] = [
+const ROUTES: [&str; 9] = [
     "/v1/{kinds}",
     "/v1/{kinds}/{id}/messages",
     "/v1/{kinds}/{id}/ag-ui",
+    "/ag-ui/{target}",
+    "/compat/ai-sdk/{target}",
+    "/compat/openai/v1/responses",
+    "/compat/openai/v1/chat/completions",
     "/v1/{kinds}/{id}/check-ins",
     "/v1/users/{id}/feed/generate",
 ];

@@ -17,7 +17,6 @@ use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem};
 use houston_domain::id::MessageId;
 use houston_protocol::agui::{Event, InputMessage, RunAgentInput};
 use houston_protocol::schema;
-use houston_store::rate::Whose;
 use serde_json::Map;
 
 use crate::agentable_path::AgentablePath;

@@ -84,7 +84,10 @@ fn poll_change(
             Received::Item(item) => match &item.live {
                 Live::Nudge => return Poll::Ready(false),
                 Live::Committed(events) => {
-                    for event in events.iter().filter(|event| event.seq > *seen) {
+                    for event in events {
+                        if event.seq <= *seen {
+                            continue;
+                        }
                         if event.seq > *seen + 1 || may_end_a_wait(&event.event) {
                             return Poll::Ready(false);
                         }

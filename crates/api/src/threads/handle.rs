@@ -9,6 +9,7 @@ use houston_domain::id::QuestionId;
 use houston_protocol::message::MessageImage;
 use houston_protocol::run::CancelledRunsResponse;
 use houston_store::message::Posted;
+use houston_store::rate::Whose;
 use serde_json::{Map, Value};
 
 use crate::agentable_path::AgentablePath;
@@ -24,6 +25,7 @@ use crate::idempotency::Key;
 use crate::messages::images::with_images;
 use crate::messages::post::{check_content, check_storable_value, store_offering};
 use crate::questions::closed_otherwise;
+use crate::rates::ask;
 use crate::state::App;
 
 /// A thread that the caller may read and post to. `app` is that of its cell.
@@ -68,6 +70,10 @@ impl Thread {
         } = message;
         check_content(at_text, &content, !images.is_empty())?;
         let Self { app, caller, path } = self;
+        if !images.is_empty() {
+            // Before images are fetched and stored.
+            ask(app, *caller, Whose::Agentable(path.id), key).await?;
+        }
         let content = with_images(app, *caller, path, at_images, (content, images), key).await?;
         let double_texting = double_texting.unwrap_or(path.double_texting);
         let post = (content.as_str(), &Value::Object(metadata), double_texting);

@@ -17,7 +17,7 @@ use super::stream::{AllEvents, Source};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::events::stream::Aborted;
+use crate::events::abort::Aborted;
 use crate::events::streams::StreamPermit;
 use crate::query::Query;
 use crate::state::App;

@@ -23,8 +23,9 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::feeds::{Feed, FeedPage, Listener};
 use super::position::Positions;
 use crate::auth::Caller;
+use crate::events::abort::Abort;
 use crate::events::heartbeat::Heartbeat;
-use crate::events::stream::{Abort, PAGE, read_with_retries};
+use crate::events::stream::{PAGE, read_with_retries};
 use crate::events::streams::StreamPermit;
 use crate::state::App;
 
