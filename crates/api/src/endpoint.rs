@@ -82,8 +82,14 @@ impl Endpoints {
     }
 
     /// Adds handlers of another protocol, whose contract is another document.
-    pub(crate) fn undocumented(self, access: Access, path: &str, handlers: MethodRouter<Arc<App>>) -> Self {
-        Self { router: self.router.route(path, handlers.route_layer(Extension(access))), ..self }
+    pub(crate) fn undocumented(
+        mut self,
+        access: Access,
+        path: &str,
+        handlers: MethodRouter<Arc<App>>,
+    ) -> Self {
+        self.router = self.router.route(path, handlers.route_layer(Extension(access)));
+        self
     }
 
     #[cfg(test)]

@@ -147,7 +147,7 @@ impl Ask {
             pointers: ("/message/parts", "/message/parts"),
             content: content.text.clone(),
             images: &content.images,
-            metadata: sent.metadata.clone().unwrap_or_else(Map::new),
+            metadata: sent.metadata.clone().unwrap_or_default(),
             double_texting: None,
             offer: None,
             key: Some(&key),

@@ -95,9 +95,7 @@ impl Rest {
         from.get::<Peer>().map(|peer| to.insert(*peer));
         // The key as it was looked up.
         from.get::<Authority>().map(|authority| to.insert(authority.clone()));
-        let response = match self.api.clone().oneshot(request).await {
-            Ok(response) => response,
-        };
+        let Ok(response) = self.api.clone().oneshot(request).await;
         let is_success = response.status().is_success();
         let bytes = to_bytes(response.into_body(), MAX_ANSWER_BYTES).await;
         let bytes = bytes.map_err(|_| Refused::unreadable())?;
