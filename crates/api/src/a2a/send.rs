@@ -8,7 +8,6 @@ use houston_domain::scope::Scope;
 use houston_protocol::a2a::{
     A2AError, Message, Part, Role, SendRequest, SentMessage, Task, TaskState, TaskStatus,
 };
-use serde_json::Map;
 use uuid::Uuid;
 
 use super::answer::answers;
