@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::callbacks::Callbacks;
 use crate::commands::Failure;
 use crate::config::{Kind, Loaded};
+use crate::model_catalogue::Routes;
 use crate::models::{self, Models};
 use crate::server_supervisor::ServerSupervisor;
 use crate::system::{System, Workers};
@@ -269,7 +270,7 @@ async fn models_of(loaded: &Loaded, planned: &PlannedModel) -> Result<Models, Pr
     let by_use_case = config::USE_CASES.iter().map(|name| ((*name).to_owned(), Arc::clone(model))).collect();
     let own = Arc::clone(model);
     let make = Arc::new(move |_| std::future::ready(Arc::clone(&own)).boxed());
-    Ok(Models { by_use_case, make, summary: Vec::new() })
+    Ok(Models { by_use_case, make, summary: Vec::new(), routes: Routes::default() })
 }
 
 async fn watch(workers: Workers, ended: CancellationToken) {

@@ -17,7 +17,7 @@ use houston_store::agent::DefaultAgent;
 use houston_store::copies::Copies;
 use houston_tools::Registry;
 use houston_web::Sinks;
-use houston_worker::{Running, Worker};
+use houston_worker::{Running, Webhooks, Worker};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -128,7 +128,7 @@ async fn response_is_streamed_and_resumed_at_every_event() {
 
 #[tokio::test]
 async fn waiting_response_has_only_what_was_kept() {
-    let api = TestApi::start_with(|config| config.heartbeat_s = 1).await;
+    let api = TestApi::start_with(|config| config.heartbeat_ms = 1_000).await;
     let worker = Worker::start(&api).await;
     let work = async {
         until_posted(&api, 1).await;
