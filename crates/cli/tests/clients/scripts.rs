@@ -27,6 +27,7 @@ pub(crate) fn node(dev: &Dev) -> Command {
     let node = packaged.into_iter().find(|node| node.is_file()).unwrap_or_else(|| "node".into());
     let mut command = Command::new(&node);
     prepare(&mut command, dev);
+    command.env("HOUSTON_HOOKS_PORT", dev.hooks.to_string());
     command.env_remove("NODE_OPTIONS").env("NODE_NO_WARNINGS", "1");
     command
 }
