@@ -1,6 +1,7 @@
 //! The reader of webhooks and its outbox: each event becomes one delivery, in order, whatever reads at the same time.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chrono::TimeDelta;
@@ -145,7 +146,9 @@ async fn claim(test: &TestStore, per_webhook: i64) -> Vec<ClaimedDelivery> {
         now,
         until: now + TimeDelta::minutes(1),
     };
-    let mut claimed = test.runs().claim_deliveries(&due, uuid::Uuid::now_v7()).await.unwrap();
+    static CLAIMS: AtomicU64 = AtomicU64::new(1);
+    let claim = uuid::Uuid::from_u128(CLAIMS.fetch_add(1, Ordering::Relaxed).into());
+    let mut claimed = test.runs().claim_deliveries(&due, claim).await.unwrap();
     claimed.sort_by_key(|delivery| delivery.agentable);
     claimed
 }
