@@ -1,8 +1,7 @@
 //! The reader of webhooks and its outbox: each event becomes one delivery, in order, whatever reads at the same time.
 
-use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
