@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, WorkerId};
 use houston_domain::knowledge::PromptLimits;
-use houston_store::claim::{ClaimRequest, CrashPolicy};
+use houston_store::claim::{Claim, ClaimRequest, CrashPolicy};
 use houston_store::run_context::ContextLimits;
 use houston_store::{Config, Store};
 use uuid::Uuid;
@@ -38,7 +38,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let began = Instant::now();
         let claimed = store.runs().claim(request).await?;
         times.push(began.elapsed().as_micros().to_string());
-        claimed.ok_or_else(|| format!("agentable {nth} was not claimed"))?;
+        if !matches!(claimed, Claim::Run(_)) {
+            return Err(format!("agentable {nth} was not claimed").into());
+        }
     }
     println!("[{}]", times.join(","));
     Ok(())

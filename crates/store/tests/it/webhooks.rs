@@ -1,7 +1,6 @@
 //! The reader of webhooks and its outbox: each event becomes one delivery, in order, whatever reads at the same time.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
