@@ -1,5 +1,6 @@
 //! The reader of webhooks and its outbox: each event becomes one delivery, in order, whatever reads at the same time.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use chrono::TimeDelta;
