@@ -1,7 +1,7 @@
 //! Limits per client address before authentication: connections and wrong keys.
 //!
 //! Behind a proxy all clients have its address, so proxies are exempt (`server.clients.proxies`) and must limit their clients
-//! themselves. `X-Forwarded-For` can be set by any client, so it is read only where a proxy is known to add to it
+//! themselves. `X-Forwarded-For` can be set by any client, so it is read only where a proxy adds to it
 //! (`server.clients.forwarded`), and then only for wrong keys: of its addresses the last counts that is no proxy.
 
 use std::collections::HashMap;

@@ -64,7 +64,7 @@ pub(crate) async fn limited<R>(
     (answer, headers)
 }
 
-/// Counts the request, unless it was counted before or its idempotency key is known.
+/// Counts the request, unless it was counted before or its idempotency key was used.
 ///
 /// # Errors
 /// [`ApiError::RateLimited`] when a limit is exceeded. If Postgres does not answer, the request goes on, and finds out itself.

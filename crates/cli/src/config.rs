@@ -99,7 +99,7 @@ const FILES: &[(&str, &str)] = &[
     ("attachments", include_str!("../../../jobs/attachments.toml")),
 ];
 
-/// Where the rate limits come from if nobody sets others.
+/// Where the rate limits come from if no others are set.
 const RATES_ORIGIN: &str = "jobs/rates.toml";
 
 /// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.

@@ -86,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// Tells streams when the run begins, and asks for a hint then.
+    /// Publishes when the run begins, and asks for a hint then.
     fn put_off(&self, agentable: AgentableId, put_off: PutOff) -> DriveOutcome {
         tracing::info!(%agentable, until = %put_off.until, "a run waits: the user's limit of tokens is used up");
         self.services.bus.publish(agentable, Live::Committed(vec![put_off.event]));

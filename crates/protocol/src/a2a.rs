@@ -24,7 +24,7 @@ pub const MEDIA_TYPE: &str = "application/a2a+json";
 /// Houston's additions to tasks and updates.
 pub type Metadata = HashMap<String, Value>;
 
-/// A request over JSON-RPC; its parameters are read once the method is known.
+/// A request over JSON-RPC; its parameters are read after its method.
 ///
 /// ```json
 /// {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "run_0190…"}}

@@ -99,7 +99,7 @@ impl<B: Batch> Batcher<B> {
         written.await.ok()
     }
 
-    /// Queues an item whose result nobody waits for. It is lost if its batch fails.
+    /// Queues an item whose result is not waited for. It is lost if its batch fails.
     pub(crate) async fn send(&self, item: B::Item) {
         let writers = self.writers.get_or_init(async || self.start()).await;
         let _ = writers.queue.send((item, oneshot::channel().0));

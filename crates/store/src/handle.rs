@@ -27,7 +27,7 @@ use crate::workspace_file::settle::Folders;
 #[derive(Clone)]
 pub struct Shared {
     pub(crate) pool: PgPool,
-    /// Whether requests of tenants are under [`row_security`](crate::row_security), once that is known.
+    /// Whether requests of tenants are under [`row_security`](crate::row_security), once that was read.
     pub(crate) row_security: Arc<OnceCell<bool>>,
     /// The other cells, to find out which run kills its workers.
     pub(crate) other_cells: Arc<[PgPool]>,

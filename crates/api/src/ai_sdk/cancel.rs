@@ -19,7 +19,7 @@ use crate::threads::{Asker, find};
     operation_id = "cancel_ai_sdk_chat",
     summary = "Cancel the open run of a chat of the Vercel AI SDK, and the runs of its tasks.",
     params(
-        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id.", example = "goal"),
+        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
         ("chat_id" = String, Path, description = "The client's id of the chat, or Houston's id of the conversation.", example = "chat-1"),
         ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id.")
     ),

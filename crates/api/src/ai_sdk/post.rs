@@ -28,7 +28,7 @@ use crate::threads::{Asker, NewMessage, Thread, find_or_create};
     operation_id = "run_ai_sdk_chat",
     summary = "Run an agent for a chat of the Vercel AI SDK: post its message or its answers, and stream the run.",
     params(
-        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id.", example = "goal"),
+        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
         ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id, for which a user is created.")
     ),
     request_body = ChatRequest,

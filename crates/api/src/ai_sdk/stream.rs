@@ -30,7 +30,7 @@ pub(crate) struct After {
     operation_id = "resume_ai_sdk_chat",
     summary = "Stream the open run of a chat of the Vercel AI SDK from its start, or from a position.",
     params(
-        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id.", example = "goal"),
+        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
         ("chat_id" = String, Path, description = "The client's id of the chat, or Houston's id of the conversation.", example = "chat-1"),
         ("after" = Option<String>, Query, description = "The `id` of the last event that the client has. By default the stream begins with the start of the run."),
         ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id."),

@@ -78,7 +78,7 @@ pub(crate) async fn run(
     operation_id = "run_ag_ui_thread",
     summary = "Run an agent for an AG-UI client, in a conversation that the client names: post its message or its answers, and stream the run.",
     params(
-        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id.", example = "goal"),
+        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
         ("Houston-User" = Option<String>, Header, description = "Whose conversation it is, if the key is of no user: the id of a user, or an external id, for which a user is created."),
         ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed.")
     ),

@@ -158,9 +158,9 @@ impl Call<'_> {
         let ReadThread { thread_id, limit, cursor } = read(arguments)?;
         let query = query_of([("limit", text(limit.or(Some(20)))), ("cursor", cursor)])?;
         let page = self.rest.get(&format!("{}/messages{query}", thread_path(&thread_id)?)).await?;
-        let mut shown = shape::page(&page, "messages", message);
-        shown["thread_id"] = thread_id.into();
-        Ok(shown)
+        let mut answer_page = shape::page(&page, "messages", message);
+        answer_page["thread_id"] = thread_id.into();
+        Ok(answer_page)
     }
 
     async fn wait_for_run(self, arguments: &Value) -> Result<Value, Refused> {

@@ -43,7 +43,7 @@ pub(super) async fn checked(
         }
         let is_refusal = matches!(answer.answer, Answered::Approval { approve: false, .. });
         if is_refusal && !matches!(asked.question.state, QuestionState::Open | QuestionState::Answered) {
-            // Nobody asks any more.
+            // The question is closed.
             continue;
         }
         let mut value =

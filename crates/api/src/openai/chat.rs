@@ -1,5 +1,5 @@
 //! `/compat/openai/v1/chat/completions`: for clients that know nothing else. The user's last message is posted; the thread is
-//! the one that `metadata.conversation` names, or a new one that is told what the client remembers.
+//! the one that `metadata.conversation` names, or a new one whose first message has what the client remembers.
 
 use std::sync::Arc;
 
@@ -300,7 +300,7 @@ impl Dialect for End {
         if translator.is_over()
             && let (Some(translator), Some(sender)) = (self.translator.take(), self.sender.take())
         {
-            // Nobody waits any more.
+            // The run does not wait any more.
             drop(sender.send(translator));
         }
     }

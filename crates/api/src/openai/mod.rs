@@ -5,7 +5,7 @@
 //! message ([`replay::Said`]), so that nothing is stored for this protocol. [`translate`] makes events from those of AG-UI;
 //! [`number`] says where a stream is; [`replay`] and [`found`] make a response, or the state of a stream, from the event log.
 //!
-//! The tools of an agent are shown as calls of an MCP server named `houston`: clients carry out what is a `function_call`.
+//! The tools of an agent appear as calls of an MCP server named `houston`: clients carry out what is a `function_call`.
 //! A run that waits for a person ends its response as `incomplete` with the reason `requires_action`.
 //!
 //! These endpoints are not in Houston's OpenAPI document: their contract is OpenAI's. Errors have OpenAI's shape ([`error`]).

@@ -1,4 +1,4 @@
-//! The `sequence_number` of an event: where it stands in the stream of its response. A client that sends it back resumes
+//! The `sequence_number` of an event: its position in the stream of its response. A client that sends it back resumes
 //! there, and nothing is stored about the client.
 //!
 //! It is below 2^53, which JavaScript can hold. From the highest bit:
@@ -39,7 +39,7 @@ fn fit(value: impl TryInto<u64>, bits: u32) -> u64 {
 }
 
 impl Place {
-    /// The number. Places that come later in a stream have larger ones.
+    /// The number. Later positions in a stream have larger ones.
     pub(crate) fn number(self) -> u64 {
         let (open, chars) = match self.at.open {
             Open::Nothing => (0, 0),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn later_places_have_larger_numbers() {
+    fn later_positions_have_larger_numbers() {
         let at = |seq, open, frames, follow| {
             Place { at: Position { seq, open, frames }, follow, voided: 0 }.number()
         };

@@ -35,7 +35,7 @@ struct FunctionCall {
     arguments: String,
 }
 
-/// What is known about a response before its events.
+/// What a response has before its events.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub(crate) id: ResponseId,
@@ -62,7 +62,7 @@ pub(crate) struct Translator {
     items: Items,
     /// Calls that waited for an approval when the response began: name and arguments.
     waiting: BTreeMap<String, (String, String)>,
-    /// Calls of the client's functions, by Houston's id of the call: shown when the client is asked to carry them out.
+    /// Calls of the client's functions, by Houston's id of the call: sent when the client is asked to carry them out.
     calls: BTreeMap<String, FunctionCall>,
     /// The message that was committed last.
     sent: Option<(EntityId, String)>,

@@ -145,8 +145,8 @@ async fn errors_are_in_the_words_of_each_binding() {
     let pdf =
         json!({"message": {"messageId": "1", "parts": [{"raw": "aGk=", "mediaType": "application/pdf"}]}});
     assert_eq!(code("SendMessage", pdf.clone()).await, -32005);
-    let nobody = json!({"message": {"messageId": "1", "parts": [{"text": "x"}]}});
-    assert_eq!(code("SendMessage", nobody.clone()).await, -32602, "no user is named");
+    let no_user = json!({"message": {"messageId": "1", "parts": [{"text": "x"}]}});
+    assert_eq!(code("SendMessage", no_user.clone()).await, -32602, "no user is named");
     let old = [("a2a-version", "0.3")];
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "7"}});
     assert_eq!(api.post_with("/a2a/goal", &old, body).await.ok()["error"]["code"], -32009);
@@ -155,9 +155,9 @@ async fn errors_are_in_the_words_of_each_binding() {
     assert_eq!(refused.json()["error"]["code"], -32700);
     for (path, body, status, reason) in [
         ("/a2a/goal/message:send", pdf, 400, "CONTENT_TYPE_NOT_SUPPORTED"),
-        ("/a2a/nothing/message:send", nobody.clone(), 404, "NOT_FOUND"),
+        ("/a2a/nothing/message:send", no_user.clone(), 404, "NOT_FOUND"),
         ("/a2a/goal/message:send", json!({"message": {}}), 422, "INVALID_REQUEST"),
-        ("/a2a/goal/message:send", nobody, 422, "INVALID_REQUEST"),
+        ("/a2a/goal/message:send", no_user, 422, "INVALID_REQUEST"),
         ("/a2a/goal/tasks/run_1:cancel", json!({}), 404, "TASK_NOT_FOUND"),
         ("/a2a/goal/tasks/run_1:stop", json!({}), 501, "METHOD_NOT_FOUND"),
         ("/a2a/goal/tasks/run_1/pushNotificationConfigs", json!({}), 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),

@@ -235,8 +235,8 @@ async fn repeated_request_with_a_key_finds_its_new_thread() {
 #[tokio::test]
 async fn errors_have_the_shape_of_the_protocol() {
     let api = TestApi::start_with(|config| config.max_streams_per_tenant = 1).await;
-    let nobody = request(api.address, "GET", &format!("{BASE}/models"), &[], "").await;
-    let error = refused(&nobody, 401, "invalid_api_key");
+    let keyless = request(api.address, "GET", &format!("{BASE}/models"), &[], "").await;
+    let error = refused(&keyless, 401, "invalid_api_key");
     assert_eq!(error["type"], "authentication_error");
     refused(&get(&api, "/nothing").await, 404, "not_found");
     refused(&api.send("PUT", &format!("{BASE}/responses"), Value::Null).await, 405, "method_not_allowed");
@@ -262,7 +262,7 @@ async fn errors_have_the_shape_of_the_protocol() {
         let error = refused(&post(&api, "/responses", ask(&api, more.clone())).await, 400, "invalid_request");
         assert_eq!(error["param"], param, "{more}: {error}");
     }
-    let unknown = json!({"model": "nobody", "input": "hello", "user": "ann"});
+    let unknown = json!({"model": "nothing", "input": "hello", "user": "ann"});
     refused(&post(&api, "/responses", unknown).await, 404, "not_found");
     let open = api.stream("?after=0&follow=true", None).await;
     let many = post(&api, "/responses", ask(&api, json!({"stream": true}))).await;
@@ -324,7 +324,7 @@ async fn conversations_and_models_are_threads_and_agents() {
         models["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
     assert!(ids.contains(&"goal") && !ids.contains(&"task"), "{ids:?}");
     assert_eq!(get(&api, "/models/agent/goal").await.ok()["id"], "goal");
-    refused(&get(&api, "/models/nobody").await, 404, "not_found");
+    refused(&get(&api, "/models/nothing").await, 404, "not_found");
 
     refused(&post(&api, "/conversations", json!({})).await, 400, "invalid_request");
     let body = json!({"metadata": {"model": "goal", "user": "ann"}});

@@ -46,7 +46,7 @@ async fn requests_beyond_the_limit_are_refused_until_they_may_come() {
     assert!((1..=2_000).contains(&seconds) && millis.div_ceil(1000).max(1) == seconds, "{seconds} {millis}");
     assert_eq!((left(&refused), refused.header("ratelimit-policy")), (0, POLICY));
     let replayed = post(&api, &[("idempotency-key", "key 1")]).await;
-    assert_eq!((replayed.status, left(&replayed)), (202, 0), "what is known is answered");
+    assert_eq!((replayed.status, left(&replayed)), (202, 0), "what was posted before is answered");
     assert_eq!(replayed.header("idempotent-replayed"), "true");
     let bob = api.post("/v1/users", json!({"name": "Bob"})).await.ok()["id"].clone();
     let goal = api.post("/v1/goals", json!({"user_id": bob, "title": "x"})).await.ok()["id"].clone();
@@ -90,7 +90,7 @@ async fn everything_that_starts_work_is_counted_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn used_up_tokens_refuse_requests_only_if_the_operator_wants_that() {
+async fn used_up_tokens_refuse_requests_only_if_configured() {
     for (when_exceeded, status) in [(WhenExceeded::Wait, 202), (WhenExceeded::Reject, 429)] {
         let tokens = TokenQuota { when_exceeded, ..RateLimits::USUAL.tokens };
         let api = TestApi::start_with_rates(RateLimits { tokens, ..LIMITS }).await;

@@ -20,7 +20,7 @@ pub struct Numbered<'e> {
 /// Which item an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct At<'e> {
-    /// Its id.
+    /// The id of the item.
     pub item_id: Cow<'e, str>,
     /// Its number among the items of the response, from 0.
     pub output_index: u32,

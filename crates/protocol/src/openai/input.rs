@@ -110,19 +110,19 @@ impl Input {
         };
         let room = MAX_MESSAGE_BYTES.saturating_sub(self.text.len() + INTRODUCTION.len() + END.len());
         let mut bytes = 0;
-        let told: Vec<String> = self
+        let earlier: Vec<String> = self
             .earlier
             .iter()
             .rev()
             .map(said)
-            .take_while(|told| {
-                bytes += told.len();
+            .take_while(|earlier| {
+                bytes += earlier.len();
                 bytes <= room
             })
             .collect();
-        if !told.is_empty() {
-            let told: String = told.into_iter().rev().collect();
-            self.text = format!("{INTRODUCTION}{told}{END}{}", self.text);
+        if !earlier.is_empty() {
+            let earlier: String = earlier.into_iter().rev().collect();
+            self.text = format!("{INTRODUCTION}{earlier}{END}{}", self.text);
         }
     }
 
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_thread_is_told_what_the_client_remembers() {
+    fn a_new_thread_has_what_the_client_remembers() {
         let long = "x".repeat(MAX_MESSAGE_BYTES);
         let mut input = Input::of_chat(&[
             json!({"role": "user", "content": long}),
@@ -346,9 +346,9 @@ mod tests {
         ])
         .unwrap();
         input.tell_earlier();
-        let told =
+        let earlier =
             "What was said before, as my client remembers it:\n\nYou said: one\n\nWhat I say now:\n\ntwo";
-        assert_eq!(input.text, told);
+        assert_eq!(input.text, earlier);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct List<T> {
 }
 
 impl<T> List<T> {
-    /// A page; `id` tells the id of an item.
+    /// A page; `id` gets the id of an item.
     #[must_use]
     pub fn new(data: Vec<T>, has_more: bool, id: impl Fn(&T) -> String) -> Self {
         let (first_id, last_id) = (data.first().map(&id), data.last().map(&id));
@@ -62,7 +62,7 @@ pub struct ConversationObject {
 /// What was deleted: `{"id": "conv_goal_0190…", "object": "conversation.deleted", "deleted": true}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Deleted {
-    /// Its id.
+    /// The id of what was deleted.
     pub id: String,
     /// What it was.
     pub object: &'static str,
@@ -81,7 +81,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// Its id.
+    /// The id of the item.
     #[must_use]
     pub fn id(&self) -> &str {
         match self {

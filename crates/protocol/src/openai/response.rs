@@ -76,7 +76,7 @@ pub struct Response {
     pub previous_response_id: Option<String>,
     /// The thread.
     pub conversation: Conversation,
-    /// Nothing is known of it.
+    /// Without values: an agent has settings of its own.
     pub reasoning: Reasoning,
     /// Always true.
     pub store: bool,

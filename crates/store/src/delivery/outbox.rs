@@ -80,7 +80,7 @@ impl Settled {
     }
 }
 
-/// What an attempt has shown.
+/// The result of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer<'a> {
     /// The status, if there was one.

@@ -178,7 +178,7 @@ impl TenantStore<'_> {
             parts as (delete from houston.attachment_parts p using gone g where p.tenant_id = $1 and p.attachment_id = g.id),
             uses as (delete from houston.attachment_uses u using gone g where u.tenant_id = $1 and u.attachment_id = g.id),
             objects as (
-                update houston.attachment_objects o set drop_at = clock_timestamp() from gone g
+                update houston.attachment_objects o set drop_at = now() from gone g
                  where o.tenant_id = $1 and o.id = g.object_id)
             select exists (select from gone) as "found!""#,
             self.tenant.0,

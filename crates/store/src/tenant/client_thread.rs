@@ -22,7 +22,7 @@ pub enum ThreadUser<'a> {
 /// Which conversation a client means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientThread<'a> {
-    /// Whose it is.
+    /// The user whose conversation it is.
     pub user: ThreadUser<'a>,
     /// Who answers.
     pub target: ThreadTarget<'a>,
@@ -66,7 +66,7 @@ pub struct FoundThread {
 /// An agent that answers in threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadAgent {
-    /// Its id.
+    /// The id of the agent.
     pub id: AgentId,
     /// The kind it is for.
     pub kind: String,

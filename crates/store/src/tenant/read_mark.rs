@@ -80,7 +80,7 @@ impl TenantStore<'_> {
             made as (
                 insert into houston.read_marks as k (agentable_id, tenant_id, user_id, seq)
                 select u.agentable_id, $1, u.user_id, u.seq from upto u where u.seq is not null
-                    on conflict (agentable_id) do update set seq = excluded.seq, read_at = clock_timestamp()
+                    on conflict (agentable_id) do update set seq = excluded.seq, read_at = now()
                  where k.seq < excluded.seq)
             select exists (select from a) as "is_there!", exists (select from upto where seq is not null) as "has_message!""#,
             self.tenant.0,

@@ -91,7 +91,7 @@ async fn sixteen_clients_of_three_processes_get_the_quota() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn known_idempotency_key_is_not_counted() {
+async fn used_idempotency_key_is_not_counted() {
     let test = TestStore::start().await;
     let limited = open(test.database.url()).with_rates(REQUESTS);
     let key = ApiKeyId(test.ids.next());
@@ -99,7 +99,7 @@ async fn known_idempotency_key_is_not_counted() {
         let answer = ask(&test, &limited, key, Some("again")).await;
         assert_eq!((answer.exceeded, answer.left[0].remaining), (None, 19 - nth));
     }
-    assert!(ask(&test, &limited, key, Some("again")).await.exceeded.is_some(), "it is not known yet");
+    assert!(ask(&test, &limited, key, Some("again")).await.exceeded.is_some(), "it was not used yet");
     let stored = IdempotencyKey { key: "again", request_sha256: &[7; 32] };
     test.try_post("hello", Some(stored)).await.unwrap();
     let answer = ask(&test, &limited, key, Some("again")).await;

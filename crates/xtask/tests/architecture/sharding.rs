@@ -32,7 +32,10 @@ const CALLS: &[(&str, &str)] = &[
     ("store::conversation::reset::close", "close_session of one agentable, beside the check of its tenant"),
     ("store::health::waiting::late", "free_slots of users that wait; asked of each server by itself"),
     ("store::message::batch::post", "free_slots of the users of the batch, for the hint only"),
-    ("store::rate::ask", "take_rate of each user and key of the batch, whose requests are of this server"),
+    (
+        "store::rate::ask::ask",
+        "take_rate of each user and key of the batch, whose requests are of this server",
+    ),
     ("store::rate::count", "count_tokens of each user of the batch, whose runs are on this server"),
     ("store::question::report", "free_slots of the users whose questions were closed, for the hint only"),
     (

@@ -16,7 +16,7 @@ const HANDLES: [(&str, &[&str]); 5] = [
 ];
 
 /// Queries of requests without a condition on the tenant, and why.
-const WITHOUT_TENANT: [(&str, &str); 19] = [
+const WITHOUT_TENANT: [(&str, &str); 18] = [
     ("store::guards::set_of_tenant", "its row is the tenant"),
     (
         "store::bound::lock",
@@ -41,7 +41,6 @@ const WITHOUT_TENANT: [(&str, &str); 19] = [
     ("store::task_report::ids", "reads no table"),
     ("store::message::posted_into", "the message was posted or found with its tenant"),
     ("store::row_security::leave", "reads no table"),
-    ("store::event::position::now", "reads no table"),
     ("store::event::position::setting", "reads no table"),
     ("store::fan_out::ensure_reader", "the reader is one for all tenants; only that it exists is written"),
     ("store::fan_out::notify", "reads no table"),

@@ -27,9 +27,9 @@ impl RunStore {
         // The row is hidden for a minute instead of locked: no transaction waits for the object store.
         let due = sqlx::query!(
             "-- store::attachment::objects::take
-            update houston.attachment_objects o set drop_at = clock_timestamp() + interval '1 minute'
+            update houston.attachment_objects o set drop_at = now() + interval '1 minute'
              where o.id = any (array(
-                   select d.id from houston.attachment_objects d where d.drop_at <= clock_timestamp()
+                   select d.id from houston.attachment_objects d where d.drop_at <= now()
                     order by d.drop_at limit $1 for update skip locked))
             returning o.id, o.tenant_id",
             limit

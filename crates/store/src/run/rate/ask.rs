@@ -18,7 +18,7 @@ pub struct Ask<'a> {
     pub whose: Whose,
     /// The key of the request.
     pub key: ApiKeyId,
-    /// Its idempotency key: one that is known is not counted, since nothing new is started.
+    /// Its idempotency key: one that was used is not counted, since nothing new is started.
     pub idempotency_key: Option<&'a str>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Counted {
     keys: Option<Vec<f64>>,
     /// In how many seconds no token is used any more.
     tokens: f64,
-    /// Whether its idempotency key is not known yet.
+    /// Whether its idempotency key was not used yet.
     is_new: bool,
 }
 
@@ -158,7 +158,7 @@ impl Batch for Asks {
             _ => None,
         };
         let rows = sqlx::query!(
-            r#"-- store::rate::ask
+            r#"-- store::rate::ask::ask
             with i as materialized (
                 select i.n, i.tenant_id, i.key_id, i.request,
                        case when i.agentable_id is null

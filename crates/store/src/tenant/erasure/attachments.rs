@@ -31,7 +31,7 @@ pub(super) async fn of_agentables(
             returning f.id, f.object_id),
         parts as (delete from houston.attachment_parts p using files f where p.attachment_id = f.id),
         objects as (
-            update houston.attachment_objects o set drop_at = clock_timestamp() from files f where o.id = f.object_id)
+            update houston.attachment_objects o set drop_at = now() from files f where o.id = f.object_id)
         select (select count(*) from uses) as "uses!", (select count(*) from files) as "files!""#,
         group,
         FILES
@@ -62,8 +62,8 @@ pub(super) async fn of_user(
             returning 1),
         objects as (
             -- Those that are being deleted, or tried again in a minute, are left alone.
-            update houston.attachment_objects set drop_at = clock_timestamp()
-             where user_id = $1 and (drop_at is null or drop_at > clock_timestamp() + interval '2 minutes'))
+            update houston.attachment_objects set drop_at = now()
+             where user_id = $1 and (drop_at is null or drop_at > now() + interval '2 minutes'))
         select (select count(*) from parts) as "parts!", (select count(*) from files) as "files!""#,
         user,
         rows,

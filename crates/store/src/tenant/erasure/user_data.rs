@@ -75,7 +75,7 @@ pub(super) async fn delete(
 /// Adds the user's costs to those of the tenant's erased users, by day.
 pub(super) async fn account(connection: &mut PgConnection, tenant: Uuid, user: Uuid) -> Result<()> {
     sqlx::query!(
-        "-- store::erasure::sweep::account
+        "-- store::erasure::user_data::account
         with spent as (
             delete from houston.spending where user_id = $2 returning day, cost, model_calls, unpriced_calls)
         insert into houston.erased_spending as e (tenant_id, day, cost, model_calls, unpriced_calls)
