@@ -87,6 +87,13 @@ impl Connection {
         Ok(self.head().await?.0)
     }
 
+    /// Requests the stream that answers a POST; read it with [`Self::chunk`]. Returns the status.
+    pub(crate) async fn post_stream(&mut self, path: &str, body: &str) -> Result<u16> {
+        let fields = "content-type: application/json\r\naccept: text/event-stream\r\n";
+        self.send("POST", path, fields, body).await?;
+        Ok(self.head().await?.0)
+    }
+
     /// Opens an event stream, which must be read to its end before this connection is used again.
     pub(crate) async fn events(&mut self, path: &str) -> Result<EventStream<'_>> {
         self.send("GET", path, "accept: text/event-stream\r\n", "").await?;

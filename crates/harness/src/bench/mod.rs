@@ -8,6 +8,7 @@
 //! processes beside an API process, `--streams` measures clients that only cost, and `--hints` the lanes of hints without
 //! Postgres.
 
+pub(crate) mod adapters;
 pub(crate) mod cancel;
 pub(crate) mod conversation;
 pub(crate) mod database;

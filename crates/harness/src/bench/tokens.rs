@@ -104,7 +104,7 @@ async fn read(
     Ok(overheads)
 }
 
-async fn serve(listener: TcpListener, clock: Instant, tokens: usize) {
+pub(super) async fn serve(listener: TcpListener, clock: Instant, tokens: usize) {
     let mut answers = JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
         answers.spawn(answer(socket, clock, tokens));

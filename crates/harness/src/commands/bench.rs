@@ -7,7 +7,9 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::bench::report::{conversation_table, targets_table};
-use crate::bench::{Size, cancel, conversation, hints, history, measure, scale, streams, throughput, tokens};
+use crate::bench::{
+    Size, adapters, cancel, conversation, hints, history, measure, scale, streams, throughput, tokens,
+};
 use crate::installation;
 use houston_xtask::console::{print, print_status};
 use houston_xtask::{child, programs};
@@ -27,6 +29,9 @@ pub(crate) struct Bench {
     /// Measure only the latency and processor time of a streamed token
     #[arg(long)]
     tokens: bool,
+    /// Measure only what a streamed token costs over each protocol
+    #[arg(long)]
+    adapters: bool,
     /// Measure only what 10,000 idle streams and 50,000 wrong keys cost
     #[arg(long)]
     streams: bool,
@@ -81,6 +86,9 @@ impl Bench {
         if self.tokens {
             return self.tokens(&binary).await;
         }
+        if self.adapters {
+            return self.adapters(&binary).await;
+        }
         if self.conversation {
             return self.conversation(&binary).await;
         }
@@ -125,6 +133,15 @@ impl Bench {
         let size = if self.quick { Size::QUICK } else { Size::FULL };
         let tokens = Box::pin(tokens::measure(binary, &servers, size.tokens)).await?;
         print(&serde_json::to_string(&tokens)?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Needs no optimised harness: the load is small.
+    async fn adapters(&self, binary: &Path) -> Result<ExitCode> {
+        let servers = programs::servers(|config| config.fsync = true)?;
+        let size = if self.quick { Size::QUICK } else { Size::FULL };
+        let measured = Box::pin(adapters::measure(binary, &servers, size.tokens / 5)).await?;
+        print(&if self.json { serde_json::to_string(&measured)? } else { measured.table() })?;
         Ok(ExitCode::SUCCESS)
     }
 
