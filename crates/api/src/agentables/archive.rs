@@ -12,7 +12,7 @@ use houston_store::cancel::ARCHIVED;
 
 use crate::agentable_path::AgentablePath;
 use crate::agentables::cancel::notify_workers;
-use crate::agentables::response;
+use crate::agentables::responses;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
@@ -78,5 +78,7 @@ fn check_archivable(app: &App, path: &AgentablePath) -> Result<(), ApiError> {
 
 async fn read(app: &App, caller: Caller, path: &AgentablePath) -> Result<Json<AgentableResponse>, ApiError> {
     let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
-    Ok(Json(response(agentable, app.state.agent_types.get(&path.kind))))
+    // `responses` returns one response per agentable.
+    let response = responses(app, caller, vec![agentable]).await?.pop();
+    response.map(Json).ok_or(ApiError::NotFound { what: "agentable" })
 }

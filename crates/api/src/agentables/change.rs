@@ -15,7 +15,7 @@ use houston_store::agentable::AgentableChange;
 use houston_store::serving::ServingChange;
 
 use super::cancel::notify_workers;
-use super::{check_description, response, serving, tools};
+use super::{check_description, responses, serving, tools};
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::{Creation, check_line};
@@ -89,8 +89,9 @@ pub(crate) async fn change(
         None => {}
     }
     let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
-    let kind = app.state.agent_types.get(&agentable.kind);
-    Ok(Json(response(agentable, kind)))
+    // `responses` returns one response per agentable.
+    let response = responses(&app, caller, vec![agentable]).await?.pop();
+    response.map(Json).ok_or(ApiError::NotFound { what: "agentable" })
 }
 
 /// # Errors

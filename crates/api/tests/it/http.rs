@@ -50,7 +50,11 @@ impl Answer {
         let problem = self.json();
         assert_eq!(problem["code"], code, "{problem}");
         assert_eq!(problem["status"], status);
-        assert_eq!(problem["type"], format!("urn:houston:problem:{code}"));
+        let kind = match code {
+            "rate_limited" => "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned(),
+            _ => format!("urn:houston:problem:{code}"),
+        };
+        assert_eq!(problem["type"], kind);
         assert_eq!(problem["request_id"], self.header("x-request-id"));
         for field in ["title", "detail", "instance", "request_id"] {
             assert!(problem[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {problem}");

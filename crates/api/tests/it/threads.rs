@@ -111,7 +111,7 @@ async fn callers_reach_the_threads_of_their_user_only() {
         .await
         .refused(404, "not_found");
 
-    let token = json!({"user_id": api.user, "agentables": [api.goal]});
+    let token = json!({"user_id": api.user, "agentables": [api.goal], "scopes": ["read", "post"]});
     let token = api.post("/v1/client-tokens", token).await.ok()["token"].as_str().unwrap().to_owned();
     assert_eq!(api.goal, posted(&api, &token, "goal", None, &input(&api.goal, "from a phone")).await);
     refused(&api, &token, "goal", None, &input("mine", "hi")).await.refused(404, "not_found");

