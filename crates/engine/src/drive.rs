@@ -125,14 +125,14 @@ impl Engine {
         events.push(claimed.event.clone());
         self.services.bus.publish(agentable, Live::Committed(events));
         let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
-        let booked = claimed.booked.map(|tokens| (claimed.user, tokens));
+        let booking = claimed.booked.map(|tokens| Box::pin(self.store.book_tokens(claimed.user, tokens)));
         // A future of its own, whose panics are caught.
         let driven =
             AssertUnwindSafe(drive_claimed(&self.store, &self.services, holder, claimed)).catch_unwind();
         let driven = Box::pin(driven).instrument(span);
         async move {
-            if let Some((user, tokens)) = booked {
-                self.store.book_tokens(user, tokens).await;
+            if let Some(booking) = booking {
+                booking.await;
             }
             self.end_drive((agentable, token), holder, driven.await).await
         }

@@ -122,5 +122,6 @@ async fn turn_writes_and_leaves_few_bytes() {
     let [wal, stored] = [0, 1].map(|of| (after[of] - before[of]) / i64::try_from(GOALS * TURNS).unwrap());
     println!("{wal} bytes of WAL and {stored} stored bytes per turn");
     assert!(stored <= 2_662, "{stored} bytes per turn");
-    assert!(wal <= 4_608, "{wal} bytes of WAL per turn");
+    // 4.5 KiB, and 12 bytes since model calls have the times that the model took.
+    assert!(wal <= 4_620, "{wal} bytes of WAL per turn");
 }

@@ -184,6 +184,10 @@ async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
     test.sql(
         "delete from houston.mcp_logins; delete from houston.mcp_accounts; delete from houston.mcp_servers",
     );
+    // The other attachment is of a message of the goal, and goes with it.
+    test.sql(
+        "delete from houston.attachments where object_id is not null; delete from houston.attachment_objects",
+    );
     test.sql("update houston.todos set title = 'Ann buys milk'");
     test.sql("update houston.custom_tables set description = 'of Ann'");
     test.sql("update houston.custom_records set data = '{}'");

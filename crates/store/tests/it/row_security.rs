@@ -22,7 +22,7 @@ const WITHOUT_TENANT: [(&str, &str); 9] = [
     ("installation", "SELECT"),
     ("migrations", ""),
     ("rates", ""),
-    ("readers", "INSERT,SELECT,UPDATE"),
+    ("readers", "INSERT SELECT UPDATE"),
     ("settings", "SELECT"),
     ("workers", "SELECT"),
 ];
