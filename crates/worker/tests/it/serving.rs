@@ -15,7 +15,7 @@ use crate::cluster::{TestCluster, assert_status};
 use crate::workers::agent_types;
 
 /// Statements of idle workers, and of this test.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 8] = [
     "store::sweep::",
     "store::lease::",
     "store::health::",
@@ -23,6 +23,7 @@ const OTHERS: [&str; 7] = [
     "store::run::",
     "store::erasure::sweep::",
     "store::question::is_due",
+    "store::rate::forget",
 ];
 
 /// Statements of runs that Postgres has executed so far, by name.
