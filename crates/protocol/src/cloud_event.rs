@@ -1,5 +1,7 @@
 //! Events of all agentables as CloudEvents 1.0: the bodies of webhooks, and the streams of a tenant and of a user.
 
+use std::collections::BTreeMap;
+
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
 use houston_domain::id::{RunId, UserId};
@@ -58,7 +60,7 @@ pub struct CloudEventData {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<i64>,
     #[serde(flatten)]
-    #[schema(value_type = schema::AnyJson)]
+    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
     pub fields: Map<String, Value>,
 }
 

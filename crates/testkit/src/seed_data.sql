@@ -141,6 +141,9 @@ update houston.agentables a
  where a.id = pg_temp.goal_id(n) and n % 10 in (1, 2);
 -- Each agentable has one closed session and an open one that is not due to be checked; the open sessions of the last two
 -- hundred agentables are due.
+insert into houston.read_marks (agentable_id, tenant_id, user_id, seq)
+select l.agentable_id, l.tenant_id, l.user_id, 1 from houston.run_locks l;
+
 insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at, completed_at,
                               completion_reason, summary, summarised_by, message_count, token_count, summary_due_at, search)
 select pg_temp.session_id(n), pg_temp.tenant_id(0), pg_temp.goal_id(n), 1, 0, 0, now() - interval '2 days',

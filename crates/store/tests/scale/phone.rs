@@ -7,18 +7,19 @@ pub(crate) fn all() -> Vec<Case> {
     let (run, few) = (id("run", LAST_RUNS + IDLE), format!("array[{idle}]::uuid[]"));
     let thread = &["messages_agentable_id_seq_key", "run_locks_pkey"];
     let read = format!(
-        "insert into houston.read_marks (agentable_id, tenant_id, user_id, seq) values ({idle}, {tenant}, {user}, 1000000);"
+        "insert into houston.read_marks (agentable_id, tenant_id, user_id, seq) values ({idle}, {tenant}, {user}, 1000000)
+             on conflict (agentable_id) do update set seq = excluded.seq;"
     );
     vec![
         case("store::awaited::progress", "", &[&tenant, &run], &["runs_pkey", "run_locks_pkey"], [10, 30]),
         case(
             "store::read_mark::of_agentables",
-            "nothing was read",
+            "the first event was read",
             &[&tenant, &few, "100"],
             thread,
             [40, 80],
         ),
-        case("store::read_mark::of_agentables", "all was read", &[&tenant, &few, "100"], thread, [10, 40])
+        case("store::read_mark::of_agentables", "all was read", &[&tenant, &few, "100"], thread, [20, 40])
             .after(read.clone()),
         // Ten threads of ten messages.
         case(

@@ -69,11 +69,14 @@ fn cost_of_hot_queries_does_not_grow_with_the_data() {
             for index in uses.iter().filter(|index| !is_used(index)) {
                 complain(format!("does not use {index}"));
             }
-            if touched.rows > case.rows {
-                complain(format!("touches {} rows, {} are allowed", touched.rows, case.rows));
+            // A policy looks at the tenant of each row, also of rows that another condition would leave out first.
+            let times = if mode == AS_REQUEST { 2 } else { 1 };
+            let [rows, blocks] = [times * case.rows, times * case.blocks];
+            if touched.rows > rows {
+                complain(format!("touches {} rows, {rows} are allowed", touched.rows));
             }
-            if touched.blocks > case.blocks {
-                complain(format!("touches {} blocks, {} are allowed", touched.blocks, case.blocks));
+            if touched.blocks > blocks {
+                complain(format!("touches {} blocks, {blocks} are allowed", touched.blocks));
             }
         }
     }
