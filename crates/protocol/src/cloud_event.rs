@@ -1,7 +1,5 @@
 //! Events of all agentables as CloudEvents 1.0: the bodies of webhooks, and the streams of a tenant and of a user.
 
-use std::collections::BTreeMap;
-
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
 use houston_domain::id::{RunId, UserId};

@@ -164,4 +164,4 @@ analyze houston.tenants, houston.api_keys, houston.users, houston.agentables, ho
         houston.run_locks, houston.messages, houston.events, houston.history, houston.tool_calls, houston.knowledge_items,
         houston.profiles, houston.idempotency_keys,
         houston.compressions, houston.tool_results, houston.workspace_files, houston.title_requests,
-        houston.sessions, houston.session_states, houston.feeds, houston.check_ins, houston.agents, houston.teams, houston.team_agents;
+        houston.read_marks, houston.sessions, houston.session_states, houston.feeds, houston.check_ins, houston.agents, houston.teams, houston.team_agents;
