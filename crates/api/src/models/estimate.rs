@@ -26,7 +26,8 @@ const MAX_TOKENS: u64 = 100_000_000;
     summary = "Estimate what a request would cost, with each model and each strategy.",
     request_body = EstimateModels,
     responses(
-        (status = 200, description = "The costs.", body = ModelEstimate)
+        (status = 200, description = "The costs.", body = ModelEstimate),
+        (status = 404, description = "The tenant has no such agent.")
     ),
 )]
 pub(crate) async fn estimate(
