@@ -24,12 +24,16 @@ impl Clients {
 pub(crate) struct Installed {
     /// The virtual environment with the packages from PyPI.
     python: PathBuf,
+    uv: PathBuf,
 }
 
 impl Installed {
     /// What the tests read.
-    pub(crate) fn variables(&self) -> [(&'static str, String); 1] {
-        [("XTASK_CLIENTS_PYTHON", self.python.display().to_string())]
+    pub(crate) fn variables(&self) -> [(&'static str, String); 2] {
+        [
+            ("XTASK_CLIENTS_PYTHON", self.python.display().to_string()),
+            ("XTASK_UV", self.uv.display().to_string()),
+        ]
     }
 }
 
@@ -41,7 +45,7 @@ pub(crate) async fn install() -> Result<Installed> {
     let wanted = std::fs::read_to_string(folder.join("requirements.txt"))?;
     let python = repository::tools().join("clients");
     programs::venv(&python, &wanted.lines().collect::<Vec<_>>()).await?;
-    Ok(Installed { python })
+    Ok(Installed { python, uv: programs::uv().await? })
 }
 
 /// Installs the packages of `package-lock.json`, unless they are installed.
