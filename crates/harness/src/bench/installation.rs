@@ -69,17 +69,29 @@ impl<'s> BenchInstallation<'s> {
         servers: &'s TestServers,
         replies: Replies,
     ) -> Result<Self> {
+        Self::start_with(processes, program, servers, replies, &[]).await
+    }
+
+    /// Like [`Self::start_as`], with `variables` in the environment of the service.
+    pub(crate) async fn start_with(
+        processes: Processes,
+        program: &Path,
+        servers: &'s TestServers,
+        replies: Replies,
+        variables: &[(&'static str, String)],
+    ) -> Result<Self> {
         let reply = Arc::new(Mutex::new(Reply::empty()));
         let script = Arc::clone(&reply);
         let model =
             ModelServer::start(move |_| script.lock().unwrap_or_else(PoisonError::into_inner).clone())
                 .await?;
         model.journal().set_detail(JournalDetail::Counts);
-        let variables = [
+        let mut variables = variables.to_vec();
+        variables.extend([
             ("HOUSTON_MODEL", "local/bench".to_owned()),
             ("HOUSTON_LOCAL_URL", model.url()),
             ("HOUSTON_MODEL_TOOLS", (replies == Replies::Tool).to_string()),
-        ];
+        ]);
         let houston = Installation::start_as(processes, program, servers, &variables).await?;
         let installation = Self { servers, houston, model, reply, replies };
         installation.answer_at_once();

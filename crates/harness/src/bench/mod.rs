@@ -5,7 +5,7 @@
 //! between machines and with other systems; latency and throughput depend on how many cores are left.
 //!
 //! Besides: `--throughput` measures 32 and 128 runs at once and with new goals, `--workers` does so with 1, 2 and 4 worker
-//! processes beside an API process, `--streams` measures clients that only cost, and `--hints` the lanes of hints without
+//! processes beside an API process, `--streams` measures clients that only cost, `--interfaces` what limits and webhooks cost a run, and `--hints` the lanes of hints without
 //! Postgres.
 
 pub(crate) mod adapters;
@@ -18,6 +18,7 @@ pub(crate) mod hints;
 pub(crate) mod history;
 mod idle;
 mod installation;
+pub(crate) mod interfaces;
 mod machine;
 pub(crate) mod report;
 mod saturated;

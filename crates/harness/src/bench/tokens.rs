@@ -141,7 +141,7 @@ async fn write(socket: &mut TcpStream, data: &str) -> Result<()> {
 }
 
 /// Takes the next request from the connection; `false` at its end.
-async fn take_request(socket: &mut TcpStream, received: &mut Vec<u8>) -> Result<bool> {
+pub(super) async fn take_request(socket: &mut TcpStream, received: &mut Vec<u8>) -> Result<bool> {
     loop {
         if let Some(end) = memchr::memmem::find(received, b"\r\n\r\n") {
             let head = std::str::from_utf8(&received[..end])?.to_ascii_lowercase();

@@ -8,7 +8,8 @@ use clap::Args;
 
 use crate::bench::report::{conversation_table, targets_table};
 use crate::bench::{
-    Size, adapters, cancel, conversation, hints, history, measure, scale, streams, throughput, tokens,
+    Size, adapters, cancel, conversation, hints, history, interfaces, measure, scale, streams, throughput,
+    tokens,
 };
 use crate::installation;
 use houston_xtask::console::{print, print_status};
@@ -32,6 +33,9 @@ pub(crate) struct Bench {
     /// Measure only what a streamed token costs over each protocol
     #[arg(long)]
     adapters: bool,
+    /// Measure only what limits and webhooks cost a run: its start, a rate check, deliveries per second
+    #[arg(long)]
+    interfaces: bool,
     /// Measure only what 10,000 idle streams and 50,000 wrong keys cost
     #[arg(long)]
     streams: bool,
@@ -89,6 +93,9 @@ impl Bench {
         if self.adapters {
             return self.adapters(&binary).await;
         }
+        if self.interfaces {
+            return self.interfaces(&binary).await;
+        }
         if self.conversation {
             return self.conversation(&binary).await;
         }
@@ -141,6 +148,16 @@ impl Bench {
         let servers = programs::servers(|config| config.fsync = true)?;
         let size = if self.quick { Size::QUICK } else { Size::FULL };
         let measured = Box::pin(adapters::measure(binary, &servers, size.tokens / 5)).await?;
+        print(&if self.json { serde_json::to_string(&measured)? } else { measured.table() })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Needs no optimised harness: runs come one after the other, and deliveries are received by a few lines.
+    async fn interfaces(&self, binary: &Path) -> Result<ExitCode> {
+        let servers = || programs::servers(|config| config.fsync = true);
+        let size = if self.quick { Size::QUICK } else { Size::FULL };
+        let (plain, all_on) = (servers()?, servers()?);
+        let measured = Box::pin(interfaces::measure(binary, (&plain, &all_on), size.idle_runs * 2)).await?;
         print(&if self.json { serde_json::to_string(&measured)? } else { measured.table() })?;
         Ok(ExitCode::SUCCESS)
     }
