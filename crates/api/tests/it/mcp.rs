@@ -133,7 +133,8 @@ async fn call_that_waits_tells_its_progress_if_asked_to() {
     let worker = Worker::start(&api).await;
     let claimed = worker.claim().await;
     let key = bearer(KEY);
-    let headers = [("authorization", key.as_str()), ("accept", "application/json, text/event-stream")];
+    let json = ("content-type", "application/json");
+    let headers = [("authorization", key.as_str()), json, ("accept", "application/json, text/event-stream")];
     let params = json!({"name": "wait_for_run", "arguments": {"run_id": run, "seconds": 50},
                         "_meta": {"progressToken": "p1"}});
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
@@ -152,7 +153,7 @@ async fn call_that_waits_tells_its_progress_if_asked_to() {
     assert_eq!((end, &last["id"]), (End::Clean, &json!(7)));
     assert_eq!(last["result"]["structuredContent"]["answers"][0]["content"], "Hi", "{last}");
     // A client that reads no streams gets its answer alone.
-    let plain = [("authorization", key.as_str()), ("accept", "application/json")];
+    let plain = [("authorization", key.as_str()), json, ("accept", "application/json")];
     let answer = request(api.address, "POST", "/mcp", &plain, &body.to_string()).await;
     assert_eq!(answer.ok()["result"]["structuredContent"]["is_over"], true);
 }
