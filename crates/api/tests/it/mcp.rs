@@ -127,7 +127,7 @@ async fn wait_ends_with_the_run() {
 }
 
 #[tokio::test]
-async fn call_that_waits_tells_its_progress_if_asked_to() {
+async fn call_that_waits_reports_its_progress_if_asked_to() {
     let api = TestApi::start().await;
     let run = api.post_message("hello").await["run_id"].clone();
     let worker = Worker::start(&api).await;
@@ -140,12 +140,12 @@ async fn call_that_waits_tells_its_progress_if_asked_to() {
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
     let mut stream = Stream::send(api.address, "POST", "/mcp", &headers, &body.to_string()).await.unwrap();
     for _ in 0..2 {
-        let told = stream.next().await.unwrap().data;
+        let notified = stream.next().await.unwrap().data;
         assert_eq!(
-            (&told["method"], &told["params"]["progressToken"]),
+            (&notified["method"], &notified["params"]["progressToken"]),
             (&json!("notifications/progress"), &json!("p1"))
         );
-        assert!(told["params"]["progress"].is_number() && told.get("id").is_none(), "{told}");
+        assert!(notified["params"]["progress"].is_number() && notified.get("id").is_none(), "{notified}");
     }
     claimed.answer("Hi").await;
     let (frames, end) = stream.rest().await;

@@ -103,7 +103,7 @@ async fn user_created_by_the_same_request_is_counted() {
     assert_eq!(left(&api.post(&path, json!({"content": "more"})).await), 1, "the same user");
     let refused = api.post("/v1/goals", new("Bob")).await;
     assert_eq!(refused.refused(429, "rate_limited")["violated-policies"], json!(["key"]));
-    assert_eq!(api.get("/v1/users?external_id=Bob").await.ok()["data"], json!([]), "nobody was created");
+    assert_eq!(api.get("/v1/users?external_id=Bob").await.ok()["data"], json!([]), "no user was created");
 }
 
 #[tokio::test]

@@ -79,7 +79,7 @@ impl Copies {
         Ok(tx.commit().await?)
     }
 
-    /// Switches a webhook off in all cells: its receiver is gone. With one cell it does nothing: there, whoever settles the
+    /// Switches a webhook off in all cells: its receiver is gone. With one cell it does nothing: there, what settles the
     /// delivery does it. It may be repeated.
     ///
     /// # Errors
