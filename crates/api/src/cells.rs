@@ -5,7 +5,7 @@
 //!   cell of the user ([`App::with_shard`]).
 //! - Lists without an id ask each cell for a page and merge them: they are ordered by id, so the cursor of one cell is
 //!   that of all.
-//! - Agents, teams, tool sources, and the skills and guards of tenants are changed at the home, and copied to the other cells
+//! - Agents, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to the other cells
 //!   before the request is answered.
 
 use std::sync::Arc;

@@ -16,6 +16,7 @@ use crate::approve;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
 use crate::events::abort::Aborted;
+use crate::events::streams::with_place;
 use crate::openai;
 use crate::problem::ResponseError;
 use crate::rates::limited;
@@ -37,7 +38,8 @@ pub(crate) async fn envelope(
     let changes = !request.method().is_safe();
     let deadline = Deadline::new(log.timeout(&app));
     request.extensions_mut().insert(deadline.clone());
-    let run = limited(app.state.store.rate_limits(), (&log.method, log.route()), next.run(request));
+    let run =
+        limited(app.state.store.rate_limits(), (&log.method, log.route()), with_place(next.run(request)));
     let answered = deadline.enforce(run).await;
     let (answered, limits) = answered.map_or((None, None), |(answer, limits)| (Some(answer), Some(limits)));
     let mut response =

@@ -177,6 +177,7 @@ impl System {
                 config: self.loaded.settings.webhooks.clone(),
                 sinks: self.sinks(),
                 keys: self.loaded.secret_keys.clone(),
+                copies: Some(self.copies.clone()),
             },
         };
         let running = worker

@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 pub const MAX_WEBHOOKS: i64 = 100;
 /// Maximum number of inbound hooks of an agentable.
 pub const MAX_INBOUND_HOOKS: i64 = 20;
+/// Maximum number of push notification configurations of a task.
+pub const MAX_TASK_PUSHES: i64 = 10;
+/// Maximum number of them of a tenant, of tasks that have not ended: the reader of events compares each event with them.
+pub const MAX_OPEN_TASK_PUSHES: i64 = 1_000;
+/// The topics of a run of which push notifications tell.
+pub const PUSHED_TOPICS: [&str; 4] = ["attempt.started", "message.sent", "question.asked", "run.finished"];
 
 /// `[retry]` of `jobs/webhooks.toml`: the waits between the attempts of one delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -3,23 +3,70 @@
 //! The official types say how the wire looks; they decode files of messages at once, which Houston leaves to who checks them:
 //! so [`SendRequest`] is its own.
 
+pub mod update;
+
 use std::collections::HashMap;
 
-use serde::Deserialize;
+use houston_domain::id::RunId;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 pub use a2a::{
-    A2AError, AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Artifact, CancelTaskRequest,
-    FieldViolation, GetTaskRequest, HttpAuthSecurityScheme, JsonRpcId, JsonRpcResponse, ListTasksRequest,
+    A2AError, AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Artifact, AuthenticationInfo,
+    CancelTaskRequest, DeleteTaskPushNotificationConfigRequest, FieldViolation,
+    GetTaskPushNotificationConfigRequest, GetTaskRequest, HttpAuthSecurityScheme, JsonRpcId, JsonRpcResponse,
+    ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse, ListTasksRequest,
     ListTasksResponse, Message, PROTOCOL_DOMAIN, Part, Role, SVC_PARAM_VERSION, SecurityScheme,
     SendMessageConfiguration, SendMessageResponse, StreamResponse, SubscribeToTaskRequest,
-    TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC, Task, TaskArtifactUpdateEvent, TaskState,
-    TaskStatus, TaskStatusUpdateEvent, TypedDetail, VERSION, error_code, error_reason, methods,
+    TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC, Task, TaskArtifactUpdateEvent,
+    TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent, TypedDetail, VERSION,
+    error_code, error_reason, methods,
 };
 
 /// The media type of bodies over HTTP.
 pub const MEDIA_TYPE: &str = "application/a2a+json";
+
+/// The headers with the token of a push notification: the specification names none, and the official libraries for Python and for
+/// Go read one of these each.
+pub const PUSH_TOKEN_HEADERS: [&str; 2] = ["x-a2a-notification-token", "a2a-notification-token"];
+
+/// What is sent with each push notification, so that its receiver knows the sender: sealed in the store.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub struct PushSecrets {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorization: Option<String>,
+}
+
+impl std::fmt::Debug for PushSecrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PushSecrets")
+    }
+}
+
+impl PushSecrets {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.token.is_none() && self.authorization.is_none()
+    }
+
+    /// What they are sealed for.
+    #[must_use]
+    pub fn purpose(run: RunId, push_id: &str) -> String {
+        format!("{run} {push_id}")
+    }
+
+    /// The headers that have them.
+    #[must_use]
+    pub fn headers(&self) -> Vec<(&'static str, String)> {
+        let tokens = self.token.iter().flat_map(|token| PUSH_TOKEN_HEADERS.map(|name| (name, token.clone())));
+        let authorization = self.authorization.iter().map(|value| ("authorization", value.clone()));
+        tokens.chain(authorization).collect()
+    }
+}
 
 /// Houston's additions to tasks and updates.
 pub type Metadata = HashMap<String, Value>;

@@ -6,5 +6,6 @@ pub mod inbound_hook;
 pub mod outbox;
 pub mod owned_event;
 pub mod replay;
+pub mod task_push;
 pub mod webhook;
 pub mod webhook_delivery;

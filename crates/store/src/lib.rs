@@ -28,7 +28,7 @@
 //! | `knowledge` | knowledge items (notes, learnings, memories, custom instructions, feed items), profiles, snippets; todos; custom tables and their records; images, attachments; files of workspaces | api; runs through [`record::RecordTx`] |
 //! | `tenant` | keys, users, agents, teams, agentables; creating and erasing them | api, cli; worker erases |
 //! | `conversation` | documents: export, import, reset | api, cli |
-//! | `delivery` | webhooks and their deliveries, replays, inbound hooks, events with their owners | worker reads events and sends; api changes and lists |
+//! | `delivery` | webhooks and their deliveries, push notifications of tasks, replays, inbound hooks, events with their owners | worker reads events and sends; api changes and lists |
 //! | `schedule` | check-ins and feeds | worker starts them; api and runs set them |
 //! | `health` | what the health monitor looks at and repairs | worker; api reads the results |
 //!
@@ -131,7 +131,9 @@ pub use pool::{Config, Store};
 pub use session::Archiving;
 
 // Callers name the noun, not its wing.
-pub use delivery::{fan_out, inbound_hook, outbox, owned_event, replay, webhook, webhook_delivery};
+pub use delivery::{
+    fan_out, inbound_hook, outbox, owned_event, replay, task_push, webhook, webhook_delivery,
+};
 pub(crate) use knowledge::profile;
 pub use knowledge::{
     attachment, custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,

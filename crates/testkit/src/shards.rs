@@ -9,11 +9,13 @@ const TABLES: [&str; 7] =
     ["tenants", "api_keys", "agents", "teams", "team_agents", "workers", "idempotency_keys"];
 
 /// Columns with ids that belong to no user: nothing of a user is found by them.
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 11] = [
     "tenant_id",
     "agent_id",
     "team_id",
     "api_key_id",
+    "webhook_id",
+    "claim",
     "worker_id",
     "holder",
     "run_token",

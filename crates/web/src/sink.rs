@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::client::{Client, Limits};
 use crate::request::Request;
 use crate::target::{ListedHost, Reach, Target};
 use crate::tls::Tls;
-use crate::webhook::Signer;
+use crate::webhook::{ID, Signer};
 
 /// Bytes of an answer that are read, so that its connection can be used again.
 const MAX_ANSWER: usize = 64 * 1024;
@@ -99,14 +99,39 @@ impl Sinks {
 
     /// Sends a message, signed at this time. It is not sent again here.
     pub async fn send(&self, message: &Message<'_>, signer: &Signer, now: DateTime<Utc>) -> Attempt {
+        let seconds = u64::try_from(now.timestamp()).unwrap_or(0);
+        match signer.headers(message.id, seconds, &message.body) {
+            Ok(headers) => self.post(message, headers, now).await,
+            Err(error) => Attempt::failed(error.to_string()),
+        }
+    }
+
+    /// Sends a message with headers by which its receiver knows the sender, instead of a signature. It is not sent again here.
+    pub async fn send_with(
+        &self,
+        message: &Message<'_>,
+        secrets: &[(&'static str, String)],
+        now: DateTime<Utc>,
+    ) -> Attempt {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [(ID.as_str(), message.id)]
+            .into_iter()
+            .chain(secrets.iter().map(|(name, value)| (*name, value.as_str())))
+        {
+            let Ok(mut value) = HeaderValue::from_str(value) else {
+                return Attempt::failed(format!("the value of the header `{name}` cannot be sent"));
+            };
+            value.set_sensitive(true);
+            let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else { continue };
+            headers.insert(name, value);
+        }
+        self.post(message, headers, now).await
+    }
+
+    async fn post(&self, message: &Message<'_>, headers: HeaderMap, now: DateTime<Utc>) -> Attempt {
         if let Err(reason) = self.judge(message.url) {
             return Attempt::failed(format!("the address {reason}"));
         }
-        let seconds = u64::try_from(now.timestamp()).unwrap_or(0);
-        let headers = match signer.headers(message.id, seconds, &message.body) {
-            Ok(headers) => headers,
-            Err(error) => return Attempt::failed(error.to_string()),
-        };
         let clients = self.clients.get_or_init(|| self.clients());
         let Some((public, listed)) = clients else {
             return Attempt::failed("TLS does not start on this machine".to_owned());

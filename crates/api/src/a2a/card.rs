@@ -109,7 +109,7 @@ fn card(target: &str, name: &str, description: &str, headers: &HeaderMap) -> Age
             .to_vec(),
         capabilities: AgentCapabilities {
             streaming: Some(true),
-            push_notifications: Some(false),
+            push_notifications: Some(true),
             extensions: None,
             extended_agent_card: Some(true),
         },

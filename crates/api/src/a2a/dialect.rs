@@ -17,14 +17,13 @@ use chrono::{DateTime, Utc};
 use houston_domain::run::RunStatus;
 use houston_protocol::a2a::{
     Artifact, JsonRpcId, Metadata, Part, StreamResponse, TaskArtifactUpdateEvent, TaskState, TaskStatus,
-    TaskStatusUpdateEvent,
 };
 use houston_protocol::agui::{EntityId, Event, Fact, Outcome, RunResult, SnapshotMessage, Timestamp};
 use houston_protocol::sse::SseEncoder;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::task::{TaskIds, failed, houston, input_required};
+use super::task::{TaskIds, failed, houston, input_required, status_update};
 use crate::events::dialect::Dialect;
 use crate::events::position::Position;
 
@@ -161,12 +160,7 @@ impl Updates {
     }
 
     fn status(&self, status: TaskStatus, metadata: Option<Metadata>) -> StreamResponse {
-        StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
-            task_id: self.ids.run.to_string(),
-            context_id: self.ids.context.clone(),
-            status,
-            metadata,
-        })
+        status_update(&self.ids, status, metadata)
     }
 }
 

@@ -9,8 +9,9 @@ use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use houston_domain::scope::Scope;
 use houston_protocol::a2a::{
-    A2AError, JsonRpcId, JsonRpcResponse, MEDIA_TYPE, RpcRequest, SVC_PARAM_VERSION, SendMessageResponse,
-    SendRequest, VERSION, methods,
+    A2AError, DeleteTaskPushNotificationConfigRequest, GetTaskPushNotificationConfigRequest, JsonRpcId,
+    JsonRpcResponse, ListTaskPushNotificationConfigsRequest, MEDIA_TYPE, RpcRequest, SVC_PARAM_VERSION,
+    SendMessageResponse, SendRequest, TaskPushNotificationConfig, VERSION, methods,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,10 +37,10 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/a2a/{target}/message:stream", post(http::stream))
         .route("/a2a/{target}/tasks", get(http::list))
         .route("/a2a/{target}/tasks/{id}", get(http::get).post(http::act))
-        .route("/a2a/{target}/tasks/{id}/pushNotificationConfigs", get(http::push).post(http::push))
+        .route("/a2a/{target}/tasks/{id}/pushNotificationConfigs", get(http::pushes).post(http::create_push))
         .route(
             "/a2a/{target}/tasks/{id}/pushNotificationConfigs/{config}",
-            get(http::push).delete(http::push),
+            get(http::push).delete(http::delete_push),
         )
         .route("/a2a/{target}/extendedAgentCard", get(http::card))
         .route("/a2a/{target}/.well-known/agent-card.json", get(card::of_target))
@@ -152,10 +153,22 @@ async fn called(
             let caller = ask.caller(Scope::Read)?;
             result(id, &card::extended(&ask.app, caller, &ask.target, headers).await?)
         }
-        methods::CREATE_PUSH_CONFIG
-        | methods::GET_PUSH_CONFIG
-        | methods::LIST_PUSH_CONFIGS
-        | methods::DELETE_PUSH_CONFIG => Err(A2AError::push_notification_not_supported().into()),
+        methods::CREATE_PUSH_CONFIG => {
+            let config: TaskPushNotificationConfig = parse(text.as_bytes())?;
+            result(id, &ask.create_push(&config).await?)
+        }
+        methods::LIST_PUSH_CONFIGS => {
+            let request: ListTaskPushNotificationConfigsRequest = parse(text.as_bytes())?;
+            result(id, &ask.pushes(&request.task_id).await?)
+        }
+        methods::GET_PUSH_CONFIG => {
+            let request: GetTaskPushNotificationConfigRequest = parse(text.as_bytes())?;
+            result(id, &ask.push(&request.task_id, &request.id).await?)
+        }
+        methods::DELETE_PUSH_CONFIG => {
+            let request: DeleteTaskPushNotificationConfigRequest = parse(text.as_bytes())?;
+            result(id, &ask.delete_push(&request.task_id, &request.id).await?)
+        }
         _ => Err(A2AError::method_not_found(&method.chars().take(80).collect::<String>()).into()),
     }
 }

@@ -9,7 +9,8 @@ use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use houston_domain::scope::Scope;
 use houston_protocol::a2a::{
-    A2AError, GetTaskRequest, ListTasksRequest, MEDIA_TYPE, SendMessageResponse, SendRequest, TaskState,
+    A2AError, GetTaskRequest, ListTasksRequest, MEDIA_TYPE, SendMessageResponse, SendRequest,
+    TaskPushNotificationConfig, TaskState,
 };
 use serde::{Deserialize, Serialize};
 
@@ -144,10 +145,46 @@ pub(super) async fn list(head: Head, query: Result<Query<OfList>, ApiError>) -> 
     reply(done.await)
 }
 
-/// `…/tasks/{id}/pushNotificationConfigs`: there are none.
+/// `POST …/tasks/{id}/pushNotificationConfigs`.
+pub(super) async fn create_push(
+    head: Head,
+    body: Result<A2aBody<TaskPushNotificationConfig>, ApiError>,
+) -> Response {
+    let done = async {
+        let (ask, task_id) = ask(head)?;
+        let A2aBody(WithImages { creation: Creation { value, key: _ }, permit: _permit }) = body?;
+        ask.create_push(&TaskPushNotificationConfig { task_id, ..value }).await
+    };
+    reply(done.await)
+}
+
+/// `GET …/tasks/{id}/pushNotificationConfigs`.
+pub(super) async fn pushes(head: Head) -> Response {
+    let done = async {
+        let (ask, task) = ask(head)?;
+        ask.pushes(&task).await
+    };
+    reply(done.await)
+}
+
+/// `GET …/tasks/{id}/pushNotificationConfigs/{config}`.
 pub(super) async fn push(head: Head) -> Response {
-    let refused = ask(head).map(|_| ()).and(Err::<(), _>(A2AError::push_notification_not_supported().into()));
-    reply(refused)
+    let id = head.1.get(2).cloned().unwrap_or_default();
+    let done = async {
+        let (ask, task) = ask(head)?;
+        ask.push(&task, &id).await
+    };
+    reply(done.await)
+}
+
+/// `DELETE …/tasks/{id}/pushNotificationConfigs/{config}`.
+pub(super) async fn delete_push(head: Head) -> Response {
+    let id = head.1.get(2).cloned().unwrap_or_default();
+    let done = async {
+        let (ask, task) = ask(head)?;
+        ask.delete_push(&task, &id).await.map(|()| serde_json::json!({}))
+    };
+    reply(done.await)
 }
 
 /// `GET /a2a/{target}/extendedAgentCard`.

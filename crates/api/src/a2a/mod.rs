@@ -8,6 +8,7 @@
 //! | message to a task | a message, or the answer to its question |
 //! | artifact | a message of the agent, under its id |
 //! | `INPUT_REQUIRED` | the run waits, and a question is open |
+//! | push notification configuration | a webhook of the run ([`push`]) |
 //! | `tenant` of a request | the user, if the key is not of one |
 //!
 //! # Streams
@@ -29,6 +30,7 @@ mod endpoint;
 mod error;
 mod http;
 mod operations;
+mod push;
 mod send;
 mod task;
 mod task_stream;

@@ -22,6 +22,7 @@ use crate::deadline::Deadline;
 use crate::error::ApiError;
 use crate::events::get::Options;
 use crate::events::position::Position;
+use crate::events::streams::reserve;
 use crate::page::{List, NextPage, PageQuery, rows};
 use crate::state::App;
 use crate::threads::{Asker, Thread, find};
@@ -194,6 +195,7 @@ impl Ask {
         self.caller(Scope::Post)?;
         let found = self.find(id).await?;
         let Thread { app, caller, path } = &found.thread;
+        reserve(app, *caller)?;
         if app.store(*caller).cancel_run(found.run.id).await?.is_none() {
             let mut error = A2AError::task_not_cancelable(id);
             error.message = format!("{id} has ended as `{}`", found.run.status.as_str());

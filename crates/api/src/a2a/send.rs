@@ -15,16 +15,21 @@ use super::content::{Content, content};
 use super::dialect::Binding;
 use super::error::Refusal;
 use super::operations::{Ask, Found};
+use super::push::Push;
 use super::task::{TaskIds, houston, keep, message};
 use super::task_stream::{stream, wait};
 use crate::error::ApiError;
 use crate::events::get::Options;
 use crate::events::position::Position;
+use crate::events::streams::reserve;
 use crate::idempotency::Key;
 use crate::threads::{NewMessage, Thread, find_or_create};
 
 /// How long `SendMessage` waits for the task; then it returns the task as it is, and the client asks again.
 const MAX_WAIT: Duration = Duration::from_secs(50);
+
+/// Where a message's request has the push notification configuration of its task.
+const PUSH_AT: &str = "/configuration/taskPushNotificationConfig";
 
 /// What a message led to.
 struct Sent {
@@ -41,8 +46,9 @@ impl Ask {
     /// `SendMessage`: the task once it has ended or needs a person, or at once if the client does not wait.
     pub(super) async fn send(&self, request: &SendRequest) -> Result<Task, Refusal> {
         let configuration = request.configuration.as_ref();
-        let sent = self.begin(request).await?;
-        if configuration.and_then(|it| it.return_immediately) != Some(true) {
+        let waits = configuration.and_then(|it| it.return_immediately) != Some(true);
+        let sent = self.begin(request, waits).await?;
+        if waits {
             self.deadline.restart_after(MAX_WAIT);
             let until = (&Options::with_interrupts(), MAX_WAIT);
             wait(sent.thread.clone(), sent.ids.clone(), sent.at, until).await?;
@@ -62,7 +68,7 @@ impl Ask {
         request: &SendRequest,
         binding: Binding,
     ) -> Result<Response, Refusal> {
-        let Sent { thread, ids, at, is_new, message } = self.begin(request).await?;
+        let Sent { thread, ids, at, is_new, message } = self.begin(request, true).await?;
         let state = if is_new { TaskState::Submitted } else { TaskState::Working };
         let task = Task {
             id: ids.run.to_string(),
@@ -75,20 +81,29 @@ impl Ask {
         Ok(stream(thread, (task, ids, binding), at).await?)
     }
 
-    async fn begin(&self, request: &SendRequest) -> Result<Sent, Refusal> {
-        self.caller(Scope::Post)?;
-        if request.configuration.as_ref().is_some_and(|it| it.task_push_notification_config.is_some()) {
-            return Err(A2AError::push_notification_not_supported().into());
-        }
+    /// `streams`: a stream follows, whose place is taken before anything is stored.
+    async fn begin(&self, request: &SendRequest, streams: bool) -> Result<Sent, Refusal> {
+        let caller = self.caller(Scope::Post)?;
+        let configuration = request.configuration.as_ref();
+        let push = configuration.and_then(|it| it.task_push_notification_config.as_ref());
+        let push = push.map(|push| Push::new(&self.app, PUSH_AT, push)).transpose()?;
         let sent = &request.message;
         if sent.role == Role::Agent {
             return Err(ApiError::field("/message/role", "must be ROLE_USER").into());
         }
         let content = content(sent)?;
-        match named(&sent.task_id) {
-            Some(task) => self.to_task(sent, content, task).await,
-            None => self.to_context(sent, content).await,
+        if streams {
+            reserve(&self.app, caller)?;
         }
+        let sent = match named(&sent.task_id) {
+            Some(task) => self.to_task(sent, content, task).await?,
+            None => self.to_context(sent, content).await?,
+        };
+        if let Some(push) = push {
+            // A client that hears nothing of this sends the message again, which is posted once, and then this is stored.
+            push.store(&sent.thread, &sent.ids, Some(sent.at.0.seq)).await?;
+        }
+        Ok(sent)
     }
 
     /// A message to a context, which opens a task or joins the open one.

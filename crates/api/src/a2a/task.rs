@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use houston_domain::error_message::user_text;
-use houston_domain::event::{Committed, Event as Durable, MessageBody};
-use houston_domain::id::{MessageId, RunId};
+use houston_domain::event::{Committed, Event as Durable};
 use houston_domain::message::Source;
 use houston_domain::question::NewQuestion;
-use houston_domain::run::RunStatus;
-use houston_protocol::a2a::{Artifact, Message, Metadata, Part, Role, Task, TaskState, TaskStatus};
+pub(super) use houston_protocol::a2a::update::{
+    TaskIds, failed, houston, input_required, message, state, status_update,
+};
+use houston_protocol::a2a::update::{artifact, is_rolled_back};
+use houston_protocol::a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use houston_protocol::agui::Interrupt;
 use houston_store::run::Run;
 use serde_json::{Value, json};
@@ -24,13 +25,6 @@ use crate::state::App;
 /// and `truncated` in its metadata.
 const MAX_PAGES: usize = 10;
 const MAX_BYTES: usize = 4 * 1024 * 1024;
-
-/// The ids that everything of a task has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TaskIds {
-    pub(super) run: RunId,
-    pub(super) context: String,
-}
 
 /// What was written in a run.
 #[derive(Debug, Default, PartialEq)]
@@ -97,71 +91,6 @@ impl Written {
     }
 }
 
-fn is_rolled_back(body: &MessageBody) -> bool {
-    body.metadata["rolled_back"] == true
-}
-
-/// A text of the agent.
-pub(super) fn artifact(id: MessageId, text: String) -> Artifact {
-    Artifact {
-        artifact_id: id.to_string(),
-        name: None,
-        description: None,
-        parts: vec![Part::text(text)],
-        metadata: None,
-        extensions: None,
-    }
-}
-
-/// A message of the task.
-pub(super) fn message(ids: &TaskIds, id: String, role: Role, parts: Vec<Part>) -> Message {
-    Message {
-        message_id: id,
-        context_id: Some(ids.context.clone()),
-        task_id: Some(ids.run.to_string()),
-        role,
-        parts,
-        metadata: None,
-        extensions: None,
-        reference_task_ids: None,
-    }
-}
-
-/// The state of a run. `asks`: a question of it is open.
-pub(super) fn state(status: RunStatus, asks: bool) -> TaskState {
-    match status {
-        RunStatus::Queued => TaskState::Submitted,
-        RunStatus::Waiting if asks => TaskState::InputRequired,
-        RunStatus::Running | RunStatus::Retrying | RunStatus::Waiting => TaskState::Working,
-        RunStatus::Cancelled => TaskState::Canceled,
-        RunStatus::Failed | RunStatus::DeadLettered => TaskState::Failed,
-        _ => TaskState::Completed,
-    }
-}
-
-/// The status of a task that waits for answers: a message with each question as text for people, and as data.
-pub(super) fn input_required<'q>(
-    ids: &TaskIds,
-    questions: impl Iterator<Item = Interrupt<'q>>,
-    at: Option<DateTime<Utc>>,
-) -> TaskStatus {
-    let mut id = None;
-    let mut parts = Vec::new();
-    for question in questions {
-        id = id.or(Some(question.id.to_string()));
-        parts.push(Part::text(question.message.to_string()));
-        parts.push(Part::data(json!({"question": question})));
-    }
-    let asked = message(ids, id.unwrap_or_default(), Role::Agent, parts);
-    TaskStatus { state: TaskState::InputRequired, message: Some(asked), timestamp: at }
-}
-
-/// The status of a task that has failed.
-pub(super) fn failed(ids: &TaskIds, text: &str, at: Option<DateTime<Utc>>) -> TaskStatus {
-    let said = message(ids, format!("{}_error", ids.run), Role::Agent, vec![Part::text(text)]);
-    TaskStatus { state: TaskState::Failed, message: Some(said), timestamp: at }
-}
-
 /// The task of a run with these open questions.
 pub(super) fn task(run: &Run, ids: &TaskIds, questions: &[NewQuestion], written: Option<Written>) -> Task {
     let at = run.ended_at.or(run.started_at).or(Some(run.created_at));
@@ -200,11 +129,6 @@ pub(super) fn task(run: &Run, ids: &TaskIds, questions: &[NewQuestion], written:
     }
 }
 
-/// Houston's additions.
-pub(super) fn houston(value: Value) -> Metadata {
-    Metadata::from([("houston".to_owned(), value)])
-}
-
 /// Keeps the last messages, as many as the client wants.
 pub(super) fn keep(task: &mut Task, history: Option<i32>) {
     let Some(most) = history.map(|most| usize::try_from(most).unwrap_or(0)) else { return };
@@ -218,6 +142,9 @@ pub(super) fn keep(task: &mut Task, history: Option<i32>) {
 
 #[cfg(test)]
 mod tests {
+    use chrono::DateTime;
+    use houston_domain::event::MessageBody;
+    use houston_domain::id::{MessageId, RunId};
     use uuid::Uuid;
 
     use super::*;
@@ -255,14 +182,5 @@ mod tests {
         assert_eq!(goes_on, [true, true, true, false]);
         assert_eq!((written.history.len(), written.artifacts.len(), written.last_seq), (1, 1, 4));
         assert_eq!(written.artifacts[0].parts[0].as_text(), Some("Rome"));
-    }
-
-    #[test]
-    fn each_status_has_one_state() {
-        let states: Vec<TaskState> = RunStatus::ALL.into_iter().map(|status| state(status, false)).collect();
-        let terminal = RunStatus::ALL.into_iter().filter(|status| status.is_terminal()).count();
-        assert_eq!(states.iter().filter(|state| state.is_terminal()).count(), terminal);
-        assert_eq!(state(RunStatus::Waiting, true), TaskState::InputRequired);
-        assert_eq!(state(RunStatus::MaxIterations, false), TaskState::Completed);
     }
 }

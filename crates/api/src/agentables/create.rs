@@ -85,7 +85,11 @@ pub(crate) async fn create(
     let mut owner = owner(&app, caller, (body.user_id, body.user), stored_key).await?;
     let app = app.with_shard(shard(owner.id()));
     if body.message.is_some() {
-        ask(&app, caller, Whose::User(owner.id()), key.as_ref()).await?;
+        let whose = match &owner {
+            Owner::Existing(user) => Whose::User(*user),
+            Owner::New(user) => Whose::NewUser(user.id),
+        };
+        ask(&app, caller, whose, key.as_ref()).await?;
     }
     let key = stored_key;
     let mut message = body.message.map(|first| Message::of(&app, owner.id(), first));

@@ -17,6 +17,7 @@ use crate::body::{Creation, WithImages};
 use crate::error::ApiError;
 use crate::events::ag_ui::answers::give;
 use crate::events::position::Position;
+use crate::events::streams::reserve;
 use crate::idempotency::Key;
 use crate::state::App;
 use crate::threads::{Asker, NewMessage, Thread, find_or_create};
@@ -46,6 +47,7 @@ pub(crate) async fn post(
     WithImages { creation: Creation { value: request, key: _ }, permit }: WithImages<ChatRequest>,
 ) -> Result<Response, ApiError> {
     let asker = asker.or_user(request.user.as_deref());
+    reserve(&app, asker.caller())?;
     let thread = find_or_create(&app, &asker, &target, ("/id", &request.id)).await?;
     let offer = offer(&request)?;
     thread.check_offer(&offer)?;

@@ -26,6 +26,7 @@ use crate::error::ApiError;
 use crate::events::get::{Options, client_position};
 use crate::events::open::open;
 use crate::events::position::Position;
+use crate::events::streams::reserve;
 use crate::idempotency::Key;
 use crate::messages::post::check_content;
 use crate::state::App;
@@ -63,6 +64,7 @@ pub(crate) async fn run(
     let at = match client_position(&headers, None)? {
         Some(at) => Some(at),
         None => {
+            reserve(&app, caller)?;
             let thread = Thread { app: Arc::clone(&app), caller, path: path.clone() };
             begin(&thread, input).await?
         }
@@ -100,6 +102,7 @@ pub(crate) async fn run_thread(
     let given = client_position(&headers, None)?;
     let id = input.thread_id.as_deref();
     let id = id.ok_or_else(|| ApiError::field("/threadId", "missing field `threadId`"))?;
+    reserve(&app, asker.caller())?;
     let thread = find_or_create(&app, &asker, &target, ("/threadId", id)).await?;
     let at = match given {
         Some(at) => Some(at),

@@ -68,7 +68,7 @@ pub(crate) async fn open_as<D: Dialect>(
     let iteration =
         if between_runs { None } else { app.store(caller).open_iteration_at(path.id, at.seq).await? };
 
-    let permit = StreamPermit::new(Arc::clone(&app), caller)?;
+    let permit = StreamPermit::reserved_or_new(Arc::clone(&app), caller)?;
     let cursor = Cursor::new(&path.public_id(), at, iteration);
     let cursor = if options.interrupts { cursor.with_interrupts(interrupted) } else { cursor };
     let written = (dialect, options.follow);

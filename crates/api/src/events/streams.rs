@@ -1,6 +1,7 @@
 //! All open streams of the process: limits on their number, the poll that finds events the bus has lost, and the
 //! semaphore that bounds their concurrent reads, so that they leave database connections to other requests.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -109,6 +110,37 @@ impl StreamPermit {
         drop(counts);
         let key = app.keys.stream(caller.key());
         Ok(Self { app, caller, key })
+    }
+}
+
+tokio::task_local! {
+    /// The place that the request of this task has taken for its stream, before it changes anything.
+    static RESERVED: RefCell<Option<StreamPermit>>;
+}
+
+/// Runs a request that may reserve a place; one that it did not use is free again.
+pub(crate) async fn with_place<R>(request: impl Future<Output = R>) -> R {
+    RESERVED.scope(RefCell::default(), request).await
+}
+
+/// Takes the place for the stream that this request opens later: one that is refused has changed nothing.
+///
+/// # Errors
+/// As [`StreamPermit::new`].
+pub(crate) fn reserve(app: &Arc<App>, caller: Caller) -> Result<(), ApiError> {
+    let permit = StreamPermit::new(Arc::clone(app), caller)?;
+    let _ = RESERVED.try_with(|reserved| reserved.replace(Some(permit)));
+    Ok(())
+}
+
+impl StreamPermit {
+    /// The place that the request has reserved, or a new one.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn reserved_or_new(app: Arc<App>, caller: Caller) -> Result<Self, ApiError> {
+        let reserved = RESERVED.try_with(RefCell::take).ok().flatten();
+        reserved.map_or_else(|| Self::new(app, caller), Ok)
     }
 }
 

@@ -1,5 +1,5 @@
-//! The transport: one JSON-RPC message in each POST, and its answer as JSON. There are no sessions and no streams, so GET is
-//! 405, and any process can answer any request.
+//! The transport: one JSON-RPC message in each POST, and its answer as JSON. There are no sessions, and only a
+//! call whose progress the client wants to know is answered by a stream. So GET is 405, and any process can answer any request.
 //!
 //! Clients of two generations are served alike: those that begin with `initialize`, and those of the stateless revision, whose
 //! requests have their version in a header and in `_meta`.
@@ -17,6 +17,7 @@ use houston_protocol::mcp::{HANDSHAKE_VERSIONS, McpAnswer, McpError, McpMessage,
 use serde_json::{Map, Value, json};
 
 use super::calls;
+use super::progress;
 use super::rest::Rest;
 use super::tools;
 use crate::body::Creation;
@@ -80,16 +81,20 @@ async fn serve(
     if let Err(error) = check_version(&head.headers, &method, &params) {
         return Ok(refused(Some(id), error));
     }
+    let progress = progress::wanted(&head.headers, &method, &params);
     let rest = Rest::new(api, head);
-    let call = calls::Call { app: &app, key: &key, rest: &rest, deadline: &deadline };
-    let outcome = answer(call, &method, params).await;
-    Ok(match outcome {
-        Ok(result) => {
-            let result = if is_stateless { complete(&method, result) } else { result };
-            Json(McpAnswer::new(Some(id), Ok(result))).into_response()
-        }
+    let outcome = async move {
+        let call = calls::Call { app: &app, key: &key, rest: &rest, deadline: &deadline };
+        let outcome = answer(call, &method, params).await;
+        if is_stateless { outcome.map(|result| complete(&method, result)) } else { outcome }
+    };
+    if let Some(token) = progress {
+        let answer = async move { McpAnswer::new(Some(id), outcome.await) };
+        return Ok(progress::stream(token, answer));
+    }
+    Ok(match outcome.await {
         Err(error) if is_stateless => refused(Some(id), error),
-        Err(error) => Json(McpAnswer::new(Some(id), Err(error))).into_response(),
+        outcome => Json(McpAnswer::new(Some(id), outcome)).into_response(),
     })
 }
 

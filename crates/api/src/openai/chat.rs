@@ -34,6 +34,7 @@ use crate::error::ApiError;
 use crate::events::dialect::Dialect;
 use crate::events::get::Options;
 use crate::events::position::Position;
+use crate::events::streams::reserve;
 use crate::idempotency::respond;
 use crate::state::App;
 use crate::threads::Asker;
@@ -60,6 +61,7 @@ pub(super) async fn create(
     let is_new = matches!(named, Named::New);
     let offer = offer::of(&body.tools, &input.instructions)?;
     let asker = asker.or_user(body.safety_identifier.as_deref().or(body.user.as_deref()));
+    reserve(&app, asker.caller())?;
     let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
     let said = Said { model: body.model, ..Said::default() };
     if is_new {

@@ -30,6 +30,7 @@ use crate::body::{Creation, WithImages};
 use crate::error::ApiError;
 use crate::events::get::Options;
 use crate::events::open::open_as;
+use crate::events::streams::reserve;
 use crate::idempotency::respond;
 use crate::query::Query;
 use crate::state::App;
@@ -58,6 +59,9 @@ pub(super) async fn create(
     let is_new = matches!(named, Named::New);
     let offer = offer::of(&body.tools, &input.instructions)?;
     let asker = asker.or_user(body.safety_identifier.as_deref().or(body.user.as_deref()));
+    if body.stream || !body.background {
+        reserve(&app, asker.caller())?;
+    }
     let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
     let said = Said {
         model: body.model,

@@ -24,14 +24,23 @@ pub(crate) struct NewSecret {
 /// # Errors
 /// [`ApiError::InvalidRequest`] when the installation has no key to seal it with.
 pub(crate) fn make(app: &App, tenant: TenantId, what: &str) -> Result<NewSecret, ApiError> {
-    let keys = keys(app)?;
-    let (mut random, mut nonce) = ([0; 32], [0; 12]);
+    let mut random = [0; 32];
     app.state.ids.fill(&mut random);
-    app.state.ids.fill(&mut nonce);
     let text = new_secret(random);
-    // Always `Some`.
-    let sealed = keys.seal(Purpose { tenant, what }, nonce, &text).unwrap_or_default();
+    let sealed = seal(app, tenant, what, &text)?;
     Ok(NewSecret { text, sealed })
+}
+
+/// A secret of `what`, sealed.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when the installation has no key to seal it with.
+pub(crate) fn seal(app: &App, tenant: TenantId, what: &str, text: &str) -> Result<Vec<u8>, ApiError> {
+    let keys = keys(app)?;
+    let mut nonce = [0; 12];
+    app.state.ids.fill(&mut nonce);
+    // Always `Some`.
+    Ok(keys.seal(Purpose { tenant, what }, nonce, text).unwrap_or_default())
 }
 
 /// Signs and verifies with the secrets of `what`: the second one while it is valid.
@@ -54,7 +63,11 @@ pub(crate) fn signer(
     Signer::new(&opened.map_err(|error| wrong(error.to_string()))?).map_err(|error| wrong(error.to_string()))
 }
 
-fn keys(app: &App) -> Result<&SecretKeys, ApiError> {
+/// The keys that seal.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when there are none.
+pub(crate) fn keys(app: &App) -> Result<&SecretKeys, ApiError> {
     app.state.secret_keys.as_ref().ok_or_else(|| {
         let why = "this installation cannot store secrets: its operator sets HOUSTON_SECRETS_KEY for the API and the \
                    workers (`openssl rand -base64 32` makes a key)";

@@ -27,6 +27,15 @@ const METHODS: [&str; 11] = [
     "DeleteTaskPushNotificationConfig",
 ];
 
+/// Those that need the scope `post`, too.
+const NEED_POST: [&str; 5] = [
+    "SendMessage",
+    "SendStreamingMessage",
+    "CancelTask",
+    "CreateTaskPushNotificationConfig",
+    "DeleteTaskPushNotificationConfig",
+];
+
 async fn rpc(api: &TestApi, key: &str, method: &str, params: Value) -> Answer {
     let body = json!({"jsonrpc": "2.0", "id": "1", "method": method, "params": params});
     api.send_as(key, "POST", "/a2a/goal", body).await
@@ -67,13 +76,13 @@ async fn each_method_needs_its_scope() {
     key_with(&api, "hou_both_0123456789ab", &[Scope::Read, Scope::Post], None).await;
     let nothing = format!("run_{}", "0".repeat(32));
     for method in METHODS {
-        let params = json!({"id": nothing, "contextId": "none", "tenant": api.user,
+        let params = json!({"id": nothing, "contextId": "none", "tenant": api.user, "taskId": nothing, "url": "https://x.acme.com",
                             "message": {"messageId": "1", "parts": [{"text": "x"}], "taskId": nothing}});
         for scope in Scope::ALL {
             let answer = rpc(&api, &format!("hou_{scope}_0123456789"), method, params.clone()).await;
             let may = match scope {
                 Scope::Admin => true,
-                Scope::Read => !["SendMessage", "SendStreamingMessage", "CancelTask"].contains(&method),
+                Scope::Read => !NEED_POST.contains(&method),
                 _ => false,
             };
             assert_eq!(
@@ -141,7 +150,7 @@ async fn errors_are_in_the_words_of_each_binding() {
     assert_eq!(code("message/send", json!({})).await, -32601);
     assert_eq!(code("GetTask", json!({})).await, -32602);
     assert_eq!(code("GetTask", json!({"id": "7"})).await, -32001);
-    assert_eq!(code("CreateTaskPushNotificationConfig", json!({})).await, -32003);
+    assert_eq!(code("CreateTaskPushNotificationConfig", json!({})).await, -32602);
     let pdf =
         json!({"message": {"messageId": "1", "parts": [{"raw": "aGk=", "mediaType": "application/pdf"}]}});
     assert_eq!(code("SendMessage", pdf.clone()).await, -32005);
@@ -160,7 +169,7 @@ async fn errors_are_in_the_words_of_each_binding() {
         ("/a2a/goal/message:send", no_user, 422, "INVALID_REQUEST"),
         ("/a2a/goal/tasks/run_1:cancel", json!({}), 404, "TASK_NOT_FOUND"),
         ("/a2a/goal/tasks/run_1:stop", json!({}), 501, "METHOD_NOT_FOUND"),
-        ("/a2a/goal/tasks/run_1/pushNotificationConfigs", json!({}), 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        ("/a2a/goal/tasks/run_1/pushNotificationConfigs", json!({}), 422, "INVALID_REQUEST"),
     ] {
         let mut headers = vec![("houston-user", api.user.as_str())];
         headers.retain(|_| path.contains("nothing"));

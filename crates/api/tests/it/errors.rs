@@ -130,6 +130,36 @@ async fn too_many_pending_reports_the_limit_and_retry_after() {
 }
 
 #[tokio::test]
+async fn request_without_a_place_for_its_stream_posts_nothing() {
+    let api = TestApi::start_with(|config| config.max_streams_per_tenant = 1).await;
+    api.post_message("hello").await;
+    let stream = api.stream("", None).await;
+    let (user, goal) = (api.user.as_str(), api.goal.as_str());
+    let part = json!([{"type": "text", "text": "hi"}]);
+    let run = json!({"threadId": goal, "runId": "1", "messages": [{"id": "a", "role": "user", "content": "hi"}],
+                     "tools": [], "context": [], "state": {}, "forwardedProps": {}});
+    let a2a = json!({"message": {"messageId": "b", "role": "ROLE_USER", "contextId": "new", "parts": [{"text": "hi"}]}});
+    let chat = json!({"model": "goal", "messages": [{"role": "user", "content": "hi"}], "user": user});
+    let said = json!({"id": "new", "messages": [{"id": "c", "role": "user", "parts": part}], "user": user});
+    let response = json!({"model": "goal", "input": "hi", "stream": true, "user": user});
+    for (path, body) in [
+        (api.path("/ag-ui"), run.clone()),
+        ("/ag-ui/goal".to_owned(), run),
+        ("/compat/ai-sdk/goal".to_owned(), said),
+        ("/compat/openai/v1/responses".to_owned(), response),
+        ("/compat/openai/v1/chat/completions".to_owned(), chat),
+        ("/a2a/goal/message:send".to_owned(), a2a.clone()),
+        ("/a2a/goal/message:stream".to_owned(), a2a),
+    ] {
+        let refused = api.post_with(&path, &[("houston-user", user)], body).await;
+        assert_eq!(refused.status, 429, "{path}: {}", refused.text());
+    }
+    let counts = "select (select count(*) from houston.messages) || ' ' || (select count(*) from houston.agentables where kind = 'goal')";
+    assert_eq!(api.sql(counts).trim(), "1 1", "nothing was posted, and no thread was made");
+    drop(stream);
+}
+
+#[tokio::test]
 async fn streams_beyond_the_limit_wait_for_one_to_end() {
     let api = TestApi::start_with(|config| config.max_streams_per_tenant = 1).await;
     api.post_message("hello").await;

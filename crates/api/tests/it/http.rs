@@ -204,7 +204,8 @@ impl Stream {
 impl From<SseEvent> for Frame {
     fn from(event: SseEvent) -> Self {
         Self {
-            id: event.id.unwrap(),
+            // Those of an MCP call have none.
+            id: event.id.unwrap_or_default(),
             retry_ms: event.retry_ms,
             data: serde_json::from_str(&event.data).unwrap(),
         }

@@ -5,6 +5,8 @@ houston_testkit::shared_postgres!();
 #[cfg(test)]
 mod a2a;
 #[cfg(test)]
+mod a2a_push;
+#[cfg(test)]
 mod access;
 #[cfg(test)]
 mod agents;

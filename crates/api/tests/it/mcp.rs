@@ -6,7 +6,7 @@ use houston_domain::scope::{Scope, Scopes};
 use houston_store::api_key::NewApiKey;
 use serde_json::{Value, json};
 
-use crate::http::{Answer, request};
+use crate::http::{Answer, End, Stream, request};
 use crate::questions::question;
 use crate::test_api::{KEY, TestApi, bearer, make_tenant};
 use crate::worker::Worker;
@@ -124,6 +124,38 @@ async fn wait_ends_with_the_run() {
         let refused = call(&api, KEY, "read_thread", arguments).await.unwrap_err();
         assert!(refused.contains("/thread_id") || refused.contains("not_found"), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn call_that_waits_reports_its_progress_if_asked_to() {
+    let api = TestApi::start().await;
+    let run = api.post_message("hello").await["run_id"].clone();
+    let worker = Worker::start(&api).await;
+    let claimed = worker.claim().await;
+    let key = bearer(KEY);
+    let json = ("content-type", "application/json");
+    let headers = [("authorization", key.as_str()), json, ("accept", "application/json, text/event-stream")];
+    let params = json!({"name": "wait_for_run", "arguments": {"run_id": run, "seconds": 50},
+                        "_meta": {"progressToken": "p1"}});
+    let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+    let mut stream = Stream::send(api.address, "POST", "/mcp", &headers, &body.to_string()).await.unwrap();
+    for _ in 0..2 {
+        let notified = stream.next().await.unwrap().data;
+        assert_eq!(
+            (&notified["method"], &notified["params"]["progressToken"]),
+            (&json!("notifications/progress"), &json!("p1"))
+        );
+        assert!(notified["params"]["progress"].is_number() && notified.get("id").is_none(), "{notified}");
+    }
+    claimed.answer("Hi").await;
+    let (frames, end) = stream.rest().await;
+    let last = &frames.last().unwrap().data;
+    assert_eq!((end, &last["id"]), (End::Clean, &json!(7)));
+    assert_eq!(last["result"]["structuredContent"]["answers"][0]["content"], "Hi", "{last}");
+    // A client that reads no streams gets its answer alone.
+    let plain = [("authorization", key.as_str()), json, ("accept", "application/json")];
+    let answer = request(api.address, "POST", "/mcp", &plain, &body.to_string()).await;
+    assert_eq!(answer.ok()["result"]["structuredContent"]["is_over"], true);
 }
 
 #[tokio::test]

@@ -90,6 +90,23 @@ async fn everything_that_starts_work_is_counted_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn user_created_by_the_same_request_is_counted() {
+    let keys = Quota { quota: 2, window_s: WINDOW };
+    let api = TestApi::start_with_rates(RateLimits { keys, ..LIMITS }).await;
+    let new = |name: &str| {
+        let user = json!({"name": name, "external_id": name});
+        json!({"user": user, "title": "t", "message": {"content": "hi"}})
+    };
+    let made = api.post("/v1/goals", new("Ann")).await;
+    assert_eq!((made.status, left(&made)), (201, 2), "{}", made.text());
+    let path = format!("/v1/goals/{}/messages", made.json()["id"].as_str().unwrap());
+    assert_eq!(left(&api.post(&path, json!({"content": "more"})).await), 1, "the same user");
+    let refused = api.post("/v1/goals", new("Bob")).await;
+    assert_eq!(refused.refused(429, "rate_limited")["violated-policies"], json!(["key"]));
+    assert_eq!(api.get("/v1/users?external_id=Bob").await.ok()["data"], json!([]), "no user was created");
+}
+
+#[tokio::test]
 async fn used_up_tokens_refuse_requests_only_if_configured() {
     for (when_exceeded, status) in [(WhenExceeded::Wait, 202), (WhenExceeded::Reject, 429)] {
         let tokens = TokenQuota { when_exceeded, ..RateLimits::USUAL.tokens };

@@ -152,14 +152,14 @@ for (const binding of ['JSONRPC', 'HTTP+JSON']) {
     const missing = { id: `run_${'0'.repeat(32)}`, historyLength: undefined, tenant: '' };
     await assert.rejects(client.getTask(missing), /not found/);
     const push = { taskId: missing.id, id: '', url: 'https://example.com', token: '', authentication: undefined, tenant: '' };
-    await assert.rejects(async () => client.createTaskPushNotificationConfig(push), /not supported/i);
+    await assert.rejects(async () => client.createTaskPushNotificationConfig(push), /not found/i);
   });
 }
 
 test('a2a: card: a kind has one, and so has an agent of the tenant for those with a key', async () => {
   const card = await (await fetch(`${url}/a2a/goal/.well-known/agent-card.json`)).json();
   assert.deepEqual(card.supportedInterfaces.map(({ protocolBinding }) => protocolBinding), ['JSONRPC', 'HTTP+JSON']);
-  assert.equal(card.capabilities.pushNotifications, false);
+  assert.equal(card.capabilities.pushNotifications, true);
   const { data } = await (await fetch(`${url}/v1/agents`, { headers })).json();
   const agent = data.find(({ kind }) => kind === 'goal');
   const path = `/a2a/${agent.id}/.well-known/agent-card.json`;

@@ -27,7 +27,6 @@ pub(crate) fn node(dev: &Dev) -> Command {
     let node = packaged.into_iter().find(|node| node.is_file()).unwrap_or_else(|| "node".into());
     let mut command = Command::new(&node);
     prepare(&mut command, dev);
-    command.env("HOUSTON_HOOKS_PORT", dev.hooks.to_string());
     command.env_remove("NODE_OPTIONS").env("NODE_NO_WARNINGS", "1");
     command
 }
@@ -69,6 +68,7 @@ fn prepare(command: &mut Command, dev: &Dev) {
         .env("HOUSTON_URL", &dev.url)
         .env("HOUSTON_API_KEY", &dev.key)
         .env("HOUSTON_PID", dev.pid().to_string())
+        .env("HOUSTON_HOOKS_PORT", dev.hooks.to_string())
         .env("CLIENTS", "1")
         // The streams are on this machine.
         .env("NO_PROXY", "127.0.0.1,localhost")

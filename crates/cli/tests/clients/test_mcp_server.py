@@ -31,7 +31,15 @@ def test_thread_is_started_waited_for_and_read(mode: str) -> None:
             tools = (await client.list_tools()).tools
             assert [tool.name for tool in tools][:3] == ["list_threads", "start_thread", "post_message"]
             started = await call(client, "start_thread", {"message": "/sim chunks=20", "user_id": user})
-            run = await call(client, "wait_for_run", {"run_id": started["run_id"], "seconds": 50})
+            steps: list[float] = []
+
+            async def report(progress: float, total: float | None, message: str | None) -> None:
+                steps.append(progress)
+
+            arguments = {"run_id": started["run_id"], "seconds": 50}
+            waited = await client.call_tool("wait_for_run", arguments, progress_callback=report)
+            run = waited.structured_content
+            assert steps == sorted(steps) and len(steps) > 0
             assert run["is_over"] and len(run["answers"][0]["content"].split(" ")) == 20
             page = await call(client, "read_thread", {"thread_id": started["thread_id"]})
             assert page["messages"][-1]["content"] == "/sim chunks=20"

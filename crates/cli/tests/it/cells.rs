@@ -1,11 +1,20 @@
 //! An installation of two cells behind one API server and one worker.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use houston_domain::id::{UserId, shard};
 use houston_testkit::model_server::Reply;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
 
 use crate::scripted::{Asked, Scripted, answer};
 use crate::test_houston::{PATIENCE, TestHouston};
+
+/// 32 bytes, in base64.
+const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
 /// The number of the cell with this user: the shards are halved.
 fn cell_of(user: &Value) -> usize {
@@ -28,7 +37,7 @@ async fn users(houston: &TestHouston, count: usize) -> [Vec<Value>; 2] {
 }
 
 async fn start(script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Scripted {
-    Scripted::over(TestHouston::with_two_cells(), script).await
+    Scripted::over(TestHouston::with_two_cells(&[]), script).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,4 +193,53 @@ async fn dead_cell_harms_only_its_own_users() {
     let posted = test.houston.post(&goals[dead], "again", "Are you back?").await;
     let answered = test.houston.wait_until_answered(&posted).await;
     assert_eq!(answered["status"], "answered", "within {PATIENCE:?}: {answered}");
+}
+
+/// A receiver of webhooks that answers 410 to all. Returns its address, and counts the requests.
+async fn gone_receiver() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (url, count) = (format!("http://{}", listener.local_addr().unwrap()), Arc::new(AtomicUsize::new(0)));
+    let heard = Arc::clone(&count);
+    TaskTracker::new().spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut head = [0; 16 * 1024];
+            let _ = socket.read(&mut head).await;
+            heard.fetch_add(1, Ordering::SeqCst);
+            let _ = socket
+                .write_all(b"HTTP/1.1 410 Gone\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                .await;
+        }
+    });
+    (url, count)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn receiver_that_is_gone_is_gone_for_all_cells() {
+    let (url, heard) = gone_receiver().await;
+    let hosts = format!("[\"{url}\"]");
+    let variables = [("HOUSTON_WEBHOOKS__HOSTS", hosts.as_str()), ("HOUSTON_SECRETS_KEY", SECRETS_KEY)];
+    let test = Scripted::over(TestHouston::with_two_cells(&variables), answer).await;
+    let model = [("HOUSTON_MODEL", "local/one"), ("HOUSTON_LOCAL_URL", &test.model.url())];
+    let _worker = test.houston.worker_with(&[variables, model].concat());
+    let webhook = json!({"url": format!("{url}/hook"), "topics": ["message.posted"]});
+    let webhook = test.ok("POST", "/v1/webhooks", webhook).await["id"].clone();
+    // The other cell than the home, where the webhook was made.
+    let [_, others] = users(&test.houston, 1).await;
+    let body = json!({"user_id": others[0]["id"], "title": "Tokyo", "message": {"content": "Hello?"}});
+    test.ok("POST", "/v1/goals", body).await;
+    let path = format!("/v1/webhooks/{}", webhook.as_str().unwrap());
+    let off =
+        test.houston.wait_until(&path, "it is switched off", |webhook| webhook["enabled"] == false).await;
+    assert_eq!(off["disabled_because"], "gone");
+    let count = "select count(*) from houston.webhooks where not enabled and disabled_because = 'gone'";
+    let all = || async { test.houston.sql(count) };
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while all().await != "2" {
+        assert!(tokio::time::Instant::now() < until, "switched off in both cells");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(heard.load(Ordering::SeqCst), 1);
+    // Switched on again, it is on in both.
+    test.ok("PATCH", &path, json!({"enabled": true})).await;
+    assert_eq!(test.houston.sql("select count(*) from houston.webhooks where enabled"), "2");
 }

@@ -53,9 +53,9 @@ impl TestHouston {
     }
 
     /// An installation with two cells, however many this test run uses.
-    pub(crate) fn with_two_cells() -> Self {
+    pub(crate) fn with_two_cells(variables: &[(&str, &str)]) -> Self {
         let start = || TestInstallation::start_with_own_postgres(migrate).unwrap();
-        Self::over(start().with_cells(vec![start()]), &[])
+        Self::over(start().with_cells(vec![start()]), variables)
     }
 
     pub(crate) fn start_with_own_postgres() -> Self {

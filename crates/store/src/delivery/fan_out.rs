@@ -4,11 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
+use houston_domain::event::Event;
 use houston_domain::event::topic::{EventFilter, TopicPattern};
-use houston_domain::id::{AgentableId, DeliveryId, Ids, TenantId, UserId, WebhookId};
+use houston_domain::id::{AgentableId, DeliveryId, Ids, RunId, TenantId, UserId, WebhookId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::owned_event::OwnedEvent;
+use super::task_push;
 use crate::error::{Error, Result};
 use crate::event::EventPosition;
 use crate::handle::RunStore;
@@ -39,6 +42,16 @@ struct Subscription {
     id: WebhookId,
     filter: EventFilter,
     since: DateTime<Utc>,
+    /// Only events of this run.
+    run: Option<RunId>,
+}
+
+impl Subscription {
+    fn wants(&self, topic: &str, event: &OwnedEvent) -> bool {
+        self.since <= event.event.at
+            && self.run.is_none_or(|run| run == event.event.run_id)
+            && self.filter.matches(topic, &event.owner)
+    }
 }
 
 /// Deliveries to be made, one element for each.
@@ -191,17 +204,21 @@ impl RunStore {
             }
             read => read?,
         };
-        let mut new = NewDeliveries::default();
+        let (mut new, mut ended) = (NewDeliveries::default(), Vec::new());
         for event in &page.events {
             let topic = event.event.event.topic();
             for subscription in subscriptions.get(&event.tenant).into_iter().flatten() {
-                if subscription.since <= event.event.at && subscription.filter.matches(topic, &event.owner) {
+                if subscription.wants(topic, event) {
                     let place = (event.owner.agentable, event.event.seq);
                     new.push(ids, (event.tenant, subscription.id), place, topic);
+                    if subscription.run.is_some() && matches!(event.event.event, Event::RunFinished { .. }) {
+                        ended.push(subscription.id.0);
+                    }
                 }
             }
         }
         new.insert(&mut tx, now, false).await?;
+        task_push::end(&mut tx, &ended).await?;
         move_to(&mut tx, &page.next).await?;
         tx.commit().await?;
         Ok(FannedOut::Read { events: page.events.len(), deliveries: new.ids.len(), has_more: page.has_more })
@@ -223,7 +240,8 @@ async fn move_to(connection: &mut PgConnection, position: &EventPosition) -> Res
 async fn subscriptions(connection: &mut PgConnection) -> Result<HashMap<TenantId, Vec<Subscription>>> {
     let rows = sqlx::query!(
         "-- store::fan_out::subscriptions
-        select id, tenant_id, topics, user_id, kind, agentable_id, created_at from houston.webhooks where enabled"
+        select id, tenant_id, topics, user_id, kind, agentable_id, run_id, created_at
+          from houston.webhooks where enabled and not ended"
     )
     .fetch_all(connection)
     .await?;
@@ -235,7 +253,8 @@ async fn subscriptions(connection: &mut PgConnection) -> Result<HashMap<TenantId
             kind: row.kind,
             agentable: row.agentable_id.map(AgentableId),
         };
-        let subscription = Subscription { id: WebhookId(row.id), filter, since: row.created_at };
+        let run = row.run_id.map(RunId);
+        let subscription = Subscription { id: WebhookId(row.id), filter, since: row.created_at, run };
         all.entry(TenantId(row.tenant_id)).or_default().push(subscription);
     }
     Ok(all)

@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
-use houston_domain::id::{AgentableId, DeliveryId, TenantId, WebhookId};
+use houston_domain::id::{AgentableId, DeliveryId, RunId, TenantId, WebhookId};
 use uuid::Uuid;
 
+use super::task_push;
+use super::webhook::switch_off;
 use crate::error::Result;
 use crate::event::batch::{self, StreamRead};
 use crate::handle::RunStore;
@@ -53,8 +55,21 @@ pub struct ClaimedDelivery {
     pub sealed: Vec<u8>,
     /// The secret before it, sealed, while it signs, too.
     pub old_sealed: Option<Vec<u8>>,
+    /// If it is of a task that a client of A2A follows.
+    pub push: Option<DeliveredPush>,
     /// Shows that the claim is still this process's.
     pub claim: Uuid,
+}
+
+/// Of which task an event is, in the words of its client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveredPush {
+    /// The run.
+    pub run: RunId,
+    /// The id of the push notification configuration.
+    pub push_id: String,
+    /// As the client calls the thread.
+    pub context: String,
 }
 
 /// What becomes of a delivery after an attempt.
@@ -89,8 +104,6 @@ pub struct Answer<'a> {
     pub error: Option<&'a str>,
 }
 
-/// Why a webhook was switched off by an answer.
-const GONE: &str = "gone";
 /// Maximum number of characters of an error that is stored.
 const MAX_ERROR: usize = 500;
 
@@ -132,7 +145,7 @@ impl RunStore {
                  where o.webhook_id = d.webhook_id and o.agentable_id = d.agentable_id
                 returning o.webhook_id, o.agentable_id)
             select d.id, d.tenant_id, d.webhook_id, d.agentable_id, d.seq, d.attempts, d.created_at, h.url, h.sealed,
-                   case when h.old_until > $1 then h.old_sealed end as old_sealed
+                   case when h.old_until > $1 then h.old_sealed end as old_sealed, h.run_id, h.push_id, h.context
               from claimed c
               join houston.webhooks h on h.id = c.webhook_id
              cross join lateral (
@@ -161,6 +174,11 @@ impl RunStore {
             url: row.url,
             sealed: row.sealed,
             old_sealed: row.old_sealed,
+            push: row.run_id.map(|run| DeliveredPush {
+                run: RunId(run),
+                push_id: row.push_id.unwrap_or_default(),
+                context: row.context.unwrap_or_default(),
+            }),
             claim,
         });
         Ok(claimed.collect())
@@ -254,25 +272,30 @@ impl RunStore {
         .execute(&mut *tx)
         .await?;
         if settled == Settled::Gone {
-            sqlx::query!(
-                "-- store::outbox::gone
-                update houston.webhooks set enabled = false, disabled_because = $2, updated_at = $3 where id = $1 and enabled",
-                webhook,
-                GONE,
-                now
-            )
-            .execute(&mut *tx)
-            .await?;
+            switch_off(&mut tx, delivery.webhook, now).await?;
+        }
+        if delivery.push.is_some() {
+            task_push::close(&mut tx, webhook).await?;
         }
         tx.commit().await?;
         Ok(true)
     }
 
-    /// Deletes up to `limit` deliveries that were settled before `before`. Returns how many.
+    /// Deletes push notification configurations of runs that have ended before `before`, and up to `limit` deliveries that were
+    /// settled before. Returns how many deliveries.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn forget_deliveries(&self, before: DateTime<Utc>, limit: i64) -> Result<u64> {
+        sqlx::query!(
+            "-- store::outbox::forget_pushes
+            delete from houston.webhooks w
+             where w.run_id is not null and not exists (
+                   select from houston.runs r where r.id = w.run_id and (r.ended_at is null or r.ended_at >= $1))",
+            before
+        )
+        .execute(&self.pool)
+        .await?;
         let gone = sqlx::query!(
             "-- store::outbox::forget
             delete from houston.deliveries where id = any (array(

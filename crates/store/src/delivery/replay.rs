@@ -28,7 +28,8 @@ impl TenantStore<'_> {
             with asked as (
                 insert into houston.replays (webhook_id, tenant_id, since, until, after_agentable, after_seq)
                 select h.id, h.tenant_id, $3, $4, '00000000-0000-0000-0000-000000000000', 0
-                  from houston.webhooks h where h.tenant_id = $1 and h.id = $2
+                  from houston.webhooks h
+                 where h.tenant_id = $1 and h.id = $2 and h.run_id is null
                     on conflict (webhook_id) do update
                    set since = excluded.since, until = excluded.until, after_agentable = excluded.after_agentable,
                        after_seq = excluded.after_seq

@@ -79,6 +79,8 @@ pub struct WebhookChange<'a> {
     pub enabled: Option<bool>,
 }
 
+/// Why a webhook was switched off by an answer.
+const GONE: &str = "gone";
 const NOT_FOUND: Error = Error::NotFound { what: "webhook" };
 
 macro_rules! webhook {
@@ -119,7 +121,7 @@ impl TenantStore<'_> {
             insert into houston.webhooks (id, tenant_id, url, description, topics, user_id, kind, agentable_id, sealed,
                                           created_at, updated_at)
             select $2, $1, $3, $4, $5, $6, $7, $8, $9, statement_timestamp(), statement_timestamp()
-             where $10 > (select count(*) from houston.webhooks where tenant_id = $1)
+             where $10 > (select count(*) from houston.webhooks where tenant_id = $1 and run_id is null)
             returning id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
                       disabled_because, created_at, updated_at",
             self.tenant.0,
@@ -150,7 +152,7 @@ impl TenantStore<'_> {
             "-- store::webhook::list
             select id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
                    disabled_because, created_at, updated_at
-              from houston.webhooks where tenant_id = $1 order by id",
+              from houston.webhooks where tenant_id = $1 and run_id is null order by id",
             self.tenant.0
         )
         .fetch_all(&self.pool)
@@ -168,7 +170,7 @@ impl TenantStore<'_> {
             "-- store::webhook::get
             select id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
                    disabled_because, created_at, updated_at
-              from houston.webhooks where tenant_id = $1 and id = $2",
+              from houston.webhooks where tenant_id = $1 and id = $2 and run_id is null",
             self.tenant.0,
             id.0
         )
@@ -197,7 +199,7 @@ impl TenantStore<'_> {
                set url = coalesce($3, url), description = coalesce($4, description), topics = coalesce($5, topics),
                    enabled = coalesce($6, enabled), disabled_because = case when $6 then null else disabled_because end,
                    updated_at = $7
-             where tenant_id = $1 and id = $2
+             where tenant_id = $1 and id = $2 and run_id is null
             returning id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
                       disabled_because, created_at, updated_at",
             self.tenant.0,
@@ -229,7 +231,7 @@ impl TenantStore<'_> {
         let row = sqlx::query!(
             "-- store::webhook::rotate
             update houston.webhooks set old_sealed = sealed, old_until = $4, sealed = $3, updated_at = $5
-             where tenant_id = $1 and id = $2
+             where tenant_id = $1 and id = $2 and run_id is null
             returning id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
                       disabled_because, created_at, updated_at",
             self.tenant.0,
@@ -249,7 +251,8 @@ impl TenantStore<'_> {
     /// As [`Self::webhook`].
     pub async fn delete_webhook(self, id: WebhookId) -> Result<()> {
         let deleted = sqlx::query!(
-            "-- store::webhook::delete\ndelete from houston.webhooks where tenant_id = $1 and id = $2",
+            "-- store::webhook::delete
+            delete from houston.webhooks where tenant_id = $1 and id = $2 and run_id is null",
             self.tenant.0,
             id.0
         )
@@ -274,12 +277,35 @@ impl TenantStore<'_> {
     }
 }
 
+/// Switches a webhook off whose receiver is gone. That of a task is deleted.
+pub(crate) async fn switch_off(
+    connection: &mut PgConnection,
+    webhook: WebhookId,
+    now: DateTime<Utc>,
+) -> Result<()> {
+    sqlx::query!(
+        "-- store::webhook::gone
+        with pushed as (delete from houston.webhooks where id = $1 and run_id is not null)
+        update houston.webhooks
+           set enabled = false, disabled_because = $2,
+               -- Later than its last change, by whatever clock that was: so it is copied to the other cells.
+               updated_at = greatest($3, updated_at + interval '1 microsecond')
+         where id = $1 and enabled and run_id is null",
+        webhook.0,
+        GONE,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// Makes the webhooks of a tenant those of the home. What a worker here has switched off stays off until it is changed.
 pub(crate) async fn copy(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
     sqlx::query!(
         "-- store::webhook::copies_gone
         delete from houston.webhooks w
-         where w.tenant_id = $1 and not exists (
+         where w.tenant_id = $1 and w.run_id is null and not exists (
                select from jsonb_to_recordset($2::jsonb->'webhooks') as r (id uuid) where r.id = w.id)",
         tenant.0,
         rows

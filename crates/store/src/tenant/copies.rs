@@ -6,8 +6,9 @@
 //! Copying is repeated until it succeeds: after each change, and at the start of a process. The lock of the tenant's row
 //! at the home serialises the copies of a tenant, so an older state never replaces a newer one.
 
+use chrono::{DateTime, Utc};
 use houston_domain::cell::Cells;
-use houston_domain::id::TenantId;
+use houston_domain::id::{TenantId, WebhookId};
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 
@@ -56,7 +57,8 @@ impl Copies {
                                     where s.tenant_id = t.id),
                        'mcp_servers', (select coalesce(jsonb_agg(s), '[]') from houston.mcp_servers s
                                         where s.owner_id = t.id),
-                       'webhooks', (select coalesce(jsonb_agg(w), '[]') from houston.webhooks w where w.tenant_id = t.id),
+                       'webhooks', (select coalesce(jsonb_agg(w), '[]') from houston.webhooks w
+                                    where w.tenant_id = t.id and w.run_id is null),
                        'skills', (select coalesce(jsonb_agg(jsonb_build_object(
                                              'name', s.name, 'updated_at', s.updated_at, 'hash', md5(concat(
                                                  s.text, s.summary,
@@ -75,6 +77,26 @@ impl Copies {
             }
         }
         Ok(tx.commit().await?)
+    }
+
+    /// Switches a webhook off in all cells: its receiver is gone. With one cell it does nothing: there, what settles the
+    /// delivery does it. It may be repeated.
+    ///
+    /// # Errors
+    /// As [`Self::copy`].
+    pub async fn switch_off_webhook(
+        &self,
+        tenant: TenantId,
+        webhook: WebhookId,
+        now: DateTime<Utc>,
+    ) -> Result<()> {
+        if self.others.is_empty() {
+            return Ok(());
+        }
+        let mut home = self.home.acquire().await?;
+        webhook::switch_off(&mut home, webhook, now).await?;
+        drop(home);
+        self.copy(tenant).await
     }
 
     /// Copies all tenants: after a cell was added, or could not be reached.

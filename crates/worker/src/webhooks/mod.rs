@@ -7,6 +7,7 @@
 //! - While no webhook is switched on, each process asks Postgres every `idle_s` whether there is one, and does nothing else.
 
 pub(crate) mod config;
+mod push;
 mod reader;
 mod sender;
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use houston_domain::id::Ids;
 use houston_domain::sealed::SecretKeys;
 use houston_store::RunStore;
+use houston_store::copies::Copies;
 use houston_web::Sinks;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +33,8 @@ pub struct Webhooks {
     pub sinks: Arc<Sinks>,
     /// Opens the secrets that sign; without, nothing can be sent.
     pub keys: Option<SecretKeys>,
+    /// Between the cells, if there are several: a receiver that is gone is gone for all.
+    pub copies: Option<Copies>,
 }
 
 /// What the two tasks share.

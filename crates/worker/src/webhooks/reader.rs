@@ -41,6 +41,10 @@ pub(super) async fn run(shared: Shared, stop: CancellationToken) {
 async fn read(shared: &Shared, forgets: bool) -> Result<Duration> {
     let Shared { store, ids, webhooks, .. } = shared;
     let config = &webhooks.config;
+    if forgets {
+        let before = ids.clock().now() - TimeDelta::days(i64::from(config.keep_days));
+        store.forget_deliveries(before, FORGET).await?;
+    }
     if !store.has_webhooks().await? && !store.has_replays().await? {
         return Ok(config.idle());
     }
@@ -69,10 +73,6 @@ async fn read(shared: &Shared, forgets: bool) -> Result<Duration> {
             break;
         }
         shared.send_now.notify_one();
-    }
-    if forgets {
-        let before = ids.clock().now() - TimeDelta::days(i64::from(config.keep_days));
-        store.forget_deliveries(before, FORGET).await?;
     }
     Ok(config.poll())
 }

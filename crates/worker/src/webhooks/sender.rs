@@ -13,15 +13,15 @@ use houston_domain::id::WebhookId;
 use houston_domain::sealed::Purpose;
 use houston_domain::webhook::FailedDelivery;
 use houston_protocol::cloud_event::{CONTENT_TYPE, CloudEvent};
-use houston_store::Result;
 use houston_store::outbox::{Answer, ClaimedDelivery, DueDeliveries, Settled};
+use houston_store::{Error, Result};
 use houston_web::sink::{Attempt, Message};
 use houston_web::webhook::Signer;
 use rand::Rng as _;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::Shared;
+use super::{Shared, push};
 
 /// What is being sent: each future returns its claim and its webhook when the delivery is settled.
 type Sending = FuturesUnordered<BoxFuture<'static, (Uuid, WebhookId)>>;
@@ -148,6 +148,13 @@ async fn deliver(shared: &Shared, delivery: &ClaimedDelivery, event: Option<(Eve
         }
         None => (Settled::Dead, failed("the event was erased")),
     };
+    if settled == Settled::Gone
+        && let Some(error) = off_in_all_cells(shared, delivery, clock.now()).await
+    {
+        let webhook = delivery.webhook;
+        tracing::warn!(%error, %webhook, "a webhook was not switched off in all cells; its event is sent again");
+        return;
+    }
     let answer = Answer { status: attempt.status, error: attempt.error.as_deref() };
     match shared.store.settle_delivery(delivery, settled, answer, clock.now()).await {
         Ok(true) => {}
@@ -161,16 +168,26 @@ async fn deliver(shared: &Shared, delivery: &ClaimedDelivery, event: Option<(Eve
     }
 }
 
-fn failed(why: &str) -> Attempt {
+/// Switches the webhook off in the other cells before the delivery is settled, so that this is repeated if the process dies.
+async fn off_in_all_cells(shared: &Shared, delivery: &ClaimedDelivery, now: DateTime<Utc>) -> Option<Error> {
+    let copies = shared.webhooks.copies.as_ref().filter(|_| delivery.push.is_none())?;
+    copies.switch_off_webhook(delivery.tenant, delivery.webhook, now).await.err()
+}
+
+pub(super) fn failed(why: &str) -> Attempt {
     Attempt { status: None, error: Some(why.to_owned()), retry_after_s: None }
 }
 
 async fn attempt(
     shared: &Shared,
     delivery: &ClaimedDelivery,
-    (owner, committed): &(EventOwner, Committed),
+    event: &(EventOwner, Committed),
     now: DateTime<Utc>,
 ) -> Attempt {
+    if let Some(push) = &delivery.push {
+        return push::attempt(shared, (delivery, push), event, now).await;
+    }
+    let (owner, committed) = event;
     let signer = match signer(shared, delivery) {
         Ok(signer) => signer,
         Err(why) => return failed(&why),

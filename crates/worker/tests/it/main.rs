@@ -46,6 +46,8 @@ mod storm;
 #[cfg(test)]
 mod sweeps;
 #[cfg(test)]
+mod task_push;
+#[cfg(test)]
 mod texting;
 #[cfg(test)]
 mod waiting;

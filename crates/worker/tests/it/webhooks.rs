@@ -18,7 +18,7 @@ use crate::cluster::{TestCluster, eventually};
 use crate::sink::{Does, Received, Sink};
 
 /// 32 bytes, in base64.
-const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+pub(crate) const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// The shipped settings, which look more often, and these hosts.
@@ -27,11 +27,11 @@ pub(crate) fn settings(hosts: &[String]) -> Webhooks {
     let config: WebhooksConfig = toml::from_str(shipped).unwrap();
     let config = WebhooksConfig { poll_ms: 50, idle_s: 1, hosts: hosts.to_vec(), ..config };
     let sinks = Arc::new(Sinks::new(hosts, Duration::from_secs(2)));
-    Webhooks { config, sinks, keys: Some(SecretKeys::parse(SECRETS_KEY).unwrap()) }
+    Webhooks { config, sinks, keys: Some(SecretKeys::parse(SECRETS_KEY).unwrap()), copies: None }
 }
 
 /// A cluster whose workers have a clock that the test moves, and these receivers.
-async fn cluster(sinks: usize) -> (TestCluster, ManualClock, Vec<Sink>) {
+pub(crate) async fn cluster(sinks: usize) -> (TestCluster, ManualClock, Vec<Sink>) {
     let mut cluster = TestCluster::start().await;
     let clock = ManualClock::at(SystemClock.now());
     cluster.worker_ids = Arc::new(Ids::new(Arc::new(clock.clone())));
@@ -64,7 +64,7 @@ async fn subscribe(cluster: &TestCluster, url: &str, topics: &[&str]) -> Webhook
     id
 }
 
-async fn deliveries(cluster: &TestCluster, webhook: WebhookId, state: &str) -> Vec<Delivery> {
+pub(crate) async fn deliveries(cluster: &TestCluster, webhook: WebhookId, state: &str) -> Vec<Delivery> {
     cluster.requests().deliveries(webhook, Some(state), None, 1000).await.unwrap()
 }
 

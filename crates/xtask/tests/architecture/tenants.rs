@@ -16,7 +16,7 @@ const HANDLES: [(&str, &[&str]); 5] = [
 ];
 
 /// Queries of requests without a condition on the tenant, and why.
-const WITHOUT_TENANT: [(&str, &str); 18] = [
+const WITHOUT_TENANT: [(&str, &str); 19] = [
     ("store::guards::set_of_tenant", "its row is the tenant"),
     (
         "store::bound::lock",
@@ -26,6 +26,7 @@ const WITHOUT_TENANT: [(&str, &str); 18] = [
     ("store::cancel::below", "the agentable was found with its tenant; its tasks have the same one"),
     ("store::cancel::ask", "the rows were locked by `store::cancel::lock`"),
     ("store::cancel::archive", "the rows were locked by `store::cancel::lock`"),
+    ("store::task_push::end", "the webhook was stored by `store::task_push::put` in the same transaction"),
     ("store::question::close", "the question was read with its tenant, under the lock of its agentable"),
     (
         "store::conversation::read::seal",

@@ -29,6 +29,8 @@ pub enum Whose {
     Agentable(AgentableId),
     /// This user.
     User(UserId),
+    /// This user, whom the request creates.
+    NewUser(UserId),
 }
 
 /// What a request was answered: whether it may go on, and what is left.
@@ -59,6 +61,8 @@ pub(crate) struct AskRow {
     tenant: Uuid,
     agentable: Option<Uuid>,
     user: Option<Uuid>,
+    /// Whether the request creates the user.
+    is_new_user: bool,
     key: Uuid,
     request: Option<String>,
 }
@@ -84,10 +88,11 @@ impl TenantStore<'_> {
     pub async fn ask_rates(self, ask: Ask<'_>) -> Option<Standing> {
         let (agentable, user) = match ask.whose {
             Whose::Agentable(agentable) => (Some(agentable.0), None),
-            Whose::User(user) => (None, Some(user.0)),
+            Whose::User(user) | Whose::NewUser(user) => (None, Some(user.0)),
         };
         let request = ask.idempotency_key.map(str::to_owned);
-        let row = AskRow { tenant: self.tenant.0, agentable, user, key: ask.key.0, request };
+        let is_new_user = matches!(ask.whose, Whose::NewUser(_));
+        let row = AskRow { tenant: self.tenant.0, agentable, user, is_new_user, key: ask.key.0, request };
         let counted = self.shared.batchers.asks.submit(row).await?;
         Some(counted.standing(&self.shared.rates))
     }
@@ -149,6 +154,7 @@ impl Batch for Asks {
         let column = |of: fn(&AskRow) -> Option<Uuid>| items.iter().map(of).collect::<Vec<_>>();
         let tenants = column(|item| Some(item.tenant));
         let (agentables, users) = (column(|item| item.agentable), column(|item| item.user));
+        let new_users: Vec<bool> = items.iter().map(|item| item.is_new_user).collect();
         let keys = column(|item| Some(item.key));
         let requests: Vec<_> = items.iter().map(|item| item.request.clone()).collect();
         let RateLimits { requests: quota, keys: of_keys, tokens } = self.0;
@@ -161,12 +167,13 @@ impl Batch for Asks {
             r#"-- store::rate::ask::ask
             with i as materialized (
                 select i.n, i.tenant_id, i.key_id, i.request,
-                       case when i.agentable_id is null
+                       case when i.is_new_user then i.user_id
+                            when i.agentable_id is null
                             then (select u.id from houston.users u where u.id = i.user_id and u.tenant_id = i.tenant_id)
                             else (select k.user_id from houston.run_locks k
                                    where k.agentable_id = i.agentable_id and k.tenant_id = i.tenant_id) end as user_id
-                  from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[])
-                       with ordinality as i (tenant_id, agentable_id, user_id, key_id, request, n)),
+                  from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $11::boolean[])
+                       with ordinality as i (tenant_id, agentable_id, user_id, key_id, request, is_new_user, n)),
             t as materialized (
                 select i.*, coalesce((select extract(epoch from r.free_at - clock_timestamp())::double precision
                                         from houston.rates r
@@ -208,7 +215,8 @@ impl Batch for Asks {
             seconds(quota.window_s),
             i64::from(of_keys.quota),
             seconds(of_keys.window_s),
-            rejects_after
+            rejects_after,
+            &new_users
         )
         .fetch_all(connection)
         .await?;
