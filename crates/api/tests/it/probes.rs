@@ -26,7 +26,8 @@ async fn probes_need_no_key_and_report_the_mode() {
     for path in ["/livez", "/healthz", "/version"] {
         assert_eq!(api.get_with(path, &[]).await.status, 200, "{path}");
     }
-    let ready = readyz(&api, |answer| answer.status == 200 && answer.json()["checks"]["redis"] == "hints").await;
+    let ready =
+        readyz(&api, |answer| answer.status == 200 && answer.json()["checks"]["redis"] == "hints").await;
     let checks = json!({"postgres": "ok", "schema": "ok", "disk": "ok", "redis": "hints"});
     assert_eq!(ready.ok(), json!({"status": "ready", "checks": checks, "draining": false}));
 
