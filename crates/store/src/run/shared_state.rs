@@ -6,8 +6,8 @@ use houston_domain::id::{AgentableId, RunId, TenantId};
 use houston_domain::question::schema::Mismatch;
 use houston_domain::shared_state::{SharedState, StateChange};
 use serde_json::Value;
-use sqlx::PgConnection;
 use sqlx::types::Json;
+use sqlx::{Executor, PgConnection, Postgres};
 
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
@@ -54,8 +54,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn shared_state(self, agentable: AgentableId, seq: i64) -> Result<Option<Value>> {
-        let mut connection = self.pool.acquire().await?;
-        read(&mut connection, self.tenant, agentable, seq).await
+        read(&self.pool, self.tenant, agentable, seq).await
     }
 
     /// Changes the state of an agentable of the tenant.
@@ -71,7 +70,7 @@ impl TenantStore<'_> {
     ) -> Result<std::result::Result<ChangedState, Mismatch>> {
         let mut tx = self.pool.begin().await?;
         let lock = self.lock_for_state(&mut tx, agentable).await?;
-        let now = read(&mut tx, self.tenant, agentable, i64::MAX).await?;
+        let now = read(&mut *tx, self.tenant, agentable, i64::MAX).await?;
         let now = now.unwrap_or_else(|| declared.initial.clone());
         let given_with = match input {
             StateInput::Replace(_, given_with) => given_with,
@@ -194,13 +193,12 @@ impl RunStore {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn shared_state(&self, tenant: TenantId, agentable: AgentableId) -> Result<Option<Value>> {
-        let mut connection = self.pool.acquire().await?;
-        read(&mut connection, tenant, agentable, i64::MAX).await
+        read(&self.pool, tenant, agentable, i64::MAX).await
     }
 }
 
-pub(crate) async fn read(
-    connection: &mut PgConnection,
+pub(crate) async fn read<'e>(
+    executor: impl Executor<'e, Database = Postgres>,
     tenant: TenantId,
     agentable: AgentableId,
     seq: i64,
@@ -213,7 +211,7 @@ pub(crate) async fn read(
         agentable.0,
         seq
     );
-    Ok(state.fetch_optional(connection).await?)
+    Ok(state.fetch_optional(executor).await?)
 }
 
 /// Writes what tool calls of a step changed, at the positions of their events.
