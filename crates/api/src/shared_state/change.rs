@@ -1,4 +1,4 @@
-//! `PATCH /v1/{kinds}/{id}/state`: a merge patch.
+//! `PATCH /v1/{kinds}/{id}/shared-state`: a merge patch.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::state::App;
 
 #[utoipa::path(
     patch,
-    path = "/v1/{kinds}/{id}/state",
+    path = "/v1/{kinds}/{id}/shared-state",
     tag = "agentables",
     operation_id = "change_shared_state",
     summary = "Change the state that an agentable shares with front ends, by a merge patch (RFC 7386): `null` removes a field, a list is replaced.",

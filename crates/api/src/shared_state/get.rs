@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}/{id}/state`.
+//! `GET /v1/{kinds}/{id}/shared-state`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::state::App;
 
 #[utoipa::path(
     get,
-    path = "/v1/{kinds}/{id}/state",
+    path = "/v1/{kinds}/{id}/shared-state",
     tag = "agentables",
     operation_id = "get_shared_state",
     summary = "The state that an agentable shares with front ends: a JSON object that matches the schema of its kind.",

@@ -38,11 +38,11 @@ async fn run(api: &TestApi, body: &Value) -> Stream {
 }
 
 async fn state(api: &TestApi) -> Value {
-    api.get(&api.path("/state")).await.ok()
+    api.get(&api.path("/shared-state")).await.ok()
 }
 
 async fn patch(api: &TestApi, patch: Value) -> Value {
-    api.send("PATCH", &api.path("/state"), patch).await.ok()
+    api.send("PATCH", &api.path("/shared-state"), patch).await.ok()
 }
 
 /// The state of a client that has these frames.
@@ -74,12 +74,13 @@ async fn a_state_is_read_and_changed_by_merge_patches() {
         (json!({"note": "x".repeat(600)}), ""),
         (json!({"note": "\0"}), ""),
     ] {
-        let problem = api.send("PATCH", &api.path("/state"), wrong).await.refused(422, "invalid_request");
+        let problem =
+            api.send("PATCH", &api.path("/shared-state"), wrong).await.refused(422, "invalid_request");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
     }
     assert_eq!(state(&api).await, json!({"items": ["milk"]}));
     let agent = api.get(&format!("/v1/users/{}", api.user)).await.ok()["user_agent_id"].clone();
-    let of_agent = format!("/v1/user_agents/{}/state", agent.as_str().unwrap());
+    let of_agent = format!("/v1/user_agents/{}/shared-state", agent.as_str().unwrap());
     api.get(&of_agent).await.refused(404, "not_found");
     api.send("PATCH", &of_agent, json!({})).await.refused(404, "not_found");
 }

@@ -29,7 +29,7 @@ async function run(client, content) {
   return { events, thread: events[0].threadId };
 }
 
-const stateOf = (thread) => ask('GET', `/v1/shoppers/${thread}/state`);
+const stateOf = (thread) => ask('GET', `/v1/shoppers/${thread}/shared-state`);
 const update = (patch) => `/sim tool=update_state args=${JSON.stringify({ patch })}`;
 
 test('ag_ui_state: the agent changes the state, and the client has it', async () => {
