@@ -175,6 +175,7 @@ mod router;
 mod runs;
 mod serve;
 mod sessions;
+mod shared_state;
 mod skills;
 mod snippets;
 mod state;

@@ -21,7 +21,7 @@ use crate::{
     a2a, agentables, agents, ai_sdk, approve, attachments, check_ins, client_tokens, compressions,
     conversation, erasures, events, feed, files, grants, guards, health, history, images, inbound_hooks,
     insight, mcp, mcp_servers, messages, models, openai, profile, questions, read_marks, runs, sessions,
-    skills, snippets, table_records, tables, teams, todos, tool_sources, users, webhooks,
+    shared_state, skills, snippets, table_records, tables, teams, todos, tool_sources, users, webhooks,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -213,6 +213,7 @@ fn agentable_routes() -> Endpoints {
         .routes(AGENTABLE, routes!(check_ins::list::list, check_ins::create::create))
         .routes(AGENTABLE, routes!(messages::list::list, messages::post::post))
         .routes(AGENTABLE, routes!(read_marks::set::set))
+        .routes(AGENTABLE, routes!(shared_state::get::get, shared_state::change::change))
         .routes(AGENTABLE, collection::<Notes>())
         .routes(AGENTABLE, collection::<Learnings>())
         .routes(AGENTABLE, routes!(history::list::list))

@@ -5,6 +5,8 @@
 //! Only decisions are stored (`archived`, a task that was closed). Whether an agentable is at work follows from its
 //! run, and is computed each time by [`AgentType::status`].
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -15,6 +17,7 @@ use crate::guard::GuardSettings;
 use crate::id::{AgentableId, PREFIXES};
 use crate::mode::Mode;
 use crate::run::RunStatus;
+use crate::shared_state::SharedState;
 
 /// Which text of the agent the user reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,6 +165,9 @@ pub struct AgentType {
     /// The name of the driver that decides what its runs do; `None`: the model does.
     #[serde(default)]
     pub driver: Option<String>,
+    /// The document that its agents and front ends share; `None`: there is none, and it costs nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Arc<SharedState>>,
     /// The texts of its system prompt.
     pub prompt: Prompt,
 }

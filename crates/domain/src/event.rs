@@ -166,6 +166,13 @@ pub enum Event {
         /// Whether no run was open: then the event follows the end of the run it names.
         between_runs: bool,
     },
+    /// The state that the agentable shares with front ends was changed.
+    StateChanged {
+        /// What changed: a JSON Patch (RFC 6902).
+        delta: Vec<Value>,
+        /// Whether no run was open: then the event follows the end of the run it names.
+        between_runs: bool,
+    },
     /// The error message of the run was added to the thread, or changed; this is its complete new state.
     ErrorShown {
         /// The error message: each run has at most one.
@@ -287,6 +294,7 @@ impl Event {
                 | Self::SessionArchived { .. }
                 | Self::ContextCompressed { .. }
                 | Self::TitleSet { .. }
+                | Self::StateChanged { .. }
                 | Self::TaskStarted { .. }
                 | Self::TaskEnded { .. }
                 | Self::QuestionAsked { .. }

@@ -68,6 +68,7 @@ pub mod scope;
 pub mod sealed;
 pub mod session;
 pub mod settable;
+pub mod shared_state;
 pub mod skill;
 pub mod slot;
 pub mod snippet;

@@ -18,6 +18,7 @@ pub mod rate;
 pub mod reach;
 pub mod record;
 pub mod run_context;
+pub mod shared_state;
 pub mod step;
 pub mod sweep;
 pub(crate) mod system_message;

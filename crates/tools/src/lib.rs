@@ -54,6 +54,7 @@ pub mod record;
 pub mod registry;
 mod scripts;
 pub mod servers;
+pub mod shared_state;
 pub mod skills;
 mod snippets;
 mod source;

@@ -29,6 +29,7 @@ use crate::events::position::Position;
 use crate::events::streams::reserve;
 use crate::idempotency::Key;
 use crate::messages::post::check_content;
+use crate::shared_state;
 use crate::state::App;
 use crate::threads::{Asker, NewMessage, Thread, find_or_create};
 
@@ -133,6 +134,7 @@ async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>
     if content.is_some() && !path.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
     }
+    shared_state::given(thread, &input).await?;
     let mut answered = answers::of_entries(thread, &input.resume).await?;
     answered.extend(answers::of_messages(thread, &input.messages).await?);
     if !answered.is_empty() && !offer.is_empty() {

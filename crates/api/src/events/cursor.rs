@@ -8,11 +8,15 @@
 //! - A text that will not be completed, because its attempt broke off, is closed, and a snapshot of the thread removes
 //!   it.
 
+use std::borrow::Cow;
+
 use houston_domain::event::{CallProgress, Committed, Delta, Event as Durable, Part};
 use houston_domain::id::MessageId;
 use houston_domain::question::NewQuestion;
+use houston_domain::shared_state;
 use houston_protocol::agui::{EntityId, Event, Fact, Role, SnapshotMessage};
 use houston_store::event::OpenIteration;
+use serde_json::Value;
 
 use crate::events::interrupt;
 use crate::events::position::{Open, Position};
@@ -54,6 +58,8 @@ pub(crate) struct Cursor {
     interrupted: bool,
     dropped: u32,
     read_for: Option<MessageId>,
+    /// The state that the agentable shares with front ends, at this position; `None`: its kind has none.
+    state: Option<Box<Value>>,
 }
 
 /// What a durable event does to the open text.
@@ -96,7 +102,13 @@ impl Cursor {
             interrupted: false,
             dropped: 0,
             read_for: None,
+            state: None,
         }
+    }
+
+    /// The cursor of an agentable that shares a state with front ends, which is this one at the cursor's position.
+    pub(crate) fn with_state(self, state: Option<Value>) -> Self {
+        Self { state: state.map(Box::new), ..self }
     }
 
     /// The cursor of a client for which waits are interrupts. `interrupted`: the last event it has was one.
@@ -153,6 +165,9 @@ impl Cursor {
             self.interrupted = end.is_some();
             frames.extend(end);
         }
+        if let Some(state) = &self.state {
+            add_states(&mut frames, state);
+        }
         let open = self.open_after(effect, &event.event);
         let (sent, mut here) = (self.at.frames, self.at);
         let count = frames.len();
@@ -165,6 +180,10 @@ impl Cursor {
         }
         let was = std::mem::replace(&mut self.at, Position { seq: event.seq, open, frames: 0 }).open;
         self.dropped = 0;
+        drop(frames);
+        if let (Some(state), Durable::StateChanged { delta, .. }) = (&mut self.state, &event.event) {
+            shared_state::apply(state, delta);
+        }
         self.update_state(&event.event, was);
     }
 
@@ -334,7 +353,12 @@ impl Cursor {
     /// recognised. `was` is the text that was open before.
     fn update_state(&mut self, event: &Durable, was: Open) {
         self.over = self.interrupted
-            || matches!(event, Durable::RunFinished { .. } | Durable::TitleSet { between_runs: true, .. });
+            || matches!(
+                event,
+                Durable::RunFinished { .. }
+                    | Durable::TitleSet { between_runs: true, .. }
+                    | Durable::StateChanged { between_runs: true, .. }
+            );
         let started = |message, number| {
             Some(OpenIteration { message, number, thought_committed: false, message_committed: false })
         };
@@ -370,6 +394,7 @@ impl Cursor {
             | Durable::SessionArchived { .. }
             | Durable::ContextCompressed { .. }
             | Durable::TitleSet { .. }
+            | Durable::StateChanged { .. }
             | Durable::TaskStarted { .. }
             | Durable::TaskEnded { .. }
             | Durable::QuestionAsked(_)
@@ -390,6 +415,20 @@ impl Cursor {
         let new = self.read_for != Some(message);
         self.read_for = Some(message);
         if new { DeltaOutcome::Behind } else { DeltaOutcome::Handled }
+    }
+}
+
+/// Puts the state behind each start of a run.
+fn add_states<'a>(frames: &mut Vec<Event<'a>>, state: &'a Value) {
+    let start = |frame: &Event<'_>| match frame {
+        Event::RunStarted { timestamp, .. } => Some(*timestamp),
+        _ => None,
+    };
+    let starts: Vec<_> =
+        frames.iter().enumerate().filter_map(|(nth, frame)| Some((nth, start(frame)?))).collect();
+    for (nth, timestamp) in starts.into_iter().rev() {
+        let snapshot = Cow::Borrowed(state);
+        frames.insert(nth + 1, Event::StateSnapshot { timestamp, snapshot });
     }
 }
 

@@ -17,6 +17,7 @@ use crate::events::get::Options;
 use crate::events::position::Position;
 use crate::events::stream::{EventStream, PAGE};
 use crate::events::streams::StreamPermit;
+use crate::shared_state;
 use crate::state::App;
 
 /// Opens a stream at the client's position.
@@ -70,6 +71,7 @@ pub(crate) async fn open_as<D: Dialect>(
 
     let permit = StreamPermit::reserved_or_new(Arc::clone(&app), caller)?;
     let cursor = Cursor::new(&path.public_id(), at, iteration);
+    let cursor = cursor.with_state(shared_state::at(&app, caller, &path, at.seq).await?);
     let cursor = if options.interrupts { cursor.with_interrupts(interrupted) } else { cursor };
     let written = (dialect, options.follow);
     let stream = EventStream::new(Arc::clone(&app), path.id, (subscription, permit), cursor, first, written);

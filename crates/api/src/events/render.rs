@@ -72,6 +72,10 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             let event = custom(timestamp, Fact::TitleSet { title: title.into() });
             if *between_runs { within_latest_run(timestamp, context, committed, event) } else { vec![event] }
         }
+        Durable::StateChanged { delta, between_runs } => {
+            let event = Event::StateDelta { timestamp, delta: delta.into() };
+            if *between_runs { within_latest_run(timestamp, context, committed, event) } else { vec![event] }
+        }
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }

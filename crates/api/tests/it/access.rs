@@ -9,6 +9,7 @@ use houston_store::api_key::NewApiKey;
 use serde_json::{Value, json};
 
 use crate::http::Answer;
+use crate::shared_state::with_list;
 use crate::test_api::{TestApi, make_tenant};
 
 const DOCUMENT: &str = include_str!("../../openapi.json");
@@ -199,7 +200,7 @@ const OF_TENANT: [&str; 13] = [
 
 #[tokio::test]
 async fn nothing_of_another_tenant_or_user_is_reached() {
-    let api = TestApi::start().await;
+    let api = TestApi::start_with_types(with_list).await;
     let things = things(&api).await;
     let read_and_post: Scopes = [Scope::Read, Scope::Post].into_iter().collect();
     make_tenant(&api.store, &api.state.ids, "other", "hou_tenant_0123456789").await;

@@ -102,6 +102,8 @@ mod runs;
 #[cfg(test)]
 mod schedules;
 #[cfg(test)]
+mod shared_state;
+#[cfg(test)]
 mod skills;
 #[cfg(test)]
 mod snippets;

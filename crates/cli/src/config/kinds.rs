@@ -155,6 +155,9 @@ impl File<'_> {
         if let Some(use_case) = &named.use_case {
             self.check_use_case(use_case)?;
         }
+        if let Some(Err(reason)) = agent_type.state.as_ref().map(|state| state.check_declaration()) {
+            return Err(self.refuse(self.text.find("[state").unwrap_or(0), reason));
+        }
         Ok(Kind { agent_type, origin: self.path.display().to_string() })
     }
 

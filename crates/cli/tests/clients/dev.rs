@@ -10,6 +10,28 @@ use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A kind that shares a state with front ends.
+const SHOPPER: &str = r#"
+kind = "shopper"
+conversational = true
+archives = false
+reply = "send_message"
+tools = ["send_message", "create_note"]
+titles = true
+
+[prompt]
+role = "You keep a shopping list."
+
+[state]
+initial = { items = [] }
+
+[state.schema]
+type = "object"
+additionalProperties = false
+properties.items = { type = "array", maxItems = 100, items = { type = "string" } }
+properties.shop = { type = "object" }
+"#;
+
 /// Settings with short intervals.
 const QUICK: &[(&str, &str)] = &[
     ("HOUSTON_MODEL", "simulated"),
@@ -132,6 +154,7 @@ fn jobs(folder: &Path) -> u16 {
     assert!(!kind.contains("\"send_message\","), "{kind}");
     std::fs::create_dir_all(folder.join("jobs/agents")).unwrap();
     std::fs::write(folder.join("jobs/agents/user_agent.toml"), kind).unwrap();
+    std::fs::write(folder.join("jobs/agents/shopper.toml"), SHOPPER).unwrap();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let webhooks = format!("hosts = [\"http://127.0.0.1:{free}\"]\npoll_ms = 50\nidle_s = 1\n");
     std::fs::write(folder.join("jobs/webhooks.toml"), webhooks).unwrap();

@@ -42,6 +42,7 @@ topics! {
     TeamRouted "team.routed";
     ContextCompressed "context.compressed";
     TitleSet "title.set";
+    StateChanged "state.changed";
     ErrorShown "error.reported";
     TaskStarted "task.started";
     TaskEnded "task.ended";

@@ -103,6 +103,10 @@ pub(crate) trait RunStorage: Sync {
     ) -> impl Query<Option<Vec<u8>>> {
         std::future::ready(Ok(None))
     }
+    /// The state that the agentable shares with front ends. In memory nothing has changed it.
+    fn shared_state(&self, _tenant: TenantId, _agentable: AgentableId) -> impl Query<Option<Value>> {
+        std::future::ready(Ok(None))
+    }
     /// Stores the text of a PDF.
     fn keep_pdf_text(
         &self,
@@ -260,6 +264,10 @@ impl RunStorage for RunStore {
         most: usize,
     ) -> impl Query<Option<Vec<u8>>> {
         read_attachment(self, tenant, file, most)
+    }
+
+    fn shared_state(&self, tenant: TenantId, agentable: AgentableId) -> impl Query<Option<Value>> {
+        RunStore::shared_state(self, tenant, agentable)
     }
 
     async fn keep_pdf_text(

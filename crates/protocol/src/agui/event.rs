@@ -336,6 +336,32 @@ pub enum Event<'a> {
         activity_type: Cow<'a, str>,
         content: Value,
     },
+    /// The state that the agent shares with its front ends, at the start of a run; only of kinds that have one.
+    ///
+    /// ```json
+    /// {"type": "STATE_SNAPSHOT", "timestamp": 1795338000000, "snapshot": {"items": ["milk"]}}
+    /// ```
+    #[serde(rename_all = "camelCase")]
+    StateSnapshot {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::AnyJson)]
+        snapshot: Cow<'a, Value>,
+    },
+    /// The state was changed: operations of a JSON Patch (RFC 6902), `add`, `remove` and `replace`.
+    ///
+    /// ```json
+    /// {"type": "STATE_DELTA", "timestamp": 1795338003100, "delta": [{"op": "add", "path": "/items/1", "value": "bread"}]}
+    /// ```
+    #[serde(rename_all = "camelCase")]
+    StateDelta {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = Vec<schema::AnyJson>)]
+        delta: Cow<'a, [Value]>,
+    },
     /// The complete thread: a client replaces its messages with it.
     ///
     /// ```json

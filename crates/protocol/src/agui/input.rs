@@ -9,7 +9,7 @@ use crate::message::MessageImage;
 use crate::schema;
 
 /// The request of an AG-UI client. Houston stores the thread itself: of `messages` only a new last one of the user is read, and
-/// results of calls that wait for the client. `runId`, `state` and `forwardedProps` are ignored.
+/// results of calls that wait for the client. `forwardedProps` is ignored.
 ///
 /// ```json
 /// {"threadId": "goal_0190…", "runId": "1", "messages": [{"id": "m1", "role": "user", "content": "Delete my notes"}]}
@@ -29,6 +29,15 @@ pub struct RunAgentInput {
     /// as untrusted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<InputContext>,
+    /// The state that the client shares with the agent: it becomes the state before the run, if the kind declares one and it
+    /// matches its schema. `null` and `{}`, which clients send that have none, change nothing; for a kind without a state, every
+    /// value is ignored.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    #[schema(value_type = schema::AnyJson)]
+    pub state: Value,
+    /// The client's own id of the run: a request that is repeated under it does not set the state again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
     #[serde(default)]
     pub messages: Vec<InputMessage>,
     /// Answers to the interrupts of the thread.

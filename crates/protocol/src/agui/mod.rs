@@ -10,6 +10,7 @@
 //! | a tool call | `TOOL_CALL_START`, `TOOL_CALL_ARGS`, `TOOL_CALL_END`, `TOOL_CALL_RESULT` |
 //! | a task | `SUBAGENT_STARTED`, then `SUBAGENT_FINISHED` or `SUBAGENT_ERROR` |
 //! | an error for the user | `ACTIVITY_SNAPSHOT` of the type [`ERROR_ACTIVITY`] |
+//! | the state that agent and front ends share | `STATE_SNAPSHOT` after `RUN_STARTED`, `STATE_DELTA` when it changes |
 //! | partial text is taken back | `MESSAGES_SNAPSHOT` |
 //! | anything else | `CUSTOM`, see [`Fact`] |
 

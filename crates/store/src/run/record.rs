@@ -1,5 +1,6 @@
 //! The transaction of a step in which tools read and write Houston's own tables. What they may do there is in [`RecordTx`].
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use houston_domain::custom_table::TablePresets;
@@ -12,6 +13,7 @@ use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
+use crate::shared_state::{self, PendingState};
 use crate::step::{Commit, alone};
 use crate::workspace_file::settle::Folders;
 use houston_domain::step::Step;
@@ -21,6 +23,7 @@ mod files;
 mod rows;
 mod skills;
 mod snippets;
+mod state;
 mod tables;
 mod todos;
 
@@ -41,6 +44,8 @@ pub struct FencedTx {
     folders: Option<Folders>,
     /// The tenant of the agentable whose files are to be written or deleted in the folder, if some are.
     changed_files_of: Option<TenantId>,
+    /// How tool calls changed the state that the agentable shares with front ends.
+    pub(crate) states: Vec<PendingState>,
 }
 
 /// The ids that rows written by a run carry.
@@ -87,6 +92,7 @@ impl RunStore {
             session_settings: self.archiving.settings,
             folders: self.folders.clone(),
             changed_files_of: None,
+            states: Vec::new(),
         })
     }
 
@@ -168,7 +174,16 @@ impl FencedTx {
     /// # Errors
     /// As [`RunStore::commit`]. When the step had been committed before, the transaction is rolled back.
     pub async fn commit(mut self, step: &Step) -> Result<Commit> {
-        let done = alone::commit(&mut self.tx, &self.fence, step, self.fairness).await?;
+        let mut step = Cow::Borrowed(step);
+        if !self.states.is_empty() {
+            step.to_mut().events.extend(self.states.iter().map(PendingState::event));
+        }
+        let done = alone::commit(&mut self.tx, &self.fence, &step, self.fairness).await?;
+        if let Commit::Done(done) = &done
+            && !self.states.is_empty()
+        {
+            shared_state::insert(&mut self.tx, self.fence.agentable, &self.states, &done.events).await?;
+        }
         match done {
             Commit::Done(_) => self.tx.commit().await?,
             Commit::AlreadyCommitted => self.tx.rollback().await?,

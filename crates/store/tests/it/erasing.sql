@@ -101,6 +101,8 @@ begin
     insert into houston.client_threads (user_id, target, thread, agentable_id, tenant_id) values (u, 'goal', w, g, t);
     insert into houston.client_offers (agentable_id, tenant_id, message_id, offer)
     values (g, t, m, jsonb_build_object('context', w));
+    insert into houston.shared_states (agentable_id, seq, tenant_id, state)
+    values (g, 0, t, jsonb_build_object('note', w));
     insert into houston.attachments (id, tenant_id, user_id, name, media_type, bytes, object_id)
     values (m, t, u, w, 'application/pdf', 1, null), (s, t, u, w, 'text/plain', 1, s);
     insert into houston.attachment_parts (attachment_id, nth, tenant_id, user_id, data) values (m, 0, t, u, '\x00');

@@ -14,6 +14,8 @@ mod knowledge;
 #[cfg(test)]
 mod reach;
 #[cfg(test)]
+mod shared_state;
+#[cfg(test)]
 mod snippets;
 #[cfg(test)]
 mod tables;

@@ -26,6 +26,7 @@ use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits};
 use houston_store::user::User;
 use houston_store::{Config, RunStore, Store};
 use houston_testkit::database::TestDatabase;
+use houston_tools::shared_state::update_state;
 use houston_tools::{CallContext, Offer, Outside, Plan, Registry, builtin};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -281,7 +282,14 @@ fn all_tools(files: Files) -> Offer {
     }) {
         registry.add(tool).unwrap();
     }
-    registry.offer(&registry.names()).unwrap()
+    let offer = registry.offer(&registry.names()).unwrap();
+    let schema = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {"items": {"type": "array", "items": {"type": "string"}}, "note": {"type": "string"}},
+    });
+    let declared = serde_json::from_value(json!({"schema": schema, "initial": {"items": []}})).unwrap();
+    offer.with_of_run(&[update_state(&Arc::new(declared))])
 }
 
 fn limits() -> RecordLimits {

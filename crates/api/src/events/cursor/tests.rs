@@ -2,6 +2,7 @@
 
 mod client;
 pub(crate) mod script;
+mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 

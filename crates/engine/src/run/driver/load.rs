@@ -27,6 +27,7 @@ use crate::run::storage::RunStorage;
 use crate::run::tool_runner::ToolRunner;
 use crate::setup::Setup;
 use crate::setup::own_tools::{Tools, sources_for};
+use crate::setup::state::with_state;
 use crate::setup::taint::Taint;
 
 /// What follows from the run's context.
@@ -133,6 +134,13 @@ async fn load<S: RunStorage>(
     let sources = own_tools(journal, &setup, &context).await?;
     let setup = journal.services.setups.for_run(&setup, &context, &sources).await;
     drop(sources);
+    let setup = match setup.agent_type.state.clone() {
+        None => setup,
+        Some(declared) => {
+            let state = journal.retrying(|storage| storage.shared_state(tenant, agentable)).await?;
+            with_state(setup, &declared, state.as_ref())
+        }
+    };
     Ok(loaded(journal, attempt, Arc::clone(live), context, answered_by, setup))
 }
 
