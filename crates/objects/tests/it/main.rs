@@ -1,5 +1,4 @@
-//! Objects in a folder, and in a real S3-compatible server if there is one: `HOUSTON_TEST_S3` has the address of its bucket,
-//! the usual variables the rest. `cargo xtask` does not start one; see `crates/objects/tests/README.md`.
+//! Objects in a folder. Those in an S3-compatible server: `crates/cli/tests/clients/s3.rs`, which has one from PyPI.
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]

@@ -25,11 +25,3 @@ async fn folder_behaves_as_a_store() {
     let missing = Objects::open("file:///nowhere/at/all").unwrap_err().to_string();
     assert!(missing.contains("cannot be set up"), "{missing}");
 }
-
-#[tokio::test]
-#[ignore = "needs a server: see tests/README.md"]
-#[expect(clippy::disallowed_methods, reason = "set by who has started the server")]
-async fn server_behaves_as_a_store() {
-    let address = std::env::var("HOUSTON_TEST_S3").unwrap();
-    behaves(&Objects::open(&address).unwrap()).await;
-}
