@@ -5,6 +5,8 @@
 //! Only decisions are stored (`archived`, a task that was closed). Whether an agentable is at work follows from its
 //! run, and is computed each time by [`AgentType::status`].
 
+mod double_texting;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,8 @@ use crate::id::{AgentableId, PREFIXES};
 use crate::mode::Mode;
 use crate::run::RunStatus;
 use crate::shared_state::SharedState;
+
+pub use double_texting::DoubleTexting;
 
 /// Which text of the agent the user reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,40 +42,6 @@ pub enum Urgency {
     Interactive,
     /// Nothing waits for the result.
     Background,
-}
-
-/// What a message does to a run that is open when the message arrives: double texting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DoubleTexting {
-    /// The run reads it at its next step.
-    #[default]
-    Enqueue,
-    /// The run is cancelled, and the message starts the next one. What the run did remains.
-    Interrupt,
-    /// The message is refused, and nothing is stored.
-    Reject,
-    /// Like `Interrupt`, and the run is removed from the history. External effects of its tools remain.
-    Rollback,
-}
-
-impl DoubleTexting {
-    /// The name in the database and in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enqueue => "enqueue",
-            Self::Interrupt => "interrupt",
-            Self::Reject => "reject",
-            Self::Rollback => "rollback",
-        }
-    }
-
-    /// Whether it cancels the open run.
-    #[must_use]
-    pub fn cancels(self) -> bool {
-        matches!(self, Self::Interrupt | Self::Rollback)
-    }
 }
 
 /// The prompt cache key that providers get with each request of an agentable: 32 hex digits, the same for all its

@@ -1,5 +1,7 @@
 //! The AG-UI events of a stream.
 
+mod read;
+
 use std::borrow::Cow;
 
 use houston_domain::id::RunId;
@@ -391,23 +393,6 @@ pub enum Event<'a> {
     /// An event of a newer server. Only read, never written.
     #[serde(other, skip_serializing)]
     Unknown,
-}
-
-impl Event<'static> {
-    /// Reads the data of a server-sent event. Data that cannot be read is [`Event::Unknown`]: it is of a
-    /// newer server.
-    #[must_use]
-    pub fn read(data: &str) -> Self {
-        serde_json::from_str(data).unwrap_or(Self::Unknown)
-    }
-}
-
-impl Event<'_> {
-    /// Whether the event ends a run.
-    #[must_use]
-    pub fn ends_run(&self) -> bool {
-        matches!(self, Self::RunFinished { .. } | Self::RunError { .. })
-    }
 }
 
 #[cfg(test)]
