@@ -68,7 +68,7 @@ fn mismatched(at: &str, Mismatch { pointer, reason }: &Mismatch) -> ApiError {
     ApiError::field(&format!("{at}{pointer}"), reason.clone())
 }
 
-/// Changes the state, and tells the open streams. `at`: where the request has it.
+/// Changes the state, and sends it to the open streams. `at`: where the request has it.
 async fn put(
     app: &App,
     caller: Caller,
