@@ -105,6 +105,10 @@ async fn creation<T: DeserializeOwned + Send + 'static>(
         let value = match empty {
             Some(empty) if bytes.is_empty() || (json && bytes.trim_ascii() == b"null") => empty(),
             _ if !json => return Err(ApiError::UnsupportedMediaType { wanted: JSON }),
+            // serde would take a list for the fields of a struct, in their order.
+            _ if bytes.trim_ascii_start().starts_with(b"[") => {
+                return Err(ApiError::field("", "must be an object".to_owned()));
+            }
             _ => parse(&bytes)?,
         };
         Ok(Creation { value, key })

@@ -55,6 +55,7 @@ async fn wrong_read_marks_are_refused() {
         (json!({"seq": 1, "message_id": foreign["id"]}), "/seq"),
         (json!({"message_id": "run_1"}), "/message_id"),
         (json!({"up_to": 1}), "/up_to"),
+        (json!([null, null]), ""),
     ] {
         let problem = api.post(&path, body).await.refused(422, "invalid_request");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
