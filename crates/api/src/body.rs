@@ -1,5 +1,6 @@
 //! Request bodies: reads JSON within limits of size and time, and reports errors with line and column or JSON Pointer.
 
+use std::any::TypeId;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use bytes::{Buf as _, Bytes};
 use houston_protocol::problem::FieldError;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::error::Category;
 
 use crate::auth::Caller;
@@ -106,7 +108,7 @@ async fn creation<T: DeserializeOwned + Send + 'static>(
             Some(empty) if bytes.is_empty() || (json && bytes.trim_ascii() == b"null") => empty(),
             _ if !json => return Err(ApiError::UnsupportedMediaType { wanted: JSON }),
             // serde would take a list for the fields of a struct, in their order.
-            _ if bytes.trim_ascii_start().starts_with(b"[") => {
+            _ if bytes.trim_ascii_start().starts_with(b"[") && TypeId::of::<T>() != TypeId::of::<Value>() => {
                 return Err(ApiError::field("", "must be an object".to_owned()));
             }
             _ => parse(&bytes)?,
