@@ -37,6 +37,7 @@ pub mod death;
 pub mod error_message;
 pub mod event;
 pub mod fallback;
+pub mod field;
 pub mod frame;
 pub mod guard;
 pub mod health;
