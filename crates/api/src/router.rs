@@ -61,7 +61,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(TENANT.all(Scope::Read), routes!(models::list::list))
         .routes(TENANT.all(Scope::Read), routes!(models::get::get))
         .routes(TENANT.all(Scope::Read), routes!(models::estimate::estimate))
-        .routes(NAMED.all(Scope::Read), routes!(fields::get::get))
+        .routes(TENANT.all(Scope::Read), routes!(fields::get::get))
         .routes(ROW, item::<Notes>())
         .routes(ROW, item::<Learnings>())
         .routes(ROW, routes!(messages::get::get))

@@ -115,7 +115,10 @@ impl Focus {
         }
         let bytes = self.data.as_ref().map_or(0, |data| data.to_string().len());
         if bytes > MAX_DATA_BYTES {
-            return wrong("/data", format!("has {bytes} bytes as JSON; at most {MAX_DATA_BYTES} are allowed"));
+            return wrong(
+                "/data",
+                format!("has {bytes} bytes as JSON; at most {MAX_DATA_BYTES} are allowed"),
+            );
         }
         Ok(())
     }
@@ -144,10 +147,9 @@ impl std::fmt::Display for FocusRef {
 /// a JSON object are lines; its first list has the children. Returns whether that is all.
 #[must_use]
 pub fn brief(answer: &str) -> (String, bool) {
-    let Ok(Value::Object(fields)) = serde_json::from_str(answer) else {
-        let (text, is_all) = cut(answer.trim(), BRIEF_CHARS);
-        return (text, is_all);
-    };
+    // A line with a status may precede the object.
+    let object = answer.find('{').and_then(|at| serde_json::from_str(answer[at..].trim()).ok());
+    let Some(Value::Object(fields)) = object else { return cut(answer.trim(), BRIEF_CHARS) };
     let (mut lines, mut left, mut is_all) = (Vec::new(), BRIEF_CHARS, true);
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_array()) {
         let (line, is_whole) = line(name, value);
@@ -161,11 +163,14 @@ pub fn brief(answer: &str) -> (String, bool) {
             None => is_all = false,
         }
     }
-    for (nth, (name, items)) in fields.iter().filter_map(|(name, value)| Some((name, value.as_array()?))).enumerate() {
+    for (nth, (name, items)) in
+        fields.iter().filter_map(|(name, value)| Some((name, value.as_array()?))).enumerate()
+    {
         // Of other lists the number.
         let shown = if nth == 0 { BRIEF_CHILDREN } else { 0 };
         is_all &= items.len() <= shown;
-        let Some(rest) = left.checked_sub(name.chars().count() + 8).filter(|_| items.len() < 1_000_000) else {
+        let Some(rest) = left.checked_sub(name.chars().count() + 8).filter(|_| items.len() < 1_000_000)
+        else {
             is_all = false;
             continue;
         };
@@ -243,7 +248,10 @@ mod tests {
 
     #[test]
     fn item_of_ag_ui_may_be_a_focus() {
-        let item = |description: &str, value: &str| ContextItem { description: description.into(), value: value.into() };
+        let item = |description: &str, value: &str| ContextItem {
+            description: description.into(),
+            value: value.into(),
+        };
         let found = Focus::of_item(&item("focus", r#"{"type": "order", "id": "17"}"#));
         assert_eq!(found, Some(focus("order", "17")));
         assert_eq!(Focus::of_item(&item("the page", r#"{"type": "order", "id": "17"}"#)), None);
@@ -252,7 +260,8 @@ mod tests {
 
     #[test]
     fn brief_has_fields_and_five_children() {
-        let items: Vec<Value> = (0..9).map(|nth| json!({"id": nth, "title": "A chair", "text": "long"})).collect();
+        let items: Vec<Value> =
+            (0..9).map(|nth| json!({"id": nth, "title": "A chair", "text": "long"})).collect();
         let (text, is_all) = brief(&json!({"id": "17", "status": "open", "items": items}).to_string());
         assert!(text.starts_with("id: 17\nstatus: open\nitems: 9\n- 0 A chair\n"), "{text}");
         assert_eq!(text.matches("- ").count(), BRIEF_CHILDREN);

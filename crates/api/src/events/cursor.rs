@@ -369,6 +369,7 @@ impl Cursor {
             | Durable::TeamRouted { .. }
             | Durable::SessionArchived { .. }
             | Durable::ContextCompressed { .. }
+            | Durable::ContextShifted { .. }
             | Durable::TitleSet { .. }
             | Durable::TaskStarted { .. }
             | Durable::TaskEnded { .. }

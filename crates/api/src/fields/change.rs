@@ -6,6 +6,7 @@ use axum::extract::{FromRequest, Request};
 use houston_domain::field::Entity;
 use houston_protocol::agent::AgentSettingsRequest;
 use houston_protocol::agentable::UpdateAgentable;
+use houston_protocol::knowledge::{Sentence, UpdateFeedItem, UpdateNote};
 use houston_protocol::team::TeamSettingsRequest;
 use houston_protocol::todo::UpdateTodo;
 use houston_protocol::user::{UpdateProfile, UpdateUser};
@@ -22,7 +23,8 @@ pub(crate) struct Change<T>(pub(crate) T);
 
 /// What a body changes.
 pub(crate) trait Changes {
-    const ENTITY: Entity;
+    /// `None`: it has no table.
+    const ENTITY: Option<Entity>;
 }
 
 impl<T: Changes + DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for Change<T> {
@@ -30,12 +32,15 @@ impl<T: Changes + DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for C
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
         let body = Creation::<T>::from_request(request, app).await;
-        body.map(|body| Self(body.value)).map_err(|error| refusal(T::ENTITY, error))
+        body.map(|body| Self(body.value)).map_err(|error| match T::ENTITY {
+            Some(entity) => refusal(entity, error),
+            None => error,
+        })
     }
 }
 
 /// An error that says what may be changed, if an unknown field was to be.
-pub(crate) fn refusal(entity: Entity, mut error: ApiError) -> ApiError {
+fn refusal(entity: Entity, mut error: ApiError) -> ApiError {
     if let ApiError::InvalidRequest { errors } = &mut error {
         for error in errors.iter_mut().filter(|error| error.detail.starts_with("unknown field")) {
             error.detail += &format!("; {}; see GET /v1/fields/{}", entity.updatable(), entity.as_str());
@@ -47,7 +52,7 @@ pub(crate) fn refusal(entity: Entity, mut error: ApiError) -> ApiError {
 macro_rules! changes {
     ($($body:ty => $entity:ident),+ $(,)?) => {
         $(impl Changes for $body {
-            const ENTITY: Entity = Entity::$entity;
+            const ENTITY: Option<Entity> = Some(Entity::$entity);
         })+
     };
 }
@@ -60,4 +65,10 @@ changes! {
     UpdateProfile => Profile,
     UpdateTodo => Todo,
     UpdateWebhook => Webhook,
+    UpdateNote => Note,
+    UpdateFeedItem => FeedItem,
+}
+
+impl Changes for Sentence {
+    const ENTITY: Option<Entity> = None;
 }
