@@ -141,6 +141,7 @@ mod etag;
 mod events;
 mod explain;
 mod feed;
+mod fields;
 mod files;
 mod grants;
 mod guards;

@@ -19,9 +19,10 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     a2a, agentables, agents, ai_sdk, approve, attachments, check_ins, client_tokens, compressions,
-    conversation, erasures, events, feed, files, grants, guards, health, history, images, inbound_hooks,
-    insight, mcp, mcp_servers, messages, models, openai, profile, questions, read_marks, runs, sessions,
-    shared_state, skills, snippets, table_records, tables, teams, todos, tool_sources, users, webhooks,
+    conversation, erasures, events, feed, fields, files, grants, guards, health, history, images,
+    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, profile, questions, read_marks, runs,
+    sessions, shared_state, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
+    webhooks,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -61,6 +62,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(TENANT.all(Scope::Read), routes!(models::list::list))
         .routes(TENANT.all(Scope::Read), routes!(models::get::get))
         .routes(TENANT.all(Scope::Read), routes!(models::estimate::estimate))
+        .routes(TENANT.all(Scope::Read), routes!(fields::get::get))
         .routes(ROW, item::<Notes>())
         .routes(ROW, item::<Learnings>())
         .routes(ROW, routes!(messages::get::get))

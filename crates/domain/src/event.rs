@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::compression::CompressionReason;
+use crate::focus::FocusRef;
 use crate::guard::DecidedBy;
 use crate::id::{AgentId, AgentableId, CompressionId, MessageId, RunId, SessionId, TeamId};
 use crate::message::{MessageType, Source};
@@ -159,6 +160,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
+    /// The message is about another thing than that of the last run.
+    ContextShifted {
+        /// What the last run with a focus was about.
+        from: FocusRef,
+        /// What this run is about.
+        to: FocusRef,
+    },
     /// Houston gave the agentable a title, because it had none.
     TitleSet {
         /// The new title.
@@ -293,6 +301,7 @@ impl Event {
                 | Self::TeamRouted { .. }
                 | Self::SessionArchived { .. }
                 | Self::ContextCompressed { .. }
+                | Self::ContextShifted { .. }
                 | Self::TitleSet { .. }
                 | Self::StateChanged { .. }
                 | Self::TaskStarted { .. }

@@ -46,6 +46,7 @@ pub mod cloud_event;
 pub mod conversation;
 pub mod erasure;
 pub mod feed;
+pub mod field;
 pub mod file;
 pub mod grant;
 pub mod guard;

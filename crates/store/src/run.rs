@@ -4,6 +4,7 @@ pub mod awaited;
 pub mod cancel;
 pub mod claim;
 pub mod compression;
+pub mod context_cache;
 pub mod cost;
 pub(crate) mod deaths;
 pub mod direct_start;

@@ -182,11 +182,12 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 13] = [
+const OF_TENANT: [&str; 14] = [
     "agents",
     "teams",
     "skills",
     "endpoints",
+    "fields",
     "mcp-servers",
     "guards",
     "erasures",

@@ -45,6 +45,8 @@ mod etags;
 #[cfg(test)]
 mod failure;
 #[cfg(test)]
+mod fields;
+#[cfg(test)]
 mod files;
 #[cfg(test)]
 mod finding;

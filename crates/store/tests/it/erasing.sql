@@ -99,8 +99,9 @@ begin
     values (m, t, u, 'image/png', 1, 1, 1, '\x00');
     insert into houston.image_uses (agentable_id, image_id, tenant_id) values (g, m, t);
     insert into houston.client_threads (user_id, target, thread, agentable_id, tenant_id) values (u, 'goal', w, g, t);
-    insert into houston.client_offers (agentable_id, tenant_id, message_id, offer)
-    values (g, t, m, jsonb_build_object('context', w));
+    insert into houston.client_offers (agentable_id, tenant_id, message_id, offer, last_focus)
+    values (g, t, m, jsonb_build_object('context', w), jsonb_build_object('type', w, 'id', w));
+    insert into houston.context_cache (tenant_id, user_id, type, id, tool, answer) values (t, u, w, w, w, w);
     insert into houston.shared_states (agentable_id, seq, tenant_id, state)
     values (g, 0, t, jsonb_build_object('note', w));
     insert into houston.attachments (id, tenant_id, user_id, name, media_type, bytes, object_id)

@@ -14,6 +14,8 @@ mod client_offers;
 #[cfg(test)]
 mod compression;
 #[cfg(test)]
+mod context_cache;
+#[cfg(test)]
 mod conversation;
 #[cfg(test)]
 mod cost;
