@@ -1,6 +1,6 @@
 //! What looks like the key of a model provider, in texts that are printed, stored or handed out.
 
-/// What stands in the place of a key.
+/// What replaces a key.
 pub const REDACTED: &str = "[redacted]";
 
 /// Prefixes of the providers' keys.

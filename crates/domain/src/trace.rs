@@ -69,7 +69,7 @@ pub struct Header {
     /// The overseer's settings when the trace was made.
     #[serde(default)]
     pub overseer: overseer::Settings,
-    /// Cost in US dollars, if it is known.
+    /// Cost in US dollars, if it has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<rust_decimal::Decimal>,
 }

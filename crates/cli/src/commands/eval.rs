@@ -116,9 +116,9 @@ impl Eval {
 
 /// The case files of a folder, sorted by name.
 fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let shown = folder.display();
+    let path_text = folder.display();
     let entries = std::fs::read_dir(folder)
-        .with_context(|| format!("{shown} cannot be read"))
+        .with_context(|| format!("{path_text} cannot be read"))
         .map_err(Failure::Usage)?;
     let mut files = Vec::new();
     for entry in entries {
@@ -130,7 +130,7 @@ fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     if files.is_empty() || files.len() > MOST_CASES {
         let found = files.len();
         return Err(Failure::Usage(anyhow!(
-            "{shown} has {found} *.case.toml files; 1 to {MOST_CASES} are needed"
+            "{path_text} has {found} *.case.toml files; 1 to {MOST_CASES} are needed"
         )));
     }
     files.sort();
@@ -138,9 +138,10 @@ fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 async fn outcome(context: &Context, folder: &Path, file: &Path, with: &With<'_>) -> Result<Outcome, Failure> {
-    let shown = file.display();
-    let text = std::fs::read_to_string(file).with_context(|| format!("{shown} cannot be read"))?;
-    let case: Case = toml::from_str(&text).map_err(|error| Failure::Usage(anyhow!("{shown}: {error}")))?;
+    let path_text = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("{path_text} cannot be read"))?;
+    let case: Case =
+        toml::from_str(&text).map_err(|error| Failure::Usage(anyhow!("{path_text}: {error}")))?;
     let trace = read(&folder.join(&case.trace))?;
     let name = file.file_name().unwrap_or_default().to_string_lossy().replace(".case.toml", "");
     let mut unmet = Vec::new();
@@ -190,10 +191,11 @@ fn compare_with(baseline: &Baseline, outcome: &mut Outcome) {
 }
 
 fn read_baseline(path: &Path) -> Result<Baseline, Failure> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("{shown} cannot be read"));
+    let path_text = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("{path_text} cannot be read"));
     let text = text.map_err(Failure::Usage)?;
-    serde_json::from_str(&text).map_err(|error| Failure::Usage(anyhow!("{shown} is no baseline: {error}")))
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::Usage(anyhow!("{path_text} is no baseline: {error}")))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

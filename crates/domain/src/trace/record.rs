@@ -26,7 +26,7 @@ pub struct RecordedEntry {
     pub entry: Entry,
 }
 
-/// What is known of a model call.
+/// A model call as it was counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordedCall {
     /// The iteration, from 1.
@@ -152,9 +152,9 @@ impl Answers {
         let mut lines = Vec::new();
         for block in &content {
             let Block::ToolResult { tool_use_id, content, is_error } = block else { continue };
-            let known = returned.get(tool_use_id);
+            let result = returned.get(tool_use_id);
             // A result may be cut or replaced on its way to the history: what the history has counts.
-            let text = match known {
+            let text = match result {
                 Some((text, ..)) if content.starts_with(text.as_str()) => text.clone(),
                 _ => note::removed(content).to_owned(),
             };
@@ -164,7 +164,7 @@ impl Answers {
             };
             let asked = self.asked.iter().find(|call| call.id == *tool_use_id).cloned();
             let Some(ToolCall { id, name, input, .. }) = asked else { continue };
-            let ms = known.and_then(|(.., ms)| *ms);
+            let ms = result.and_then(|(.., ms)| *ms);
             lines.push(Line::Tool { at, call_id: id, name, input, response, ms });
         }
         match lines.is_empty() {

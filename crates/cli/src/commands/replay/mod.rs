@@ -91,13 +91,13 @@ impl Replay {
 
 /// Reads the trace of a file.
 pub(super) fn read(path: &Path) -> Result<Trace, Failure> {
-    let shown = path.display();
-    let size = std::fs::metadata(path).with_context(|| format!("{shown} cannot be read"))?.len();
+    let name = path.display();
+    let size = std::fs::metadata(path).with_context(|| format!("{name} cannot be read"))?.len();
     if size > MOST_BYTES {
-        return Err(Failure::Usage(anyhow!("{shown} has {size} bytes; a trace has at most {MOST_BYTES}")));
+        return Err(Failure::Usage(anyhow!("{name} has {size} bytes; a trace has at most {MOST_BYTES}")));
     }
-    let text = std::fs::read_to_string(path).with_context(|| format!("{shown} cannot be read"))?;
-    Trace::parse(&text).map_err(|error| Failure::Other(anyhow!("{shown}: {error}")))
+    let text = std::fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
+    Trace::parse(&text).map_err(|error| Failure::Other(anyhow!("{name}: {error}")))
 }
 
 async fn show(context: &Context, trace: &Trace, with: &With<'_>, json: bool) -> Result<ExitCode, Failure> {

@@ -5,7 +5,7 @@ use houston_domain::trace::replay::Difference;
 
 use crate::commands::agentable::{one_line, table};
 
-/// The longest value that is shown, in characters.
+/// The longest value that is printed, in characters.
 const MOST: usize = 200;
 
 pub(crate) fn difference(run: &str, found: &Difference) -> Vec<String> {
