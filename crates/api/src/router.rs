@@ -69,6 +69,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(ROW, routes!(images::get::get, images::delete::delete))
         .routes(ROW, routes!(runs::get::get))
         .routes(ROW, routes!(runs::calls::calls))
+        .routes(ROW, routes!(runs::trace::trace))
         .routes(ROW, routes!(runs::cancel::cancel))
         .routes(ROW, routes!(sessions::get::get))
         .routes(ROW, routes!(sessions::history::history))

@@ -28,6 +28,7 @@ pub(crate) mod task_report;
 pub mod task_result;
 pub(crate) mod thread;
 pub mod tool_result;
+mod trace;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, WorkerId};
