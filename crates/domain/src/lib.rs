@@ -84,6 +84,7 @@ pub mod tool_call;
 pub mod tool_result;
 pub mod tool_source;
 pub mod transform;
+pub mod trigger;
 pub mod unread;
 pub mod webhook;
 pub mod workspace;
