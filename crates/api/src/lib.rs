@@ -184,6 +184,7 @@ mod teams;
 mod threads;
 mod todos;
 mod tool_sources;
+mod triggers;
 mod users;
 mod valid_key;
 mod webhooks;

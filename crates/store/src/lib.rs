@@ -142,7 +142,7 @@ pub use run::{
     model_speed, question, rate, reach, record, run_context, step, sweep, task, task_result,
 };
 pub(crate) use run::{system_message, task_report};
-pub use schedule::{check_in, feed};
+pub use schedule::{check_in, feed, trigger, trigger_firing, trigger_reader};
 pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{

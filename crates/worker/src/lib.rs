@@ -43,10 +43,12 @@ mod reaper;
 mod schedule;
 mod sweep;
 mod titles;
+mod triggers;
 mod webhooks;
 mod worker;
 
 pub use config::{LeaseConfig, SweepConfig, WorkerConfig};
 pub use health::{Kinds, Monitor, MonitorConfig};
+pub use triggers::TriggersConfig;
 pub use webhooks::{Webhooks, WebhooksConfig};
 pub use worker::{Error, Running, Worker};

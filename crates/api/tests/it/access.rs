@@ -155,6 +155,7 @@ async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
         ("memories", made(user("memories"), json!({"content": "c"})).await),
         ("feed-items", made(user("feed"), json!({"title": "f", "content": "c"})).await),
         ("todos", made(user("todos"), json!({"title": "t"})).await),
+        ("triggers", trigger),
         ("tables", table),
         ("records", record),
         ("check-ins", check_in),
