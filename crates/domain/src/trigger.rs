@@ -99,7 +99,7 @@ impl InvalidWhen {
 #[derive(Debug, Clone)]
 pub enum Rule {
     /// At times.
-    Cron(CronRule),
+    Cron(Box<CronRule>),
     /// At words of a user.
     Keyword(KeywordRule),
     /// At events.
@@ -113,7 +113,9 @@ impl When {
     /// [`InvalidWhen`] for the first part that is not allowed.
     pub fn rule(&self) -> Result<Rule, InvalidWhen> {
         match self {
-            Self::Cron { cron, zone, misfire } => CronRule::new(cron, zone, *misfire).map(Rule::Cron),
+            Self::Cron { cron, zone, misfire } => {
+                CronRule::new(cron, zone, *misfire).map(Box::new).map(Rule::Cron)
+            }
             Self::Keyword { words, regex } => KeywordRule::new(words, regex.as_deref()).map(Rule::Keyword),
             Self::Event { topics } => event(topics).map(Rule::Event),
         }

@@ -117,6 +117,11 @@ async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
         api.post(&format!("/v1/tables/{table}/records"), json!({"records": [{"a": "x"}]})).await.ok();
     let record = records["data"][0]["id"].as_str().unwrap().to_owned();
     let check_in = made(api.path("/check-ins"), json!({"in_minutes": 60, "reason": "look"})).await;
+    let trigger = json!({
+        "name": "t", "when": {"type": "event", "topics": ["task.ended"]},
+        "then": {"type": "tell", "agentable_id": api.goal, "instructions": "look"},
+    });
+    let trigger = made(user("triggers"), trigger).await;
     let agentable = api.agentable().0;
     let by_sql = api.sql(&format!(
         "insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at,

@@ -110,6 +110,7 @@ mod test_api;
 #[cfg(test)]
 mod threads;
 #[cfg(test)]
+mod triggers;
 mod webhooks;
 #[cfg(test)]
 mod worker;

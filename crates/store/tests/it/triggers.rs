@@ -110,23 +110,22 @@ async fn worker_that_dies_between_claim_and_effect_fires_nothing() {
     let first = test.requests().trigger(id).await.unwrap().next_at.unwrap();
     let due = test.runs().due_triggers(first, 10).await.unwrap()[0];
     // Messages cannot be written, so the claim is made and its effect is not.
-    let mut other = test.store.runs().listen().await.map(|_| test.database.psql("")).unwrap();
-    other.arg("-c").arg(
+    let killer = test.database.psql(
         "begin; lock table houston.messages in exclusive mode;
          do $$ begin
              while not exists (select from pg_locks l where not l.granted and l.relation = 'houston.messages'::regclass) loop
-                 perform pg_sleep(0.01); perform pg_stat_clear_snapshot();
+                 perform pg_sleep(0.01);
              end loop;
              perform pg_terminate_backend(l.pid) from pg_locks l
               where not l.granted and l.relation = 'houston.messages'::regclass;
          end $$; rollback;",
     );
-    let mut killer = other.spawn().unwrap();
+    let mut killer = tokio::process::Command::from(killer).spawn().unwrap();
     let held = "select count(*) from pg_locks where relation = 'houston.messages'::regclass and mode = 'ExclusiveLock' and granted";
     while test.sql(held).trim() == "0" {}
     let fired = test.runs().fire_at_time(due, LIMITS, ids(&test, first)).await;
     assert!(fired.is_err(), "{fired:?}");
-    killer.wait().unwrap();
+    killer.wait().await.unwrap();
     assert_eq!((told(&test), test.requests().trigger(id).await.unwrap().next_at), (0, Some(first)));
     assert_eq!((fire_at(&test, first).await, fire_at(&test, first).await, told(&test)), (1, 0, 1));
 }

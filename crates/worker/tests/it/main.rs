@@ -52,6 +52,7 @@ mod waiting;
 #[cfg(test)]
 mod watchdog;
 #[cfg(test)]
+mod triggers;
 mod webhooks;
 #[cfg(test)]
 mod workers;
