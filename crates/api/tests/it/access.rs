@@ -105,6 +105,11 @@ async fn each_operation_needs_its_scope() {
     }
 }
 
+fn trigger(api: &TestApi) -> Value {
+    let then = json!({"type": "tell", "agentable_id": api.goal, "instructions": "look"});
+    json!({"name": "t", "when": {"type": "event", "topics": ["task.ended"]}, "then": then})
+}
+
 /// One thing of each kind that paths name, of the user of `api`, by the beginning of the path.
 async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
     let made =
@@ -117,11 +122,6 @@ async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
         api.post(&format!("/v1/tables/{table}/records"), json!({"records": [{"a": "x"}]})).await.ok();
     let record = records["data"][0]["id"].as_str().unwrap().to_owned();
     let check_in = made(api.path("/check-ins"), json!({"in_minutes": 60, "reason": "look"})).await;
-    let trigger = json!({
-        "name": "t", "when": {"type": "event", "topics": ["task.ended"]},
-        "then": {"type": "tell", "agentable_id": api.goal, "instructions": "look"},
-    });
-    let trigger = made(user("triggers"), trigger).await;
     let agentable = api.agentable().0;
     let by_sql = api.sql(&format!(
         "insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at,
@@ -160,7 +160,7 @@ async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
         ("memories", made(user("memories"), json!({"content": "c"})).await),
         ("feed-items", made(user("feed"), json!({"title": "f", "content": "c"})).await),
         ("todos", made(user("todos"), json!({"title": "t"})).await),
-        ("triggers", trigger),
+        ("triggers", made(user("triggers"), trigger(api)).await),
         ("tables", table),
         ("records", record),
         ("check-ins", check_in),

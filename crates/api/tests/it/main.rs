@@ -111,6 +111,7 @@ mod test_api;
 mod threads;
 #[cfg(test)]
 mod triggers;
+#[cfg(test)]
 mod webhooks;
 #[cfg(test)]
 mod worker;

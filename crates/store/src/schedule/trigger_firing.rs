@@ -260,7 +260,7 @@ async fn tell(
         with run as (
             update houston.runs r
                set trigger_chain = array(select distinct t from unnest(coalesce(r.trigger_chain, '{}') || $3::uuid[]) as u (t)),
-                   trigger_depth = greatest(coalesce(r.trigger_depth, 0), $4)
+                   trigger_depth = greatest(coalesce(r.trigger_depth, 0::smallint), $4::smallint)
              where r.id = $2)
         update houston.triggers set fired = fired + 1, last_at = $5, hour_at = $6, hour_count = $7 where id = $1",
         trigger.id.0,

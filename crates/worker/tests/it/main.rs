@@ -48,11 +48,12 @@ mod sweeps;
 #[cfg(test)]
 mod texting;
 #[cfg(test)]
+mod triggers;
+#[cfg(test)]
 mod waiting;
 #[cfg(test)]
 mod watchdog;
 #[cfg(test)]
-mod triggers;
 mod webhooks;
 #[cfg(test)]
 mod workers;

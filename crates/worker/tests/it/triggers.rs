@@ -45,7 +45,8 @@ async fn four_workers_fire_times_and_words_once() {
     let goal = cluster.new_goal().await;
     let cron = When::Cron { cron: "0 * * * *".into(), zone: "UTC".into(), misfire: Misfire::Once };
     let cron = make(&cluster, goal, cron, &clock).await;
-    let words = make(&cluster, goal, When::Keyword { words: vec!["hotel".into()], regex: None }, &clock).await;
+    let words =
+        make(&cluster, goal, When::Keyword { words: vec!["hotel".into()], regex: None }, &clock).await;
     // Several hours pass while no worker is alive.
     clock.advance(TimeDelta::hours(5));
     let mut workers = Vec::new();
@@ -60,6 +61,9 @@ async fn four_workers_fire_times_and_words_once() {
     for worker in workers {
         worker.drain().await;
     }
-    let told = cluster.servers.sql("select count(*) from houston.messages where metadata ->> 'type' = 'trigger'").unwrap();
+    let told = cluster
+        .servers
+        .sql("select count(*) from houston.messages where metadata ->> 'type' = 'trigger'")
+        .unwrap();
     assert_eq!(told.trim(), "3");
 }
