@@ -1,9 +1,9 @@
--- Triggers: at a time, at a word or at an event, an agentable is told something. The row belongs to that agentable.
+-- Triggers: at a time, at a word or at an event, an agentable gets a message. The row belongs to that agentable.
 create table houston.triggers (
     id uuid primary key,
     tenant_id uuid not null,
     user_id uuid not null references houston.users,
-    -- who is told
+    -- who gets the message
     agentable_id uuid not null references houston.agentables on delete cascade,
     name text not null,
     -- what the agent reads first
@@ -32,7 +32,7 @@ create index triggers_due on houston.triggers (next_at) where enabled and next_a
 -- Those that hear events.
 create index triggers_hearing on houston.triggers (tenant_id) where enabled and next_at is null;
 
--- An event that a trigger has heard. The transaction that deletes it tells the agentable.
+-- An event that a trigger has heard. The transaction that deletes it posts the message.
 create table houston.trigger_firings (
     trigger_id uuid not null,
     tenant_id uuid not null,

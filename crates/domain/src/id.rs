@@ -151,7 +151,7 @@ ids! {
     DeliveryId = "delivery";
     /// An inbound hook: an address at which another program posts messages to an agentable.
     InboundHookId = "hook";
-    /// A trigger: what an agentable is told at a time, at a word or at an event.
+    /// A trigger: messages to an agentable at a time, at a word or at an event.
     TriggerId = "trigger";
     /// A file that a user posted for messages.
     AttachmentId = "att";

@@ -11,7 +11,7 @@ pub enum Mode {
     FeedGeneration,
     /// A check-in is due: a time that the agent chose itself.
     AgentCheckIn,
-    /// A trigger has fired: a time, a word or an event that somebody named before.
+    /// A trigger has fired: a time, a word or an event that was chosen before.
     Trigger,
 }
 

@@ -1,4 +1,4 @@
-//! Triggers: what an agentable is told at a time, at a word or at an event.
+//! Triggers: messages to an agentable at a time, at a word or at an event.
 //!
 //! - A time is a cron expression with five fields in a time zone: [`cron`].
 //! - Words are searched in what users write: [`keyword`].
@@ -29,7 +29,7 @@ pub const MAX_NAME_CHARS: usize = 100;
 pub const MAX_INSTRUCTIONS_BYTES: usize = 4_000;
 /// Maximum number of triggers one after the other, each of which has caused the next.
 pub const MAX_DEPTH: i16 = 3;
-/// How many characters of a message an agent reads that a trigger tells it about.
+/// How many characters of a message an agent reads of the user.
 const MAX_CAUSE_CHARS: usize = 2_000;
 
 /// What happens to times that were missed because no worker was alive.

@@ -1,4 +1,4 @@
-//! Triggers: what an agentable is told at a time, at a word or at an event.
+//! Triggers: messages to an agentable at a time, at a word or at an event.
 
 use houston_domain::id::{TriggerId, UserId};
 use houston_domain::trigger::{Misfire, When};

@@ -29,7 +29,7 @@
 //! | `tenant` | keys, users, agents, teams, agentables; creating and erasing them | api, cli; worker erases |
 //! | `conversation` | documents: export, import, reset | api, cli |
 //! | `delivery` | webhooks and their deliveries, replays, inbound hooks, events with their owners | worker reads events and sends; api changes and lists |
-//! | `schedule` | check-ins and feeds | worker starts them; api and runs set them |
+//! | `schedule` | check-ins, feeds and triggers | worker starts them; api and runs set them |
 //! | `health` | what the health monitor looks at and repairs | worker; api reads the results |
 //!
 //! Beside the wings: the handles, the pool with its settings, the schema, batches, errors.

@@ -130,7 +130,7 @@ impl Triggers {
     /// Wakes open streams of the agentable. Workers learn of the run by `NOTIFY`. One that fails does not hold the others back.
     fn announce(&self, fired: Result<Fired>) {
         match fired {
-            Ok(Fired::Told(agentable)) => self.bus.publish(agentable, Live::Nudge),
+            Ok(Fired::Posted(agentable)) => self.bus.publish(agentable, Live::Nudge),
             Ok(Fired::Refused | Fired::Gone) => {}
             Err(error) => tracing::warn!(%error, "a trigger could not fire; the next look finds it again"),
         }

@@ -72,7 +72,7 @@ pub(crate) async fn create(
     created(stored, replayed, "/v1/triggers")
 }
 
-/// The agentable that is told. Its kind must have the mode `trigger`.
+/// The agentable that gets the message. Its kind must have the mode `trigger`.
 fn agentable(app: &App, id: &str) -> Result<AgentableId, ApiError> {
     const POINTER: &str = "/then/agentable_id";
     let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);

@@ -19,7 +19,7 @@ use crate::state::App;
     operation_id = "delete_trigger",
     summary = "Delete a trigger.",
     params(("id" = schema::TriggerId, Path, description = "Id of the trigger.")),
-    responses((status = 204, description = "It is deleted. What it has told already stays.")),
+    responses((status = 204, description = "It is deleted. Messages that it has posted stay.")),
 )]
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,

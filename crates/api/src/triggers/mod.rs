@@ -1,4 +1,4 @@
-//! Triggers of a user's agentables: what they are told at a time, at a word or at an event.
+//! Triggers of a user's agentables: messages to them at a time, at a word or at an event.
 
 pub(crate) mod change;
 pub(crate) mod create;

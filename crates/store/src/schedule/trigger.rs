@@ -19,9 +19,9 @@ use crate::idempotency::{Created, IdempotencyKey, earlier};
 pub struct Trigger {
     /// The trigger.
     pub id: TriggerId,
-    /// Whose agentable is told.
+    /// Whose agentable gets the message.
     pub user: UserId,
-    /// Who is told, and its kind.
+    /// Who gets the message, and its kind.
     pub agentable: (AgentableId, String),
     /// For people.
     pub name: String,
@@ -241,7 +241,7 @@ impl TenantStore<'_> {
         self.trigger(id).await
     }
 
-    /// Deletes a trigger. What it has heard and not told yet is told to nobody.
+    /// Deletes a trigger. What it has heard is lost.
     ///
     /// # Errors
     /// As [`Self::trigger`].

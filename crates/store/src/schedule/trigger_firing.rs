@@ -1,4 +1,4 @@
-//! Triggers that fire: each tells its agentable something, in the transaction that moves the time it is due, or that deletes
+//! Triggers that fire: each posts a message to its agentable, in the transaction that moves the time it is due, or that deletes
 //! the event it has heard. So each fires once, however many workers look, and whatever dies.
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -27,8 +27,8 @@ pub struct FiringLimits {
 /// What became of a trigger that was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fired {
-    /// This agentable was told.
-    Told(AgentableId),
+    /// A message was posted to this agentable.
+    Posted(AgentableId),
     /// It was refused: its hour is full, its time was missed, or its agentable is archived.
     Refused,
     /// Another worker took it, or it is switched off or deleted.
@@ -40,7 +40,7 @@ pub enum Fired {
 pub struct DueTrigger {
     /// The trigger.
     pub id: TriggerId,
-    /// Who is told.
+    /// Who gets the message.
     pub agentable: AgentableId,
     /// When it was due.
     pub due_at: DateTime<Utc>,
@@ -51,7 +51,7 @@ pub struct DueTrigger {
 pub struct Heard {
     /// The trigger.
     pub trigger: TriggerId,
-    /// Who is told.
+    /// Who gets the message.
     pub agentable: AgentableId,
     /// The event: its agentable, and its position there.
     pub event: (AgentableId, i64),
@@ -116,13 +116,13 @@ impl RunStore {
         Ok(rows.into_iter().map(|row| due(row.id, row.agentable_id, row.next_at)).collect())
     }
 
-    /// Fires a trigger that is due, unless another worker did: moves its time and tells its agentable.
+    /// Fires a trigger that is due, unless another worker did: moves its time and posts the message.
     ///
     /// # Errors
     /// As [`Self::has_triggers`]. Then nothing has happened.
     pub async fn fire_at_time(&self, due: DueTrigger, limits: FiringLimits, ids: FiringIds) -> Result<Fired> {
         let mut tx = self.pool.begin().await?;
-        // The agentable first, as whoever erases it does.
+        // The agentable first, as an erasure does.
         if lock(&mut tx, due.agentable).await?.is_none() {
             return Ok(Fired::Gone);
         }
@@ -151,7 +151,7 @@ impl RunStore {
         Ok(fired)
     }
 
-    /// Events that triggers have heard and not told yet, the oldest first.
+    /// Events that triggers have heard, without a message yet, the oldest first.
     ///
     /// # Errors
     /// As [`Self::has_triggers`].
@@ -174,7 +174,7 @@ impl RunStore {
             .collect())
     }
 
-    /// Tells the agentable of an event that was heard, unless another worker did.
+    /// Posts the message about an event that was heard, unless another worker did.
     ///
     /// # Errors
     /// As [`Self::has_triggers`]. Then nothing has happened.
@@ -273,7 +273,7 @@ async fn tell(
     )
     .execute(connection)
     .await?;
-    Ok(Fired::Told(trigger.agentable))
+    Ok(Fired::Posted(trigger.agentable))
 }
 
 async fn refuse(connection: &mut PgConnection, id: TriggerId, why: &str) -> Result<Fired> {

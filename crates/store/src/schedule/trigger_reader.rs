@@ -236,27 +236,27 @@ struct Caused {
 
 /// The triggers that have caused these runs.
 async fn chains(connection: &mut PgConnection, runs: Vec<RunId>) -> Result<BTreeMap<RunId, Chain>> {
-    let mut known: HashMap<Uuid, Caused> = HashMap::new();
+    let mut found: HashMap<Uuid, Caused> = HashMap::new();
     let mut open: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
     for _ in 0..MAX_HOPS {
         open.sort_unstable();
         open.dedup();
-        open.retain(|run| !known.contains_key(run));
+        open.retain(|run| !found.contains_key(run));
         if open.is_empty() {
             break;
         }
-        let found = causes(&mut *connection, &open).await?;
+        let next = causes(&mut *connection, &open).await?;
         // What a trigger has caused directly is complete: the chain has all before it.
-        open = found.iter().filter(|one| one.own.is_none()).flat_map(|one| one.by.iter().copied()).collect();
-        known.extend(found.into_iter().map(|one| (one.run, one)));
+        open = next.iter().filter(|one| one.own.is_none()).flat_map(|one| one.by.iter().copied()).collect();
+        found.extend(next.into_iter().map(|one| (one.run, one)));
     }
-    Ok(runs.into_iter().map(|run| (run, chain_of(&known, run.0, MAX_HOPS))).collect())
+    Ok(runs.into_iter().map(|run| (run, chain_of(&found, run.0, MAX_HOPS))).collect())
 }
 
-fn chain_of(known: &HashMap<Uuid, Caused>, run: Uuid, hops: usize) -> Chain {
-    let Some(caused) = known.get(&run).filter(|_| hops > 0) else { return Chain::default() };
+fn chain_of(found: &HashMap<Uuid, Caused>, run: Uuid, hops: usize) -> Chain {
+    let Some(caused) = found.get(&run).filter(|_| hops > 0) else { return Chain::default() };
     let own = caused.own.clone().unwrap_or_default();
-    caused.by.iter().fold(own, |chain, by| chain.with(chain_of(known, *by, hops - 1)))
+    caused.by.iter().fold(own, |chain, by| chain.with(chain_of(found, *by, hops - 1)))
 }
 
 async fn causes(connection: &mut PgConnection, runs: &[Uuid]) -> Result<Vec<Caused>> {

@@ -48,30 +48,30 @@ fn ids(test: &TestStore, now: DateTime<Utc>) -> FiringIds {
     FiringIds { message: test.ids.beside(test.goal), run: test.ids.beside(test.goal), now }
 }
 
-/// Fires what is due at `now`, as one of several workers. Returns how many were told.
+/// Fires what is due at `now`, as one of several workers. Returns how many were posted.
 async fn fire_at(test: &TestStore, now: DateTime<Utc>) -> usize {
-    let mut told = 0;
+    let mut posted = 0;
     for due in test.runs().due_triggers(now, 10).await.unwrap() {
         let fired = test.runs().fire_at_time(due, LIMITS, ids(test, now)).await.unwrap();
-        told += usize::from(matches!(fired, Fired::Told(_)));
+        posted += usize::from(matches!(fired, Fired::Posted(_)));
     }
-    told
+    posted
 }
 
-/// Reads what is new and fires what was heard, as one of several workers. Returns how many were told.
+/// Reads what is new and fires what was heard, as one of several workers. Returns how many were posted.
 async fn hear(test: &TestStore, limits: FiringLimits) -> usize {
     let now = test.ids.clock().now();
     while let Listened::Read { has_more: true, .. } = test.runs().listen_for_triggers(7, now).await.unwrap() {
     }
-    let mut told = 0;
+    let mut posted = 0;
     for heard in test.runs().heard(1000).await.unwrap() {
         let fired = test.runs().fire_at_event(heard, limits, ids(test, now)).await.unwrap();
-        told += usize::from(matches!(fired, Fired::Told(_)));
+        posted += usize::from(matches!(fired, Fired::Posted(_)));
     }
-    told
+    posted
 }
 
-fn told(test: &TestStore) -> usize {
+fn posted(test: &TestStore) -> usize {
     let sql = "select count(*) from houston.messages where metadata ->> 'type' = 'trigger'";
     test.sql(sql).trim().parse().unwrap()
 }
@@ -93,7 +93,7 @@ async fn four_workers_fire_a_time_once() {
         let fired: usize = join_all((0..4).map(|_| fire_at(&test, now))).await.into_iter().sum();
         assert_eq!(fired, 1);
     }
-    assert_eq!(told(&test), 3);
+    assert_eq!(posted(&test), 3);
     let trigger = test.requests().trigger(id).await.unwrap();
     assert_eq!((trigger.fired, trigger.next_at), (3, Some(first + TimeDelta::minutes(30))));
     assert_eq!(
@@ -126,8 +126,8 @@ async fn worker_that_dies_between_claim_and_effect_fires_nothing() {
     let fired = test.runs().fire_at_time(due, LIMITS, ids(&test, first)).await;
     assert!(fired.is_err(), "{fired:?}");
     killer.wait().await.unwrap();
-    assert_eq!((told(&test), test.requests().trigger(id).await.unwrap().next_at), (0, Some(first)));
-    assert_eq!((fire_at(&test, first).await, fire_at(&test, first).await, told(&test)), (1, 0, 1));
+    assert_eq!((posted(&test), test.requests().trigger(id).await.unwrap().next_at), (0, Some(first)));
+    assert_eq!((fire_at(&test, first).await, fire_at(&test, first).await, posted(&test)), (1, 0, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +138,7 @@ async fn outage_of_an_hour_fires_once_or_not_at_all() {
     let first = test.requests().trigger(once).await.unwrap().next_at.unwrap();
     let later = first + TimeDelta::minutes(67);
     assert_eq!(fire_at(&test, later).await, 1);
-    assert_eq!((fire_at(&test, later).await, told(&test)), (0, 1));
+    assert_eq!((fire_at(&test, later).await, posted(&test)), (0, 1));
     // The clock goes back: what has fired does not fire again.
     assert_eq!(fire_at(&test, first + TimeDelta::minutes(20)).await, 0);
     let next = Some(first + TimeDelta::minutes(70));
@@ -163,15 +163,15 @@ async fn words_are_heard_once_beside_writers() {
         }
     };
     let read = async || {
-        let mut told = 0;
+        let mut posted = 0;
         for _ in 0..10 {
-            told += hear(&test, limits).await;
+            posted += hear(&test, limits).await;
         }
-        told
+        posted
     };
     let (_, first) = tokio::join!(join_all((0..4).map(write)), join_all((0..3).map(|_| read())));
     let heard = first.into_iter().sum::<usize>() + hear(&test, limits).await + hear(&test, limits).await;
-    assert_eq!((heard, told(&test)), (24, 24), "three of four writers write the word");
+    assert_eq!((heard, posted(&test)), (24, 24), "three of four writers write the word");
     test.requests().delete_trigger(id).await.unwrap();
     assert_eq!(hear(&test, limits).await, 0);
     assert!(!test.runs().has_triggers().await.unwrap(), "nothing is left to be done");
@@ -187,7 +187,7 @@ async fn trigger_does_not_hear_what_it_has_caused() {
         assert_eq!(hear(&test, LIMITS).await, 1, "the end of a user's run");
         answer_run(&test, test.goal).await;
         assert_eq!(hear(&test, LIMITS).await, 0, "the end of the run that it has opened");
-        assert_eq!(told(&test), turn);
+        assert_eq!(posted(&test), turn);
     }
     let depth = "select metadata ->> 'trigger_depth' from houston.messages where metadata ->> 'type' = 'trigger' limit 1";
     assert_eq!(test.sql(depth).trim(), "1");
@@ -208,7 +208,7 @@ async fn triggers_that_cause_each_other_end() {
         answer_run(&test, test.goal).await;
     }
     assert!((1..=3).contains(&rounds), "{rounds}");
-    assert!(told(&test) <= 5);
+    assert!(posted(&test) <= 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]

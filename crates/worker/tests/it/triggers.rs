@@ -61,9 +61,9 @@ async fn four_workers_fire_times_and_words_once() {
     for worker in workers {
         worker.drain().await;
     }
-    let told = cluster
+    let posted = cluster
         .servers
         .sql("select count(*) from houston.messages where metadata ->> 'type' = 'trigger'")
         .unwrap();
-    assert_eq!(told.trim(), "3");
+    assert_eq!(posted.trim(), "3");
 }
