@@ -156,16 +156,17 @@ async fn words_are_heard_once_beside_writers() {
     let words = When::Keyword { words: vec!["invoice".into()], regex: None };
     let id = make(&test, words).await;
     let limits = FiringLimits { per_hour: 1000, ..LIMITS };
-    let write = async |nth: usize| {
+    let store = &test;
+    let write = |nth: usize| async move {
         for _ in 0..8 {
             let text = if nth == 0 { "invoices of last year" } else { "Here is the INVOICE." };
-            test.post_to(test.goal, text).await.unwrap();
+            store.post_to(store.goal, text).await.unwrap();
         }
     };
-    let read = async || {
+    let read = || async move {
         let mut posted = 0;
         for _ in 0..10 {
-            posted += hear(&test, limits).await;
+            posted += hear(store, limits).await;
         }
         posted
     };
