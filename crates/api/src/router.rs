@@ -21,8 +21,8 @@ use crate::{
     a2a, agentables, agents, ai_sdk, approve, attachments, check_ins, client_tokens, compressions,
     conversation, erasures, events, feed, fields, files, grants, guards, health, history, images,
     inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, profile, questions, read_marks, runs,
-    sessions, shared_state, skills, snippets, table_records, tables, teams, todos, tool_sources, users,
-    webhooks,
+    sessions, shared_state, skills, snippets, table_records, tables, teams, todos, tool_sources, triggers,
+    users, webhooks,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -161,6 +161,8 @@ fn user_routes() -> Endpoints {
         .routes(USER, routes!(feed::generate::generate))
         .routes(USER, routes!(todos::list::list, todos::create::create))
         .routes(ROW, routes!(todos::get::get, todos::change::change, todos::delete::delete))
+        .routes(USER, routes!(triggers::list::list, triggers::create::create))
+        .routes(ROW, routes!(triggers::get::get, triggers::change::change, triggers::delete::delete))
         .routes(USER, routes!(tables::list::list, tables::create::create))
         .routes(ROW, routes!(tables::get::get, tables::delete::delete))
         .routes(ROW, routes!(tables::add_fields::add_fields))

@@ -90,6 +90,7 @@ pub mod tool_result;
 pub mod tool_source;
 pub mod trace;
 pub mod transform;
+pub mod trigger;
 pub mod unread;
 pub mod webhook;
 pub mod workspace;

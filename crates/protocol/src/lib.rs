@@ -75,5 +75,6 @@ pub mod team;
 pub mod time;
 pub mod todo;
 pub mod tool_source;
+pub mod trigger;
 pub mod user;
 pub mod webhook;

@@ -93,6 +93,8 @@ described! {
     InboundHookId => id("hook", "hook");
     /// An API key: the row, not the secret.
     ApiKeyId => id("key", "key");
+    /// A trigger.
+    TriggerId => id("trigger", "trigger");
     /// A check-in.
     CheckInId => id("check_in", "check_in");
     /// A todo.

@@ -29,7 +29,7 @@
 //! | `tenant` | keys, users, agents, teams, agentables; creating and erasing them | api, cli; worker erases |
 //! | `conversation` | documents: export, import, reset | api, cli |
 //! | `delivery` | webhooks and their deliveries, push notifications of tasks, replays, inbound hooks, events with their owners | worker reads events and sends; api changes and lists |
-//! | `schedule` | check-ins and feeds | worker starts them; api and runs set them |
+//! | `schedule` | check-ins, feeds and triggers | worker starts them; api and runs set them |
 //! | `health` | what the health monitor looks at and repairs | worker; api reads the results |
 //!
 //! Beside the wings: the handles, the pool with its settings, the schema, batches, errors.
@@ -145,7 +145,7 @@ pub use run::{
     task_result,
 };
 pub(crate) use run::{system_message, task_report};
-pub use schedule::{check_in, feed};
+pub use schedule::{check_in, feed, trigger, trigger_firing, trigger_reader};
 pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{

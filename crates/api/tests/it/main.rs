@@ -116,6 +116,8 @@ mod test_api;
 #[cfg(test)]
 mod threads;
 #[cfg(test)]
+mod triggers;
+#[cfg(test)]
 mod webhooks;
 #[cfg(test)]
 mod worker;

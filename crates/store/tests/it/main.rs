@@ -68,6 +68,7 @@ mod test_store;
 #[cfg(test)]
 mod texting;
 #[cfg(test)]
-mod waiting;
+mod triggers;
 #[cfg(test)]
+mod waiting;
 mod webhooks;
