@@ -56,6 +56,7 @@ pub mod mode;
 pub mod model;
 pub mod overseer;
 pub mod paused_call;
+pub mod plan;
 pub mod profile;
 pub mod question;
 pub mod rate;
