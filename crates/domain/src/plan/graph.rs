@@ -18,11 +18,16 @@ pub(super) fn check(document: &mut Document, problems: &mut Vec<Problem>) {
     if let Some(output) = &document.output {
         let mut found = BTreeSet::new();
         texts(output, "/output", &mut found, problems, 0);
-        known(&found, &visible, "/output", problems);
+        check_names(&found, &visible, "/output", problems);
     }
 }
 
-fn known(found: &BTreeSet<String>, visible: &BTreeSet<String>, pointer: &str, problems: &mut Vec<Problem>) {
+fn check_names(
+    found: &BTreeSet<String>,
+    visible: &BTreeSet<String>,
+    pointer: &str,
+    problems: &mut Vec<Problem>,
+) {
     for name in
         found.iter().filter(|name| !visible.contains(*name) && !["input", "now"].contains(&name.as_str()))
     {
@@ -47,7 +52,7 @@ fn list(steps: &mut [Step], pointer: &str, outer: &BTreeSet<String>, problems: &
             problems.push(Problem::new(format!("{here}/after"), unknown("step", after, &existing)));
         }
         let found = used(step, &here, &visible, problems);
-        known(&found, &visible, &here, problems);
+        check_names(&found, &visible, &here, problems);
         step.after.extend(found.intersection(&ids).cloned());
     }
     if let Some(cycle) = cycle(steps) {

@@ -136,7 +136,7 @@ impl Machine<'_, '_> {
                 self.settle(step, path, Status::Succeeded, default.clone(), None);
             }
             (Status::Asking, _) => {
-                let failure = Failure::new("TIMEOUT", "nobody answered in time");
+                let failure = Failure::new("TIMEOUT", "there was no answer in time");
                 self.settle(step, path, Status::Failed, Value::Null, Some(failure));
             }
             _ => {

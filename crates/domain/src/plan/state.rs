@@ -55,7 +55,7 @@ impl Failure {
 /// State of a step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct State {
-    /// Where it stands.
+    /// How far it is.
     pub status: Status,
     /// How often it was started.
     pub attempt: u32,

@@ -52,7 +52,7 @@ fn problems_say_where_and_what_is_allowed() {
     ));
     let found = problems(&plan(json!([{"id": "a", "type": "llm", "promt": "x"}])));
     assert!(found.contains("/steps/0/promt") && found.contains("did you mean `prompt`?"), "{found}");
-    let found = problems(&plan(json!([llm("a", "x"), llm("a", "{{ nobody }}")])));
+    let found = problems(&plan(json!([llm("a", "x"), llm("a", "{{ missing }}")])));
     assert!(
         found.contains("/steps/1/id: `a` is used twice") && found.contains("/steps/1: there is no step"),
         "{found}"
