@@ -98,7 +98,18 @@ fn used(
         }
         Action::Loop { .. } | Action::Parallel { .. } => {}
     }
-    // A container waits for all that its steps read from outside of it, and none of them can read the container.
+    inside(step, here, visible, &mut found, problems);
+    found
+}
+
+/// Checks the steps inside a container. It waits for all that they read from outside of it, and none of them can read it.
+fn inside(
+    step: &mut Step,
+    here: &str,
+    visible: &BTreeSet<String>,
+    found: &mut BTreeSet<String>,
+    problems: &mut Vec<Problem>,
+) {
     let mut outer = visible.clone();
     outer.remove(&step.id);
     let inner: Vec<(&mut Vec<Step>, &str)> = match &mut step.action {
@@ -131,7 +142,6 @@ fn used(
     if let Action::Loop { name, .. } = &step.action {
         found.remove(name);
     }
-    found
 }
 
 /// Collects the names in all templates of a value.
