@@ -19,6 +19,7 @@
 pub mod agent;
 pub mod agent_settings;
 pub mod agentable;
+pub mod analysis;
 pub mod api_key;
 pub mod attachment;
 pub mod autonomy;
@@ -59,6 +60,7 @@ pub mod mode;
 pub mod model;
 pub mod overseer;
 pub mod paused_call;
+pub mod plan;
 pub mod profile;
 pub mod question;
 pub mod rate;
