@@ -173,9 +173,17 @@ pub(crate) struct ClientTooSlow;
 
 impl DocumentBody {
     /// Serialises the document. Takes long: do not call it on a thread of the runtime.
-    pub(crate) fn new(document: &impl Serialize, mut permit: DocumentPermit) -> Self {
+    pub(crate) fn new(document: &impl Serialize, permit: DocumentPermit) -> Self {
         // Serialising strings, numbers and maps with string keys cannot fail.
-        let json = Bytes::from(serde_json::to_vec(document).unwrap_or_default());
+        Self::of_bytes(serde_json::to_vec(document).unwrap_or_default().into(), permit)
+    }
+
+    /// A document that is text already.
+    pub(crate) fn of_text(text: String, permit: DocumentPermit) -> Self {
+        Self::of_bytes(text.into(), permit)
+    }
+
+    fn of_bytes(json: Bytes, mut permit: DocumentPermit) -> Self {
         permit.shrink_to(json.len());
         Self { json, _permit: permit, until: Instant::now() + READ_TIMEOUT }
     }

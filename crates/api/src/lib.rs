@@ -90,6 +90,7 @@
 //! | answer with an `ETag` | 1 MiB of JSON | it has none |
 //! | threads, messages of a thread that are counted as unread | the newest 200, 100 | `has_more`; older ones are not counted |
 //! | open streams | `server.max_streams`, 10,000; `max_streams_per_tenant`, 5,000 | 429 `too_many_streams`; a client that resumes is disconnected and reconnects |
+//! | triggers of a user; firings of one | 100, 50 words or 20 patterns each; `triggers.per_hour`, 60, and 3 that cause each other | 409 `full`; it is refused and counted |
 //! | webhooks; inbound hooks | 100 per tenant, 20 patterns each; 20 per agentable | 409 `full` |
 //! | what is posted to an inbound hook | 64 KiB within 30 s, signed at most 5 minutes ago; wrong signatures count as wrong keys | 413 `body_too_large`, 401 `invalid_signature` |
 //! | pages of new events waiting for a stream of all events | 64; it resumes over at most 10,000,000 transactions | the stream is aborted; 422 `invalid_request` |
@@ -141,6 +142,7 @@ mod etag;
 mod events;
 mod explain;
 mod feed;
+mod fields;
 mod files;
 mod grants;
 mod guards;
@@ -185,6 +187,7 @@ mod teams;
 mod threads;
 mod todos;
 mod tool_sources;
+mod triggers;
 mod users;
 mod valid_key;
 mod webhooks;

@@ -19,9 +19,10 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     a2a, agentables, agents, ai_sdk, approve, attachments, check_ins, client_tokens, compressions,
-    conversation, erasures, events, feed, files, grants, guards, health, history, images, inbound_hooks,
-    insight, mcp, mcp_servers, messages, models, openai, profile, questions, read_marks, runs, sessions,
-    shared_state, skills, snippets, table_records, tables, teams, todos, tool_sources, users, webhooks,
+    conversation, erasures, events, feed, fields, files, grants, guards, health, history, images,
+    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, profile, questions, read_marks, runs,
+    sessions, shared_state, skills, snippets, table_records, tables, teams, todos, tool_sources, triggers,
+    users, webhooks,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -61,12 +62,14 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(TENANT.all(Scope::Read), routes!(models::list::list))
         .routes(TENANT.all(Scope::Read), routes!(models::get::get))
         .routes(TENANT.all(Scope::Read), routes!(models::estimate::estimate))
+        .routes(TENANT.all(Scope::Read), routes!(fields::get::get))
         .routes(ROW, item::<Notes>())
         .routes(ROW, item::<Learnings>())
         .routes(ROW, routes!(messages::get::get))
         .routes(ROW, routes!(images::get::get, images::delete::delete))
         .routes(ROW, routes!(runs::get::get))
         .routes(ROW, routes!(runs::calls::calls))
+        .routes(ROW, routes!(runs::trace::trace))
         .routes(ROW, routes!(runs::cancel::cancel))
         .routes(ROW, routes!(sessions::get::get))
         .routes(ROW, routes!(sessions::history::history))
@@ -158,6 +161,8 @@ fn user_routes() -> Endpoints {
         .routes(USER, routes!(feed::generate::generate))
         .routes(USER, routes!(todos::list::list, todos::create::create))
         .routes(ROW, routes!(todos::get::get, todos::change::change, todos::delete::delete))
+        .routes(USER, routes!(triggers::list::list, triggers::create::create))
+        .routes(ROW, routes!(triggers::get::get, triggers::change::change, triggers::delete::delete))
         .routes(USER, routes!(tables::list::list, tables::create::create))
         .routes(ROW, routes!(tables::get::get, tables::delete::delete))
         .routes(ROW, routes!(tables::add_fields::add_fields))

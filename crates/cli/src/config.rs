@@ -48,7 +48,7 @@ use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
 use houston_mcp::McpSettings;
 use houston_tools::pdf::PdfReader;
-use houston_worker::{MonitorConfig, WebhooksConfig};
+use houston_worker::{MonitorConfig, TriggersConfig, WebhooksConfig};
 use serde::{Deserialize, Serialize};
 
 use self::attachments::AttachmentSettings;
@@ -96,6 +96,7 @@ const FILES: &[(&str, &str)] = &[
     ("workspaces", include_str!("../../../jobs/workspaces.toml")),
     ("rates", include_str!("../../../jobs/rates.toml")),
     ("webhooks", include_str!("../../../jobs/webhooks.toml")),
+    ("triggers", include_str!("../../../jobs/triggers.toml")),
     ("attachments", include_str!("../../../jobs/attachments.toml")),
 ];
 
@@ -190,6 +191,8 @@ pub(crate) struct Settings {
     pub(crate) rates: RateLimits,
     /// `jobs/webhooks.toml`.
     pub(crate) webhooks: WebhooksConfig,
+    /// `jobs/triggers.toml`.
+    pub(crate) triggers: TriggersConfig,
     /// `jobs/attachments.toml`.
     pub(crate) attachments: AttachmentSettings,
 }

@@ -173,6 +173,7 @@ impl System {
                 feed: self.loaded.settings.feed_generation.clone(),
                 check_in: self.loaded.settings.agent_check_in.clone(),
             },
+            triggers: self.loaded.settings.triggers,
             webhooks: Webhooks {
                 config: self.loaded.settings.webhooks.clone(),
                 sinks: self.sinks(),

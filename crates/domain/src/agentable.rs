@@ -10,13 +10,13 @@ mod double_texting;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::agent::limits::LimitChanges;
 use crate::agent::token_budget::TokenBudgetChanges;
 use crate::autonomy::Autonomy;
+use crate::focus::ContextProviders;
 use crate::guard::GuardSettings;
-use crate::id::{AgentableId, PREFIXES};
+use crate::id::PREFIXES;
 use crate::mode::Mode;
 use crate::run::RunStatus;
 use crate::shared_state::SharedState;
@@ -42,16 +42,6 @@ pub enum Urgency {
     Interactive,
     /// Nothing waits for the result.
     Background,
-}
-
-/// The prompt cache key that providers get with each request of an agentable: 32 hex digits, the same for all its
-/// requests, and meaningless outside Houston.
-#[must_use]
-pub fn cache_key(agentable: AgentableId) -> String {
-    let mut hash = Sha256::new();
-    hash.update(b"houston.cache");
-    hash.update(agentable.0.as_bytes());
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// One kind of agentable: the contents of `jobs/agents/<kind>.toml`.
@@ -132,6 +122,9 @@ pub struct AgentType {
     /// What its agents may do with their tools, below what `jobs/guards.toml` allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<Box<GuardSettings>>,
+    /// What says more about the focus of a message, by type.
+    #[serde(default, skip_serializing_if = "ContextProviders::is_empty")]
+    pub context_providers: ContextProviders,
     /// The name of the driver that decides what its runs do; `None`: the model does.
     #[serde(default)]
     pub driver: Option<String>,

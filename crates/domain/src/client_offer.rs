@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::focus::{Focus, FocusRef};
 use crate::question::NewQuestion;
 
 /// The most tools that a client offers.
@@ -39,6 +40,12 @@ pub struct ClientOffer {
     /// What the client shows its user. No one has checked it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<ContextItem>,
+    /// What the message is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<Focus>,
+    /// That of the last run which had one; only as it is read for a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_focus: Option<Focus>,
 }
 
 /// A tool that a client carries out.
@@ -80,10 +87,26 @@ impl WrongOffer {
 }
 
 impl ClientOffer {
+    /// The same, with the item of its context that is a focus as its focus.
+    #[must_use]
+    pub fn focused(mut self) -> Self {
+        if let Some(at) = self.context.iter().position(|item| Focus::of_item(item).is_some()) {
+            self.focus = Focus::of_item(&self.context.remove(at));
+        }
+        self
+    }
+
+    /// The focuses of the last run and of this one, if they are about different things.
+    #[must_use]
+    pub fn shift(&self) -> Option<(FocusRef, FocusRef)> {
+        let (last, now) = (self.last_focus.as_ref()?.thing(), self.focus.as_ref()?.thing());
+        (last != now).then_some((last, now))
+    }
+
     /// Whether nothing is offered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.tools.is_empty() && self.context.is_empty()
+        self.tools.is_empty() && self.context.is_empty() && self.focus.is_none()
     }
 
     /// Checks counts, sizes, names and schemas. `is_taken`: the names of the tools that the agent has already.
@@ -91,7 +114,7 @@ impl ClientOffer {
     /// # Errors
     /// [`WrongOffer`] at the first that is wrong.
     pub fn check(&self, is_taken: impl Fn(&str) -> bool) -> Result<(), WrongOffer> {
-        let Self { tools, context } = self;
+        let Self { tools, context, focus, .. } = self;
         if tools.len() > MAX_TOOLS {
             let reason = format!("has {} tools; at most {MAX_TOOLS} are allowed", tools.len());
             return Err(WrongOffer::new("/tools", reason));
@@ -128,7 +151,9 @@ impl ClientOffer {
             let reason = format!("has {bytes} bytes; at most {MAX_CONTEXT_BYTES} are allowed");
             return Err(WrongOffer::new("/context", reason));
         }
-        Ok(())
+        focus.as_ref().map_or(Ok(()), |focus| {
+            focus.check().map_err(|wrong| WrongOffer::new(format!("/context{}", wrong.pointer), wrong.reason))
+        })
     }
 }
 
@@ -177,7 +202,7 @@ mod tests {
 
     #[test]
     fn wrong_offers_are_refused_with_their_place() {
-        let tools = |tools: Vec<ClientTool>| ClientOffer { tools, context: Vec::new() };
+        let tools = |tools: Vec<ClientTool>| ClientOffer { tools, ..ClientOffer::default() };
         assert_eq!(wrong(&tools(vec![tool("show_map"), tool("go-back")])), None);
         assert_eq!(wrong(&tools(vec![tool("a"), tool("taken")])).unwrap(), "/tools/1/name");
         assert_eq!(wrong(&tools(vec![tool("a"), tool("a")])).unwrap(), "/tools/1/name");
@@ -194,7 +219,7 @@ mod tests {
     #[test]
     fn context_is_bounded() {
         let item = |bytes: usize| ContextItem { description: String::new(), value: "x".repeat(bytes) };
-        let context = |context: Vec<ContextItem>| ClientOffer { tools: Vec::new(), context };
+        let context = |context: Vec<ContextItem>| ClientOffer { context, ..ClientOffer::default() };
         assert_eq!(wrong(&context(vec![item(MAX_CONTEXT_BYTES)])), None);
         assert_eq!(wrong(&context(vec![item(MAX_CONTEXT_BYTES), item(1)])).unwrap(), "/context");
         assert_eq!(wrong(&context(vec![item(1); 33])).unwrap(), "/context");

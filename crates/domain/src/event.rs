@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::compression::CompressionReason;
+use crate::focus::FocusRef;
 use crate::guard::DecidedBy;
 use crate::id::{AgentId, AgentableId, CompressionId, MessageId, RunId, SessionId, TeamId};
 use crate::message::{MessageType, Source};
@@ -17,10 +18,12 @@ use crate::run::RunStatus;
 use crate::session::CompletionReason;
 use crate::team::RoutedBy;
 
+mod delta;
 pub mod derived;
 mod progress;
 pub mod topic;
 
+pub use delta::{Delta, Part};
 pub use progress::CallProgress;
 
 /// What happened. As JSON, tagged by `type`; stored so unless it is [`derived`]:
@@ -159,6 +162,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
+    /// The message is about another thing than that of the last run.
+    ContextShifted {
+        /// What the last run with a focus was about.
+        from: FocusRef,
+        /// What this run is about.
+        to: FocusRef,
+    },
     /// Houston gave the agentable a title, because it had none.
     TitleSet {
         /// The new title.
@@ -293,6 +303,7 @@ impl Event {
                 | Self::TeamRouted { .. }
                 | Self::SessionArchived { .. }
                 | Self::ContextCompressed { .. }
+                | Self::ContextShifted { .. }
                 | Self::TitleSet { .. }
                 | Self::StateChanged { .. }
                 | Self::TaskStarted { .. }
@@ -331,37 +342,6 @@ pub struct Committed {
     /// The content of the message the event refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<MessageBody>,
-}
-
-/// Which text of an iteration a delta belongs to. An iteration streams its reasoning first, then at most one
-/// message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// The model's reasoning.
-    Reasoning,
-    /// The message the user reads.
-    Message,
-}
-
-/// A piece of text on its way to open streams. It may be lost: the durable event carries the whole text.
-///
-/// ```json
-/// {"message_id": "msg_0192a3b4c5d67e8f9a0b1c2d3e4f5061", "part": "message", "reasoning_chars": 0, "offset": 5, "text": " world"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delta {
-    /// The message that the iteration is writing.
-    pub message_id: MessageId,
-    /// Which text of the iteration.
-    pub part: Part,
-    /// For a message: number of characters of reasoning before it.
-    #[serde(default)]
-    pub reasoning_chars: u32,
-    /// Number of characters of this part before `text`.
-    pub offset: u32,
-    /// The piece of text.
-    pub text: String,
 }
 
 /// What the delta bus carries to the open streams of one agentable.

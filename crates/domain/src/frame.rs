@@ -1,7 +1,7 @@
 //! Frames: the XML elements that Houston itself writes into what a model reads, and the one way to escape text within
 //! an element.
 //!
-//! A model receives `<task_ended …>`, `<agent_check_in …>`, `<agent_message …>`, `<feed_generation …>`, `<tasks_cancelled>`,
+//! A model receives `<task_ended …>`, `<agent_check_in …>`, `<trigger …>`, `<agent_message …>`, `<feed_generation …>`, `<tasks_cancelled>`,
 //! `<earlier_conversation>` and `<system_context>` from Houston, in the same messages in which it reads the text of
 //! users and tools. Users and tools can write such elements too. So each frame carries a [`FrameMark`]: a secret
 //! that only the system prompt contains. Other text is sent unchanged, so that people can discuss XML, with one

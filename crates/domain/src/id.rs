@@ -151,6 +151,8 @@ ids! {
     DeliveryId = "delivery";
     /// An inbound hook: an address at which another program posts messages to an agentable.
     InboundHookId = "hook";
+    /// A trigger: messages to an agentable at a time, at a word or at an event.
+    TriggerId = "trigger";
     /// A file that a user posted for messages.
     AttachmentId = "att";
     /// A request to erase a user or an agentable.

@@ -11,11 +11,13 @@ pub enum Mode {
     FeedGeneration,
     /// A check-in is due: a time that the agent chose itself.
     AgentCheckIn,
+    /// A trigger has fired: a time, a word or an event that was chosen before.
+    Trigger,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Self; 2] = [Self::FeedGeneration, Self::AgentCheckIn];
+    pub const ALL: [Self; 3] = [Self::FeedGeneration, Self::AgentCheckIn, Self::Trigger];
 
     /// The name in the database, in `jobs/agents/*.toml`, and of the XML element that the model reads.
     #[must_use]
@@ -23,6 +25,7 @@ impl Mode {
         match self {
             Self::FeedGeneration => "feed_generation",
             Self::AgentCheckIn => "agent_check_in",
+            Self::Trigger => "trigger",
         }
     }
 

@@ -24,6 +24,7 @@ use crate::live::LiveRuns;
 use crate::observer::{Observer, Observers};
 use crate::rates::Rates;
 use crate::run::services::Services;
+use crate::run::tool_runner::Providers;
 use crate::setup::agents::MakeModel;
 use crate::setup::kinds::Setups;
 use crate::setup::own_tools::OwnToolsParts;
@@ -98,6 +99,7 @@ impl Engine {
             rates,
             fallbacks,
             pdf: PdfReader::default(),
+            providers: Providers::default(),
             observers,
         };
         Ok(Self { store, services, titles, sessions })

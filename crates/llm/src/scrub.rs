@@ -3,6 +3,7 @@
 //! A provider or gateway may quote parts of a request. [`Scrubber`] holds every secret of a call, in each encoding in
 //! which it is sent, and replaces them all.
 
+use houston_domain::redaction::without_keys;
 use reqwest::Url;
 
 use crate::secret::{REDACTED, Secret};
@@ -58,7 +59,7 @@ impl Scrubber {
                 text = format!("{}{REDACTED}…", &whole[..whole.len() - length]);
             }
         }
-        scrub_lookalikes(&text)
+        without_keys(&text)
     }
 }
 
@@ -145,42 +146,6 @@ pub fn redacted_address(address: &str) -> String {
     format!("{scheme}{separator}{hidden}{path}{}{fragment}", parameters.unwrap_or_default())
 }
 
-/// Prefixes of the providers' keys.
-const BEGINNINGS: &[&str] = &[
-    "sk-",
-    "sk_",
-    "gsk_",
-    "xai-",
-    "AIza",
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "github_pat_",
-    "pplx-",
-    "fw_",
-    "eyJ",
-];
-
-/// Replaces everything that looks like a key of any provider: a gateway may quote a key of its own.
-fn scrub_lookalikes(text: &str) -> String {
-    // The shortest keys in use have 32 characters; quoted keys are often truncated.
-    const SHORTEST: usize = 20;
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let mut scrubbed = String::with_capacity(text.len());
-    let mut rest = text;
-    while !rest.is_empty() {
-        let word = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        let (this, after) = rest.split_at(word);
-        let key = word >= SHORTEST && BEGINNINGS.iter().any(|beginning| this.starts_with(beginning));
-        scrubbed.push_str(if key { REDACTED } else { this });
-        let between = after.find(is_part).unwrap_or(after.len());
-        scrubbed.push_str(&after[..between]);
-        rest = &after[between..];
-    }
-    scrubbed
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +191,6 @@ mod tests {
     fn key_lookalikes_are_redacted() {
         let text =
             "Bearer sk-proj-0123456789abcdefgh failed (key=AIzaSyA0123456789abcdefghij); sk-short; model é";
-        assert_eq!(scrub_lookalikes(text), "Bearer [redacted] failed (key=[redacted]); sk-short; model é");
+        assert_eq!(without_keys(text), "Bearer [redacted] failed (key=[redacted]); sk-short; model é");
     }
 }

@@ -1,6 +1,7 @@
 //! Thread messages: what users and agents write to each other.
 
 use houston_domain::agentable::DoubleTexting;
+use houston_domain::focus::Focus;
 use houston_domain::id::{AttachmentId, MessageId, RunId};
 use houston_domain::message::{MessageStatus, MessageType, Source};
 use serde::{Deserialize, Serialize};
@@ -87,6 +88,11 @@ pub struct CreateMessage {
     #[serde(default)]
     #[schema(value_type = schema::MessageMetadata)]
     pub metadata: Map<String, Value>,
+    /// What the message is about, such as what the user looks at: the prompt says so, with what the kind's provider for this
+    /// type knows of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Focus>)]
+    pub context: Option<Focus>,
     /// What happens to an open run; the default is set by the kind.
     #[schema(value_type = Option<schema::DoubleTexting>)]
     pub double_texting: Option<DoubleTexting>,

@@ -93,6 +93,8 @@ described! {
     InboundHookId => id("hook", "hook");
     /// An API key: the row, not the secret.
     ApiKeyId => id("key", "key");
+    /// A trigger.
+    TriggerId => id("trigger", "trigger");
     /// A check-in.
     CheckInId => id("check_in", "check_in");
     /// A todo.
@@ -150,6 +152,22 @@ described! {
     CompletionReason => one_of(&["session_timeout", "feed_generation_complete", "reset"]);
     /// Why a history was compressed.
     CompressionReason => one_of(&["budget", "context_length"]);
+    /// What a message is about.
+    Focus => ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("type", text().max_length(Some(64)).description(Some("Its type: letters, digits, `_`, `-` and `.`.")))
+        .property("id", text().max_length(Some(128)).description(Some("Its id: printable ASCII without spaces.")))
+        .property("data", ObjectBuilder::new().schema_type(SchemaType::AnyValue).description(Some("What the client knows of it; at most 4 KiB as JSON.")))
+        .required("type")
+        .required("id")
+        .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+    /// A thing that a message is about.
+    FocusRef => ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("type", text())
+        .property("id", text())
+        .required("type")
+        .required("id");
     /// What picked the agent that answers.
     RoutedBy => one_of(&["rule", "model", "default"]);
     /// The severity of a health check.

@@ -29,7 +29,7 @@
 //! | `tenant` | keys, users, agents, teams, agentables; creating and erasing them | api, cli; worker erases |
 //! | `conversation` | documents: export, import, reset | api, cli |
 //! | `delivery` | webhooks and their deliveries, push notifications of tasks, replays, inbound hooks, events with their owners | worker reads events and sends; api changes and lists |
-//! | `schedule` | check-ins and feeds | worker starts them; api and runs set them |
+//! | `schedule` | check-ins, feeds and triggers | worker starts them; api and runs set them |
 //! | `health` | what the health monitor looks at and repairs | worker; api reads the results |
 //!
 //! Beside the wings: the handles, the pool with its settings, the schema, batches, errors.
@@ -140,11 +140,12 @@ pub use knowledge::{
 };
 pub use run::tool_result;
 pub use run::{
-    awaited, cancel, claim, compression, cost, direct_start, event, history, lease, listen, message,
-    model_speed, question, rate, reach, record, run_context, shared_state, step, sweep, task, task_result,
+    awaited, cancel, claim, compression, context_cache, cost, direct_start, event, history, lease, listen,
+    message, model_speed, question, rate, reach, record, run_context, shared_state, step, sweep, task,
+    task_result,
 };
 pub(crate) use run::{system_message, task_report};
-pub use schedule::{check_in, feed};
+pub use schedule::{check_in, feed, trigger, trigger_firing, trigger_reader};
 pub use session::{session_search, session_summary, title};
 pub(crate) use tenant::bound;
 pub use tenant::{

@@ -4,6 +4,7 @@ pub mod awaited;
 pub mod cancel;
 pub mod claim;
 pub mod compression;
+pub mod context_cache;
 pub mod cost;
 pub(crate) mod deaths;
 pub mod direct_start;
@@ -27,6 +28,7 @@ pub(crate) mod task_report;
 pub mod task_result;
 pub(crate) mod thread;
 pub mod tool_result;
+mod trace;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, WorkerId};

@@ -1,4 +1,7 @@
-//! What starts without a message: check-ins and feeds.
+//! What starts without a message: check-ins, feeds and triggers.
 
 pub mod check_in;
 pub mod feed;
+pub mod trigger;
+pub mod trigger_firing;
+pub mod trigger_reader;

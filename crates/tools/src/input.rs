@@ -1,5 +1,6 @@
 //! Parsing of a tool's arguments, with errors that tell the model how to correct the call.
 
+use houston_domain::field::Entity;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -11,6 +12,21 @@ use crate::tool::InvalidInput;
 /// [`InvalidInput`] with the tool, the error and what is allowed.
 pub fn read<T: DeserializeOwned>(tool: &str, input: &Value) -> Result<T, InvalidInput> {
     serde_json::from_value(input.clone()).map_err(|error| InvalidInput(format!("{tool}: {error}")))
+}
+
+/// As [`read`], for a tool that changes an `entity`: the refusal of an unknown field names what may be changed, and by whom.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_change<T: DeserializeOwned>(
+    tool: &str,
+    entity: Entity,
+    input: &Value,
+) -> Result<T, InvalidInput> {
+    read(tool, input).map_err(|InvalidInput(reason)| {
+        let is_field = reason.contains("unknown field");
+        InvalidInput(if is_field { format!("{reason}; {}", entity.updatable()) } else { reason })
+    })
 }
 
 /// Checks a text that must not be blank and may have at most `max` bytes.

@@ -22,7 +22,7 @@ pub(crate) fn stored(is_untrusted: bool, source: &str, text: String) -> String {
 
 /// What is between the marks of a text that [`marked`] has made; another text as it is.
 #[must_use]
-pub(crate) fn inner(text: &str) -> &str {
+pub fn inner(text: &str) -> &str {
     let inner = text.strip_prefix(&format!("<{TAG} source=\"")).and_then(|rest| rest.split_once("\">\n"));
     let inner = inner.and_then(|(_, rest)| rest.strip_suffix(&format!("\n</{TAG}>")));
     inner.unwrap_or(text)

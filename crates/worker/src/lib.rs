@@ -15,7 +15,7 @@
 //! - After SIGTERM it takes no more hints, hands over what can be repeated within 2 s, and lets tools that cannot
 //!   be repeated finish within the drain time.
 //! - A session is closed by one worker and summarised by one worker; interrupted work continues on another.
-//! - A due feed or check-in starts once, whatever workers die.
+//! - A due feed or check-in starts once, whatever workers die. A trigger fires once for each time and event.
 //! - Each event is delivered to the webhooks that want it at least once, with the same id; what is being sent when the process
 //!   stops may end within the drain time.
 //! - The health monitor is idempotent: it may run concurrently and may be interrupted anywhere.
@@ -43,10 +43,12 @@ mod reaper;
 mod schedule;
 mod sweep;
 mod titles;
+mod triggers;
 mod webhooks;
 mod worker;
 
 pub use config::{LeaseConfig, SweepConfig, WorkerConfig};
 pub use health::{Kinds, Monitor, MonitorConfig};
+pub use triggers::TriggersConfig;
 pub use webhooks::{Webhooks, WebhooksConfig};
 pub use worker::{Error, Running, Worker};

@@ -24,6 +24,8 @@ pub(crate) struct Listener {
     pub(crate) redis: RedisHealth,
     /// Notified when a webhook was switched on or is to be replayed.
     pub(crate) webhooks: Arc<Notify>,
+    /// Notified when a trigger was switched on.
+    pub(crate) triggers: Arc<Notify>,
     pub(crate) stop: CancellationToken,
 }
 
@@ -56,6 +58,7 @@ impl Listener {
                 Some(Notification::Posted(agentable)) => self.send_hint(agentable),
                 Some(Notification::Cancelled { agentable, run }) => self.cancel(agentable, run),
                 Some(Notification::Webhooks) => self.webhooks.notify_one(),
+                Some(Notification::Triggers) => self.triggers.notify_one(),
                 None => {}
             }
         }

@@ -21,6 +21,7 @@ use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::direct::DirectStarts;
 use crate::health::{Kinds, Monitor, MonitorConfig};
 use crate::lease::{Current, LeaseKeeper, LeaseThread};
+use crate::triggers::{Triggers, TriggersConfig};
 use crate::webhooks::{RunningWebhooks, Webhooks};
 use crate::{archive, cron, erase, listen, reaper, schedule, sweep, titles};
 
@@ -61,6 +62,8 @@ pub struct Worker {
     pub schedules: Schedules,
     /// `jobs/webhooks.toml`.
     pub webhooks: Webhooks,
+    /// `jobs/triggers.toml`.
+    pub triggers: TriggersConfig,
 }
 
 /// Why a worker ended without being asked to stop.
@@ -144,6 +147,21 @@ impl Worker {
         Ok(Running { ended, health, current })
     }
 
+    /// Starts the task of triggers. Returns what makes it look at once.
+    fn start_triggers(&self, tracker: &TaskTracker, done: &CancellationToken) -> Arc<Notify> {
+        let look_now = Arc::new(Notify::new());
+        let triggers = Triggers {
+            store: self.store.clone(),
+            bus: self.bus.clone(),
+            ids: Arc::clone(&self.ids),
+            config: self.triggers,
+            look_now: Arc::clone(&look_now),
+            stop: done.clone(),
+        };
+        tracker.spawn(triggers.run());
+        look_now
+    }
+
     /// Starts the tasks beside the consumer: sweep, reaper, listener and periodic jobs.
     fn start_watchers(
         &self,
@@ -171,6 +189,7 @@ impl Worker {
             local: backend.local_hints(),
             redis: backend.health(),
             webhooks: Arc::clone(&webhooks.read_now),
+            triggers: self.start_triggers(tracker, done),
             stop: done.clone(),
         };
         tracker.spawn(listener.run());

@@ -18,8 +18,9 @@ use super::cancel::notify_workers;
 use super::{check_description, responses, serving, tools};
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
-use crate::body::{Creation, check_line};
+use crate::body::check_line;
 use crate::error::ApiError;
+use crate::fields::Change;
 use crate::state::App;
 
 #[utoipa::path(
@@ -41,8 +42,7 @@ pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     path: AgentablePath,
-    // A PATCH is idempotent, so the Idempotency-Key is ignored.
-    Creation { value: body, key: _ }: Creation<UpdateAgentable>,
+    Change(body): Change<UpdateAgentable>,
 ) -> Result<impl IntoResponse, ApiError> {
     let answers = body.agent_id.is_some() || body.team_id.is_some();
     let describes = body.title.is_some() || body.description.is_some();

@@ -184,6 +184,7 @@ mod tests {
             tools: ["send_message", "create_note", "launch_rocket"].map(String::from).to_vec(),
             use_cases: ["agent", "titles"].map(String::from).to_vec(),
             providers: vec![provider("openai", false, true), provider("custom", true, false)],
+            overseer: houston_domain::overseer::Settings::default(),
             nearest_model: |_, model| (model != "gpt-5").then_some("gpt-5"),
             limits: Limits {
                 max_iterations: 20,

@@ -15,8 +15,8 @@ use super::{name_taken, reserved_name, response, retry_on_conflict};
 use crate::agentable_path::Id;
 use crate::agentables::tools::with_own;
 use crate::auth::Caller;
-use crate::body::Creation;
 use crate::error::ApiError;
+use crate::fields::Change;
 use crate::state::App;
 
 #[utoipa::path(
@@ -38,8 +38,7 @@ pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<AgentId>,
-    // A PATCH is idempotent, so the Idempotency-Key is ignored.
-    Creation { value: body, key: _ }: Creation<AgentSettingsRequest>,
+    Change(body): Change<AgentSettingsRequest>,
 ) -> Result<impl IntoResponse, ApiError> {
     if body.kind.is_some() {
         return Err(ApiError::field("/kind", "cannot be changed; create an agent of the other kind"));

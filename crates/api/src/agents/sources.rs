@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
+use houston_domain::overseer;
 
 /// Reads `jobs/agents`: the kinds by name, or an error message with file, position and what is allowed.
 pub type ReadFiles = Arc<dyn Fn() -> Result<BTreeMap<String, AgentType>, String> + Send + Sync>;
@@ -39,6 +40,8 @@ pub struct AgentSources {
     pub nearest_model: fn(&str, &str) -> Option<&'static str>,
     /// The limits of a run, before the kind overrides them.
     pub limits: Limits,
+    /// The overseer's settings, for the traces of runs.
+    pub overseer: overseer::Settings,
     /// Reads the files of the kinds.
     pub read_files: ReadFiles,
 }

@@ -34,7 +34,7 @@ pub(super) fn offer(request: &ChatRequest) -> Result<ClientOffer, ApiError> {
         .context
         .iter()
         .map(|item| ContextItem { description: item.description.clone(), value: item.value.clone() });
-    Ok(ClientOffer { tools: tools.collect(), context: context.collect() })
+    Ok(ClientOffer { tools: tools.collect(), context: context.collect(), ..ClientOffer::default() }.focused())
 }
 
 /// The text and the images of a message of the user. `nth`: where it is in the request.

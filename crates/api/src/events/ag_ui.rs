@@ -172,7 +172,7 @@ fn offer(input: &RunAgentInput) -> ClientOffer {
         .context
         .iter()
         .map(|item| ContextItem { description: item.description.clone(), value: item.value.clone() });
-    ClientOffer { tools: tools.collect(), context: context.collect() }
+    ClientOffer { tools: tools.collect(), context: context.collect(), ..ClientOffer::default() }.focused()
 }
 
 /// The last message, if it is one of the user that the thread may not have. Houston's own messages have ids of Houston.

@@ -344,6 +344,7 @@ impl Cursor {
             | Durable::TeamRouted { .. }
             | Durable::SessionArchived { .. }
             | Durable::ContextCompressed { .. }
+            | Durable::ContextShifted { .. }
             | Durable::TitleSet { .. }
             | Durable::StateChanged { .. }
             | Durable::TaskStarted { .. }

@@ -87,6 +87,7 @@ fn past(event: &Durable) -> Option<Fact<'_>> {
                 completed_at: Time(*completed_at),
             }
         }
+        Durable::ContextShifted { from, to } => Fact::ContextShifted { from: from.clone(), to: to.clone() },
         Durable::ContextCompressed {
             reason,
             entries_before,

@@ -44,7 +44,7 @@ pub(crate) trait KnowledgeResource: 'static {
     /// Body of a POST.
     type New: NewItem + DeserializeOwned + ToSchema + Send;
     /// Body of a PATCH.
-    type Change: ItemChange + DeserializeOwned + ToSchema + Send + Sync;
+    type Change: ItemChange + crate::fields::change::Changes + DeserializeOwned + ToSchema + Send + Sync;
     /// An item in a response.
     type Response: Serialize + ToSchema + Send + Sync;
 

@@ -15,6 +15,7 @@ use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
+use crate::fields::Change;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::page::{Page, PageQuery, rows};
 use crate::query::Query;
@@ -91,7 +92,7 @@ pub(super) async fn change<N: KnowledgeResource>(
     caller: Caller,
     Id(id): Id<N::Id>,
     // A PATCH is idempotent, so the Idempotency-Key is ignored.
-    Creation { value, key: _ }: Creation<N::Change>,
+    Change(value): Change<N::Change>,
 ) -> Result<impl IntoResponse, ApiError> {
     let change = value.change();
     if change == KnowledgeChange::default() {

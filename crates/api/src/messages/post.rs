@@ -23,6 +23,7 @@ use axum::http::{StatusCode, header};
 use axum::response::Response;
 use houston_domain::agentable::{DoubleTexting, Urgency};
 use houston_domain::client_offer::ClientOffer;
+use houston_domain::focus::Focus;
 use houston_domain::message::{MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageStatus, MessageType, Source};
 use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageResponse};
 use houston_protocol::schema;
@@ -72,6 +73,7 @@ pub(crate) async fn post(
     let has_files = !(body.images.is_empty() && body.attachments.is_empty());
     check_content("/content", &body.content, has_files)?;
     check_metadata("/metadata", &body.metadata)?;
+    body.context.as_ref().map_or(Ok(()), check_focus)?;
     if !body.images.is_empty() {
         // Before images are fetched and stored.
         ask(&app, caller, Whose::Agentable(path.id), key.as_ref()).await?;
@@ -82,7 +84,8 @@ pub(crate) async fn post(
     let metadata = Value::Object(body.metadata);
     let double_texting = body.double_texting.unwrap_or(path.double_texting);
     let post = (content.as_str(), &metadata, double_texting);
-    let (posted, replayed) = store(&app, caller, &path, post, key.as_ref()).await?;
+    let offer = body.context.map(|focus| ClientOffer { focus: Some(focus), ..ClientOffer::default() });
+    let (posted, replayed) = store_offering(&app, caller, &path, post, offer.as_ref(), key.as_ref()).await?;
     if replayed && has_files {
         // An address may have another image now, and a file another name.
         content = app.store(caller).message(posted.id).await?.message.content;
@@ -92,18 +95,8 @@ pub(crate) async fn post(
     Ok(respond((StatusCode::ACCEPTED, location, Json(body)), replayed))
 }
 
-/// Stores a message that was checked, and publishes it; whether it was stored before under the same key.
-pub(crate) async fn store(
-    app: &Arc<App>,
-    caller: Caller,
-    path: &AgentablePath,
-    post: (&str, &Value, DoubleTexting),
-    key: Option<&Key>,
-) -> Result<(Posted, bool), ApiError> {
-    store_offering(app, caller, path, post, None, key).await
-}
-
-/// As [`store`], with what the client offers the run that answers the message.
+/// Stores a message that was checked, with what its client offers the run that answers it, and publishes it; whether it was
+/// stored before under the same key.
 pub(crate) async fn store_offering(
     app: &Arc<App>,
     caller: Caller,
@@ -145,6 +138,11 @@ pub(crate) async fn store_offering(
     }
     houston_faults::fault!("C2").map_err(houston_store::Error::from)?;
     Ok((posted, replayed))
+}
+
+fn check_focus(focus: &Focus) -> Result<(), ApiError> {
+    focus.check().map_err(|wrong| ApiError::field(&format!("/context{}", wrong.pointer), wrong.reason))?;
+    focus.data.as_ref().map_or(Ok(()), |data| check_storable_value("/context/data", data))
 }
 
 /// `may_be_empty`: there are images.

@@ -39,7 +39,7 @@ pub(super) fn of(tools: &[Value], instructions: &[String]) -> Result<ClientOffer
     let tools = tools.collect::<Result<_, ApiError>>()?;
     let given = instructions.iter().filter(|text| !text.trim().is_empty());
     let context = given.map(|text| ContextItem { description: INSTRUCTIONS.to_owned(), value: text.clone() });
-    Ok(ClientOffer { tools, context: context.collect() })
+    Ok(ClientOffer { tools, context: context.collect(), ..ClientOffer::default() })
 }
 
 #[cfg(test)]

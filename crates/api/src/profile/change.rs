@@ -13,8 +13,9 @@ use houston_protocol::user::{ProfileResponse, UpdateProfile};
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
-use crate::body::{Creation, check_size, check_text};
+use crate::body::{check_size, check_text};
 use crate::error::ApiError;
+use crate::fields::Change;
 use crate::state::App;
 
 /// The lists that are given in `body`.
@@ -50,8 +51,7 @@ pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(user_id): Id<UserId>,
-    // A PATCH is idempotent, so the Idempotency-Key is ignored.
-    Creation { value: body, key: _ }: Creation<UpdateProfile>,
+    Change(body): Change<UpdateProfile>,
 ) -> Result<impl IntoResponse, ApiError> {
     let lists = lists(body);
     if lists.is_empty() {

@@ -3,6 +3,7 @@
 pub(crate) mod calls;
 pub(crate) mod cancel;
 pub(crate) mod get;
+pub(crate) mod trace;
 mod wait;
 
 use houston_protocol::run::{RunError, RunResponse};

@@ -17,8 +17,8 @@ use super::response;
 use crate::agentable_path::Id;
 use crate::agents::{name_taken, retry_on_conflict};
 use crate::auth::Caller;
-use crate::body::Creation;
 use crate::error::ApiError;
+use crate::fields::Change;
 use crate::state::App;
 
 #[utoipa::path(
@@ -40,8 +40,7 @@ pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<TeamId>,
-    // A PATCH is idempotent, so the Idempotency-Key is ignored.
-    Creation { value: body, key: _ }: Creation<TeamSettingsRequest>,
+    Change(body): Change<TeamSettingsRequest>,
 ) -> Result<impl IntoResponse, ApiError> {
     if body::is_empty(&body) {
         let detail =

@@ -13,8 +13,8 @@ use houston_store::todo::TodoChange;
 use super::{check, due, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
-use crate::body::Creation;
 use crate::error::ApiError;
+use crate::fields::Change;
 use crate::state::App;
 
 #[utoipa::path(
@@ -31,8 +31,7 @@ pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<TodoId>,
-    // A PATCH is idempotent, so the Idempotency-Key is ignored.
-    Creation { value, key: _ }: Creation<UpdateTodo>,
+    Change(value): Change<UpdateTodo>,
 ) -> Result<impl IntoResponse, ApiError> {
     if value == UpdateTodo::default() {
         let fields = "`title`, `details`, `list`, `priority`, `due`, `done`, `before`";

@@ -12,8 +12,8 @@ use houston_store::user::UserChange;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
-use crate::body::Creation;
 use crate::error::ApiError;
+use crate::fields::Change;
 use crate::state::App;
 use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, read};
 
@@ -34,8 +34,7 @@ pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<UserId>,
-    // A PATCH is idempotent, so the Idempotency-Key is ignored.
-    Creation { value: UpdateUser { name, time_zone, external_id }, key: _ }: Creation<UpdateUser>,
+    Change(UpdateUser { name, time_zone, external_id }): Change<UpdateUser>,
 ) -> Result<impl IntoResponse, ApiError> {
     if name.is_none() && time_zone.is_none() && external_id.is_none() {
         return Err(ApiError::field(

@@ -12,8 +12,8 @@ use houston_store::webhook::WebhookChange;
 use super::{check_description, check_topics, check_url, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
-use crate::body::Creation;
 use crate::error::ApiError;
+use crate::fields::Change;
 use crate::state::App;
 
 #[utoipa::path(
@@ -30,7 +30,7 @@ pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<WebhookId>,
-    Creation { value: body, key: _ }: Creation<UpdateWebhook>,
+    Change(body): Change<UpdateWebhook>,
 ) -> Result<Json<WebhookResponse>, ApiError> {
     body.url.as_deref().map_or(Ok(()), |url| check_url(&app, url))?;
     body.topics.as_deref().map_or(Ok(()), check_topics)?;

@@ -106,6 +106,11 @@ async fn each_operation_needs_its_scope() {
     }
 }
 
+fn trigger(api: &TestApi) -> Value {
+    let then = json!({"type": "tell", "agentable_id": api.goal, "instructions": "look"});
+    json!({"name": "t", "when": {"type": "event", "topics": ["task.ended"]}, "then": then})
+}
+
 /// One thing of each kind that paths name, of the user of `api`, by the beginning of the path.
 async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
     let made =
@@ -156,6 +161,7 @@ async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
         ("memories", made(user("memories"), json!({"content": "c"})).await),
         ("feed-items", made(user("feed"), json!({"title": "f", "content": "c"})).await),
         ("todos", made(user("todos"), json!({"title": "t"})).await),
+        ("triggers", made(user("triggers"), trigger(api)).await),
         ("tables", table),
         ("records", record),
         ("check-ins", check_in),
@@ -182,11 +188,12 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 13] = [
+const OF_TENANT: [&str; 14] = [
     "agents",
     "teams",
     "skills",
     "endpoints",
+    "fields",
     "mcp-servers",
     "guards",
     "erasures",

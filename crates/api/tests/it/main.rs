@@ -45,6 +45,8 @@ mod etags;
 #[cfg(test)]
 mod failure;
 #[cfg(test)]
+mod fields;
+#[cfg(test)]
 mod files;
 #[cfg(test)]
 mod finding;
@@ -113,6 +115,8 @@ mod tables;
 mod test_api;
 #[cfg(test)]
 mod threads;
+#[cfg(test)]
+mod triggers;
 #[cfg(test)]
 mod webhooks;
 #[cfg(test)]

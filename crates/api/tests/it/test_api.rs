@@ -298,6 +298,7 @@ fn sources(agent_types: BTreeMap<String, AgentType>) -> AgentSources {
         tools: own.chain(["launch_rocket".to_owned()]).collect(),
         use_cases: ["agent", "titles"].map(String::from).to_vec(),
         providers: vec![provider("openai", false), provider("custom", true)],
+        overseer: houston_domain::overseer::Settings::default(),
         nearest_model: |_, model| (model != "gpt-5").then_some("gpt-5"),
         limits: Limits {
             max_iterations: 20,

@@ -86,6 +86,7 @@ impl Server {
             content: text.to_owned(),
             images: images.to_vec(),
             attachments: Vec::new(),
+            context: None,
             metadata: Map::new(),
             double_texting: None,
         };

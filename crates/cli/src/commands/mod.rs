@@ -10,6 +10,7 @@ mod config;
 mod conversation;
 mod dev;
 mod doctor;
+mod eval;
 mod export;
 mod fork;
 mod grants;
@@ -23,6 +24,7 @@ mod migrate;
 mod monitor;
 mod owner;
 mod prompt;
+mod replay;
 mod reset;
 mod serve;
 mod skills;
@@ -31,6 +33,7 @@ mod state;
 mod stats;
 mod tables;
 mod tools;
+mod trace;
 mod work;
 
 use std::path::PathBuf;
@@ -113,6 +116,12 @@ pub(crate) enum Command {
     Snippets(snippets::Snippets),
     /// List the custom tables of a user, export and import their records as CSV, or add fields
     Tables(tables::Tables),
+    /// Write what a run was given, what it did and what was answered, for `replay`
+    Trace(trace::Trace),
+    /// Replay a recorded run, with the recorded answers or with another prompt or model
+    Replay(replay::Replay),
+    /// Check recorded runs against what is expected of them
+    Eval(eval::Eval),
     /// Import, list and remove skills
     Skills(skills::Skills),
     /// Add MCP servers, and check and approve the tools they offer
@@ -162,6 +171,9 @@ impl Command {
             Self::Guard(command) => command.run(context),
             Self::Snippets(command) => command.run(context),
             Self::Tables(command) => command.run(context),
+            Self::Trace(command) => command.run(context),
+            Self::Replay(command) => command.run(context),
+            Self::Eval(command) => command.run(&context),
             Self::Skills(command) => command.run(context),
             Self::Mcp(command) => command.run(context),
             Self::Approvals(command) => command.run(context),

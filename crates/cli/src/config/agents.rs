@@ -21,6 +21,7 @@ impl Loaded {
             providers: PROVIDERS.iter().map(provider).collect(),
             nearest_model: capabilities::nearest,
             limits: self.settings.orchestrator.limits,
+            overseer: self.settings.overseer,
             read_files: Arc::new(move || read().map_err(|error| error.to_string())),
         }
     }

@@ -81,7 +81,8 @@ fn rates(settings: &Settings) -> Option<Violation> {
 fn outside(settings: &Settings) -> Option<Violation> {
     let violation_of = settings.web.violation().or_else(|| settings.sandbox.violation());
     let violation_of = violation_of.or_else(|| settings.workspaces.violation());
-    let (key, reason) = violation_of.or_else(|| webhooks(settings))?;
+    let violation_of = violation_of.or_else(|| webhooks(settings));
+    let (key, reason) = violation_of.or_else(|| settings.triggers.violation())?;
     violation(key, reason)
 }
 

@@ -99,3 +99,5 @@ mod terminal;
 mod test_houston;
 #[cfg(test)]
 mod titles;
+#[cfg(test)]
+mod traces_of_runs;

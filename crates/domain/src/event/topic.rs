@@ -41,6 +41,7 @@ topics! {
     ModelFallback "model.fallback";
     TeamRouted "team.routed";
     ContextCompressed "context.compressed";
+    ContextShifted "context.shifted";
     TitleSet "title.set";
     StateChanged "state.changed";
     ErrorShown "error.reported";

@@ -8,6 +8,8 @@ use crate::agent::budget::BudgetScope;
 
 const BEGINNING: &str = "\n\n[Houston: ";
 const END: &str = "]";
+/// How the warnings begin that no turn shows.
+const MORE: [&str; 2] = ["More than ", "The run has used more than "];
 const FINISH: &str = "Finish what matters most, and answer with what you have.";
 
 /// What the model reads about findings, one text each.
@@ -36,6 +38,16 @@ pub fn removed(mut result: &str) -> &str {
 #[must_use]
 pub fn has(result: &str, text: &str) -> bool {
     result.rfind(BEGINNING).is_some_and(|at| result.ends_with(END) && result[at..].contains(text))
+}
+
+/// The warning that does not follow from the turns of the run, in a recorded result: `ours` is what the turns alone make of
+/// the same result. `None` if there is none.
+#[must_use]
+pub fn added<'r>(recorded: &'r str, ours: &str) -> Option<&'r str> {
+    let at = recorded.rfind(BEGINNING).filter(|_| recorded.ends_with(END))?;
+    let ours = ours.strip_suffix(END).filter(|ours| ours.len() > at).map_or(at + BEGINNING.len(), str::len);
+    let text = recorded.get(ours..recorded.len() - END.len())?.trim_start();
+    MORE.iter().any(|more| text.starts_with(more)).then_some(text)
 }
 
 /// The warning that most of a budget is spent.

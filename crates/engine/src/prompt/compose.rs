@@ -241,4 +241,6 @@ impl Prompt {
 }
 
 #[cfg(test)]
+mod brief_tests;
+#[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::live::LiveRuns;
 use crate::observer::Observers;
 use crate::rates::Rates;
+use crate::run::tool_runner::Providers;
 use crate::setup::Setup;
 use crate::setup::kinds::Setups;
 
@@ -34,6 +35,8 @@ pub(crate) struct Services {
     pub(crate) fallbacks: Fallbacks,
     /// Reads PDFs for models that take none.
     pub(crate) pdf: PdfReader,
+    /// The context providers that are being asked.
+    pub(crate) providers: Providers,
     /// What is called when runs do something.
     pub(crate) observers: Observers,
 }

@@ -17,6 +17,7 @@ use houston_domain::tool_source::SourceSummary;
 use houston_store::attachment::{PART_BYTES, StoredAttachment};
 use houston_store::claim::Fence;
 use houston_store::compression::NewCompression;
+use houston_store::context_cache::ContextCache;
 use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
 use houston_store::image::StoredImage;
@@ -116,6 +117,10 @@ pub(crate) trait RunStorage: Sync {
         _is_cut: bool,
     ) -> impl Query<()> {
         std::future::ready(Ok(()))
+    }
+    /// What providers have answered. In memory nothing is kept.
+    fn context_cache(&self) -> Option<ContextCache> {
+        None
     }
     /// The folder of an agentable's files; `None`: they are rows.
     fn command_files(&self, _tenant: TenantId, _agentable: AgentableId) -> Option<CommandFiles> {
@@ -278,6 +283,10 @@ impl RunStorage for RunStore {
         is_cut: bool,
     ) -> Result<()> {
         self.tenant(tenant).keep_pdf_text(id, text, is_cut).await
+    }
+
+    fn context_cache(&self) -> Option<ContextCache> {
+        Some(Self::context_cache(self))
     }
 
     fn command_files(&self, tenant: TenantId, agentable: AgentableId) -> Option<CommandFiles> {

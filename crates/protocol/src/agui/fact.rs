@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use houston_domain::compression::CompressionReason;
+use houston_domain::focus::FocusRef;
 use houston_domain::id::{AgentId, MessageId, QuestionId, RunId, SessionId, TeamId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::question::{QuestionKind, QuestionState};
@@ -226,6 +227,18 @@ pub enum Fact<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
         model: Option<Cow<'a, str>>,
+    },
+    /// The messages of the run are about another thing than those of the last run with a focus.
+    ///
+    /// ```json
+    /// {"name": "houston.context.shifted", "value": {"from": {"type": "order", "id": "17"}, "to": {"type": "order", "id": "18"}}}
+    /// ```
+    #[serde(rename = "houston.context.shifted")]
+    ContextShifted {
+        #[schema(value_type = schema::FocusRef)]
+        from: FocusRef,
+        #[schema(value_type = schema::FocusRef)]
+        to: FocusRef,
     },
     /// Houston gave the agentable a title.
     ///

@@ -29,6 +29,8 @@ pub enum Notification {
     },
     /// A webhook was switched on, or is to be replayed.
     Webhooks,
+    /// A trigger was switched on.
+    Triggers,
 }
 
 impl Notification {
@@ -39,6 +41,7 @@ impl Notification {
         match (version, what) {
             ("1", "post") => Some(Self::Posted(AgentableId(id()?))),
             ("1", "webhooks") => Some(Self::Webhooks),
+            ("1", "triggers") => Some(Self::Triggers),
             ("1", "cancel") => Some(Self::Cancelled { agentable: AgentableId(id()?), run: RunId(id()?) }),
             _ => None,
         }
@@ -82,6 +85,7 @@ mod tests {
             (format!("1 cancel {one} {two}"), Some(cancelled)),
             (format!("1 cancel {one} {two} and more"), Some(cancelled)),
             ("1 webhooks".to_owned(), Some(Notification::Webhooks)),
+            ("1 triggers".to_owned(), Some(Notification::Triggers)),
             (format!("1 cancel {one}"), None),
             (format!("1 pause {one}"), None),
             (format!("2 post {one}"), None),

@@ -51,7 +51,13 @@ impl TenantStore<'_> {
             "-- store::client_offer::put
             insert into houston.client_offers as o (agentable_id, tenant_id, message_id, offer)
             values ($2, $1, $3, $4)
-            on conflict (agentable_id) do update set message_id = excluded.message_id, offer = excluded.offer
+            -- The focus that a run has had, or will have before this one. Of several messages that one run reads, the last counts.
+            on conflict (agentable_id) do update
+               set message_id = excluded.message_id, offer = excluded.offer,
+                   last_focus = case when o.offer ? 'focus' and not exists (
+                       select from houston.messages a join houston.messages b on b.run_id = a.run_id
+                        where a.id = o.message_id and b.id = excluded.message_id)
+                       then o.offer -> 'focus' else o.last_focus end
              where o.tenant_id = $1",
             self.tenant.0,
             agentable.0,

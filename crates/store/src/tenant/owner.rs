@@ -33,7 +33,7 @@ impl TenantStore<'_> {
         user.map(UserId).ok_or(Error::NotFound { what: "agentable" })
     }
 
-    /// Whose the row with this id is: a run, a message, a session, a question, a check-in, a grant, a todo, a table, a
+    /// Whose the row with this id is: a run, a message, a session, a question, a check-in, a trigger, a grant, a todo, a table, a
     /// record, an image, an attachment, or anything that an agentable or a user knows. Ids are unique over all tables.
     ///
     /// # Errors
@@ -52,6 +52,8 @@ impl TenantStore<'_> {
                 select agentable_id, null from houston.questions where tenant_id = $1 and id = $2
                 union all
                 select agentable_id, null from houston.check_ins where tenant_id = $1 and id = $2
+                union all
+                select agentable_id, null from houston.triggers where tenant_id = $1 and id = $2
                 union all
                 select agentable_id, user_id from houston.knowledge_items where tenant_id = $1 and id = $2
                 union all

@@ -17,6 +17,7 @@ fn offer(tool: &str) -> ClientOffer {
     ClientOffer {
         tools: vec![ClientTool { name: tool.to_owned(), description: "…".to_owned(), parameters }],
         context: vec![ContextItem { description: "page".to_owned(), value: "/hotels".to_owned() }],
+        ..ClientOffer::default()
     }
 }
 

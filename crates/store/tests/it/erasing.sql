@@ -99,8 +99,9 @@ begin
     values (m, t, u, 'image/png', 1, 1, 1, '\x00');
     insert into houston.image_uses (agentable_id, image_id, tenant_id) values (g, m, t);
     insert into houston.client_threads (user_id, target, thread, agentable_id, tenant_id) values (u, 'goal', w, g, t);
-    insert into houston.client_offers (agentable_id, tenant_id, message_id, offer)
-    values (g, t, m, jsonb_build_object('context', w));
+    insert into houston.client_offers (agentable_id, tenant_id, message_id, offer, last_focus)
+    values (g, t, m, jsonb_build_object('context', w), jsonb_build_object('type', w, 'id', w));
+    insert into houston.context_cache (tenant_id, user_id, type, id, tool, answer) values (t, u, w, w, w, w);
     insert into houston.shared_states (agentable_id, seq, tenant_id, state)
     values (g, 0, t, jsonb_build_object('note', w));
     insert into houston.attachments (id, tenant_id, user_id, name, media_type, bytes, object_id)
@@ -112,6 +113,10 @@ begin
     insert into houston.title_requests (agentable_id, tenant_id, due_at) values (g, t, now() + interval '1 day');
     insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
     values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');
+    insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, created_at, updated_at)
+    values (s, t, u, g, w, w, '{"type": "event", "topics": ["**"]}', now(), now());
+    insert into houston.trigger_firings (trigger_id, tenant_id, agentable_id, parent_id, seq, topic, cause, chain, depth, created_at)
+    values (s, t, g, g, 1, 'run.queued', jsonb_build_object('at', '', 'content', w), '{}', 0, now());
     insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id, response)
     values (t, 'user ' || md5(g::text), '', u, jsonb_build_object('id', 'user_' || replace(u::text, '-', ''), 'name', w)),
            (t, 'goal ' || md5(g::text), '', g, jsonb_build_object('id', 'goal_' || replace(g::text, '-', ''), 'title', w)),

@@ -14,6 +14,8 @@ mod client_offers;
 #[cfg(test)]
 mod compression;
 #[cfg(test)]
+mod context_cache;
+#[cfg(test)]
 mod conversation;
 #[cfg(test)]
 mod cost;
@@ -66,6 +68,7 @@ mod test_store;
 #[cfg(test)]
 mod texting;
 #[cfg(test)]
-mod waiting;
+mod triggers;
 #[cfg(test)]
+mod waiting;
 mod webhooks;

@@ -22,6 +22,7 @@ mod extract_data;
 mod fetch_page;
 mod find_files;
 mod get_current_time;
+mod get_field_info;
 mod get_tool_help;
 mod http_request;
 mod list_conversations;
@@ -131,6 +132,7 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(post_to_conversation::PostToConversation::default()),
         Arc::new(create_goal::CreateGoal::default()),
         Arc::new(update_goal::UpdateGoal::default()),
+        Arc::new(get_field_info::GetFieldInfo::default()),
         Arc::new(schedule_check_in::ScheduleCheckIn::default()),
         Arc::new(manage_check_ins::ManageCheckIns::default()),
         Arc::new(get_current_time::GetCurrentTime::default()),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use houston_domain::agentable::AgentType;
 use houston_domain::capability::Capability;
+use houston_domain::focus::Tier;
 use houston_domain::id::AgentableId;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_store::reach::ReadMessage;
@@ -62,6 +63,10 @@ impl Default for ReadConversation {
 impl Tool for ReadConversation {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn tier(&self) -> Tier {
+        Tier::Detail
     }
 
     fn capability(&self) -> Option<Capability> {

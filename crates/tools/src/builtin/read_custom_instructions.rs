@@ -1,6 +1,7 @@
 //! `read_custom_instructions`: reads all custom instructions of the user.
 
 use houston_domain::capability::Capability;
+use houston_domain::focus::Tier;
 use houston_domain::knowledge::KnowledgeKind;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_store::record::RecordTx;
@@ -37,6 +38,10 @@ impl Default for ReadCustomInstructions {
 impl Tool for ReadCustomInstructions {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn tier(&self) -> Tier {
+        Tier::Detail
     }
 
     fn capability(&self) -> Option<Capability> {

@@ -1,6 +1,7 @@
 //! `read_feed_item`: reads a complete item of the user's feed.
 
 use houston_domain::capability::Capability;
+use houston_domain::focus::Tier;
 use houston_domain::id::FeedItemId;
 use houston_domain::knowledge::KnowledgeKind;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
@@ -48,6 +49,10 @@ impl Default for ReadFeedItem {
 impl Tool for ReadFeedItem {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn tier(&self) -> Tier {
+        Tier::Detail
     }
 
     fn capability(&self) -> Option<Capability> {

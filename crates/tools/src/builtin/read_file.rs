@@ -1,6 +1,7 @@
 //! `read_file`: reads lines of a file of the workspace.
 
 use houston_domain::capability::Capability;
+use houston_domain::focus::Tier;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_domain::workspace::{MAX_LINE_BYTES, PageStart, WorkspacePath, lines_page};
 use houston_store::record::RecordTx;
@@ -64,6 +65,10 @@ impl Default for ReadFile {
 impl Tool for ReadFile {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn tier(&self) -> Tier {
+        Tier::Detail
     }
 
     fn capability(&self) -> Option<Capability> {

@@ -1,6 +1,7 @@
 //! `read_profile`: reads the whole profile of the user.
 
 use houston_domain::capability::Capability;
+use houston_domain::focus::Tier;
 use houston_domain::profile::{Profile, ProfileList};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_store::record::RecordTx;
@@ -38,6 +39,10 @@ impl Default for ReadProfile {
 impl Tool for ReadProfile {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn tier(&self) -> Tier {
+        Tier::Detail
     }
 
     fn capability(&self) -> Option<Capability> {

@@ -1,5 +1,6 @@
 //! `read_result`: reads more of a large tool result, of which the history contains a preview.
 
+use houston_domain::focus::Tier;
 use houston_domain::id::ResultId;
 use houston_domain::knowledge::MAX_QUERY_CHARS;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
@@ -67,6 +68,10 @@ impl Default for ReadResult {
 impl Tool for ReadResult {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn tier(&self) -> Tier {
+        Tier::Detail
     }
 
     fn is_for_code(&self) -> bool {

@@ -1,6 +1,7 @@
 //! `read_skill_file`: reads a file of a skill, or all of its SKILL.md.
 
 use houston_domain::capability::Capability;
+use houston_domain::focus::Tier;
 use houston_domain::skill::entry::TEXT_FILE;
 use houston_domain::skill::{SkillSummary, USE_SKILL, file};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
@@ -60,6 +61,10 @@ impl Default for ReadSkillFile {
 impl Tool for ReadSkillFile {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn tier(&self) -> Tier {
+        Tier::Detail
     }
 
     fn offered(&self, situation: Situation) -> bool {

@@ -1,6 +1,7 @@
 //! `read_snippet`: reads the code of a snippet. What runs a snippet reads it with this tool.
 
 use houston_domain::capability::Capability;
+use houston_domain::focus::Tier;
 use houston_domain::snippet;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_store::record::RecordTx;
@@ -47,6 +48,10 @@ impl Default for ReadSnippet {
 impl Tool for ReadSnippet {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn tier(&self) -> Tier {
+        Tier::Detail
     }
 
     fn capability(&self) -> Option<Capability> {

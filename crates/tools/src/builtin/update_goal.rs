@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use houston_domain::agentable::{AgentType, MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS};
 use houston_domain::capability::Capability;
+use houston_domain::field::Entity;
 use houston_domain::id::AgentableId;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_store::reach::ConversationChange;
@@ -40,15 +41,10 @@ impl Default for UpdateGoal {
                 .to_owned(),
             input_schema: json!({
                 "type": "object",
-                "properties": {
+                "properties": Entity::Goal.properties(json!({
                     "conversation_id": {"type": "string", "description":
                         format!("An id from <conversations> or {}.", list_conversations::NAME)},
-                    "title": {"type": "string", "description": "The new title, one line."},
-                    "description": {"type": "string", "description":
-                        "The new description, in place of the old one: what its agent must always know."},
-                    "status": {"type": "string", "description":
-                        "archived to close it; the first status of its kind, as in waiting, to take that back."},
-                },
+                })),
                 "required": ["conversation_id"],
                 "additionalProperties": false,
             })
@@ -69,7 +65,8 @@ impl Tool for UpdateGoal {
     }
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { conversation_id, title, description, status } = input::read(NAME, input)?;
+        let Input { conversation_id, title, description, status } =
+            input::read_change(NAME, Entity::Goal, input)?;
         let reached = &context.reached;
         if reached.is_empty() {
             return Ok(Plan::Answer(reach::nothing_reached()));

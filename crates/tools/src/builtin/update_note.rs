@@ -1,6 +1,7 @@
 //! `update_note`: changes the title or content of a note.
 
 use houston_domain::capability::Capability;
+use houston_domain::field::Entity;
 use houston_domain::id::NoteId;
 use houston_domain::knowledge::{KnowledgeKind, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
@@ -37,12 +38,10 @@ impl Default for UpdateNote {
                 .to_owned(),
             input_schema: json!({
                 "type": "object",
-                "properties": {
+                "properties": Entity::Note.properties(json!({
                     "note_id": {"type": "string", "description":
                         format!("An id from <notes> or {}.", list_notes::NAME)},
-                    "title": {"type": "string", "description": "One line that says what the note is about."},
-                    "content": {"type": "string", "description": "The whole note, in Markdown."},
-                },
+                })),
                 "required": ["note_id"],
                 "additionalProperties": false,
             }).into(),
@@ -62,7 +61,7 @@ impl Tool for UpdateNote {
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { note_id, title, content } = input::read(NAME, input)?;
+        let Input { note_id, title, content } = input::read_change(NAME, Entity::Note, input)?;
         if title.is_none() && content.is_none() {
             return Err(InvalidInput(format!("{NAME}: give `title`, `content` or both")));
         }

@@ -4,6 +4,8 @@ houston_testkit::shared_postgres!();
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod fields;
+#[cfg(test)]
 mod file_pages;
 #[cfg(test)]
 mod files;

@@ -50,6 +50,8 @@ mod task_push;
 #[cfg(test)]
 mod texting;
 #[cfg(test)]
+mod triggers;
+#[cfg(test)]
 mod waiting;
 #[cfg(test)]
 mod watchdog;

@@ -16,7 +16,9 @@ use houston_engine::{Config, Drivers, Engine, Parts};
 use houston_llm::{Model, Simulated};
 use houston_queue::{DeltaBus, HintSender};
 use houston_tools::{Outside, Registry, SharedTool, builtin};
-use houston_worker::{LeaseConfig, MonitorConfig, Running, SweepConfig, Worker, WorkerConfig};
+use houston_worker::{
+    LeaseConfig, MonitorConfig, Running, SweepConfig, TriggersConfig, Worker, WorkerConfig,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{TestCluster, monitor_config, open, redis};
@@ -162,6 +164,7 @@ impl TestCluster {
             monitor,
             schedules: schedules(),
             webhooks: self.webhooks.clone(),
+            triggers: triggers(),
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
@@ -192,6 +195,12 @@ pub(crate) fn schedules() -> Schedules {
         feed: toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap(),
         check_in: toml::from_str(include_str!("../../../../jobs/agent_check_in.toml")).unwrap(),
     }
+}
+
+/// The shipped settings of triggers, with shorter waits.
+fn triggers() -> TriggersConfig {
+    let shipped: TriggersConfig = toml::from_str(include_str!("../../../../jobs/triggers.toml")).unwrap();
+    TriggersConfig { poll_ms: 100, idle_s: 1, ..shipped }
 }
 
 pub(crate) fn simulated() -> Arc<dyn Model> {

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use houston_domain::agent::AgentRun;
 use houston_domain::agent::step::Next;
-use houston_domain::agentable::cache_key;
+use houston_domain::cache_key::cache_key;
+use houston_domain::client_offer::ClientOffer;
 use houston_domain::compression;
+use houston_domain::event::Event;
+use houston_domain::history::Role;
 use houston_domain::local_time::parse_zone;
 use houston_domain::tool_source::SourceSummary;
 use houston_store::record::Owner;
@@ -90,6 +93,13 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
         Ok(())
     }
 
+    /// Makes what providers have answered about these ids void. If Postgres refuses it, the answers are shown until they are old.
+    pub(super) async fn void_context(&self, ids: &[String]) -> Result<(), Interrupted> {
+        let Owner { tenant, user, .. } = self.journal.owner;
+        let Some(cache) = self.journal.context_cache() else { return Ok(()) };
+        self.journal.retrying(|_| cache.void(tenant, user, ids)).await
+    }
+
     /// Requests a title for the agentable if it has none and its user has written enough messages.
     async fn request_title(&mut self) -> Result<(), Interrupted> {
         if !self.wants_title {
@@ -132,16 +142,42 @@ async fn load<S: RunStorage>(
         || RunInfo { tenant, user, agentable, kind: attempt.kind.clone(), run, attempt: attempt.number };
     let setup = journal.services.setups.hooked(setup, info);
     let sources = own_tools(journal, &setup, &context).await?;
-    let setup = journal.services.setups.for_run(&setup, &context, &sources).await;
+    let mut setup = journal.services.setups.for_run(&setup, &context, &sources).await;
     drop(sources);
-    let setup = match setup.agent_type.state.clone() {
+    setup = match setup.agent_type.state.clone() {
         None => setup,
         Some(declared) => {
             let state = journal.retrying(|storage| storage.shared_state(tenant, agentable)).await?;
             with_state(setup, &declared, state.as_ref())
         }
     };
-    Ok(loaded(journal, attempt, Arc::clone(live), context, answered_by, setup))
+    let mut tools = tool_runner(&setup, &context);
+    if let Some(offer) = context.client.as_ref().filter(|offer| offer.focus.is_some()) {
+        setup = Box::pin(focused(journal, &mut tools, &setup, (&context, offer))).await;
+    }
+    Ok(loaded(journal, attempt, Arc::clone(live), context, answered_by, (setup, tools)))
+}
+
+fn tool_runner(setup: &Arc<Setup>, context: &RunContext) -> Box<ToolRunner> {
+    let (zone, taint) = (parse_zone(&context.user.time_zone), Taint::at_start(context, setup));
+    let (offers, skills) = (offers(setup, context), skills(setup, context));
+    Box::new(ToolRunner::new(Arc::clone(setup), offers, skills, context.has_results, taint, zone))
+}
+
+/// The setup with what the message is about. That it is something else than before is said once.
+async fn focused<S: RunStorage>(
+    journal: &mut Journal<'_, S>,
+    tools: &mut ToolRunner,
+    setup: &Arc<Setup>,
+    (context, offer): (&RunContext, &ClientOffer),
+) -> Arc<Setup> {
+    let sections = tools.focus_sections(journal, offer).await;
+    let own = context.history.len().saturating_sub(context.run_entries);
+    let was_said = context.history[own..].iter().any(|entry| entry.role == Role::Assistant);
+    let shift = offer.shift().filter(|_| !was_said);
+    journal.shift = shift.map(|(from, to)| Box::new(Event::ContextShifted { from, to }));
+    let sections = setup.sections.iter().cloned().chain(sections).collect();
+    Arc::new(Setup { sections, ..Setup::clone(setup) })
 }
 
 /// The tools of the tenant's own that a run may have. What this process has not compiled yet is read.
@@ -172,7 +208,7 @@ fn loaded<S: RunStorage>(
     live: Arc<LiveRun>,
     context: RunContext,
     answered_by: AnsweringAgent,
-    setup: Arc<Setup>,
+    (setup, tools): (Arc<Setup>, Box<ToolRunner>),
 ) -> Loaded {
     let (now, agentable) = (journal.now(), journal.agentable());
     let offers = offers(&setup, &context);
@@ -185,11 +221,6 @@ fn loaded<S: RunStorage>(
     let context_of_files = &journal.services.config.context;
     let files = (context_of_files.images, context_of_files.attachments);
     let model = ModelTurn::new(Arc::clone(&setup), live, cache_key(agentable), system, system_context, files);
-    let zone = parse_zone(&context.user.time_zone);
-    let taint = Taint::at_start(&context, &setup);
-    let skills = skills(&setup, &context);
-    let tools = ToolRunner::new(Arc::clone(&setup), offers, skills, context.has_results, taint, zone);
-    let tools = Box::new(tools);
     journal.mark = context.mark;
     let mut run = AgentRun::resume(setup.policy, context.history, context.run_entries, now)
         .overseen(journal.services.config.overseer);

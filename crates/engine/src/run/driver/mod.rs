@@ -15,6 +15,8 @@ mod failure;
 #[cfg(test)]
 mod fallback_tests;
 #[cfg(test)]
+mod focus_tests;
+#[cfg(test)]
 mod hook_tests;
 mod load;
 mod oversight;

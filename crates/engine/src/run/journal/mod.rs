@@ -18,6 +18,7 @@ use houston_domain::step::{ModelCall, RunTransition, Step};
 use houston_llm::Switch;
 use houston_queue::{Hint, Lane};
 use houston_store::claim::{ClaimedRun, Fence};
+use houston_store::context_cache::ContextCache;
 use houston_store::cost::Cost;
 use houston_store::record::Owner;
 use houston_store::step::{Commit, CommittedStep};
@@ -66,6 +67,8 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) error: Option<ErrorMessage>,
     /// Fallbacks to other models that no step has reported yet.
     pub(crate) switches: Vec<Switch>,
+    /// That the focus is another than that of the last run, until a step has said so.
+    pub(crate) shift: Option<Box<Event>>,
     /// The model call that the next step records.
     pub(crate) call: Option<ModelCall>,
     /// What the run's driver wants to be committed with the next step.
@@ -122,6 +125,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             unpriced_calls: 0,
             error: claimed.error.take(),
             switches: Vec::new(),
+            shift: None,
             call: None,
             driven: None,
         }
@@ -227,6 +231,11 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     /// Begins a transaction behind the fence, for rows that are committed with a step.
     pub(crate) async fn begin(&self) -> houston_store::Result<S::Transaction> {
         self.storage.begin(&self.fence).await
+    }
+
+    /// What providers have answered; `None`: nothing is kept.
+    pub(crate) fn context_cache(&self) -> Option<ContextCache> {
+        self.storage.context_cache()
     }
 
     /// The folder of the agentable's files; `None`: they are rows.

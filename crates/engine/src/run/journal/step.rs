@@ -49,6 +49,7 @@ impl<S: RunStorage> Journal<'_, S> {
     pub(super) fn complete(&mut self, step: &mut Step) {
         self.count_iteration(step);
         self.settle_error_message(step);
+        self.report_shift(step);
         if let Some(call) = self.call.take() {
             step.call = Some(call);
         }
@@ -74,6 +75,15 @@ impl<S: RunStorage> Journal<'_, S> {
             RunTransition::Retry { .. } | RunTransition::Wait { .. } | RunTransition::Release { .. } => false,
         };
         step.iterations = self.open_iteration - u32::from(!closes);
+    }
+
+    /// Adds that the focus has shifted to the first step with an answer, or to the end: an attempt that finds an answer knows
+    /// that it was said.
+    fn report_shift(&mut self, step: &mut Step) {
+        let answered = step.entries.iter().any(|entry| entry.role == Role::Assistant);
+        if answered || ending_status(&step.transition).is_some() {
+            step.events.splice(..0, self.shift.take().map(|shift| *shift));
+        }
     }
 
     /// Marks the run's error message as settled, once the model has answered again or the run ends. Does nothing if the run

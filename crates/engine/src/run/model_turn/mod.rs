@@ -56,7 +56,7 @@ struct Frame {
     system: Vec<SystemPart>,
     /// The system context, sent after the history.
     system_context: Option<String>,
-    /// See [`cache_key`](houston_domain::agentable::cache_key).
+    /// See [`cache_key`](houston_domain::cache_key::cache_key).
     cache_key: String,
 }
 

@@ -234,6 +234,7 @@ impl Process {
             rates: crate::rates::Rates::default(),
             fallbacks: Default::default(),
             pdf: Default::default(),
+            providers: Default::default(),
             observers: crate::observer::Observers::default(),
         };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);

@@ -7,6 +7,7 @@ mod code;
 mod codes;
 mod execution;
 mod fallback;
+mod focus;
 mod guard;
 mod held;
 mod large_result;
@@ -52,6 +53,7 @@ use crate::setup::taint::Taint;
 
 pub(crate) use self::cells::{Cells, add_tool_result};
 pub(crate) use self::execution::ToolsOutcome;
+pub(crate) use self::focus::Providers;
 pub(crate) use self::held::Held;
 pub(crate) use self::record::WrittenRecords;
 pub(crate) use self::resume::{OpenCalls, Resumed};
@@ -82,6 +84,8 @@ pub(crate) struct ToolRunner {
     reserved: Decimal,
     /// The kinds of task the agent may create, once a call has asked.
     task_kinds: OnceLock<Arc<[TaskKind]>>,
+    /// What calls may have changed: see [`Self::note_written`].
+    written: Vec<String>,
 }
 
 /// The calls of a turn after its step was prepared.
@@ -126,6 +130,7 @@ impl ToolRunner {
             raises,
             reserved,
             task_kinds,
+            written: Vec::new(),
         }
     }
 

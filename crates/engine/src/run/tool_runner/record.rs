@@ -5,6 +5,7 @@ use std::sync::Arc;
 use houston_domain::event::Event;
 use houston_domain::id::AgentableId;
 use houston_domain::step::Step;
+use houston_domain::tool_call::ToolResponse;
 use houston_queue::Hint;
 use houston_store::record::{Owner, RecordIds, RecordLimits};
 use houston_store::step::CommittedStep;
@@ -106,6 +107,15 @@ async fn try_preview<S: RunStorage>(
         previews.push(rows.preview(journal.owner, *ids, limits(journal), &**record).await?);
     }
     Ok(previews)
+}
+
+/// What a record reads; what it writes is not kept.
+pub(super) async fn read_record<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    ids: RecordIds,
+    record: &dyn Record,
+) -> houston_store::Result<ToolResponse> {
+    journal.begin().await?.record(journal.owner, ids, limits(journal), record).await
 }
 
 fn limits<S: RunStorage>(journal: &Journal<'_, S>) -> RecordLimits {

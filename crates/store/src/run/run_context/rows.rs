@@ -145,7 +145,8 @@ macro_rules! query_with_context {
                              where k.agentable_id = a.id and a.open and a.nth <= $15) r on true) o)
             union all
             -- That of the latest message with an offer, if this run is to read it.
-            (select 'client', 0, o.offer::text, o.message_id, null
+            (select 'client', 0, case when o.last_focus is null then o.offer
+                                    else o.offer || jsonb_build_object('last_focus', o.last_focus) end::text, o.message_id, null
                from houston.client_offers o join houston.messages m on m.id = o.message_id
               where o.agentable_id = i.agentable_id and m.run_id = i.run_id)
             union all

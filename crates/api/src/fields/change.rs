@@ -1,0 +1,74 @@
+//! [`Change`]: the body of a PATCH. The refusal of an unknown field names what may be changed, and by whom.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, Request};
+use houston_domain::field::Entity;
+use houston_protocol::agent::AgentSettingsRequest;
+use houston_protocol::agentable::UpdateAgentable;
+use houston_protocol::knowledge::{Sentence, UpdateFeedItem, UpdateNote};
+use houston_protocol::team::TeamSettingsRequest;
+use houston_protocol::todo::UpdateTodo;
+use houston_protocol::user::{UpdateProfile, UpdateUser};
+use houston_protocol::webhook::UpdateWebhook;
+use serde::de::DeserializeOwned;
+
+use crate::body::Creation;
+use crate::error::ApiError;
+use crate::state::App;
+
+/// A body that changes the fields of an [`Entity`]. A PATCH is idempotent, so an Idempotency-Key is ignored.
+#[derive(Debug)]
+pub(crate) struct Change<T>(pub(crate) T);
+
+/// What a body changes.
+pub(crate) trait Changes {
+    /// `None`: it has no table.
+    const ENTITY: Option<Entity>;
+}
+
+impl<T: Changes + DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for Change<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        let body = Creation::<T>::from_request(request, app).await;
+        body.map(|body| Self(body.value)).map_err(|error| match T::ENTITY {
+            Some(entity) => refusal(entity, error),
+            None => error,
+        })
+    }
+}
+
+/// An error that says what may be changed, if an unknown field was to be.
+fn refusal(entity: Entity, mut error: ApiError) -> ApiError {
+    if let ApiError::InvalidRequest { errors } = &mut error {
+        for error in errors.iter_mut().filter(|error| error.detail.starts_with("unknown field")) {
+            error.detail += &format!("; {}; see GET /v1/fields/{}", entity.updatable(), entity.as_str());
+        }
+    }
+    error
+}
+
+macro_rules! changes {
+    ($($body:ty => $entity:ident),+ $(,)?) => {
+        $(impl Changes for $body {
+            const ENTITY: Option<Entity> = Some(Entity::$entity);
+        })+
+    };
+}
+
+changes! {
+    UpdateAgentable => Goal,
+    AgentSettingsRequest => Agent,
+    TeamSettingsRequest => Team,
+    UpdateUser => User,
+    UpdateProfile => Profile,
+    UpdateTodo => Todo,
+    UpdateWebhook => Webhook,
+    UpdateNote => Note,
+    UpdateFeedItem => FeedItem,
+}
+
+impl Changes for Sentence {
+    const ENTITY: Option<Entity> = None;
+}

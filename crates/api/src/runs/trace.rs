@@ -1,0 +1,55 @@
+//! `GET /v1/runs/{id}/trace`: what a run was given and what it did, as lines of JSON, for `houston replay`.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use houston_domain::id::RunId;
+use houston_domain::trace::Header;
+use houston_protocol::schema;
+
+use crate::agentable_path::Id;
+use crate::auth::Caller;
+use crate::documents::{DocumentBody, DocumentPermit};
+use crate::error::ApiError;
+use crate::state::App;
+
+#[utoipa::path(
+    get,
+    path = "/v1/runs/{id}/trace",
+    tag = "runs",
+    operation_id = "get_run_trace",
+    summary = "Get the trace of a run: what it was given, what it did, what was answered.",
+    description = "Lines of JSON: a header, events, messages, answers, tool calls with their responses, and a footer with a \
+                   digest. `houston replay` replays them. Texts that look like keys are redacted.",
+    params(
+        ("id" = schema::RunId, Path, description = "Id of the run.")
+    ),
+    responses(
+        (status = 200, description = "The trace, `houston.trace` version 1.", body = String, content_type = "application/jsonl"),
+        (status = 413, description = "`too_large`: the trace is larger than `server.conversation.max_bytes`.")
+    ),
+)]
+pub(crate) async fn trace(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<RunId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let kind = app.store(caller).run(id).await?.kind;
+    let kind = app.state.agent_types.get(&kind).ok_or(ApiError::NotFound { what: "run" })?;
+    let header = Header::of(id, kind, app.state.agents.limits, app.state.agents.overseer);
+    let max_bytes = app.state.config.conversation.max_bytes;
+    let permit = DocumentPermit::new(&app, caller.tenant(), max_bytes).await?;
+    let exporting = Arc::clone(&app);
+    let export = async move {
+        let trace = exporting.store(caller).trace(id, max_bytes, |_| header).await?;
+        Ok(DocumentBody::of_text(trace.to_text(), permit))
+    };
+    let sent = app.offload.drive(export).await?;
+    let name = format!("attachment; filename=\"{id}.trace.jsonl\"");
+    let headers =
+        [(header::CONTENT_DISPOSITION, name), (header::CONTENT_TYPE, "application/jsonl".to_owned())];
+    Ok((headers, Body::new(sent)))
+}

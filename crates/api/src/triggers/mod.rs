@@ -1,0 +1,63 @@
+//! Triggers of a user's agentables: messages to them at a time, at a word or at an event.
+
+pub(crate) mod change;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod get;
+pub(crate) mod list;
+
+use chrono::{DateTime, Utc};
+use houston_domain::trigger::{MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
+use houston_protocol::time::Time;
+use houston_protocol::trigger::{TriggerResponse, TriggerThen};
+use houston_store::trigger::Trigger;
+
+use crate::body::{check_line, check_size, check_text};
+use crate::error::ApiError;
+
+fn response(trigger: Trigger) -> TriggerResponse {
+    let (agentable, kind) = trigger.agentable;
+    let (refused, refusal) = trigger.refused;
+    TriggerResponse {
+        id: trigger.id,
+        user_id: trigger.user,
+        name: trigger.name,
+        when: trigger.when.into(),
+        then: TriggerThen::Tell {
+            agentable_id: agentable.public_id(&kind),
+            instructions: trigger.instructions,
+        },
+        enabled: trigger.enabled,
+        next_at: trigger.next_at.map(Time),
+        last_at: trigger.last_at.map(Time),
+        fired: trigger.fired,
+        refused,
+        refusal,
+        created_at: Time(trigger.created_at),
+        updated_at: Time(trigger.updated_at),
+    }
+}
+
+/// When it is due first, if that is a time.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] that names the part which is not allowed.
+fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ApiError> {
+    if let When::Keyword { words, regex } = when {
+        for (nth, word) in words.iter().enumerate() {
+            check_text(&format!("/when/words/{nth}"), word)?;
+        }
+        check_text("/when/regex", regex.as_deref().unwrap_or_default())?;
+    }
+    when.first_after(now).map_err(|error| ApiError::field(&format!("/when{}", error.pointer), error.reason))
+}
+
+fn check_name(name: &str) -> Result<(), ApiError> {
+    check_line("/name", name, MAX_NAME_CHARS)
+}
+
+fn check_instructions(pointer: &str, instructions: &str) -> Result<(), ApiError> {
+    check_text(pointer, instructions)?;
+    check_size(pointer, instructions.len(), MAX_INSTRUCTIONS_BYTES)?;
+    if instructions.trim().is_empty() { Err(ApiError::field(pointer, "must not be empty")) } else { Ok(()) }
+}

@@ -1,0 +1,63 @@
+//! Triggers: creating, listing, changing, deleting, and what is refused.
+
+use serde_json::{Value, json};
+
+use crate::test_api::TestApi;
+
+fn trigger(api: &TestApi, when: Value) -> Value {
+    let then = json!({"type": "tell", "agentable_id": api.goal, "instructions": "Look around."});
+    json!({"name": "Look", "when": when, "then": then})
+}
+
+#[tokio::test]
+async fn trigger_is_created_once_changed_and_deleted() {
+    let api = TestApi::start().await;
+    let path = format!("/v1/users/{}/triggers", api.user);
+    let body = trigger(&api, json!({"type": "cron", "cron": "30 7 * * 1-5", "zone": "Europe/Berlin"}));
+    let key = [("idempotency-key", "mornings")];
+    let first = api.post_with(&path, &key, body.clone()).await;
+    assert_eq!(first.status, 201, "{}", first.text());
+    let made = first.json();
+    assert_eq!((&made["when"]["misfire"], &made["then"]), (&json!("once"), &body["then"]));
+    assert!(made["next_at"].is_string(), "{made}");
+    let again = api.post_with(&path, &key, body).await;
+    assert_eq!((again.header("idempotent-replayed"), &again.body), ("true", &first.body));
+    let listed = api.get(&path).await.ok();
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
+    let one = format!("/v1/triggers/{}", made["id"].as_str().unwrap());
+    assert_eq!(api.get(&one).await.ok()["next_at"], made["next_at"]);
+    let words = json!({"type": "keyword", "words": ["invoice"]});
+    let changed = api.send("PATCH", &one, json!({"when": words, "enabled": false})).await.ok();
+    assert_eq!((&changed["next_at"], &changed["enabled"]), (&Value::Null, &json!(false)), "{changed}");
+    api.send("PATCH", &one, json!({})).await.refused(422, "invalid_request");
+    assert_eq!(api.send("DELETE", &one, Value::Null).await.status, 204);
+    api.get(&one).await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn refused_triggers_are_told_where_they_are_wrong() {
+    let api = TestApi::start().await;
+    let path = format!("/v1/users/{}/triggers", api.user);
+    let cron = |cron: &str, zone: &str| trigger(&api, json!({"type": "cron", "cron": cron, "zone": zone}));
+    let mut of_task = cron("0 9 * * *", "UTC");
+    of_task["then"]["agentable_id"] = json!("task_00000000000000000000000000000001");
+    let mut silent = cron("0 9 * * *", "UTC");
+    silent["then"]["instructions"] = json!(" ");
+    for (body, pointer) in [
+        (cron("30 2 31 2 *", "UTC"), "/when/cron"),
+        (cron("* * * * * *", "UTC"), "/when/cron"),
+        (cron("0 9 * * *", "Mars/Base"), "/when/zone"),
+        (trigger(&api, json!({"type": "keyword", "regex": "("})), "/when/regex"),
+        (trigger(&api, json!({"type": "keyword", "words": ["a\0"]})), "/when/words/0"),
+        (trigger(&api, json!({"type": "event", "topics": ["run.*", "runs.x"]})), "/when/topics/1"),
+        (of_task, "/then/agentable_id"),
+        (silent, "/then/instructions"),
+    ] {
+        let answer = api.post(&path, body.clone()).await;
+        assert_eq!(answer.status, 422, "{body}: {}", answer.text());
+        assert!(answer.text().contains(&format!("\"{pointer}\"")), "{pointer}: {}", answer.text());
+    }
+    let mut of_nobody = cron("0 9 * * *", "UTC");
+    of_nobody["then"]["agentable_id"] = json!("goal_00000000000000000000000000000001");
+    api.post(&path, of_nobody).await.refused(404, "not_found");
+}

@@ -1,0 +1,67 @@
+//! `houston trace`: the trace of a run, for `houston replay`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use houston_domain::cell::Cells;
+use houston_domain::id::RunId;
+use houston_domain::trace::{Header, Trace as Recorded};
+use houston_store::{Error, Store};
+
+use super::agentable::Database;
+use super::{Context, Failure};
+use crate::config::Loaded;
+use crate::output::{print_json_text, print_stderr};
+
+/// Write the trace of a run: what it was given, what it did, what was answered, as lines of JSON for `houston replay`.
+/// Texts that look like keys are redacted; everything else is as the run had it.
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    /// The run, `run_…`
+    run: RunId,
+    /// File to write [default: stdout]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    database: Database,
+}
+
+impl Trace {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        let Self { run, output, database } = self;
+        database.with(context, async |context, stores| {
+            let trace = read(&context.loaded, &stores, run).await?;
+            let text = trace.to_text();
+            match &output {
+                None => print_json_text(text.trim_end()),
+                Some(path) => {
+                    std::fs::write(path, &text)
+                        .with_context(|| format!("{} cannot be written", path.display()))?;
+                    let lines = trace.lines.len() + 2;
+                    print_stderr(&format!("{lines} lines written to {}", path.display()));
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+/// The trace of a run of whichever tenant.
+pub(super) async fn read(loaded: &Loaded, stores: &Cells<Store>, run: RunId) -> Result<Recorded, Failure> {
+    let store = stores.of(run);
+    let missing = |error| match error {
+        Error::NotFound { .. } => {
+            Failure::Other(anyhow!("there is no {run}; `houston list` prints the existing ids"))
+        }
+        error => error.into(),
+    };
+    let tenant = store.operator().tenant_of_run(run).await.map_err(missing)?;
+    let store = store.tenant(tenant);
+    let kind = store.run(run).await.map_err(missing)?.kind;
+    let kind = super::agentable::agent_type(loaded, &kind)?;
+    let settings = &loaded.settings;
+    let header = Header::of(run, kind, settings.orchestrator.limits, settings.overseer);
+    Ok(store.trace(run, settings.server.conversation.max_bytes, |_| header).await?)
+}

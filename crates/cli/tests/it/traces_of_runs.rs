@@ -1,0 +1,133 @@
+//! Traces of real runs: exported over HTTP and by command, replayed, compared with another model, evaluated.
+
+use std::path::Path;
+use std::process::Output;
+
+use houston_domain::trace::{Line, Trace};
+use serde_json::{Value, json};
+
+use crate::people::People;
+use crate::test_houston::{environment, houston_command};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = houston_command();
+    command.env_remove("DATABASE_URL").env_remove("HOUSTON_REDIS_URL").args(arguments).output().unwrap()
+}
+
+/// Writes the trace of the newest run of the goal to `file`; returns its run.
+async fn write_trace(people: &People, goal: &str, file: &Path) -> String {
+    let runs = people.of(goal, "runs").await;
+    let run = runs["data"][0]["id"].as_str().unwrap().to_owned();
+    people.output(&["trace", &run, "-o", file.to_str().unwrap()]);
+    run
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_traced_and_replayed_without_difference() {
+    let (people, _) = People::start().await;
+    let goal = people.houston.goal("Tokyo").await;
+    people.talk(&goal, "hello").await;
+    people.talk(&goal, "note").await;
+    people.talk(&goal, "my key is sk-0123456789abcdefghijklmnop").await;
+    let file = people.houston.folder.path().join("run.trace.jsonl");
+    let runs = people.of(&goal, "runs").await;
+    for listed in runs["data"].as_array().unwrap() {
+        let run = listed["id"].as_str().unwrap();
+        let over_http = people.houston.open(&people.houston.url(&format!("/v1/runs/{run}/trace"))).await;
+        let over_http = text(&over_http.bytes().await.unwrap());
+        assert!(!over_http.contains("sk-0123"), "{over_http}");
+        people.output(&["trace", run, "-o", file.to_str().unwrap()]);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), over_http, "both ways are one");
+        for of in [run, file.to_str().unwrap()] {
+            let replayed = people.json(&["replay", of, "--json"]);
+            assert_eq!((&replayed["same"], &replayed["run_id"]), (&json!(true), &json!(run)), "{replayed}");
+        }
+    }
+    assert_eq!(people.run(&["replay", "run_0192a3b4c5d67e8f9a0b1c2d3e4f5061"]).status.code(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_difference_fails_with_its_place() {
+    let (people, _) = People::start().await;
+    let goal = people.houston.goal("Tokyo").await;
+    people.talk(&goal, "note").await;
+    let file = people.houston.folder.path().join("run.trace.jsonl");
+    write_trace(&people, &goal, &file).await;
+    let path = file.to_str().unwrap();
+    let mut trace = Trace::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    trace.header.limits.max_iterations = 1;
+    std::fs::write(&file, trace.to_text()).unwrap();
+    let output = run(&["replay", path]);
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    let second = |(_, line): &(usize, &Line)| matches!(line, Line::Answer { .. });
+    let (at, _) = trace.lines.iter().enumerate().filter(second).nth(1).unwrap();
+    assert!(stdout.contains(&format!("line {}, iteration 1", at + 2)), "{stdout}");
+    assert!(stdout.contains("max_iterations"), "{stdout}");
+    std::fs::write(&file, trace.to_text().replacen("Milk", "Beer", 1)).unwrap();
+    let output = run(&["replay", path]);
+    assert!(text(&output.stderr).contains("digest"), "{output:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_model_gets_recorded_tools_only() {
+    let (people, _) = People::start().await;
+    let goal = people.houston.goal("Tokyo").await;
+    people.talk(&goal, "note").await;
+    let file = people.houston.folder.path().join("run.trace.jsonl");
+    write_trace(&people, &goal, &file).await;
+    let before = people.rows();
+    let replay = |path: &str| {
+        let servers = people.houston.servers.lock().unwrap();
+        let mut command = environment(houston_command(), &servers, people.houston.folder.path());
+        command
+            .args(["replay", path, "--model", "anthropic/scripted", "--json"])
+            .envs([("ANTHROPIC_BASE_URL", people.model.url().as_str()), ("ANTHROPIC_API_KEY", "sk-test")]);
+        command.output().unwrap()
+    };
+    let output = replay(file.to_str().unwrap());
+    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    assert_eq!(
+        (&comparison["distance"], &comparison["same_answer"]),
+        (&json!(0), &json!(true)),
+        "{output:?}"
+    );
+    assert_eq!(people.rows(), before, "nothing was written");
+
+    // A call that the record does not answer.
+    let mut trace = Trace::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    trace.lines.retain(|line| !matches!(line, Line::Tool { name, .. } if name == "create_note"));
+    std::fs::write(&file, trace.to_text()).unwrap();
+    let output = replay(file.to_str().unwrap());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("does not answer create_note"), "{output:?}");
+}
+
+#[test]
+fn cases_are_evaluated_with_baseline_and_junit() {
+    let folder = tempfile::tempdir().unwrap();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/one_tool.trace.jsonl");
+    let case = |name: &str, expect: &str| {
+        let file = folder.path().join(format!("{name}.case.toml"));
+        std::fs::write(file, format!("trace = \"{golden}\"\n[expect]\n{expect}")).unwrap();
+    };
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (cases, baseline, junit) =
+        (folder.path().to_str().unwrap(), path("baseline.json"), path("junit.xml"));
+    case("found", "calls = ['search']\nnever_calls = ['pay']\nanswer = { contains = ['90 EUR'] }");
+    let output = run(&["eval", cases, "--write-baseline", &baseline]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    case("paid", "calls = ['pay']");
+    let output = run(&["eval", cases, "--baseline", &baseline, "--junit", &junit]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let stdout = text(&output.stdout);
+    assert!(stdout.contains("ok found") && stdout.contains("FAILED paid"), "{stdout}");
+    let xml = std::fs::read_to_string(&junit).unwrap();
+    assert!(xml.contains("tests=\"2\" failures=\"1\"") && xml.contains("`pay` was not called"), "{xml}");
+    case("wrong", "call = ['x']");
+    assert_eq!(run(&["eval", cases]).status.code(), Some(2));
+}

@@ -1,0 +1,255 @@
+//! Which fields of a thing may be changed, by whom, and to what: one table for requests, tools and documentation.
+//!
+//! A test of crate `tools` compares the tables with the OpenAPI document, which is made of the bodies of requests, and with the
+//! schemas of the tools.
+
+mod tables;
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// Something that users can change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entity {
+    /// A conversation: a goal, or an agentable of another kind that users create.
+    Goal,
+    /// A task of an agentable.
+    Task,
+    /// An agent.
+    Agent,
+    /// A team of agents.
+    Team,
+    /// A user.
+    User,
+    /// The profile of a user.
+    Profile,
+    /// A todo of a user.
+    Todo,
+    /// A note of an agentable.
+    Note,
+    /// An item of a user's feed.
+    FeedItem,
+    /// A webhook of a tenant.
+    Webhook,
+}
+
+/// The type of a field's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldType {
+    /// A text.
+    String,
+    /// `true` or `false`.
+    Boolean,
+    /// A list of texts.
+    StringList,
+    /// An object.
+    Object,
+}
+
+/// Who may change a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UpdatableBy {
+    /// Requests.
+    Api,
+    /// Tools.
+    Agent,
+    /// Requests and tools.
+    Both,
+}
+
+/// The most that a value may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Max {
+    /// Characters of a text.
+    Chars(usize),
+    /// Bytes of a text.
+    Bytes(usize),
+    /// Items of a list.
+    Items(usize),
+}
+
+/// A field that may be changed.
+///
+/// ```json
+/// {"name": "title", "type": "string", "values": [], "max": {"chars": 200}, "required": true, "nullable": false,
+///  "updatable_by": "both", "description": "What it is about, one line."}
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Field {
+    /// Its name in requests.
+    pub name: &'static str,
+    /// The type of its values.
+    #[serde(rename = "type")]
+    pub kind: FieldType,
+    /// The values that are allowed; empty: all of its type.
+    pub values: &'static [&'static str],
+    /// The most that a value may have; `None`: its description says what is allowed.
+    pub max: Option<Max>,
+    /// Whether a value must not be empty.
+    pub required: bool,
+    /// Whether `null` is a value: it restores the default.
+    pub nullable: bool,
+    /// Who may change it.
+    pub updatable_by: UpdatableBy,
+    /// What it is, and what is allowed.
+    pub description: &'static str,
+}
+
+impl UpdatableBy {
+    /// The name in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Agent => "agent",
+            Self::Both => "both",
+        }
+    }
+
+    /// Whether requests may change the field.
+    #[must_use]
+    pub fn is_api(self) -> bool {
+        self != Self::Agent
+    }
+
+    /// Whether tools may change the field.
+    #[must_use]
+    pub fn is_agent(self) -> bool {
+        self != Self::Api
+    }
+}
+
+impl FieldType {
+    /// The name in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Boolean => "boolean",
+            Self::StringList => "string_list",
+            Self::Object => "object",
+        }
+    }
+}
+
+impl Field {
+    /// The JSON Schema of its values, for a tool.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        let mut schema = match self.kind {
+            FieldType::String => json!({"type": "string"}),
+            FieldType::Boolean => json!({"type": "boolean"}),
+            FieldType::StringList => json!({"type": "array", "items": {"type": "string"}}),
+            FieldType::Object => json!({"type": "object"}),
+        };
+        schema["description"] = json!(self.description);
+        if !self.values.is_empty() {
+            schema["enum"] = json!(self.values);
+        }
+        schema
+    }
+}
+
+impl Entity {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Goal,
+        Self::Task,
+        Self::Agent,
+        Self::Team,
+        Self::User,
+        Self::Profile,
+        Self::Todo,
+        Self::Note,
+        Self::FeedItem,
+        Self::Webhook,
+    ];
+
+    /// The name in paths and arguments.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Goal => "goal",
+            Self::Task => "task",
+            Self::Agent => "agent",
+            Self::Team => "team",
+            Self::User => "user",
+            Self::Profile => "profile",
+            Self::Todo => "todo",
+            Self::Note => "note",
+            Self::FeedItem => "feed_item",
+            Self::Webhook => "webhook",
+        }
+    }
+
+    /// That of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|entity| entity.as_str() == name)
+    }
+
+    /// Its fields that may be changed.
+    #[must_use]
+    pub fn fields(self) -> &'static [Field] {
+        tables::of(self)
+    }
+
+    /// One of its fields.
+    #[must_use]
+    pub fn field(self, name: &str) -> Option<&'static Field> {
+        self.fields().iter().find(|field| field.name == name)
+    }
+
+    /// The properties of a tool's schema: the fields that tools may change, after those of `others`.
+    #[must_use]
+    pub fn properties(self, others: Value) -> Value {
+        let mut all = match others {
+            Value::Object(others) => others,
+            _ => Map::new(),
+        };
+        let fields = self.fields().iter().filter(|field| field.updatable_by.is_agent());
+        all.extend(fields.map(|field| (field.name.to_owned(), field.schema())));
+        Value::Object(all)
+    }
+
+    /// What may be changed and by whom, as a clause for a refusal: `updatable are title (both), agent_id (api)`.
+    #[must_use]
+    pub fn updatable(self) -> String {
+        let mut text = "updatable are ".to_owned();
+        for (nth, field) in self.fields().iter().enumerate() {
+            let comma = if nth == 0 { "" } else { ", " };
+            let _ = write!(text, "{comma}{} ({})", field.name, field.updatable_by.as_str());
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entity_has_a_table_without_doubles() {
+        for entity in Entity::ALL {
+            assert_eq!(Entity::from_name(entity.as_str()), Some(entity));
+            let fields = entity.fields();
+            assert!(!fields.is_empty(), "{entity:?}");
+            for (nth, field) in fields.iter().enumerate() {
+                assert_eq!(entity.field(field.name), Some(field), "{entity:?}");
+                assert!(!fields[..nth].iter().any(|other| other.name == field.name), "{entity:?}");
+                assert!(field.values.is_empty() || field.kind == FieldType::String);
+            }
+        }
+        assert!(
+            Entity::Goal
+                .updatable()
+                .starts_with("updatable are title (both), description (both), status (both)")
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! The tables, one for each entity.
+
+use super::FieldType::{Boolean, Object, String, StringList};
+use super::UpdatableBy::{Api, Both};
+use super::{Entity, Field, FieldType, Max, UpdatableBy};
+use crate::agent_settings::MAX_AGENT_NAME_CHARS;
+use crate::agentable::{MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS};
+use crate::event::topic::MAX_PATTERNS;
+use crate::knowledge::{MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS as MAX_DOCUMENT_TITLE_CHARS};
+
+pub(super) fn of(entity: Entity) -> &'static [Field] {
+    match entity {
+        Entity::Goal => &GOAL,
+        Entity::Task => &TASK,
+        Entity::Agent => &AGENT,
+        Entity::Team => &TEAM,
+        Entity::User => &USER,
+        Entity::Profile => &PROFILE,
+        Entity::Todo => &TODO,
+        Entity::Note => &NOTE,
+        Entity::FeedItem => &FEED_ITEM,
+        Entity::Webhook => &WEBHOOK,
+    }
+}
+
+const fn field(name: &'static str, kind: FieldType, by: UpdatableBy, description: &'static str) -> Field {
+    Field {
+        name,
+        kind,
+        values: &[],
+        max: None,
+        required: false,
+        nullable: false,
+        updatable_by: by,
+        description,
+    }
+}
+
+impl Field {
+    const fn at_most(self, max: Max) -> Self {
+        Self { max: Some(max), ..self }
+    }
+
+    const fn not_empty(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    const fn or_null(self) -> Self {
+        Self { nullable: true, ..self }
+    }
+
+    const fn one_of(self, values: &'static [&'static str]) -> Self {
+        Self { values, ..self }
+    }
+}
+
+const AGENTABLE_TITLE: Field =
+    field("title", String, Both, "The new title, one line.").at_most(Max::Chars(MAX_TITLE_CHARS)).not_empty();
+const AGENTABLE_DESCRIPTION: Field = field(
+    "description",
+    String,
+    Both,
+    "The new description, in place of the old one: what its agent must always know.",
+)
+.at_most(Max::Bytes(MAX_DESCRIPTION_BYTES));
+const AGENT_ID: Field =
+    field("agent_id", String, Api, "The agent that answers; null: the default agent of the kind.").or_null();
+const TEAM_ID: Field =
+    field("team_id", String, Api, "The team that answers; null: the default agent of the kind.").or_null();
+
+const GOAL: [Field; 6] = [
+    AGENTABLE_TITLE,
+    AGENTABLE_DESCRIPTION,
+    field(
+        "status",
+        String,
+        Both,
+        "archived to close it; the first status of its kind, as in waiting, to take that back.",
+    ),
+    AGENT_ID,
+    TEAM_ID,
+    field("tools", StringList, Api, "The tools it may call, of those of its kind; null: all of them.")
+        .or_null(),
+];
+
+const TASK: [Field; 4] = [
+    Field { updatable_by: Api, ..AGENTABLE_TITLE },
+    Field { updatable_by: Api, ..AGENTABLE_DESCRIPTION },
+    AGENT_ID,
+    TEAM_ID,
+];
+
+const AGENT: [Field; 10] = [
+    field("name", String, Api, "One line, unique in the tenant.")
+        .at_most(Max::Chars(MAX_AGENT_NAME_CHARS))
+        .not_empty(),
+    field("description", String, Api, "What it is good for; at most 2,000 bytes.").at_most(Max::Bytes(2_000)),
+    field("role", String, Api, "Who it is, for its model; at most 6,000 characters.")
+        .at_most(Max::Chars(6_000))
+        .not_empty(),
+    field("guidelines", String, Api, "How it works; at most 6,000 characters.").at_most(Max::Chars(6_000)),
+    field("tools", StringList, Api, "The tools it may call, of those of its kind."),
+    field("use_case", String, Api, "The use case whose model `default` means."),
+    field("provider", String, Api, "The name of a provider, or `default`."),
+    field("model", String, Api, "The name of a model, or `default`."),
+    field("limits", Object, Api, "Limits of its kind that it overrides; never above those."),
+    field("enabled", Boolean, Api, "Whether it may answer runs."),
+];
+
+const TEAM: [Field; 5] = [
+    field("name", String, Api, "Unique in the tenant.").at_most(Max::Chars(MAX_AGENT_NAME_CHARS)).not_empty(),
+    field("description", String, Api, "What it is for; at most 2,000 bytes.").at_most(Max::Bytes(2_000)),
+    field(
+        "agents",
+        StringList,
+        Api,
+        "The ids of its agents, all of one kind: 1 to 20 unless the operator set another maximum.",
+    )
+    .not_empty(),
+    field("default_agent_id", String, Api, "One of `agents`, which answers when no rule holds."),
+    field("router", Object, Api, "How it picks the agent that answers a run."),
+];
+
+const USER: [Field; 3] = [
+    field("name", String, Api, "What agents call them.").at_most(Max::Chars(200)).not_empty(),
+    field("time_zone", String, Api, "An IANA name, as in `Europe/Berlin`."),
+    field("external_id", String, Api, "What another system calls them; null removes it.")
+        .at_most(Max::Chars(255))
+        .not_empty()
+        .or_null(),
+];
+
+const PROFILE: [Field; 5] = [
+    field("facts", StringList, Both, "Who the user is."),
+    field("preferences", StringList, Both, "How they like things done."),
+    field("communication_style", StringList, Both, "How they want to be addressed."),
+    field("interests", StringList, Both, "What they care about."),
+    field("aims", StringList, Both, "What they want to achieve."),
+];
+
+const TODO: [Field; 8] = [
+    field("title", String, Both, "One line.").at_most(Max::Chars(200)).not_empty(),
+    field("details", String, Both, "Markdown, at most 4,000 bytes.").at_most(Max::Bytes(4_000)),
+    field("list", String, Both, "The name of a list, one line; empty: no list.").at_most(Max::Chars(60)),
+    field("priority", String, Both, "How much it matters.").one_of(&["low", "normal", "high"]),
+    field(
+        "due",
+        String,
+        Both,
+        "A day, as `2026-12-01`, a local time, as `2026-12-01T15:00`, or a time with an offset.",
+    )
+    .or_null(),
+    field("time_zone", String, Api, "The time zone of `due`: an IANA name."),
+    field("done", Boolean, Both, "Whether it is done."),
+    field("before", String, Both, "The todo of the same user before which it is moved."),
+];
+
+const NOTE: [Field; 2] = [
+    field("title", String, Both, "One line that says what the note is about.")
+        .at_most(Max::Chars(MAX_DOCUMENT_TITLE_CHARS))
+        .not_empty(),
+    field("content", String, Both, "The whole note, in Markdown.")
+        .at_most(Max::Bytes(MAX_DOCUMENT_BYTES))
+        .not_empty(),
+];
+
+const FEED_ITEM: [Field; 3] = [
+    field("title", String, Api, "One line.").at_most(Max::Chars(MAX_DOCUMENT_TITLE_CHARS)).not_empty(),
+    field("content", String, Api, "The whole item, in Markdown.")
+        .at_most(Max::Bytes(MAX_DOCUMENT_BYTES))
+        .not_empty(),
+    field("read", Boolean, Api, "Whether the user has read it."),
+];
+
+const WEBHOOK: [Field; 4] = [
+    field("url", String, Api, "Where events are sent: https on the public internet."),
+    field("topics", StringList, Api, "Which events, as patterns of topics.")
+        .at_most(Max::Items(MAX_PATTERNS))
+        .not_empty(),
+    field("description", String, Api, "For people.").at_most(Max::Chars(500)),
+    field("enabled", Boolean, Api, "Whether events are sent."),
+];

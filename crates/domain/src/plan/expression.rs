@@ -1,0 +1,152 @@
+//! Conditions and templates: minijinja with fuel and without includes, macros and loaders.
+
+use std::collections::BTreeSet;
+use std::io::{Error as IoError, Write};
+use std::sync::LazyLock;
+
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value as Jinja};
+use serde_json::Value;
+use thiserror::Error;
+
+/// Maximum length of an expression, in bytes. Its parser recurses, so a long one would overflow the stack.
+const EXPRESSION: usize = 1_000;
+/// Maximum length of a template, in bytes.
+const TEMPLATE: usize = 4_000;
+/// Maximum length of what a template makes, in bytes.
+const OUTPUT: usize = 16 * 1024;
+/// Instructions and bytes that one evaluation may take.
+const FUEL: u64 = 20_000;
+/// Maximum nesting of arguments with templates.
+const DEPTH: usize = 16;
+
+/// An expression that cannot be used, or whose evaluation failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct ExpressionError(String);
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_fuel(Some(FUEL));
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment
+        .set_auto_escape_callback(|name| if name == "prompt" { AutoEscape::Html } else { AutoEscape::None });
+    environment
+});
+
+fn wrong(error: impl std::fmt::Display) -> ExpressionError {
+    ExpressionError(error.to_string().chars().take(300).collect())
+}
+
+fn limited(source: &str, most: usize) -> Result<(), ExpressionError> {
+    // Operators before a value recurse without a limit of the parser's own, so a template may have only a few.
+    let prefixes = source.matches("not").count() + source.matches('-').count();
+    match source.len() <= most && prefixes <= EXPRESSION {
+        true => Ok(()),
+        false => Err(wrong(format!("an expression has at most {EXPRESSION} bytes, a template {TEMPLATE}"))),
+    }
+}
+
+/// The expression of a text that is exactly one `{{ … }}`.
+fn single(source: &str) -> Option<&str> {
+    let inner = source.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    (!inner.contains("{{") && !inner.contains("}}")).then_some(inner)
+}
+
+/// The value of an expression.
+///
+/// # Errors
+/// It is too long, wrong, takes too long, or names what does not exist.
+pub fn evaluate(source: &str, context: &Value) -> Result<Value, ExpressionError> {
+    limited(source, EXPRESSION)?;
+    let compiled = ENVIRONMENT.compile_expression(source).map_err(wrong)?;
+    let found = compiled.eval(Jinja::from(Serde(context))).map_err(wrong)?;
+    if found.is_undefined() {
+        return Err(wrong("the value is undefined"));
+    }
+    let mut out = Limited(Vec::new());
+    serde_json::to_writer(&mut out, &found).map_err(wrong)?;
+    serde_json::from_slice(&out.0).map_err(wrong)
+}
+
+/// Whether an expression is true.
+///
+/// # Errors
+/// As [`value`].
+pub fn condition(source: &str, context: &Value) -> Result<bool, ExpressionError> {
+    limited(source, EXPRESSION)?;
+    let compiled = ENVIRONMENT.compile_expression(source).map_err(wrong)?;
+    let found = compiled.eval(Jinja::from(Serde(context))).map_err(wrong)?;
+    if found.is_undefined() { Err(wrong("the value is undefined")) } else { Ok(found.is_true()) }
+}
+
+/// The text of a template. With `escapes`, what is inserted cannot contain tags: it is data, whatever a page said.
+///
+/// # Errors
+/// It is too long, wrong, takes too long, writes too much, or names what does not exist.
+pub fn render(source: &str, context: &Value, escapes: bool) -> Result<String, ExpressionError> {
+    limited(source, TEMPLATE)?;
+    let name = if escapes { "prompt" } else { "text" };
+    let template = ENVIRONMENT.template_from_named_str(name, source).map_err(wrong)?;
+    let mut out = Limited(Vec::new());
+    template.render_captured_to(Jinja::from(Serde(context)), &mut out).map_err(wrong)?;
+    String::from_utf8(out.0).map_err(wrong)
+}
+
+/// Arguments with their templates rendered. A text that is exactly one `{{ … }}` keeps the type of its value.
+///
+/// # Errors
+/// As [`render`].
+pub fn value(argument: &Value, context: &Value) -> Result<Value, ExpressionError> {
+    nested(argument, context, DEPTH)
+}
+
+fn nested(argument: &Value, context: &Value, depth: usize) -> Result<Value, ExpressionError> {
+    let Some(depth) = depth.checked_sub(1) else { return Err(wrong("the arguments are nested too deeply")) };
+    Ok(match argument {
+        Value::String(text) => match single(text) {
+            Some(expression) => evaluate(expression, context)?,
+            None if text.contains("{{") || text.contains("{%") => {
+                Value::String(render(text, context, false)?)
+            }
+            None => argument.clone(),
+        },
+        Value::Array(items) => {
+            items.iter().map(|item| nested(item, context, depth)).collect::<Result<_, _>>()?
+        }
+        Value::Object(fields) => {
+            let each = fields.iter().map(|(name, field)| Ok((name.clone(), nested(field, context, depth)?)));
+            Value::Object(each.collect::<Result<_, ExpressionError>>()?)
+        }
+        other => other.clone(),
+    })
+}
+
+/// The names that an expression or template takes from its context.
+pub(super) fn names(source: &str, is_template: bool) -> Result<BTreeSet<String>, ExpressionError> {
+    limited(source, if is_template { TEMPLATE } else { EXPRESSION })?;
+    let found = match is_template {
+        true => {
+            ENVIRONMENT.template_from_named_str("text", source).map_err(wrong)?.undeclared_variables(false)
+        }
+        false => ENVIRONMENT.compile_expression(source).map_err(wrong)?.undeclared_variables(false),
+    };
+    Ok(found.into_iter().filter(|name| !ENVIRONMENT.globals().any(|(global, _)| global == name)).collect())
+}
+
+/// Refuses to grow beyond [`OUTPUT`].
+struct Limited(Vec<u8>);
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, IoError> {
+        if self.0.len() + bytes.len() > OUTPUT {
+            return Err(IoError::other(format!("the text has more than {OUTPUT} bytes")));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> Result<(), IoError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+//! One walk over the steps of a plan: what may start starts, and what is done settles.
+
+use chrono::TimeDelta;
+use serde_json::{Map, Value, json};
+
+use super::document::{Action, Join, OnError, Step};
+use super::expression;
+use super::state::{Advance, Failure, Given, State, States, Status, fail, is_moving, status, visible};
+
+pub(super) struct Machine<'m, 'g> {
+    pub(super) states: &'m mut States,
+    pub(super) given: &'m Given<'g>,
+    pub(super) out: &'m mut Advance,
+    pub(super) stop: Option<Failure>,
+    pub(super) changed: bool,
+}
+
+impl Machine<'_, '_> {
+    pub(super) fn list(&mut self, steps: &[Step], prefix: &str, scope: &Value, at_once: usize) {
+        for step in steps {
+            if self.stop.is_some() {
+                return;
+            }
+            let path = format!("{prefix}{}", step.id);
+            match status(self.states, &path) {
+                Status::Pending => {
+                    let running =
+                        |step: &&Step| is_moving(status(self.states, &format!("{prefix}{}", step.id)));
+                    if steps.iter().filter(running).count() < at_once {
+                        let scope = visible(steps, prefix, scope, self.states);
+                        self.pending(step, &path, prefix, steps, &scope);
+                    }
+                }
+                Status::Running if step.action.is_container() => {
+                    let scope = visible(steps, prefix, scope, self.states);
+                    self.container(step, &path, &scope);
+                }
+                Status::Running | Status::Asking | Status::Retrying => self.due(step, &path),
+                _ => {}
+            }
+        }
+    }
+
+    fn settle(&mut self, step: &Step, path: &str, status: Status, result: Value, error: Option<Failure>) {
+        let state = self.states.entry(path.to_owned()).or_default();
+        *state = State { status, result, error, due: None, ..std::mem::take(state) };
+        self.changed = true;
+        if status == Status::Failed && step.on_error == OnError::Fail {
+            self.stop = state.error.clone();
+        }
+    }
+
+    fn skip(&mut self, step: &Step, path: &str, reason: &str) {
+        self.settle(step, path, Status::Skipped, Value::Null, Some(Failure::new(reason, "was not needed")));
+    }
+
+    fn invalid(&mut self, step: &Step, path: &str, message: String) {
+        let failure = Failure::new("VALIDATION_ERROR", message);
+        self.settle(step, path, Status::Failed, Value::Null, Some(failure));
+    }
+
+    fn pending(&mut self, step: &Step, path: &str, prefix: &str, steps: &[Step], scope: &Value) {
+        for other in steps.iter().filter(|other| step.after.contains(&other.id)) {
+            let state = self.states.get(&format!("{prefix}{}", other.id)).cloned().unwrap_or_default();
+            let reason = state.error.map(|error| error.code);
+            let met = match state.status {
+                Status::Succeeded => true,
+                Status::Skipped => matches!(reason.as_deref(), Some("when" | "branch")),
+                Status::Failed => other.on_error == OnError::Continue,
+                Status::Cancelled => false,
+                _ => return,
+            };
+            if !met {
+                return self.skip(step, path, "dependency_failed");
+            }
+        }
+        match step.when.as_deref().map(|when| expression::condition(when, scope)) {
+            Some(Ok(false)) => return self.skip(step, path, "when"),
+            Some(Err(error)) => return self.invalid(step, path, format!("when: {error}")),
+            _ => {}
+        }
+        self.begin(step, path, scope);
+    }
+
+    fn begin(&mut self, step: &Step, path: &str, scope: &Value) {
+        let running = self
+            .states
+            .values()
+            .filter(|state| state.status == Status::Running && state.due.is_some())
+            .count();
+        if self.given.paused || !step.action.is_container() && running >= self.given.at_once {
+            return;
+        }
+        let mut state = self.states.get(path).cloned().unwrap_or_default();
+        state.attempt += 1;
+        state.status = Status::Running;
+        let seconds = match &step.action {
+            Action::Input { expires_s, .. } => {
+                state.status = Status::Asking;
+                *expires_s
+            }
+            _ => step.timeout_s.unwrap_or(60),
+        };
+        state.due =
+            (!step.action.is_container()).then(|| self.given.now + TimeDelta::seconds(seconds.into()));
+        if let Action::Loop { over: Some(over), max, .. } = &step.action {
+            match expression::evaluate(over, scope) {
+                Ok(Value::Array(items)) if items.len() <= *max => state.turns = items,
+                Ok(Value::Array(items)) => {
+                    return self.invalid(
+                        step,
+                        path,
+                        format!("over: has {} items, at most {max} are allowed", items.len()),
+                    );
+                }
+                Ok(_) => return self.invalid(step, path, "over: is not a list".to_owned()),
+                Err(error) => return self.invalid(step, path, format!("over: {error}")),
+            }
+        }
+        self.states.insert(path.to_owned(), state);
+        self.changed = true;
+        if !step.action.is_container() {
+            self.out.start.push(path.to_owned());
+        }
+    }
+
+    fn due(&mut self, step: &Step, path: &str) {
+        let Some(state) =
+            self.states.get(path).filter(|state| state.due.is_some_and(|due| due <= self.given.now))
+        else {
+            return;
+        };
+        match (state.status, &step.action) {
+            (Status::Retrying, _) => self.begin(step, path, &Value::Null),
+            (_, Action::Input { default: Some(default), .. }) => {
+                self.settle(step, path, Status::Succeeded, default.clone(), None);
+            }
+            (Status::Asking, _) => {
+                let failure = Failure::new("TIMEOUT", "there was no answer in time");
+                self.settle(step, path, Status::Failed, Value::Null, Some(failure));
+            }
+            _ => {
+                self.out.cancel.push(path.to_owned());
+                let failure = Failure::new("TIMEOUT", "took longer than it may");
+                self.changed |= fail(step, self.states, path, failure, self.given.now, 1.0);
+                if status(self.states, path) == Status::Failed && step.on_error == OnError::Fail {
+                    self.stop = self.states.get(path).and_then(|state| state.error.clone());
+                }
+            }
+        }
+    }
+
+    fn container(&mut self, step: &Step, path: &str, scope: &Value) {
+        match &step.action {
+            Action::Condition { test, then, otherwise } => match expression::condition(test, scope) {
+                Ok(is_true) => {
+                    let (taken, left) = if is_true { (then, otherwise) } else { (otherwise, then) };
+                    let prefix = format!("{path}.");
+                    for other in left {
+                        let other_path = format!("{prefix}{}", other.id);
+                        if !status(self.states, &other_path).is_settled() {
+                            self.skip(other, &other_path, "branch");
+                        }
+                    }
+                    self.list(taken, &prefix, scope, usize::MAX);
+                    self.joined(step, path, taken, Join::All);
+                }
+                Err(error) => self.invalid(step, path, format!("if: {error}")),
+            },
+            Action::Parallel { steps, join, at_once } => {
+                self.list(steps, &format!("{path}."), scope, *at_once);
+                self.joined(step, path, steps, *join);
+            }
+            Action::Loop { .. } => self.turns(step, path, scope),
+            _ => {}
+        }
+    }
+
+    /// Settles a container whose steps have settled.
+    fn joined(&mut self, step: &Step, path: &str, steps: &[Step], join: Join) {
+        if let Some((any, all, last)) = self.outcome(steps, &format!("{path}.")) {
+            let ok = match join {
+                Join::All => all,
+                Join::Any => any,
+                Join::Settled => true,
+            };
+            let result = match join {
+                Join::All if matches!(step.action, Action::Condition { .. }) => last,
+                _ => steps
+                    .iter()
+                    .map(|child| {
+                        let result = self
+                            .states
+                            .get(&format!("{path}.{}", child.id))
+                            .map(|state| state.result.clone());
+                        (child.id.clone(), result.unwrap_or_default())
+                    })
+                    .collect::<Map<_, _>>()
+                    .into(),
+            };
+            self.close(step, path, ok, result);
+        }
+    }
+
+    fn close(&mut self, step: &Step, path: &str, ok: bool, result: Value) {
+        let error = (!ok).then(|| Failure::new("STEP_FAILED", format!("a step of `{}` failed", step.id)));
+        let status = if ok { Status::Succeeded } else { Status::Failed };
+        self.settle(step, path, status, result, error);
+    }
+
+    /// Of steps that have all settled: whether any succeeded, whether none failed, and the last result.
+    fn outcome(&self, steps: &[Step], prefix: &str) -> Option<(bool, bool, Value)> {
+        let (mut any, mut all, mut last) = (false, true, Value::Null);
+        for step in steps {
+            let state =
+                self.states.get(&format!("{prefix}{}", step.id)).filter(|state| state.status.is_settled())?;
+            any |= state.status == Status::Succeeded;
+            all &= step.on_error == OnError::Continue
+                || !matches!(state.status, Status::Failed | Status::Cancelled);
+            if state.status == Status::Succeeded {
+                last = state.result.clone();
+            }
+        }
+        Some((any, all, last))
+    }
+
+    fn turns(&mut self, step: &Step, path: &str, scope: &Value) {
+        let Action::Loop { test, name, max, at_once, steps, .. } = &step.action else { return };
+        let turns = self.states.get(path).map(|state| state.turns.clone()).unwrap_or_default();
+        let (mut results, mut open, mut ok) = (Vec::new(), 0, true);
+        for (turn, item) in turns.iter().enumerate() {
+            if open >= *at_once || self.stop.is_some() {
+                return;
+            }
+            let prefix = format!("{path}[{turn}].");
+            let mut inner = scope.as_object().cloned().unwrap_or_default();
+            inner.insert(name.clone(), item.clone());
+            self.list(steps, &prefix, &Value::Object(inner), usize::MAX);
+            match self.outcome(steps, &prefix) {
+                Some((_, all, last)) => {
+                    ok &= all;
+                    results.push(last);
+                }
+                None => open += 1,
+            }
+        }
+        if open > 0 {
+            return;
+        }
+        if let Some(test) = test.as_ref().filter(|_| ok && turns.len() < *max) {
+            let mut scope = scope.as_object().cloned().unwrap_or_default();
+            scope.insert(step.id.clone(), json!({"status": "running", "result": results, "error": null}));
+            match expression::condition(test, &Value::Object(scope)) {
+                Ok(true) => {
+                    let state = self.states.entry(path.to_owned()).or_default();
+                    state.turns.push(turns.len().into());
+                    self.changed = true;
+                    return;
+                }
+                Ok(false) => {}
+                Err(error) => return self.invalid(step, path, format!("while: {error}")),
+            }
+        }
+        self.close(step, path, ok, results.into());
+    }
+}

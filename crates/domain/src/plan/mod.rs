@@ -1,0 +1,27 @@
+//! Plans: a graph of steps as data, what may be in it, and what happens next.
+//!
+//! [`Document::parse`] checks a document and returns every problem with a JSON pointer. [`advance`] is the state machine: it
+//! takes the document and the states of its steps, and says which steps start, which settle, and how the plan ends.
+//!
+//! # Invariants
+//! - No step starts before what it depends on has settled, and none starts more often than its retries allow.
+//! - Expressions have fuel, and their sources and outputs have limits: none aborts or grows without bound.
+//! - A settled step never changes again.
+//!
+//! # Deliberately absent
+//! Rows, calls of tools and models, and clocks: the caller stores what changed, executes what starts, and passes the time.
+
+mod document;
+mod expression;
+mod graph;
+mod machine;
+mod parse;
+mod problem;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use document::{Action, Document, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
+pub use expression::{ExpressionError, condition, evaluate, render, value};
+pub use problem::Problem;
+pub use state::{Advance, End, Failure, Given, State, States, Status, advance, answer, fail, succeed};

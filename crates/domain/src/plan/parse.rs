@@ -1,0 +1,322 @@
+//! Reads a document field by field, so that each problem has its pointer.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::document::{Action, Document, Join, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
+use super::graph;
+use super::problem::{Problem, unknown};
+
+/// Maximum nesting of containers.
+const MAX_DEPTH: usize = 3;
+/// Problems reported of one document.
+const MAX_PROBLEMS: usize = 20;
+const MAX_RETRIES: u32 = 5;
+const MAX_AT_ONCE: usize = 20;
+const TYPES: [&str; 7] = ["tool", "llm", "task", "input", "condition", "parallel", "loop"];
+/// Other names of types, which are accepted.
+const ALIASES: [(&str, &str); 4] =
+    [("tool_call", "tool"), ("llm_decision", "llm"), ("executor", "task"), ("user_input", "input")];
+const FIELDS: [&str; 8] = ["id", "type", "title", "after", "when", "retry", "timeout_s", "on_error"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tool {
+    tool: String,
+    #[serde(default)]
+    args: Map<String, Value>,
+}
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Llm {
+    prompt: String,
+    schema: Option<Value>,
+    max_output_tokens: Option<u32>,
+}
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Task {
+    instructions: String,
+    #[serde(default)]
+    tools: Vec<String>,
+    #[serde(default)]
+    context: Vec<String>,
+    schema: Option<Value>,
+}
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    question: String,
+    schema: Option<Value>,
+    default: Option<Value>,
+    expires_s: Option<u32>,
+}
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parallel {
+    steps: Vec<Value>,
+    #[serde(default)]
+    join: Join,
+    at_once: Option<usize>,
+}
+// Their fields are words of the language.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Condition {
+    #[serde(rename = "if")]
+    test: String,
+    then: Vec<Value>,
+    #[serde(default, rename = "else")]
+    otherwise: Vec<Value>,
+}
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Loop {
+    over: Option<String>,
+    #[serde(rename = "while")]
+    test: Option<String>,
+    #[serde(rename = "as")]
+    name: Option<String>,
+    max: usize,
+    at_once: Option<usize>,
+    steps: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Common {
+    id: String,
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    after: BTreeSet<String>,
+    when: Option<String>,
+    retry: Option<Retry>,
+    timeout_s: Option<u32>,
+    #[serde(default)]
+    on_error: OnError,
+}
+
+pub(super) struct Reader<'o> {
+    offer: Offer<'o>,
+    count: usize,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl<'o> Reader<'o> {
+    pub(super) fn new(offer: Offer<'o>) -> Self {
+        Self { offer, count: 0, problems: Vec::new() }
+    }
+
+    fn wrong(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(Problem::new(pointer, message));
+        }
+    }
+
+    pub(super) fn document(&mut self, value: &Value) -> Option<Document> {
+        let Some(fields) = value.as_object() else {
+            self.wrong("", "must be an object");
+            return None;
+        };
+        self.fields(fields, &["v", "goal", "steps", "output"], "");
+        if fields.get("v") != Some(&Value::from(1)) {
+            self.wrong("/v", "must be 1, the only version there is");
+        }
+        let goal = fields.get("goal").and_then(Value::as_str).unwrap_or_default();
+        if goal.is_empty() || goal.chars().count() > 1_000 {
+            self.wrong("/goal", "must be a text of 1 to 1,000 characters");
+        }
+        let Some(steps) = fields.get("steps").and_then(Value::as_array) else {
+            self.wrong("/steps", "must be a list of steps");
+            return None;
+        };
+        let steps = self.list(steps, "/steps", 0);
+        Some(Document { goal: goal.to_owned(), steps, output: fields.get("output").cloned() })
+    }
+
+    fn fields(&mut self, fields: &Map<String, Value>, allowed: &[&str], pointer: &str) {
+        for name in fields.keys().filter(|name| !allowed.contains(&name.as_str())) {
+            let escaped = name.replace('~', "~0").replace('/', "~1");
+            self.wrong(format!("{pointer}/{escaped}"), unknown("field", name, allowed));
+        }
+    }
+
+    fn list(&mut self, values: &[Value], pointer: &str, depth: usize) -> Vec<Step> {
+        if depth > MAX_DEPTH {
+            self.wrong(pointer, format!("is nested too deeply: at most {MAX_DEPTH} containers"));
+            return Vec::new();
+        }
+        self.count += values.len();
+        if values.is_empty() || self.count > self.offer.steps.min(MAX_STEPS) {
+            self.wrong(pointer, format!("a plan has 1 to {} steps in all", self.offer.steps.min(MAX_STEPS)));
+            return Vec::new();
+        }
+        let each = values.iter().enumerate();
+        each.filter_map(|(at, value)| self.step(value, &format!("{pointer}/{at}"), depth)).collect()
+    }
+
+    fn step(&mut self, value: &Value, pointer: &str, depth: usize) -> Option<Step> {
+        let Some(fields) = value.as_object() else {
+            self.wrong(pointer, "must be an object");
+            return None;
+        };
+        let given = fields.get("type").and_then(Value::as_str).unwrap_or_default();
+        let type_ = ALIASES.iter().find(|(alias, _)| *alias == given).map_or(given, |(_, name)| name);
+        if !TYPES.contains(&type_) {
+            self.wrong(format!("{pointer}/type"), unknown("type of step", given, &TYPES));
+            return None;
+        }
+        let own: &[&str] = match type_ {
+            "tool" => &["tool", "args"],
+            "llm" => &["prompt", "schema", "max_output_tokens"],
+            "task" => &["instructions", "tools", "context", "schema"],
+            "input" => &["question", "schema", "default", "expires_s"],
+            "parallel" => &["steps", "join", "at_once"],
+            "condition" => &["if", "then", "else"],
+            _ => &["over", "while", "as", "max", "at_once", "steps"],
+        };
+        let before = self.problems.len();
+        self.fields(fields, &[&FIELDS[..], own].concat(), pointer);
+        if self.problems.len() > before {
+            return None;
+        }
+        let (mut shared, mut special) = (Map::new(), Map::new());
+        for (name, value) in fields.iter().filter(|(name, _)| *name != "type") {
+            let into = if FIELDS.contains(&name.as_str()) { &mut shared } else { &mut special };
+            into.insert(name.clone(), value.clone());
+        }
+        let common: Common = self.read(shared, pointer)?;
+        self.common(&common, pointer);
+        let action = self.action(type_, special, pointer, depth)?;
+        let title = if common.title.is_empty() { common.id.clone() } else { common.title };
+        let Common { id, after, when, retry, timeout_s, on_error, .. } = common;
+        Some(Step { id, title, after, when, retry, timeout_s, on_error, action })
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(
+        &mut self,
+        fields: Map<String, Value>,
+        pointer: &str,
+    ) -> Option<T> {
+        match serde_json::from_value(Value::Object(fields)) {
+            Ok(read) => Some(read),
+            Err(error) => {
+                self.wrong(pointer, error.to_string().chars().take(300).collect::<String>());
+                None
+            }
+        }
+    }
+
+    fn common(&mut self, common: &Common, pointer: &str) {
+        if !is_name(&common.id) || graph::RESERVED.contains(&common.id.as_str()) {
+            let reserved = graph::RESERVED.join(", ");
+            self.wrong(
+                format!("{pointer}/id"),
+                format!("must be 1 to 32 characters a-z, 0-9 and _, begin with a letter, and not be one of {reserved}"),
+            );
+        }
+        if common.title.chars().count() > 120 {
+            self.wrong(format!("{pointer}/title"), "has more than 120 characters");
+        }
+        if common.retry.is_some_and(|retry| retry.max > MAX_RETRIES || retry.base_ms > 60_000) {
+            self.wrong(
+                format!("{pointer}/retry"),
+                format!("max is at most {MAX_RETRIES}, base_ms at most 60000"),
+            );
+        }
+        if common.timeout_s.is_some_and(|s| !(1..=86_400).contains(&s)) {
+            self.wrong(format!("{pointer}/timeout_s"), "must be 1 to 86400");
+        }
+    }
+
+    fn tool(&mut self, name: &str, pointer: String) {
+        if !self.offer.tools.contains(&name) {
+            self.wrong(pointer, unknown("tool", name, self.offer.tools));
+        }
+    }
+
+    fn at_once(&mut self, given: Option<usize>, default: usize, pointer: &str) -> usize {
+        if given.is_some_and(|given| !(1..=MAX_AT_ONCE).contains(&given)) {
+            self.wrong(format!("{pointer}/at_once"), format!("must be 1 to {MAX_AT_ONCE}"));
+        }
+        given.unwrap_or(default).clamp(1, MAX_AT_ONCE)
+    }
+
+    fn action(
+        &mut self,
+        type_: &str,
+        own: Map<String, Value>,
+        pointer: &str,
+        depth: usize,
+    ) -> Option<Action> {
+        Some(match type_ {
+            "tool" => {
+                let Tool { tool, args } = self.read(own, pointer)?;
+                self.tool(&tool, format!("{pointer}/tool"));
+                Action::Tool { tool, args }
+            }
+            "llm" => {
+                let Llm { prompt, schema, max_output_tokens } = self.read(own, pointer)?;
+                Action::Llm { prompt, schema, max_output_tokens }
+            }
+            "task" => {
+                let Task { instructions, tools, context, schema } = self.read(own, pointer)?;
+                for (at, tool) in tools.iter().enumerate() {
+                    self.tool(tool, format!("{pointer}/tools/{at}"));
+                }
+                Action::Task { instructions, tools, context, schema }
+            }
+            "input" => {
+                let Input { question, schema, default, expires_s } = self.read(own, pointer)?;
+                Action::Input {
+                    question,
+                    schema,
+                    default,
+                    expires_s: expires_s.unwrap_or(86_400).min(604_800),
+                }
+            }
+            "condition" => {
+                let Condition { test, then, otherwise } = self.read(own, pointer)?;
+                let then = self.list(&then, &format!("{pointer}/then"), depth + 1);
+                let otherwise = match otherwise.is_empty() {
+                    true => Vec::new(),
+                    false => self.list(&otherwise, &format!("{pointer}/else"), depth + 1),
+                };
+                Action::Condition { test, then, otherwise }
+            }
+            "parallel" => {
+                let Parallel { steps, join, at_once } = self.read(own, pointer)?;
+                let steps = self.list(&steps, &format!("{pointer}/steps"), depth + 1);
+                Action::Parallel { steps, join, at_once: self.at_once(at_once, 5, pointer) }
+            }
+            _ => self.loop_(own, pointer, depth)?,
+        })
+    }
+
+    fn loop_(&mut self, own: Map<String, Value>, pointer: &str, depth: usize) -> Option<Action> {
+        let Loop { over, test, name, max, at_once, steps } = self.read(own, pointer)?;
+        if over.is_some() == test.is_some() {
+            self.wrong(pointer, "a loop has either `over` or `while`");
+        }
+        let name = name.unwrap_or_else(|| "item".to_owned());
+        if !is_name(&name) || graph::RESERVED.contains(&name.as_str()) {
+            self.wrong(format!("{pointer}/as"), "must be a name like an id");
+        }
+        if !(1..=MAX_TURNS).contains(&max) {
+            self.wrong(format!("{pointer}/max"), format!("must be 1 to {MAX_TURNS}"));
+        }
+        // Turns of a `while` follow each other, as each decides about the next.
+        let at_once = if test.is_some() { 1 } else { self.at_once(at_once, 1, pointer) };
+        let steps = self.list(&steps, &format!("{pointer}/steps"), depth + 1);
+        Some(Action::Loop { over, test, name, max, at_once, steps })
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=32).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}

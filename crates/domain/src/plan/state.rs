@@ -1,0 +1,277 @@
+//! The state machine of a plan: which steps start, are skipped or settle, and how the plan ends.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
+
+use super::document::{Action, Document, OnError, Retry, Step};
+use super::expression;
+use super::machine::Machine;
+
+/// Status of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Status {
+    #[default]
+    Pending,
+    Running,
+    /// Waits for its next attempt.
+    Retrying,
+    /// Waits for a person's answer.
+    Asking,
+    Succeeded,
+    Failed,
+    Cancelled,
+    Skipped,
+}
+
+impl Status {
+    /// Whether it never changes again.
+    #[must_use]
+    pub fn is_settled(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled | Self::Skipped)
+    }
+}
+
+/// Why a step failed or was skipped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Stable code.
+    pub code: String,
+    /// Sentence for people and models.
+    pub message: String,
+}
+
+impl Failure {
+    pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), message: message.into() }
+    }
+
+    fn is_retryable(&self) -> bool {
+        ["TIMEOUT", "IO_ERROR", "RATE_LIMITED"].contains(&self.code.as_str())
+    }
+}
+
+/// State of a step.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct State {
+    /// How far it is.
+    pub status: Status,
+    /// How often it was started.
+    pub attempt: u32,
+    /// What it returned.
+    pub result: Value,
+    /// Why it failed or was skipped.
+    pub error: Option<Failure>,
+    /// When it is started again (retrying), or fails or takes its default (running, asking).
+    pub due: Option<DateTime<Utc>>,
+    /// Items of a loop's turns so far.
+    pub turns: Vec<Value>,
+}
+
+/// States by path, as in `each[2].read`. A step without one is pending.
+pub type States = BTreeMap<String, State>;
+
+/// What the state machine is given besides document and states.
+#[derive(Debug, Clone)]
+pub struct Given<'g> {
+    /// The plan's input.
+    pub input: &'g Value,
+    /// The current time.
+    pub now: DateTime<Utc>,
+    /// Nothing new starts.
+    pub paused: bool,
+    /// The plan ends as soon as what it had started is cancelled.
+    pub cancelled: bool,
+    /// When the plan has to have ended.
+    pub deadline: DateTime<Utc>,
+    /// Whether the plan may still be changed.
+    pub may_replan: bool,
+    /// Maximum number of steps that run at the same time.
+    pub at_once: usize,
+}
+
+/// How a plan ends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    Completed(Value),
+    Failed(Failure),
+    Cancelled,
+    /// Everything else has settled, and the step of this path failed: the plan is to be changed.
+    Replan(String),
+}
+
+/// What happens next.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Advance {
+    /// Paths whose work begins; a step that asks is among them. Its state says which.
+    pub start: Vec<String>,
+    /// Paths whose work or question is to be cancelled.
+    pub cancel: Vec<String>,
+    /// The next time something is due without a result.
+    pub wait_until: Option<DateTime<Utc>>,
+    /// `Some`: the plan has come to an end, or waits for a change.
+    pub end: Option<End>,
+}
+
+/// Changes the states to what follows from them, and says what is to be done.
+pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> Advance {
+    let mut out = Advance::default();
+    let reason = match given {
+        Given { cancelled: true, .. } => Some(("CANCELLED", "the plan was cancelled")),
+        _ if given.deadline <= given.now => Some(("TIMEOUT", "the plan took longer than it may")),
+        _ => None,
+    };
+    let mut machine = Machine { states, given, out: &mut out, stop: None, changed: true };
+    let scope = json!({"input": given.input, "now": given.now.to_rfc3339()});
+    while machine.changed && machine.stop.is_none() && reason.is_none() {
+        machine.changed = false;
+        machine.list(&document.steps, "", &scope, usize::MAX);
+    }
+    let stop = machine.stop.take();
+    if let Some((code, message)) = reason {
+        settle_rest(document, states, &mut out);
+        let failed = End::Failed(Failure::new(code, message));
+        out.end = Some(if given.cancelled { End::Cancelled } else { failed });
+        return out;
+    }
+    if let Some(failure) = stop {
+        settle_rest(document, states, &mut out);
+        out.end = Some(End::Failed(failure));
+        return out;
+    }
+    let open: Vec<&Step> =
+        document.steps.iter().filter(|step| !status(states, &step.id).is_settled()).collect();
+    if open.is_empty() {
+        out.end = Some(ending(document, states, &scope, given));
+    } else if !given.paused && !states.values().any(|state| is_moving(state.status)) {
+        let names: Vec<String> = open.iter().map(|step| blocked(step, states)).collect();
+        out.end = Some(End::Failed(Failure::new("DEADLOCK", names.join("; "))));
+        settle_rest(document, states, &mut out);
+    }
+    let dues = states.values().filter(|state| is_moving(state.status)).filter_map(|state| state.due);
+    out.wait_until = dues.chain([given.deadline]).min();
+    out
+}
+
+pub(super) fn is_moving(status: Status) -> bool {
+    matches!(status, Status::Running | Status::Retrying | Status::Asking)
+}
+
+fn blocked(step: &Step, states: &States) -> String {
+    let waits: Vec<&str> =
+        step.after.iter().filter(|id| !status(states, id).is_settled()).map(String::as_str).collect();
+    format!(
+        "`{}` waits for {}",
+        step.id,
+        if waits.is_empty() { "its own steps".to_owned() } else { waits.join(", ") }
+    )
+}
+
+pub(super) fn status(states: &States, path: &str) -> Status {
+    states.get(path).map(|state| state.status).unwrap_or_default()
+}
+
+fn settle_rest(document: &Document, states: &mut States, out: &mut Advance) {
+    // What was to start in this call never does.
+    let begun = std::mem::take(&mut out.start);
+    for step in &document.steps {
+        states.entry(step.id.clone()).or_default();
+    }
+    for (path, state) in states.iter_mut().filter(|(_, state)| !state.status.is_settled()) {
+        let new = begun.contains(path);
+        if is_moving(state.status) && !new {
+            state.status = Status::Cancelled;
+            out.cancel.push(path.clone());
+        } else {
+            state.attempt -= u32::from(new && state.attempt > 0);
+            state.status = Status::Skipped;
+            state.error = Some(Failure::new("cancelled", "the plan ended before"));
+        }
+        state.due = None;
+    }
+}
+
+fn ending(document: &Document, states: &States, scope: &Value, given: &Given<'_>) -> End {
+    let failed = document.steps.iter().find(|step| {
+        step.on_error != OnError::Continue
+            && matches!(status(states, &step.id), Status::Failed | Status::Cancelled)
+    });
+    if let Some(step) = failed {
+        if given.may_replan && step.on_error == OnError::Replan {
+            return End::Replan(step.id.clone());
+        }
+        let error = states.get(&step.id).and_then(|state| state.error.clone());
+        return End::Failed(
+            error.unwrap_or_else(|| Failure::new("CANCELLED", format!("`{}` was cancelled", step.id))),
+        );
+    }
+    let Some(output) = &document.output else { return End::Completed(Value::Null) };
+    match expression::value(output, &visible(&document.steps, "", scope, states)) {
+        Ok(output) => End::Completed(output),
+        Err(error) => End::Failed(Failure::new("VALIDATION_ERROR", format!("output: {error}"))),
+    }
+}
+
+/// The scope with the settled steps of a list.
+pub(super) fn visible(steps: &[Step], prefix: &str, scope: &Value, states: &States) -> Value {
+    let mut scope = scope.as_object().cloned().unwrap_or_default();
+    for step in steps {
+        let state = states.get(&format!("{prefix}{}", step.id));
+        if let Some(state) = state.filter(|state| state.status.is_settled()) {
+            let error =
+                state.error.as_ref().map(|error| json!({"code": error.code, "message": error.message}));
+            let name = format!("{:?}", state.status).to_lowercase();
+            scope.insert(step.id.clone(), json!({"status": name, "result": state.result, "error": error}));
+        }
+    }
+    Value::Object(scope)
+}
+
+/// Records the result of a running step. Returns false, and changes nothing, if it does not run.
+pub fn succeed(states: &mut States, path: &str, result: Value) -> bool {
+    close(states, path, Status::Running, result)
+}
+
+/// Records a person's answer. Returns false, and changes nothing, if the step does not ask.
+pub fn answer(states: &mut States, path: &str, result: Value) -> bool {
+    close(states, path, Status::Asking, result)
+}
+
+fn close(states: &mut States, path: &str, from: Status, result: Value) -> bool {
+    let Some(state) = states.get_mut(path).filter(|state| state.status == from) else { return false };
+    state.status = Status::Succeeded;
+    state.result = result;
+    state.due = None;
+    true
+}
+
+/// Records the failure of a running step: it is repeated, or has failed. `jitter` is a random number from 0 to 1.
+/// Returns false, and changes nothing, if it does not run.
+pub fn fail(
+    step: &Step,
+    states: &mut States,
+    path: &str,
+    error: Failure,
+    now: DateTime<Utc>,
+    jitter: f64,
+) -> bool {
+    let Some(state) = states.get_mut(path).filter(|state| state.status == Status::Running) else {
+        return false;
+    };
+    // Whether a tool may be repeated is for the caller to say, as its class is not in the document.
+    let default =
+        Retry { max: if matches!(step.action, Action::Tool { .. }) { 0 } else { 2 }, base_ms: 1_000 };
+    let retry = step.retry.unwrap_or(default);
+    state.due = None;
+    if error.is_retryable() && state.attempt <= retry.max {
+        let most = retry.base_ms.saturating_mul(1 << state.attempt.saturating_sub(1).min(6)).min(60_000);
+        let seconds = most as f64 / 1_000.0 * jitter.clamp(0.0, 1.0);
+        state.due = Some(now + TimeDelta::milliseconds((seconds * 1_000.0) as i64));
+        state.status = Status::Retrying;
+    } else {
+        state.status = Status::Failed;
+    }
+    state.error = Some(error);
+    true
+}

@@ -1,0 +1,349 @@
+//! Replaying a trace: [`AgentRun`] is driven with the recorded answers, results and times, and its entries and its end are
+//! compared with those of the record.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Line, Trace};
+use crate::agent::AgentRun;
+use crate::agent::step::Next;
+use crate::event::Event;
+use crate::history::{Block, Entry};
+use crate::id::QuestionId;
+use crate::model::{ModelAnswer, StopReason};
+use crate::overseer::{Signal, note};
+use crate::question::pause::{PREFIX, PauseAnswer};
+use crate::run::RunStatus;
+use crate::tool_call::ToolResponse;
+
+/// Where a replay differs from the record.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Difference {
+    /// The line of the trace, from 1.
+    pub line: usize,
+    /// The iteration, from 1.
+    pub iteration: u32,
+    /// What differs: `next`, `entry`, `event`, `end`.
+    pub what: &'static str,
+    /// What was recorded.
+    pub recorded: Value,
+    /// What the replay came to.
+    pub replayed: Value,
+}
+
+/// A replay without a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Replayed {
+    /// Model calls.
+    pub iterations: u32,
+    /// Entries of the run that were compared.
+    pub entries: usize,
+    /// Events that were compared.
+    pub events: usize,
+    /// How the run ended; `None`: it is open.
+    pub status: Option<RunStatus>,
+}
+
+/// Replays a trace.
+///
+/// # Errors
+/// The first [`Difference`].
+pub fn replay(trace: &Trace) -> Result<Replayed, Box<Difference>> {
+    let mut replay = Replay::of(trace);
+    let mut end = None;
+    for (index, line) in trace.lines.iter().enumerate() {
+        replay.line = index + 2;
+        match line {
+            Line::Event { at, event, .. } => match &**event {
+                // It is committed with the last entry, so it comes last whatever their order is.
+                Event::RunFinished { .. } => end = Some((replay.line, *at, event)),
+                event => replay.event(*at, event)?,
+            },
+            line => replay.entry(line)?,
+        }
+    }
+    replay.check_steps()?;
+    let status = match end {
+        Some((line, at, event)) => {
+            replay.line = line;
+            Some(replay.end(at, event)?)
+        }
+        None => None,
+    };
+    let Replay { iterations, entries, events, .. } = replay;
+    Ok(Replayed { iterations, entries, events, status })
+}
+
+struct Replay<'t> {
+    trace: &'t Trace,
+    run: Option<AgentRun>,
+    /// The whole history of the session, and how many of its entries the run wrote.
+    history: Vec<Entry>,
+    own: usize,
+    /// How many entries, from the first, the last compression replaced, and by what.
+    compressed: Option<(usize, Entry)>,
+    /// Pauses that were asked about, and where counts start anew.
+    pauses: Vec<(QuestionId, Signal, u64)>,
+    anew: Vec<(Signal, u64)>,
+    responses: Vec<(String, ToolResponse)>,
+    started: DateTime<Utc>,
+    now: DateTime<Utc>,
+    line: usize,
+    /// The iterations of which steps end: as the events say, and as the entries do.
+    steps: Vec<(usize, u32)>,
+    closed: Option<u32>,
+    followed: Vec<u32>,
+    said: (usize, usize),
+    iterations: u32,
+    entries: usize,
+    events: usize,
+}
+
+impl<'t> Replay<'t> {
+    fn of(trace: &'t Trace) -> Self {
+        let started = trace.lines.iter().find_map(Line::at).unwrap_or_default();
+        Self {
+            trace,
+            run: None,
+            history: Vec::new(),
+            own: 0,
+            compressed: None,
+            pauses: Vec::new(),
+            anew: Vec::new(),
+            responses: Vec::new(),
+            started,
+            now: started,
+            line: 2,
+            steps: Vec::new(),
+            closed: None,
+            followed: Vec::new(),
+            said: (0, 0),
+            iterations: 0,
+            entries: 0,
+            events: 0,
+        }
+    }
+
+    fn differs(&self, what: &'static str, recorded: Value, replayed: Value) -> Box<Difference> {
+        Box::new(Difference { line: self.line, iteration: self.iterations, what, recorded, replayed })
+    }
+
+    /// The run as an attempt starts it.
+    fn resumed(&self) -> AgentRun {
+        let header = &self.trace.header;
+        let mut run = AgentRun::resume(header.policy(), self.history.clone(), self.own, self.started)
+            .overseen(header.overseer);
+        if let Some((entries, summary)) = &self.compressed {
+            run.replace_prefix_with_summary(*entries, summary.clone());
+        }
+        self.anew.iter().for_each(|(signal, at)| run.start_anew(*signal, *at));
+        run
+    }
+
+    fn run(&mut self) -> &mut AgentRun {
+        if self.run.is_none() {
+            self.run = Some(self.resumed());
+        }
+        let started = self.started;
+        let policy = self.trace.header.policy();
+        self.run.get_or_insert_with(|| AgentRun::resume(policy, Vec::new(), 0, started))
+    }
+
+    fn next(&mut self) -> Next {
+        let now = self.now;
+        self.run().next(now)
+    }
+
+    fn event(&mut self, at: DateTime<Utc>, event: &Event) -> Result<(), Box<Difference>> {
+        match event {
+            Event::AttemptStarted { .. } => {
+                self.started = at;
+                self.now = at;
+                self.run = self.run.is_some().then(|| self.resumed());
+            }
+            Event::QuestionAsked(asked) => {
+                let subject = asked.subject.as_deref().and_then(|subject| subject.strip_prefix(PREFIX));
+                if let Some((signal, at)) = subject.and_then(|subject| subject.split_once(':'))
+                    && let (Some(signal), Ok(at)) = (Signal::from_name(signal), at.parse())
+                {
+                    self.pauses.push((asked.id, signal, at));
+                }
+            }
+            Event::QuestionClosed(closed) => {
+                let answer = closed.answer.clone().and_then(|answer| serde_json::from_value(answer).ok());
+                let pause = self.pauses.iter().find(|(id, ..)| *id == closed.id).copied();
+                if let (Some(PauseAnswer::Continue {}), Some((_, signal, at))) = (answer, pause) {
+                    self.anew.push((signal, at));
+                    self.run().start_anew(signal, at);
+                }
+            }
+            Event::StepFinished { iteration, .. } => self.steps.push((self.line, *iteration)),
+            Event::MessageSent { .. } => self.said.1 += 1,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, line: &Line) -> Result<(), Box<Difference>> {
+        match line {
+            Line::Before(entry) => self.history.push(entry.clone()),
+            Line::Message { content, .. } => self.message(content)?,
+            Line::Answer { content, stop, .. } => self.answer(content, *stop)?,
+            Line::Tool { call_id, response, name, .. } => self.tool(call_id, name, response)?,
+            Line::Results { content, .. } => self.results(content)?,
+            Line::Compressed { summary, remaining, .. } => {
+                let summary = Entry::user(vec![Block::text(summary.clone())]);
+                self.compressed = Some((self.history.len().saturating_sub(*remaining), summary.clone()));
+                let entries = self.run().history().len().saturating_sub(*remaining);
+                self.run().replace_prefix_with_summary(entries, summary);
+            }
+            Line::Event { .. } => {}
+        }
+        self.now = line.at().unwrap_or(self.now);
+        Ok(())
+    }
+
+    fn push(&mut self, recorded: &[Block], entry: Entry) -> Result<(), Box<Difference>> {
+        if entry.content != recorded {
+            let first = entry.content.iter().zip(recorded).find(|(ours, theirs)| ours != theirs);
+            return Err(match first {
+                Some((ours, theirs)) => self.differs("entry", json!(theirs), json!(ours)),
+                None => self.differs("entry", json!(recorded), json!(entry.content)),
+            });
+        }
+        self.history.push(entry);
+        self.own += 1;
+        self.entries += 1;
+        Ok(())
+    }
+
+    fn message(&mut self, content: &[Block]) -> Result<(), Box<Difference>> {
+        if self.run.is_none() {
+            // What the claim of the first attempt read.
+            return self.push(content, Entry::user(content.to_vec()));
+        }
+        let texts = content.iter().filter_map(Block::read).map(str::to_owned).collect();
+        match self.run().on_messages(texts) {
+            Some(entry) => self.push(content, entry),
+            None => {
+                let next = self.next();
+                Err(self.differs("next", json!("read a message"), of_next(&next)))
+            }
+        }
+    }
+
+    fn answer(&mut self, content: &[Block], stop: StopReason) -> Result<(), Box<Difference>> {
+        let next = self.next();
+        if next != Next::CallModel {
+            return Err(self.differs("next", json!("call the model"), of_next(&next)));
+        }
+        self.followed.extend(self.closed.take());
+        let answer = ModelAnswer {
+            content: content.to_vec(),
+            malformed: Vec::new(),
+            stop,
+            usage: crate::model::Usage::default(),
+        };
+        let turn = self.run().on_model(answer);
+        self.iterations = self.run().iterations();
+        match turn {
+            Ok(turn) => {
+                self.said.0 += usize::from(turn.reply.is_some());
+                match turn.entry {
+                    Some(entry) => self.push(content, entry),
+                    None if content.is_empty() => Ok(()),
+                    None => Err(self.differs("entry", json!(content), Value::Null)),
+                }
+            }
+            Err(empty) => Err(self.differs("entry", json!(content), json!(empty.to_string()))),
+        }
+    }
+
+    fn tool(&mut self, id: &str, name: &str, response: &ToolResponse) -> Result<(), Box<Difference>> {
+        match self.next() {
+            Next::CallTools(calls) if calls.iter().any(|call| call.id == id && call.name == name) => {
+                self.responses.push((id.to_owned(), response.clone()));
+                Ok(())
+            }
+            next => Err(self.differs("next", json!({"call_tool": name, "id": id}), of_next(&next))),
+        }
+    }
+
+    fn results(&mut self, content: &[Block]) -> Result<(), Box<Difference>> {
+        let responses = std::mem::take(&mut self.responses);
+        let next = self.next();
+        let alone = self.run().clone().on_tools(responses.clone());
+        if let (Some(alone), Some(text)) = (&alone, last_result(content))
+            && let Some(warning) = last_result(&alone.content).and_then(|ours| note::added(text, ours))
+        {
+            // What was counted besides the turns is not in the record: the warning itself is.
+            self.run().warn(warning.to_owned());
+        }
+        let Some(entry) = self.run().on_tools(responses) else {
+            return Err(self.differs("next", json!("call tools"), of_next(&next)));
+        };
+        self.closed = Some(self.iterations);
+        self.push(content, entry)
+    }
+
+    /// Compares the ends of steps and the messages with the events that report them.
+    fn check_steps(&mut self) -> Result<(), Box<Difference>> {
+        if self.trace.lines.iter().all(|line| !matches!(line, Line::Event { .. })) {
+            return Ok(());
+        }
+        for iteration in std::mem::take(&mut self.followed) {
+            if !self.steps.iter().any(|(_, step)| *step == iteration) {
+                return Err(self.differs("event", Value::Null, json!({"step_finished": iteration})));
+            }
+            self.events += 1;
+        }
+        if let Some((line, step)) = self.steps.iter().find(|(_, step)| *step > self.iterations).copied() {
+            self.line = line;
+            return Err(self.differs("event", json!({"step_finished": step}), Value::Null));
+        }
+        let (replies, sent) = self.said;
+        if replies > sent {
+            return Err(self.differs("event", json!({"messages": sent}), json!({"messages": replies})));
+        }
+        self.events += sent;
+        Ok(())
+    }
+
+    fn end(&mut self, at: DateTime<Utc>, event: &Event) -> Result<RunStatus, Box<Difference>> {
+        let Event::RunFinished { status, .. } = event else { return Ok(RunStatus::Failed) };
+        self.events += 1;
+        if self.iterations == 0 && self.run.is_none() && self.own == 0 {
+            return Ok(*status);
+        }
+        // A clock ends a run while it waits for its model; everything else ends it at its last entry.
+        if *status == RunStatus::MaxDuration {
+            self.now = at;
+        }
+        let next = self.next();
+        let is_same = match (status, &next) {
+            (RunStatus::Cancelled | RunStatus::Failed | RunStatus::DeadLettered, _) => true,
+            (RunStatus::MaxDuration, Next::CallTools(_)) => true,
+            (status, next) => *next == Next::Done(*status),
+        };
+        if is_same {
+            return Ok(*status);
+        }
+        Err(self.differs("end", json!({"done": status}), of_next(&next)))
+    }
+}
+
+fn last_result(content: &[Block]) -> Option<&str> {
+    match content.last() {
+        Some(Block::ToolResult { content, .. }) => Some(content),
+        _ => None,
+    }
+}
+
+fn of_next(next: &Next) -> Value {
+    match next {
+        Next::CallModel => json!("call the model"),
+        Next::CallTools(calls) => json!({"call_tools": calls}),
+        Next::Done(status) => json!({"done": status}),
+    }
+}

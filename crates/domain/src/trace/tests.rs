@@ -1,0 +1,191 @@
+use chrono::TimeDelta;
+use serde_json::json;
+
+use super::compare::{Aligned, Way, compare};
+use super::expectation::Expectations;
+use super::replay::replay;
+use super::*;
+use crate::id::MessageId;
+use crate::run::RunStatus;
+
+fn at(second: i64) -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::seconds(second)
+}
+
+fn event(second: i64, event: Event) -> Line {
+    Line::Event { seq: second, at: at(second), event: Box::new(event) }
+}
+
+fn attempt(second: i64, attempt: i32) -> Line {
+    let next_message_id = MessageId(uuid::Uuid::nil());
+    let resumed = false;
+    let iteration = 1;
+    event(
+        second,
+        Event::AttemptStarted { attempt, iteration, next_message_id, takeover: attempt > 1, resumed },
+    )
+}
+
+fn finished(second: i64, status: RunStatus) -> Line {
+    let usage = Usage::default();
+    event(second, Event::RunFinished { status, iteration: None, usage, message: None, code: None })
+}
+
+fn header() -> Header {
+    let limits = Limits {
+        max_iterations: 25,
+        max_same_tool: 50,
+        max_duration_s: 600,
+        max_history_entries: 0,
+        max_output_tokens: 1000,
+    };
+    Header {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        run: RunId(uuid::Uuid::nil()),
+        kind: "goal".to_owned(),
+        conversational: true,
+        expects_reply: true,
+        reply: Reply::Text,
+        driver: None,
+        limits,
+        overseer: overseer::Settings::default(),
+        cost: None,
+    }
+}
+
+/// A run that calls a tool `turns` times and answers.
+fn trace(turns: i64) -> Trace {
+    let mut lines = vec![attempt(0, 1), Line::Message { at: at(0), content: vec![Block::text("go")] }];
+    for turn in 1..=turns {
+        let (id, name, input) = (format!("call_{turn}"), "search".to_owned(), json!({"query": turn}));
+        let call = Block::ToolUse { id: id.clone(), name: name.clone(), input: input.clone(), raw: None };
+        let (usage, stop) = (Usage { input_tokens: 10, ..Usage::default() }, StopReason::ToolUse);
+        lines.push(Line::Answer { at: at(turn), content: vec![call], stop, usage, model: None });
+        let response = ToolResponse::success("found");
+        lines.push(Line::Tool { at: at(turn), call_id: id.clone(), name, input, response, ms: Some(3) });
+        let result = Block::ToolResult { tool_use_id: id, content: "found".to_owned(), is_error: false };
+        lines.push(Line::Results { at: at(turn), content: vec![result] });
+        let (iteration, next_message_id) = (u32::try_from(turn).unwrap(), MessageId(uuid::Uuid::nil()));
+        lines.push(event(turn, Event::StepFinished { iteration, next_message_id }));
+    }
+    let (content, stop) = (vec![Block::text("done")], StopReason::EndTurn);
+    lines.push(Line::Answer { at: at(turns + 1), content, stop, usage: Usage::default(), model: None });
+    lines.push(event(turns + 1, Event::MessageSent { message_id: MessageId(uuid::Uuid::nil()) }));
+    lines.push(finished(turns + 1, RunStatus::Completed));
+    Trace { header: header(), lines }
+}
+
+#[test]
+fn a_written_trace_is_read_and_replayed_without_difference() {
+    let trace = trace(19);
+    let text = trace.to_text();
+    assert_eq!(Trace::parse(&text).unwrap(), trace);
+    let replayed = replay(&trace).unwrap();
+    assert_eq!((replayed.iterations, replayed.entries), (20, 40));
+    assert_eq!(replayed.status, Some(RunStatus::Completed));
+}
+
+#[test]
+fn a_changed_or_shortened_trace_is_refused() {
+    let text = trace(2).to_text();
+    for changed in [text.replace("found", "fount"), text.lines().skip(1).collect::<Vec<_>>().join("\n")] {
+        let error = Trace::parse(&changed).unwrap_err();
+        assert!(error.to_string().contains("digest"), "{error}");
+    }
+    let cut = &text[..text.len() / 2];
+    assert!(Trace::parse(cut).unwrap_err().to_string().contains("footer"));
+    assert!(Trace::parse("").is_err());
+}
+
+#[test]
+fn a_stop_rule_that_changed_is_found_with_its_place() {
+    let mut trace = trace(4);
+    trace.header.limits.max_iterations = 3;
+    let found = replay(&trace).unwrap_err();
+    // Line 1 is the header; attempt and message are followed by three turns of four lines each.
+    assert_eq!((found.line, found.iteration, found.what), (16, 3, "next"));
+    assert_eq!(
+        (found.recorded, found.replayed),
+        (json!("call the model"), json!({"done": "max_iterations"}))
+    );
+}
+
+#[test]
+fn changed_entries_ends_and_events_are_found() {
+    let found = |change: fn(&mut Vec<Line>)| {
+        let mut trace = trace(2);
+        change(&mut trace.lines);
+        *replay(&trace).unwrap_err()
+    };
+    let entry = found(|lines| {
+        if let Line::Results { content, .. } = &mut lines[4] {
+            content[0] =
+                Block::ToolResult { tool_use_id: "call_1".into(), content: "?".into(), is_error: false };
+        }
+    });
+    assert_eq!((entry.line, entry.what), (6, "entry"));
+    let end = found(|lines| *lines.last_mut().unwrap() = finished(9, RunStatus::MaxTokens));
+    assert_eq!((end.what, end.recorded), ("end", json!({"done": "max_tokens"})));
+    let step = found(|lines| drop(lines.remove(5)));
+    assert_eq!((step.what, step.replayed), ("event", json!({"step_finished": 1})));
+}
+
+#[test]
+fn a_taken_over_run_is_replayed_from_its_entries() {
+    let mut trace = trace(4);
+    // Between an answer and its results.
+    trace.lines.insert(7, attempt(2, 2));
+    assert_eq!(replay(&trace).unwrap().iterations, 5);
+    // The duration of an attempt counts from its start, so that the first one's does not matter.
+    trace.header.limits.max_duration_s = 2;
+    let found = replay(&trace).unwrap_err();
+    assert_eq!((found.iteration, found.replayed), (4, json!({"done": "max_duration"})));
+}
+
+#[test]
+fn keys_are_redacted() {
+    let mut trace = trace(1);
+    let key = "sk-0123456789abcdefghijklmnop";
+    if let Line::Message { content, .. } = &mut trace.lines[1] {
+        content[0] = Block::text(format!("my key is {key}"));
+    }
+    let text = trace.to_text();
+    assert!(!text.contains(key) && text.contains("my key is [redacted]"), "{text}");
+    assert!(replay(&Trace::parse(&text).unwrap()).is_ok());
+}
+
+#[test]
+fn ways_are_aligned_call_by_call() {
+    let way = Way::of(&trace(3));
+    let mut other = Way::of(&trace(3));
+    other.calls.remove(0);
+    other.calls[1].input = json!({"query": "else"});
+    let comparison = compare(way.clone(), other);
+    assert_eq!((comparison.distance, comparison.same_answer), (2, true));
+    assert!(matches!(comparison.calls[0], Aligned::Removed { .. }), "{:?}", comparison.calls);
+    assert!(matches!(comparison.calls[1], Aligned::Same { .. }));
+    assert!(matches!(comparison.calls[2], Aligned::Changed { .. }));
+    assert_eq!(compare(way.clone(), way).distance, 0);
+}
+
+#[test]
+fn unmet_expectations_are_named() {
+    let way = Way::of(&trace(2));
+    let expect = |text: &str| toml::from_str::<Expectations>(text).unwrap().unmet(&way);
+    let met = "calls = ['search']\nnever_calls = ['pay']\norder = ['search', 'search']\nmax_iterations = 3\n\
+               answer = { contains = ['done'], regex = '^d' }";
+    assert_eq!(expect(met), Vec::<String>::new());
+    for (text, words) in [
+        ("calls = ['pay']", "`pay` was not called"),
+        ("never_calls = ['search']", "`search` was called"),
+        ("order = ['search', 'search', 'search']", "order"),
+        ("max_iterations = 2", "3 model calls"),
+        ("max_cost = '0.1'", "unknown"),
+        ("answer = { contains = ['x'] }", "`x` is not"),
+        ("answer = { regex = '(' }", "answer.regex"),
+    ] {
+        let unmet = expect(text);
+        assert!(unmet.len() == 1 && unmet[0].contains(words), "{text}: {unmet:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! What the trace of a run is made of. It is read with the statements that lists use: a run stores nothing for it.
+
+use std::collections::HashMap;
+
+use houston_domain::event::Committed;
+use houston_domain::id::{AgentableId, CompressionId, RunId};
+use houston_domain::model::Usage;
+use houston_domain::trace::record::{Committing, RecordedCall, RecordedEntry};
+use houston_domain::trace::{Header, Trace, record};
+use serde::Serialize;
+
+use crate::cost::StoredModelCall;
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+use crate::run::Run;
+
+/// Rows of one page.
+const PAGE: i64 = 200;
+
+/// Counts the bytes that are held.
+struct Room {
+    bytes: usize,
+    most: usize,
+}
+
+impl Room {
+    fn take(&mut self, value: &impl Serialize) -> Result<()> {
+        self.bytes += serde_json::to_vec(value).map_or(0, |json| json.len());
+        match self.bytes > self.most {
+            true => Err(Error::TooLarge { what: "trace", limit: self.most }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl TenantStore<'_> {
+    /// The trace of a run of the tenant. `header` makes its first line.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such run, [`Error::TooLarge`] when it has more than `max_bytes`,
+    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement, [`Error::Inconsistent`] when an event
+    /// cannot be decoded.
+    pub async fn trace(
+        self,
+        run: RunId,
+        max_bytes: usize,
+        header: impl FnOnce(&Run) -> Header + Send,
+    ) -> Result<Trace> {
+        let run = self.run(run).await?;
+        let mut room = Room { bytes: 0, most: max_bytes };
+        let events = self.events_of(&run, &mut room).await?;
+        let history = self.session_of(&run, &mut room).await?;
+        let calls = self.model_calls(run.id).await?.into_iter().map(recorded_call).collect();
+        let summaries = self.summaries_of(run.agentable, run.id, &mut room).await?;
+        let header = Header { cost: run.cost.total, ..header(&run) };
+        Ok(record::trace(Committing { header, history, events, calls, summaries }))
+    }
+
+    async fn events_of(self, run: &Run, room: &mut Room) -> Result<Vec<Committed>> {
+        let mut events: Vec<Committed> = Vec::new();
+        let mut after = run.first_seq - 1;
+        loop {
+            let page = self.events_after(run.agentable, after, PAGE).await?;
+            let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            for event in page {
+                after = event.seq;
+                if event.run_id != run.id && !events.is_empty() {
+                    return Ok(events);
+                }
+                room.take(&event)?;
+                events.push(event);
+            }
+            if is_last {
+                return Ok(events);
+            }
+        }
+    }
+
+    /// The entries of the session that the run belongs to, up to its own last one.
+    async fn session_of(self, run: &Run, room: &mut Room) -> Result<Vec<RecordedEntry>> {
+        let sessions = self.sessions(run.agentable, None, i64::from(u16::MAX)).await?;
+        let before = sessions.iter().find(|session| session.completed_at < run.created_at);
+        let mut after = before.map_or(0, |session| session.positions.1);
+        let mut history: Vec<RecordedEntry> = Vec::new();
+        loop {
+            let page = self.history(run.agentable, after, PAGE).await?;
+            let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            for placed in page {
+                after = placed.position;
+                let is_own = placed.run == run.id;
+                if !is_own && history.last().is_some_and(|last| last.is_own) {
+                    return Ok(history);
+                }
+                room.take(&placed.entry)?;
+                history.push(RecordedEntry { is_own, at: placed.created_at, entry: placed.entry });
+            }
+            if is_last {
+                return Ok(history);
+            }
+        }
+    }
+
+    async fn summaries_of(
+        self,
+        agentable: AgentableId,
+        run: RunId,
+        room: &mut Room,
+    ) -> Result<HashMap<CompressionId, String>> {
+        let mut summaries = HashMap::new();
+        let mut before = None;
+        loop {
+            let page = self.compressions(agentable, before, PAGE).await?;
+            let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            for compression in page {
+                before = Some(compression.id);
+                if compression.run == run {
+                    room.take(&compression.summary)?;
+                    summaries.insert(compression.id, compression.summary);
+                }
+            }
+            if is_last {
+                return Ok(summaries);
+            }
+        }
+    }
+}
+
+fn recorded_call(StoredModelCall { call, .. }: StoredModelCall) -> RecordedCall {
+    let usage = Usage { billed: None, ..call.usage };
+    RecordedCall { iteration: call.iteration, model: format!("{}/{}", call.provider, call.model), usage }
+}

@@ -1,0 +1,272 @@
+//! Triggers of a user's agentables: creating, listing, changing, deleting. What fires them is in [`super::trigger_firing`] and
+//! [`super::trigger_reader`].
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, TriggerId, UserId};
+use houston_domain::trigger::{MAX_TRIGGERS, When};
+use serde_json::Value;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+
+use super::trigger_reader::ensure_reader;
+use crate::bound;
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+
+/// A trigger as people see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trigger {
+    /// The trigger.
+    pub id: TriggerId,
+    /// Whose agentable gets the message.
+    pub user: UserId,
+    /// Who gets the message, and its kind.
+    pub agentable: (AgentableId, String),
+    /// For people.
+    pub name: String,
+    /// What the agent reads first.
+    pub instructions: String,
+    /// When it fires.
+    pub when: When,
+    /// When it is due, if that is a time.
+    pub next_at: Option<DateTime<Utc>>,
+    /// Whether it fires.
+    pub enabled: bool,
+    /// How often it has fired.
+    pub fired: i64,
+    /// How often it was refused, and why the last time.
+    pub refused: (i64, Option<String>),
+    /// When it has fired last.
+    pub last_at: Option<DateTime<Utc>>,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+    /// When it was changed last.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// Changes to a trigger; `None` stays.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TriggerChange<'a> {
+    /// For people.
+    pub name: Option<&'a str>,
+    /// What the agent reads first.
+    pub instructions: Option<&'a str>,
+    /// When it fires.
+    pub when: Option<&'a When>,
+    /// Whether it fires.
+    pub enabled: Option<bool>,
+}
+
+const NOT_FOUND: Error = Error::NotFound { what: "trigger" };
+
+macro_rules! trigger {
+    ($row:expr) => {{
+        let row = $row;
+        Trigger {
+            id: TriggerId(row.id),
+            user: UserId(row.user_id),
+            agentable: (AgentableId(row.agentable_id), row.kind),
+            name: row.name,
+            instructions: row.instructions,
+            when: row.rule.0,
+            next_at: row.next_at,
+            enabled: row.enabled,
+            fired: row.fired,
+            refused: (row.refused, row.refusal),
+            last_at: row.last_at,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }};
+}
+
+impl TenantStore<'_> {
+    /// The kind of an agentable of a user of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the user has no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
+    /// the statement.
+    pub async fn kind_for_trigger(self, user: UserId, agentable: AgentableId) -> Result<String> {
+        let kind = sqlx::query_scalar!(
+            "-- store::trigger::kind
+            select kind from houston.agentables where tenant_id = $1 and user_id = $2 and id = $3",
+            self.tenant.0,
+            user.0,
+            agentable.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        kind.ok_or(Error::NotFound { what: "agentable" })
+    }
+
+    /// Stores a trigger: it hears what is committed from now on. `response` is stored under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when the user has [`MAX_TRIGGERS`], [`Error::NotFound`] when the user has no such agentable,
+    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement.
+    pub async fn create_trigger(
+        self,
+        new: &Trigger,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, new.id.0, response).await? {
+            return Ok(earlier);
+        }
+        bound::lock(&mut tx, "triggers", new.user.0).await?;
+        begin_hearing(&mut tx, &new.when).await?;
+        let count = sqlx::query_scalar!(
+            r#"-- store::trigger::count
+            select count(*) as "count!" from houston.triggers where tenant_id = $1 and user_id = $2"#,
+            self.tenant.0,
+            new.user.0
+        )
+        .fetch_one(&mut *tx)
+        .await?;
+        if count >= MAX_TRIGGERS {
+            return Err(Error::Full { what: "triggers of a user", limit: MAX_TRIGGERS });
+        }
+        // By the clock of the database, by which events have their times.
+        let made = sqlx::query!(
+            "-- store::trigger::create
+            insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, next_at, created_at,
+                                          updated_at)
+            select $2, $1, $3, a.id, $5, $6, $7, $8, statement_timestamp(), statement_timestamp()
+              from houston.agentables a where a.tenant_id = $1 and a.user_id = $3 and a.id = $4",
+            self.tenant.0,
+            new.id.0,
+            new.user.0,
+            new.agentable.0.0,
+            new.name,
+            new.instructions,
+            Json(&new.when) as Json<&When>,
+            new.next_at
+        )
+        .execute(&mut *tx)
+        .await?;
+        if made.rows_affected() == 0 {
+            return Err(Error::NotFound { what: "agentable" });
+        }
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// The triggers of a user, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn triggers(self, user: UserId) -> Result<Vec<Trigger>> {
+        let rows = sqlx::query!(
+            r#"-- store::trigger::list
+            select t.id, t.user_id, t.agentable_id, a.kind, t.name, t.instructions, t.rule as "rule: Json<When>", t.next_at,
+                   t.enabled, t.fired, t.refused, t.refusal, t.last_at, t.created_at, t.updated_at
+              from houston.triggers t join houston.agentables a on a.id = t.agentable_id
+             where t.tenant_id = $1 and t.user_id = $2 order by t.id limit 100"#,
+            self.tenant.0,
+            user.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| trigger!(row)).collect())
+    }
+
+    /// One trigger.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such trigger, [`Error::Database`] when Postgres cannot be reached or refuses
+    /// the statement.
+    pub async fn trigger(self, id: TriggerId) -> Result<Trigger> {
+        let row = sqlx::query!(
+            r#"-- store::trigger::get
+            select t.id, t.user_id, t.agentable_id, a.kind, t.name, t.instructions, t.rule as "rule: Json<When>", t.next_at,
+                   t.enabled, t.fired, t.refused, t.refusal, t.last_at, t.created_at, t.updated_at
+              from houston.triggers t join houston.agentables a on a.id = t.agentable_id
+             where t.tenant_id = $1 and t.id = $2"#,
+            self.tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| trigger!(row)).ok_or(NOT_FOUND)
+    }
+
+    /// Changes a trigger. One whose rule is changed, or that is switched on, is due for the first time after `now`.
+    ///
+    /// # Errors
+    /// As [`Self::trigger`].
+    pub async fn change_trigger(
+        self,
+        id: TriggerId,
+        change: TriggerChange<'_>,
+        now: DateTime<Utc>,
+    ) -> Result<Trigger> {
+        let mut tx = self.pool.begin().await?;
+        let row = sqlx::query!(
+            r#"-- store::trigger::lock
+            select rule as "rule: Json<When>", next_at from houston.triggers where tenant_id = $1 and id = $2
+               for no key update"#,
+            self.tenant.0,
+            id.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?
+        .ok_or(NOT_FOUND)?;
+        let begins = change.when.is_some() || change.enabled == Some(true);
+        let when = change.when.unwrap_or(&row.rule.0);
+        if begins {
+            begin_hearing(&mut tx, when).await?;
+        }
+        // A rule was checked before it was stored or given.
+        let next_at = if begins { when.first_after(now).unwrap_or(None) } else { row.next_at };
+        sqlx::query!(
+            "-- store::trigger::change
+            update houston.triggers
+               set name = coalesce($3, name), instructions = coalesce($4, instructions), rule = $5, next_at = $6,
+                   enabled = coalesce($7, enabled), updated_at = $8
+             where tenant_id = $1 and id = $2",
+            self.tenant.0,
+            id.0,
+            change.name,
+            change.instructions,
+            Json(when) as Json<&When>,
+            next_at,
+            change.enabled,
+            now
+        )
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        self.trigger(id).await
+    }
+
+    /// Deletes a trigger. What it has heard is lost.
+    ///
+    /// # Errors
+    /// As [`Self::trigger`].
+    pub async fn delete_trigger(self, id: TriggerId) -> Result<()> {
+        let deleted = sqlx::query_scalar!(
+            r#"-- store::trigger::delete
+            with heard as (delete from houston.trigger_firings where tenant_id = $1 and trigger_id = $2),
+            gone as (delete from houston.triggers where tenant_id = $1 and id = $2 returning 1)
+            select count(*) as "count!" from gone"#,
+            self.tenant.0,
+            id.0
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        if deleted == 0 { Err(NOT_FOUND) } else { Ok(()) }
+    }
+}
+
+/// Makes sure that workers look: for a time, or for events.
+async fn begin_hearing(connection: &mut PgConnection, when: &When) -> Result<()> {
+    if !matches!(when, When::Cron { .. }) {
+        ensure_reader(connection).await?;
+    }
+    sqlx::query!("-- store::trigger::notify\nselect pg_notify('houston', '1 triggers')")
+        .execute(connection)
+        .await?;
+    Ok(())
+}

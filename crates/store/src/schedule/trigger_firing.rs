@@ -1,0 +1,289 @@
+//! Triggers that fire: each posts a message to its agentable, in the transaction that moves the time it is due, or that deletes
+//! the event it has heard. So each fires once, however many workers look, and whatever dies.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use houston_domain::id::{AgentableId, MessageId, RunId, TriggerId};
+use houston_domain::mode::Mode;
+use houston_domain::trigger::{Cause, Chain, Hour, Rule, When, trigger_message};
+use serde_json::json;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::fairness::Fairness;
+use crate::handle::RunStore;
+use crate::system_message::{Delivery, NewSystemMessage, deliver, lock};
+
+/// How triggers fire: `jobs/triggers.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FiringLimits {
+    /// How often one trigger fires in an hour.
+    pub per_hour: i32,
+    /// How long after its time a trigger is late; later, the time was missed.
+    pub grace: TimeDelta,
+}
+
+/// What became of a trigger that was due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fired {
+    /// A message was posted to this agentable.
+    Posted(AgentableId),
+    /// It was refused: its hour is full, its time was missed, or its agentable is archived.
+    Refused,
+    /// Another worker took it, or it is switched off or deleted.
+    Gone,
+}
+
+/// A trigger that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueTrigger {
+    /// The trigger.
+    pub id: TriggerId,
+    /// Who gets the message.
+    pub agentable: AgentableId,
+    /// When it was due.
+    pub due_at: DateTime<Utc>,
+}
+
+/// An event that a trigger has heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// The trigger.
+    pub trigger: TriggerId,
+    /// Who gets the message.
+    pub agentable: AgentableId,
+    /// The event: its agentable, and its position there.
+    pub event: (AgentableId, i64),
+}
+
+/// Ids and the time of a firing.
+#[derive(Debug, Clone, Copy)]
+pub struct FiringIds {
+    /// Of the message.
+    pub message: MessageId,
+    /// Of the run that the message may open.
+    pub run: RunId,
+    /// The current time.
+    pub now: DateTime<Utc>,
+}
+
+/// A locked trigger.
+struct Locked {
+    id: TriggerId,
+    agentable: AgentableId,
+    name: String,
+    instructions: String,
+    rule: When,
+    next_at: Option<DateTime<Utc>>,
+    hour: Option<Hour>,
+}
+
+impl RunStore {
+    /// Whether there is anything that triggers could do.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn has_triggers(&self) -> Result<bool> {
+        let has = sqlx::query_scalar!(
+            r#"-- store::trigger_firing::has_triggers
+            select exists (select from houston.triggers where enabled and next_at is not null)
+                or exists (select from houston.readers where name = 'triggers')
+                or exists (select from houston.trigger_firings) as "has!""#
+        );
+        Ok(has.fetch_one(&self.pool).await?)
+    }
+
+    /// Triggers that are due at `now`, the longest overdue first.
+    ///
+    /// # Errors
+    /// As [`Self::has_triggers`].
+    pub async fn due_triggers(&self, now: DateTime<Utc>, limit: i64) -> Result<Vec<DueTrigger>> {
+        let rows = sqlx::query!(
+            r#"-- store::trigger_firing::due
+            select id, agentable_id, next_at as "next_at!" from houston.triggers
+             where enabled and next_at is not null and next_at <= $1 order by next_at limit $2"#,
+            now,
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let due = |id, agentable, due_at| DueTrigger {
+            id: TriggerId(id),
+            agentable: AgentableId(agentable),
+            due_at,
+        };
+        Ok(rows.into_iter().map(|row| due(row.id, row.agentable_id, row.next_at)).collect())
+    }
+
+    /// Fires a trigger that is due, unless another worker did: moves its time and posts the message.
+    ///
+    /// # Errors
+    /// As [`Self::has_triggers`]. Then nothing has happened.
+    pub async fn fire_at_time(&self, due: DueTrigger, limits: FiringLimits, ids: FiringIds) -> Result<Fired> {
+        let mut tx = self.pool.begin().await?;
+        // The agentable first, as an erasure does.
+        if lock(&mut tx, due.agentable).await?.is_none() {
+            return Ok(Fired::Gone);
+        }
+        let Some(trigger) = locked(&mut tx, due.id).await? else { return Ok(Fired::Gone) };
+        let Ok(Rule::Cron(rule)) = trigger.rule.rule() else { return Ok(Fired::Gone) };
+        if trigger.next_at != Some(due.due_at) {
+            return Ok(Fired::Gone);
+        }
+        let what = rule.due(due.due_at, ids.now, limits.grace);
+        sqlx::query!(
+            "-- store::trigger_firing::move
+            update houston.triggers set next_at = $3, enabled = $3::timestamptz is not null where id = $1 and next_at = $2",
+            due.id.0,
+            due.due_at,
+            what.next
+        )
+        .execute(&mut *tx)
+        .await?;
+        let fired = if what.fires {
+            let cause = Cause::time(due.due_at, rule.zone());
+            tell(&mut tx, &trigger, (&cause, &Chain::default()), (limits, ids), self.fairness).await?
+        } else {
+            refuse(&mut tx, trigger.id, "missed").await?
+        };
+        tx.commit().await?;
+        Ok(fired)
+    }
+
+    /// Events that triggers have heard, without a message yet, the oldest first.
+    ///
+    /// # Errors
+    /// As [`Self::has_triggers`].
+    pub async fn heard(&self, limit: i64) -> Result<Vec<Heard>> {
+        let rows = sqlx::query!(
+            "-- store::trigger_firing::heard
+            select trigger_id, agentable_id, parent_id, seq from houston.trigger_firings order by created_at limit $1",
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let heard = |trigger, agentable, parent, seq| Heard {
+            trigger: TriggerId(trigger),
+            agentable: AgentableId(agentable),
+            event: (AgentableId(parent), seq),
+        };
+        Ok(rows
+            .into_iter()
+            .map(|row| heard(row.trigger_id, row.agentable_id, row.parent_id, row.seq))
+            .collect())
+    }
+
+    /// Posts the message about an event that was heard, unless another worker did.
+    ///
+    /// # Errors
+    /// As [`Self::has_triggers`]. Then nothing has happened.
+    pub async fn fire_at_event(&self, heard: Heard, limits: FiringLimits, ids: FiringIds) -> Result<Fired> {
+        let mut tx = self.pool.begin().await?;
+        if lock(&mut tx, heard.agentable).await?.is_none() {
+            return Ok(Fired::Gone);
+        }
+        let taken = sqlx::query!(
+            r#"-- store::trigger_firing::take
+            delete from houston.trigger_firings where trigger_id = $1 and parent_id = $2 and seq = $3
+            returning cause as "cause: Json<Cause>", chain, depth"#,
+            heard.trigger.0,
+            heard.event.0.0,
+            heard.event.1
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        let Some(taken) = taken else { return Ok(Fired::Gone) };
+        let fired = match locked(&mut tx, heard.trigger).await? {
+            Some(trigger) => {
+                let triggers = taken.chain.into_iter().map(TriggerId).collect();
+                let chain = Chain { triggers, depth: taken.depth };
+                tell(&mut tx, &trigger, (&taken.cause.0, &chain), (limits, ids), self.fairness).await?
+            }
+            None => Fired::Gone,
+        };
+        tx.commit().await?;
+        Ok(fired)
+    }
+}
+
+/// The trigger, locked, if it is switched on.
+async fn locked(connection: &mut PgConnection, id: TriggerId) -> Result<Option<Locked>> {
+    let row = sqlx::query!(
+        r#"-- store::trigger_firing::lock
+        select agentable_id, name, instructions, rule as "rule: Json<When>", next_at, hour_at, hour_count
+          from houston.triggers where id = $1 and enabled for no key update"#,
+        id.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| Locked {
+        id,
+        agentable: AgentableId(row.agentable_id),
+        name: row.name,
+        instructions: row.instructions,
+        rule: row.rule.0,
+        next_at: row.next_at,
+        hour: row.hour_at.map(|at| Hour { at, count: row.hour_count }),
+    }))
+}
+
+/// Posts the message: an open run reads it at its next step; otherwise it opens a run.
+async fn tell(
+    connection: &mut PgConnection,
+    trigger: &Locked,
+    (cause, before): (&Cause, &Chain),
+    (limits, ids): (FiringLimits, FiringIds),
+    fairness: Fairness,
+) -> Result<Fired> {
+    let Some(chain) = before.then(trigger.id) else { return refuse(connection, trigger.id, "loop").await };
+    let Some(hour) = Hour::count(trigger.hour, ids.now, limits.per_hour) else {
+        return refuse(connection, trigger.id, "limit").await;
+    };
+    let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(Fired::Gone) };
+    let message = NewSystemMessage {
+        agentable: trigger.agentable,
+        message: ids.message,
+        run: ids.run,
+        mode: (!row.run_open).then_some(Mode::Trigger),
+        content: &trigger_message(&trigger.name, &trigger.instructions, cause),
+        metadata: &json!({"type": Mode::Trigger, "trigger_id": trigger.id, "trigger_depth": chain.depth}),
+        event: None,
+    };
+    if deliver(connection, &row, &message, fairness).await? != Delivery::Posted {
+        return refuse(connection, trigger.id, "archived").await;
+    }
+    let run = row.run_id.filter(|_| row.run_open).unwrap_or(ids.run.0);
+    let triggers: Vec<Uuid> = chain.triggers.iter().map(|trigger| trigger.0).collect();
+    sqlx::query!(
+        "-- store::trigger_firing::fired
+        with run as (
+            update houston.runs r
+               set trigger_chain = array(select distinct t from unnest(coalesce(r.trigger_chain, '{}') || $3::uuid[]) as u (t)),
+                   trigger_depth = greatest(coalesce(r.trigger_depth, 0::smallint), $4::smallint)
+             where r.id = $2)
+        update houston.triggers set fired = fired + 1, last_at = $5, hour_at = $6, hour_count = $7 where id = $1",
+        trigger.id.0,
+        run,
+        &triggers,
+        chain.depth,
+        ids.now,
+        hour.at,
+        hour.count
+    )
+    .execute(connection)
+    .await?;
+    Ok(Fired::Posted(trigger.agentable))
+}
+
+async fn refuse(connection: &mut PgConnection, id: TriggerId, why: &str) -> Result<Fired> {
+    sqlx::query!(
+        "-- store::trigger_firing::refuse
+        update houston.triggers set refused = refused + 1, refusal = $2 where id = $1",
+        id.0,
+        why
+    )
+    .execute(connection)
+    .await?;
+    Ok(Fired::Refused)
+}

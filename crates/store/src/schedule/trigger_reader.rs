@@ -1,0 +1,285 @@
+//! The reader of triggers: notes each event that a trigger wants to hear, in the transaction that moves its position. So no
+//! event is missed, and none is heard twice.
+
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use houston_domain::event::Event;
+use houston_domain::id::{AgentableId, RunId, TenantId, TriggerId, UserId};
+use houston_domain::message::Source;
+use houston_domain::trigger::{Cause, Chain, Rule, When};
+use serde_json::Value;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::event::EventPosition;
+use crate::handle::RunStore;
+use crate::owned_event::OwnedEvent;
+
+/// How far back the cause of a run is followed: a task, its parent, the task whose end opened the parent's run, …
+const MAX_HOPS: usize = 8;
+
+/// What one read has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listened {
+    /// Nothing: no trigger hears events, or another process reads.
+    Idle,
+    /// The position was of another database: it is now at the present end of the events.
+    Restarted,
+    /// A page was read.
+    Read {
+        /// Events that triggers have heard.
+        heard: usize,
+        /// Whether more events may be visible already.
+        has_more: bool,
+    },
+}
+
+/// A trigger that hears events.
+struct Listening {
+    id: TriggerId,
+    agentable: AgentableId,
+    rule: Rule,
+    since: DateTime<Utc>,
+}
+
+/// Those of a user of a tenant.
+type ByUser = HashMap<(TenantId, UserId), Vec<Listening>>;
+
+/// Makes sure that there is a reader, in the transaction that switches a trigger on. The lock of its row keeps the reader from
+/// ending at the same time.
+pub(crate) async fn ensure_reader(connection: &mut PgConnection) -> Result<()> {
+    sqlx::query!(
+        "-- store::trigger_reader::ensure
+        insert into houston.readers (name, position) values ('triggers', pg_current_snapshot()::text)
+            on conflict (name) do update set name = excluded.name"
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+impl RunStore {
+    /// Reads the next page of about `limit` events and notes what triggers want to hear, unless another process is reading.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement, [`Error::Inconsistent`] when an event
+    /// cannot be decoded. Then nothing was noted, and the next call reads the same page.
+    pub async fn listen_for_triggers(&self, limit: i64, now: DateTime<Utc>) -> Result<Listened> {
+        let mut tx = self.pool.begin().await?;
+        let position = sqlx::query_scalar!(
+            "-- store::trigger_reader::take
+            select position from houston.readers where name = 'triggers' for no key update skip locked"
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        let Some(position) = position else { return Ok(Listened::Idle) };
+        let listening = listening(&mut tx).await?;
+        if listening.is_empty() {
+            sqlx::query!(
+                "-- store::trigger_reader::end\ndelete from houston.readers where name = 'triggers'"
+            )
+            .execute(&mut *tx)
+            .await?;
+            tx.commit().await?;
+            return Ok(Listened::Idle);
+        }
+        let mut tenants: Vec<Uuid> = listening.keys().map(|(tenant, _)| tenant.0).collect();
+        tenants.sort_unstable();
+        tenants.dedup();
+        let read = match position.parse::<EventPosition>() {
+            Ok(position) => self.owned_events_since(&position, limit, &tenants).await,
+            Err(_) => Err(Error::UnknownPosition),
+        };
+        let page = match read {
+            Err(Error::UnknownPosition) => {
+                let present = self.event_position().await?;
+                move_to(&mut tx, &present).await?;
+                tx.commit().await?;
+                return Ok(Listened::Restarted);
+            }
+            read => read?,
+        };
+        let heard: Vec<(&Listening, &OwnedEvent)> =
+            page.events.iter().flat_map(|event| wanted(&listening, event)).collect();
+        let count = if heard.is_empty() { 0 } else { note(&mut tx, &heard, now).await? };
+        move_to(&mut tx, &page.next).await?;
+        tx.commit().await?;
+        Ok(Listened::Read { heard: count, has_more: page.has_more })
+    }
+}
+
+async fn move_to(connection: &mut PgConnection, position: &EventPosition) -> Result<()> {
+    sqlx::query!(
+        "-- store::trigger_reader::move\nupdate houston.readers set position = $1 where name = 'triggers'",
+        position.to_string()
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The triggers that hear events. One whose rule a later version does not accept hears nothing.
+async fn listening(connection: &mut PgConnection) -> Result<ByUser> {
+    let rows = sqlx::query!(
+        r#"-- store::trigger_reader::listening
+        select id, tenant_id, user_id, agentable_id, rule as "rule: Json<When>", created_at from houston.triggers
+         where enabled and next_at is null"#
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut all = ByUser::new();
+    for row in rows {
+        let Ok(rule) = row.rule.0.rule() else { continue };
+        let listening = Listening {
+            id: TriggerId(row.id),
+            agentable: AgentableId(row.agentable_id),
+            rule,
+            since: row.created_at,
+        };
+        all.entry((TenantId(row.tenant_id), UserId(row.user_id))).or_default().push(listening);
+    }
+    Ok(all)
+}
+
+/// The triggers that want to hear the event.
+fn wanted<'t>(
+    all: &'t ByUser,
+    event: &'t OwnedEvent,
+) -> impl Iterator<Item = (&'t Listening, &'t OwnedEvent)> {
+    let of_user = all.get(&(event.tenant, event.owner.user)).into_iter().flatten();
+    of_user.filter(|one| one.since <= event.event.at && hears(&one.rule, event)).map(move |one| (one, event))
+}
+
+fn hears(rule: &Rule, event: &OwnedEvent) -> bool {
+    match rule {
+        Rule::Cron(_) => false,
+        Rule::Event(topics) => {
+            let topic = event.event.event.topic();
+            topics.iter().any(|pattern| pattern.matches(topic))
+        }
+        Rule::Keyword(words) => said_by_user(event).is_some_and(|text| words.matches(text)),
+    }
+}
+
+/// What a user wrote, if the event is that.
+fn said_by_user(event: &OwnedEvent) -> Option<&str> {
+    let is_message = matches!(event.event.event, Event::MessagePosted { .. });
+    let body = event.event.body.as_ref().filter(|body| is_message && body.source == Source::User)?;
+    Some(&body.content)
+}
+
+/// Notes what was heard, but for what the triggers have caused themselves. Returns how many.
+async fn note(
+    connection: &mut PgConnection,
+    heard: &[(&Listening, &OwnedEvent)],
+    now: DateTime<Utc>,
+) -> Result<usize> {
+    // What a user writes has no other cause, whichever run is open.
+    let caused = heard.iter().filter(|(_, event)| said_by_user(event).is_none());
+    let chains = chains(&mut *connection, caused.map(|(_, event)| event.event.run_id).collect()).await?;
+    let mut count = 0;
+    for (listening, event) in heard {
+        let chain = match said_by_user(event) {
+            Some(_) => Chain::default(),
+            None => chains.get(&event.event.run_id).cloned().unwrap_or_default(),
+        };
+        if chain.then(listening.id).is_none() {
+            continue;
+        }
+        let triggers: Vec<Uuid> = chain.triggers.iter().map(|trigger| trigger.0).collect();
+        let noted = sqlx::query!(
+            "-- store::trigger_reader::note
+            insert into houston.trigger_firings (trigger_id, tenant_id, agentable_id, parent_id, seq, topic, cause, chain, depth,
+                                                 created_at)
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict do nothing",
+            listening.id.0,
+            event.tenant.0,
+            listening.agentable.0,
+            event.owner.agentable.0,
+            event.event.seq,
+            event.event.event.topic(),
+            Json(cause(event)) as Json<Cause>,
+            &triggers,
+            chain.depth,
+            now
+        )
+        .execute(&mut *connection)
+        .await?;
+        count += usize::from(noted.rows_affected() == 1);
+    }
+    Ok(count)
+}
+
+fn cause(event: &OwnedEvent) -> Cause {
+    let cause = Cause {
+        at: event.event.at.to_rfc3339_opts(SecondsFormat::Secs, true),
+        topic: Some(event.event.event.topic().to_owned()),
+        agentable: Some(event.owner.agentable.public_id(&event.owner.kind)),
+        content: None,
+    };
+    match said_by_user(event) {
+        Some(text) => cause.with_content(text),
+        None => cause.with_content(&Value::Object(event.event.event.outline()).to_string()),
+    }
+}
+
+/// A run, the triggers that caused it, and the runs that did: that of the parent, when it began a task, and those of the tasks
+/// whose ends opened it.
+struct Caused {
+    run: Uuid,
+    own: Option<Chain>,
+    by: Vec<Uuid>,
+}
+
+/// The triggers that have caused these runs.
+async fn chains(connection: &mut PgConnection, runs: Vec<RunId>) -> Result<BTreeMap<RunId, Chain>> {
+    let mut found: HashMap<Uuid, Caused> = HashMap::new();
+    let mut open: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
+    for _ in 0..MAX_HOPS {
+        open.sort_unstable();
+        open.dedup();
+        open.retain(|run| !found.contains_key(run));
+        if open.is_empty() {
+            break;
+        }
+        let next = causes(&mut *connection, &open).await?;
+        // What a trigger has caused directly is complete: the chain has all before it.
+        open = next.iter().filter(|one| one.own.is_none()).flat_map(|one| one.by.iter().copied()).collect();
+        found.extend(next.into_iter().map(|one| (one.run, one)));
+    }
+    Ok(runs.into_iter().map(|run| (run, chain_of(&found, run.0, MAX_HOPS))).collect())
+}
+
+fn chain_of(found: &HashMap<Uuid, Caused>, run: Uuid, hops: usize) -> Chain {
+    let Some(caused) = found.get(&run).filter(|_| hops > 0) else { return Chain::default() };
+    let own = caused.own.clone().unwrap_or_default();
+    caused.by.iter().fold(own, |chain, by| chain.with(chain_of(found, *by, hops - 1)))
+}
+
+async fn causes(connection: &mut PgConnection, runs: &[Uuid]) -> Result<Vec<Caused>> {
+    let rows = sqlx::query!(
+        r#"-- store::trigger_reader::causes
+        select r.id, r.trigger_chain, r.trigger_depth,
+               (select p.id from houston.runs p where p.agentable_id = a.parent_id and p.created_at <= r.created_at
+                 order by p.first_seq desc limit 1) as "parent?",
+               array(select m.metadata ->> 'run_id' from houston.messages m
+                      where m.agentable_id = r.agentable_id and m.seq between r.first_seq and r.first_seq + 2
+                        and m.source = 'system' and m.metadata ->> 'type' = 'task_ended') as "tasks!: Vec<Option<String>>"
+          from houston.runs r join houston.agentables a on a.id = r.agentable_id where r.id = any ($1)"#,
+        runs
+    )
+    .fetch_all(connection)
+    .await?;
+    let caused = rows.into_iter().map(|row| {
+        let tasks = row.tasks.into_iter().flatten().filter_map(|task| task.parse::<RunId>().ok());
+        let own = row.trigger_chain.map(|chain| Chain {
+            triggers: chain.into_iter().map(TriggerId).collect(),
+            depth: row.trigger_depth.unwrap_or(1),
+        });
+        Caused { run: row.id, own, by: row.parent.into_iter().chain(tasks.map(|task| task.0)).collect() }
+    });
+    Ok(caused.collect())
+}

@@ -1,0 +1,230 @@
+//! Triggers: each fires once, whatever looks at the same time and whatever dies, and none is caused by itself for ever.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::future::join_all;
+use houston_domain::id::{AgentableId, TriggerId};
+use houston_domain::trigger::{Misfire, When};
+use houston_store::trigger::{Trigger, TriggerChange};
+use houston_store::trigger_firing::{Fired, FiringIds, FiringLimits};
+use houston_store::trigger_reader::Listened;
+use serde_json::Value;
+
+use crate::step::{answer, done};
+use crate::test_store::TestStore;
+
+const LIMITS: FiringLimits = FiringLimits { per_hour: 60, grace: TimeDelta::minutes(5) };
+
+fn every_ten_minutes(misfire: Misfire) -> When {
+    When::Cron { cron: "*/10 * * * *".into(), zone: "UTC".into(), misfire }
+}
+
+fn event(topic: &str) -> When {
+    When::Event { topics: vec![topic.to_owned()] }
+}
+
+async fn make(test: &TestStore, when: When) -> TriggerId {
+    let (id, now) = (test.ids.beside(test.goal), test.ids.clock().now());
+    let next_at = when.first_after(now).unwrap();
+    let trigger = Trigger {
+        id,
+        user: test.requests().user_of_agentable(test.goal).await.unwrap(),
+        agentable: (test.goal, "goal".into()),
+        name: "Look".into(),
+        instructions: "Look around.".into(),
+        when,
+        next_at,
+        enabled: true,
+        fired: 0,
+        refused: (0, None),
+        last_at: None,
+        created_at: now,
+        updated_at: now,
+    };
+    test.requests().create_trigger(&trigger, None, &Value::Null).await.unwrap();
+    id
+}
+
+fn ids(test: &TestStore, now: DateTime<Utc>) -> FiringIds {
+    FiringIds { message: test.ids.beside(test.goal), run: test.ids.beside(test.goal), now }
+}
+
+/// Fires what is due at `now`, as one of several workers. Returns how many were posted.
+async fn fire_at(test: &TestStore, now: DateTime<Utc>) -> usize {
+    let mut posted = 0;
+    for due in test.runs().due_triggers(now, 10).await.unwrap() {
+        let fired = test.runs().fire_at_time(due, LIMITS, ids(test, now)).await.unwrap();
+        posted += usize::from(matches!(fired, Fired::Posted(_)));
+    }
+    posted
+}
+
+/// Reads what is new and fires what was heard, as one of several workers. Returns how many were posted.
+async fn hear(test: &TestStore, limits: FiringLimits) -> usize {
+    let now = test.ids.clock().now();
+    while let Listened::Read { has_more: true, .. } = test.runs().listen_for_triggers(7, now).await.unwrap() {
+    }
+    let mut posted = 0;
+    for heard in test.runs().heard(1000).await.unwrap() {
+        let fired = test.runs().fire_at_event(heard, limits, ids(test, now)).await.unwrap();
+        posted += usize::from(matches!(fired, Fired::Posted(_)));
+    }
+    posted
+}
+
+fn posted(test: &TestStore) -> usize {
+    let sql = "select count(*) from houston.messages where metadata ->> 'type' = 'trigger'";
+    test.sql(sql).trim().parse().unwrap()
+}
+
+/// Answers the open run of the agentable.
+async fn answer_run(test: &TestStore, goal: AgentableId) {
+    let claimed = test.claim_of(goal).await.unwrap();
+    done(test.runs().commit(&claimed.fence, &answer(test, &claimed, "hello")).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn four_workers_fire_a_time_once() {
+    let test = TestStore::start().await;
+    let id = make(&test, every_ten_minutes(Misfire::Once)).await;
+    let first = test.requests().trigger(id).await.unwrap().next_at.unwrap();
+    assert_eq!(fire_at(&test, first - TimeDelta::seconds(1)).await, 0, "not before its time");
+    for round in 0..3_i32 {
+        let now = first + TimeDelta::minutes(10) * round;
+        let fired: usize = join_all((0..4).map(|_| fire_at(&test, now))).await.into_iter().sum();
+        assert_eq!(fired, 1);
+    }
+    assert_eq!(posted(&test), 3);
+    let trigger = test.requests().trigger(id).await.unwrap();
+    assert_eq!((trigger.fired, trigger.next_at), (3, Some(first + TimeDelta::minutes(30))));
+    assert_eq!(
+        test.sql("select mode from houston.runs").trim(),
+        "trigger",
+        "the first opens a run, which reads the others"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_dies_between_claim_and_effect_fires_nothing() {
+    let test = TestStore::start().await;
+    let id = make(&test, every_ten_minutes(Misfire::Once)).await;
+    let first = test.requests().trigger(id).await.unwrap().next_at.unwrap();
+    let due = test.runs().due_triggers(first, 10).await.unwrap()[0];
+    // Messages cannot be written, so the claim is made and its effect is not.
+    let killer = test.database.psql(
+        "begin; lock table houston.messages in exclusive mode;
+         do $$ begin
+             while not exists (select from pg_locks l where not l.granted and l.relation = 'houston.messages'::regclass) loop
+                 perform pg_sleep(0.01);
+             end loop;
+             perform pg_terminate_backend(l.pid) from pg_locks l
+              where not l.granted and l.relation = 'houston.messages'::regclass;
+         end $$; rollback;",
+    );
+    let mut killer = tokio::process::Command::from(killer).spawn().unwrap();
+    let held = "select count(*) from pg_locks where relation = 'houston.messages'::regclass and mode = 'ExclusiveLock' and granted";
+    while test.sql(held).trim() == "0" {}
+    let fired = test.runs().fire_at_time(due, LIMITS, ids(&test, first)).await;
+    assert!(fired.is_err(), "{fired:?}");
+    killer.wait().await.unwrap();
+    assert_eq!((posted(&test), test.requests().trigger(id).await.unwrap().next_at), (0, Some(first)));
+    assert_eq!((fire_at(&test, first).await, fire_at(&test, first).await, posted(&test)), (1, 0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outage_of_an_hour_fires_once_or_not_at_all() {
+    let test = TestStore::start().await;
+    let once = make(&test, every_ten_minutes(Misfire::Once)).await;
+    let skip = make(&test, every_ten_minutes(Misfire::Skip)).await;
+    let first = test.requests().trigger(once).await.unwrap().next_at.unwrap();
+    let later = first + TimeDelta::minutes(67);
+    assert_eq!(fire_at(&test, later).await, 1);
+    assert_eq!((fire_at(&test, later).await, posted(&test)), (0, 1));
+    // The clock goes back: what has fired does not fire again.
+    assert_eq!(fire_at(&test, first + TimeDelta::minutes(20)).await, 0);
+    let next = Some(first + TimeDelta::minutes(70));
+    let (once, skip) =
+        (test.requests().trigger(once).await.unwrap(), test.requests().trigger(skip).await.unwrap());
+    assert_eq!((once.fired, once.refused.0, once.next_at), (1, 0, next));
+    assert_eq!((skip.fired, skip.refused, skip.next_at), (0, (1, Some("missed".into())), next));
+    assert_eq!(fire_at(&test, first + TimeDelta::minutes(70)).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_are_heard_once_beside_writers() {
+    let test = TestStore::start().await;
+    assert!(!test.runs().has_triggers().await.unwrap());
+    let words = When::Keyword { words: vec!["invoice".into()], regex: None };
+    let id = make(&test, words).await;
+    let limits = FiringLimits { per_hour: 1000, ..LIMITS };
+    let store = &test;
+    let write = |nth: usize| async move {
+        for _ in 0..8 {
+            let text = if nth == 0 { "invoices of last year" } else { "Here is the INVOICE." };
+            store.post_to(store.goal, text).await.unwrap();
+        }
+    };
+    let read = || async move {
+        let mut posted = 0;
+        for _ in 0..10 {
+            posted += hear(store, limits).await;
+        }
+        posted
+    };
+    let (_, first) = tokio::join!(join_all((0..4).map(write)), join_all((0..3).map(|_| read())));
+    let heard = first.into_iter().sum::<usize>() + hear(&test, limits).await + hear(&test, limits).await;
+    assert_eq!((heard, posted(&test)), (24, 24), "three of four writers write the word");
+    test.requests().delete_trigger(id).await.unwrap();
+    assert_eq!(hear(&test, limits).await, 0);
+    assert!(!test.runs().has_triggers().await.unwrap(), "nothing is left to be done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trigger_does_not_hear_what_it_has_caused() {
+    let test = TestStore::start().await;
+    let id = make(&test, event("run.finished")).await;
+    for turn in 1..=2 {
+        test.post_to(test.goal, "hi").await.unwrap();
+        answer_run(&test, test.goal).await;
+        assert_eq!(hear(&test, LIMITS).await, 1, "the end of a user's run");
+        answer_run(&test, test.goal).await;
+        assert_eq!(hear(&test, LIMITS).await, 0, "the end of the run that it has opened");
+        assert_eq!(posted(&test), turn);
+    }
+    let depth = "select metadata ->> 'trigger_depth' from houston.messages where metadata ->> 'type' = 'trigger' limit 1";
+    assert_eq!(test.sql(depth).trim(), "1");
+    assert_eq!(test.requests().trigger(id).await.unwrap().fired, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn triggers_that_cause_each_other_end() {
+    let test = TestStore::start().await;
+    for _ in 0..5 {
+        make(&test, event("run.finished")).await;
+    }
+    test.post_to(test.goal, "hi").await.unwrap();
+    answer_run(&test, test.goal).await;
+    let mut rounds = 0;
+    while hear(&test, LIMITS).await > 0 {
+        rounds += 1;
+        answer_run(&test, test.goal).await;
+    }
+    assert!((1..=3).contains(&rounds), "{rounds}");
+    assert!(posted(&test) <= 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn firings_are_limited_and_switched_off() {
+    let test = TestStore::start().await;
+    let id = make(&test, event("message.posted")).await;
+    let limits = FiringLimits { per_hour: 2, ..LIMITS };
+    for _ in 0..4 {
+        test.post_to(test.goal, "hi").await.unwrap();
+    }
+    assert_eq!(hear(&test, limits).await, 2);
+    let trigger = test.requests().trigger(id).await.unwrap();
+    assert_eq!((trigger.fired, trigger.refused), (2, (2, Some("limit".into()))));
+    let off = TriggerChange { enabled: Some(false), ..TriggerChange::default() };
+    test.requests().change_trigger(id, off, test.ids.clock().now()).await.unwrap();
+    test.post_to(test.goal, "hi").await.unwrap();
+    assert_eq!(hear(&test, LIMITS).await, 0);
+}

@@ -1,0 +1,110 @@
+//! The tables of fields, the bodies of requests as the OpenAPI document has them, and the schemas of the tools say the same.
+
+use std::collections::BTreeSet;
+
+use houston_domain::field::{Entity, Field, FieldType, Max};
+use houston_tools::{Outside, builtin};
+use serde_json::{Value, json};
+
+use crate::test_run::TestRun;
+
+/// The fields of bodies that change nothing of the thing itself.
+const OF_REQUESTS: [&str; 3] = ["version", "allow_unlisted_model", "kind"];
+
+fn body(entity: Entity) -> &'static str {
+    match entity {
+        Entity::Goal | Entity::Task => "UpdateAgentable",
+        Entity::Agent => "AgentSettingsRequest",
+        Entity::Team => "TeamSettingsRequest",
+        Entity::User => "UpdateUser",
+        Entity::Profile => "UpdateProfile",
+        Entity::Todo => "UpdateTodo",
+        Entity::Note => "UpdateNote",
+        Entity::FeedItem => "UpdateFeedItem",
+        Entity::Webhook => "UpdateWebhook",
+    }
+}
+
+/// What a field looks like in the document: its type, and the one that it refers to.
+fn resolved<'d>(document: &'d Value, schema: &'d Value) -> &'d Value {
+    let alternatives = schema["oneOf"].as_array().into_iter().flatten();
+    let schema = alternatives.into_iter().find(|one| one["type"] != "null").unwrap_or(schema);
+    match schema["$ref"].as_str() {
+        Some(path) => document.pointer(path.trim_start_matches('#')).unwrap(),
+        None => schema,
+    }
+}
+
+fn has_type(schema: &Value, wanted: &str) -> bool {
+    schema["type"] == wanted || schema["type"].as_array().is_some_and(|types| types.contains(&json!(wanted)))
+}
+
+fn agrees(document: &Value, field: &Field, schema: &Value) {
+    let schema = resolved(document, schema);
+    let wanted = match field.kind {
+        FieldType::String => "string",
+        FieldType::Boolean => "boolean",
+        FieldType::StringList => "array",
+        FieldType::Object => "object",
+    };
+    assert!(has_type(schema, wanted), "{}: {schema}", field.name);
+    if let Some(values) = schema["enum"].as_array() {
+        assert_eq!(json!(values), json!(field.values), "{}", field.name);
+    }
+    if let Some(most) = schema["maxLength"].as_u64() {
+        assert_eq!(field.max, Some(Max::Chars(usize::try_from(most).unwrap())), "{}", field.name);
+    }
+}
+
+#[test]
+fn tables_are_those_of_requests_and_tools() {
+    let document: Value = serde_json::from_str(include_str!("../../../api/openapi.json")).unwrap();
+    for entity in Entity::ALL {
+        let name = body(entity);
+        let properties = document["components"]["schemas"][name]["properties"].as_object().unwrap();
+        let in_requests: BTreeSet<&str> =
+            properties.keys().map(String::as_str).filter(|name| !OF_REQUESTS.contains(name)).collect();
+        let of_api: BTreeSet<&str> = entity
+            .fields()
+            .iter()
+            .filter(|field| field.updatable_by.is_api())
+            .map(|field| field.name)
+            .collect();
+        if entity == Entity::Task {
+            assert!(of_api.is_subset(&in_requests), "{entity:?}");
+        } else {
+            assert_eq!(of_api, in_requests, "{entity:?}");
+        }
+        for field in entity.fields() {
+            agrees(&document, field, &properties[field.name]);
+        }
+    }
+    let tools = builtin::all(&Outside::default());
+    for (tool, id, entity) in
+        [("update_goal", "conversation_id", Entity::Goal), ("update_note", "note_id", Entity::Note)]
+    {
+        let tool = tools.iter().find(|known| known.definition().name == tool).unwrap();
+        let mut properties = tool.definition().input_schema["properties"].as_object().unwrap().clone();
+        properties.remove(id).unwrap();
+        assert_eq!(Value::Object(properties), entity.properties(json!({})), "{entity:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_say_what_may_be_changed_and_by_whom() {
+    let run = TestRun::start().await;
+    let all: Value =
+        serde_json::from_str(&run.says("get_field_info", json!({"entity": "goal"})).await).unwrap();
+    assert_eq!(all.as_array().unwrap().len(), Entity::Goal.fields().len());
+    let one = run.says("get_field_info", json!({"entity": "goal", "field": "agent_id"})).await;
+    let one: Value = serde_json::from_str(&one).unwrap();
+    assert_eq!((&one["updatable_by"], &one["nullable"]), (&json!("api"), &json!(true)));
+    let unknown = run.call("get_field_info", json!({"entity": "goal", "field": "owner"})).await;
+    assert!(
+        unknown.text().contains("title (both)") && unknown.text().contains("agent_id (api)"),
+        "{unknown:?}"
+    );
+    let refused = run.call("update_note", json!({"note_id": "note_1", "owner": "me"})).await;
+    assert!(refused.text().contains("unknown field `owner`"), "{refused:?}");
+    assert!(refused.text().contains("updatable are title (both), content (both)"), "{refused:?}");
+}
