@@ -11,6 +11,7 @@
 //! # Deliberately absent
 //! Rows, calls of tools and models, and clocks: the caller stores what changed, executes what starts, and passes the time.
 
+mod changes;
 mod document;
 mod expression;
 mod graph;
@@ -21,6 +22,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub use changes::{ChangedStep, NewExecutor, PlanChanges, PlanEnd, Shown};
 pub use document::{Action, Document, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
 pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub use problem::Problem;
