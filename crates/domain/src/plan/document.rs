@@ -131,6 +131,18 @@ impl Action {
     }
 }
 
+impl Step {
+    /// The lists of steps inside it.
+    #[must_use]
+    pub fn lists(&self) -> Vec<&[Step]> {
+        match &self.action {
+            Action::Condition { then, otherwise, .. } => vec![then, otherwise],
+            Action::Parallel { steps, .. } | Action::Loop { steps, .. } => vec![steps],
+            _ => Vec::new(),
+        }
+    }
+}
+
 impl Document {
     /// The document, or what is wrong with it.
     ///

@@ -15,9 +15,12 @@ mod changes;
 mod document;
 mod expression;
 mod graph;
+mod insert;
 mod machine;
 mod parse;
 mod problem;
+mod resolve;
+mod scope;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -26,4 +29,8 @@ pub use changes::{ChangedStep, NewExecutor, PlanChanges, PlanEnd, Shown};
 pub use document::{Action, Document, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
 pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub use problem::Problem;
-pub use state::{Advance, End, Failure, Given, State, States, Status, advance, answer, fail, succeed};
+pub use resolve::{Resolved, resolve, step};
+pub use scope::MAX_RESULT;
+pub use state::{
+    Advance, End, Failure, Given, State, States, Status, UnknownStatus, advance, answer, fail, succeed,
+};

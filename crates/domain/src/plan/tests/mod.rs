@@ -1,3 +1,5 @@
+mod resolving;
+
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
