@@ -226,7 +226,9 @@ impl RunStore {
             paused: row.paused,
             deadline: row.deadline_at,
             changes: row.changes,
-            steps: row.steps.map_or_else(Vec::new, |steps| steps.0.into_iter().map(StepRow::into_step).collect()),
+            steps: row
+                .steps
+                .map_or_else(Vec::new, |steps| steps.0.into_iter().map(StepRow::into_step).collect()),
         }))
     }
 

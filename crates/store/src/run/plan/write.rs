@@ -57,7 +57,14 @@ pub(crate) async fn write(
     }
     if let Some(shown) = shown {
         let plan_id = fence.agentable.public_id(&plan.kind);
-        show(connection, fence.agentable, AgentableId(plan.parent_id), (plan_id, shown), plan.shown_in.map(RunId)).await?;
+        show(
+            connection,
+            fence.agentable,
+            AgentableId(plan.parent_id),
+            (plan_id, shown),
+            plan.shown_in.map(RunId),
+        )
+        .await?;
     }
     Ok(plan.changes)
 }
