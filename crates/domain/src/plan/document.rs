@@ -124,6 +124,20 @@ pub enum Action {
 }
 
 impl Action {
+    /// The name of its type.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Tool { .. } => "tool",
+            Self::Llm { .. } => "llm",
+            Self::Task { .. } => "task",
+            Self::Input { .. } => "input",
+            Self::Condition { .. } => "condition",
+            Self::Parallel { .. } => "parallel",
+            Self::Loop { .. } => "loop",
+        }
+    }
+
     /// Whether it has steps of its own.
     #[must_use]
     pub fn is_container(&self) -> bool {

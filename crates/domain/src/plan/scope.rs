@@ -31,8 +31,8 @@ pub(super) fn visible(
         let path = format!("{prefix}{}", step.id);
         if let Some(state) = states.get(&path).filter(|state| state.status.is_settled()) {
             let result = cut(&state.result, &path, MAX_RESULT);
-            let shown = json!({"status": state.status, "result": result, "error": state.error});
-            scope.insert(step.id.clone(), shown);
+            let entry = json!({"status": state.status, "result": result, "error": state.error});
+            scope.insert(step.id.clone(), entry);
         }
     }
     Value::Object(scope)

@@ -1,3 +1,4 @@
+mod lists;
 mod resolving;
 
 use std::collections::BTreeSet;
