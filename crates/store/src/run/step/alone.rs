@@ -103,8 +103,7 @@ pub(crate) async fn commit(
     }
     let (read_seq, cancel_seq) = (found.read_seq, found.cancel_seq);
     let closes_all = reader.asked && decide(step, found.clone(), fairness.read_limits()).ends();
-    let (step, plan_changes) = write_for_driver(connection, fence, step, closes_all, &mut found).await?;
-    let step = &*step;
+    let step = &*write_for_driver(connection, fence, step, closes_all, &mut found).await?;
     let changes = decide(step, found, fairness.read_limits());
 
     let mut rows = StepRows::of(fence, step, &changes).map_err(not_json)?;
@@ -126,6 +125,11 @@ pub(crate) async fn commit(
     let written = Steps { max_running: fairness.running() }.write(connection, &mut [rows]).await?;
     // The row is locked, so only a weakened step can miss it.
     let written = written.into_iter().next().flatten().ok_or(Error::Fenced)?;
+    // Executors that begin are counted in the row whose version the statement before has checked.
+    let plan_changes = match step.plan.as_deref() {
+        Some(changes) => Some(plan::write(connection, fence, step, changes).await?),
+        None => None,
+    };
     assign_messages(connection, fence, step, &changes, &written).await?;
     let own_entries = step.entries.len() + usize::from(!step.frames.is_empty());
     let last_position = reader.last_position + i64::try_from(own_entries).unwrap_or(i64::MAX);
@@ -267,15 +271,15 @@ async fn read_unread(
     Ok(())
 }
 
-/// Writes what only runs have that ask questions, remember something or drive plans; `closes_all`: the run ends, and its open questions
-/// are closed. Returns the step with the events that report this, and how often something else has changed the plan.
+/// Writes what only runs have that ask questions or remember something; `closes_all`: the run ends, and its open questions
+/// are closed. Returns the step with the events that report this.
 async fn write_for_driver<'s>(
     connection: &mut PgConnection,
     fence: &Fence,
     step: &'s Step,
     closes_all: bool,
     found: &mut Found,
-) -> Result<(Cow<'s, Step>, Option<i64>)> {
+) -> Result<Cow<'s, Step>> {
     if let Some(state) = step.state.as_deref() {
         sqlx::query!(
             "-- store::step::alone::set_driver_state
@@ -290,11 +294,7 @@ async fn write_for_driver<'s>(
     if let RunTransition::Wait { questions, .. } = &step.transition {
         found.is_answered = question::has_closed(connection, questions).await?;
     }
-    let plan_changes = match step.plan.as_deref() {
-        Some(changes) => Some(plan::write(connection, fence, &step, changes).await?),
-        None => None,
-    };
-    Ok((step, plan_changes))
+    Ok(step)
 }
 
 /// Opens the run that unread messages ask for. Messages beyond the first batch are assigned to it when they are read.
