@@ -6,6 +6,7 @@ mod lists;
 mod patching;
 mod resolving;
 mod running;
+mod sources;
 
 use std::collections::BTreeSet;
 
