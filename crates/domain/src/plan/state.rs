@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::document::{Action, Document, OnError, Retry, Step};
+use super::document::{Action, Document, OnError, Step};
 use super::expression;
 use super::machine::Machine;
 use super::scope::{outermost, visible};
@@ -96,10 +96,6 @@ impl Failure {
     pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into() }
     }
-
-    fn is_retryable(&self) -> bool {
-        ["TIMEOUT", "IO_ERROR", "RATE_LIMITED"].contains(&self.code.as_str())
-    }
 }
 
 /// State of a step.
@@ -183,7 +179,7 @@ pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> A
         _ if given.deadline <= given.now => Some(("TIMEOUT", "the plan took longer than it may")),
         _ => None,
     };
-    let mut machine = Machine { states, given, out: &mut out, stop: None, changed: true };
+    let mut machine = Machine { document, states, given, out: &mut out, stop: None, changed: true };
     let scope = outermost(given);
     while machine.changed && machine.stop.is_none() && reason.is_none() {
         machine.changed = false;
@@ -205,8 +201,9 @@ pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> A
         document.steps.iter().filter(|step| !status(states, &step.id).is_settled()).collect();
     if open.is_empty() {
         out.end = Some(ending(document, states, &scope, given));
-    } else if !given.paused && !states.values().any(|state| is_moving(state.status)) {
-        let names: Vec<String> = open.iter().map(|step| blocked(step, states)).collect();
+    } else if !given.paused && !states.values().any(|state| is_moving(state.status) && state.due.is_some()) {
+        let mut names = Vec::new();
+        blocked(&document.steps, "", states, &mut names);
         out.end = Some(End::Failed(Failure::new("DEADLOCK", names.join("; "))));
         settle_rest(document, states, &mut out);
     }
@@ -219,14 +216,30 @@ pub(super) fn is_moving(status: Status) -> bool {
     matches!(status, Status::Running | Status::Retrying | Status::Asking)
 }
 
-fn blocked(step: &Step, states: &States) -> String {
-    let waits: Vec<&str> =
-        step.after.iter().filter(|id| !status(states, id).is_settled()).map(String::as_str).collect();
-    format!(
-        "`{}` waits for {}",
-        step.id,
-        if waits.is_empty() { "its own steps".to_owned() } else { waits.join(", ") }
-    )
+/// Each step that has not settled although nothing runs, and what it waits for.
+fn blocked(steps: &[Step], prefix: &str, states: &States, out: &mut Vec<String>) {
+    for step in steps {
+        let path = format!("{prefix}{}", step.id);
+        let state = states.get(&path).cloned().unwrap_or_default();
+        if state.status == Status::Running {
+            let turns = match step.action {
+                Action::Loop { .. } => {
+                    (0..state.turns.len()).map(|turn| format!("{path}[{turn}].")).collect()
+                }
+                _ => vec![format!("{path}.")],
+            };
+            for (prefix, list) in
+                turns.iter().flat_map(|turn| step.lists().into_iter().map(move |list| (turn, list)))
+            {
+                blocked(list, prefix, states, out);
+            }
+        } else if !state.status.is_settled() {
+            let open = |id: &&String| !status(states, &format!("{prefix}{id}")).is_settled();
+            let waits: Vec<&str> = step.after.iter().filter(open).map(String::as_str).collect();
+            let waits = if waits.is_empty() { "a place to run".to_owned() } else { waits.join(", ") };
+            out.push(format!("`{path}` waits for {waits}"));
+        }
+    }
 }
 
 pub(super) fn status(states: &States, path: &str) -> Status {
@@ -290,36 +303,7 @@ fn close(states: &mut States, path: &str, from: Status, result: Value) -> bool {
     let Some(state) = states.get_mut(path).filter(|state| state.status == from) else { return false };
     state.status = Status::Succeeded;
     state.result = result;
+    state.error = None;
     state.due = None;
-    true
-}
-
-/// Records the failure of a running step: it is repeated, or has failed. `jitter` is a random number from 0 to 1.
-/// Returns false, and changes nothing, if it does not run.
-pub fn fail(
-    step: &Step,
-    states: &mut States,
-    path: &str,
-    error: Failure,
-    now: DateTime<Utc>,
-    jitter: f64,
-) -> bool {
-    let Some(state) = states.get_mut(path).filter(|state| state.status == Status::Running) else {
-        return false;
-    };
-    // Whether a tool may be repeated is for the caller to say, as its class is not in the document.
-    let default =
-        Retry { max: if matches!(step.action, Action::Tool { .. }) { 0 } else { 2 }, base_ms: 1_000 };
-    let retry = step.retry.unwrap_or(default);
-    state.due = None;
-    if error.is_retryable() && state.attempt <= retry.max {
-        let most = retry.base_ms.saturating_mul(1 << state.attempt.saturating_sub(1).min(6)).min(60_000);
-        let seconds = most as f64 / 1_000.0 * jitter.clamp(0.0, 1.0);
-        state.due = Some(now + TimeDelta::milliseconds((seconds * 1_000.0) as i64));
-        state.status = Status::Retrying;
-    } else {
-        state.status = Status::Failed;
-    }
-    state.error = Some(error);
     true
 }
