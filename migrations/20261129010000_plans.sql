@@ -49,9 +49,9 @@ create table houston.plan_steps (
     tenant_id uuid not null,
     path text not null,
     -- the state: see `houston_domain::plan::State`
-    status text not null,
-    attempt integer not null,
     state jsonb not null,
+    status text not null generated always as (state ->> 'status') stored,
+    attempt integer not null generated always as ((state ->> 'attempt')::integer) stored,
     -- the executor that works on it
     task_id uuid,
     -- what the executor returned, until the plan's run has taken it over

@@ -11,6 +11,7 @@ use crate::id::{MessageId, QuestionId, ResultId, RunId, WriteId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
 use crate::paused_call::PausedCall;
+use crate::plan::PlanChanges;
 use crate::question::QuestionChanges;
 use crate::run::RunStatus;
 use crate::tool_call::{EffectClass, ToolResponse};
@@ -207,6 +208,8 @@ pub struct Step {
     /// What the run's driver remembers from now on; `None`: what it remembered before. Only for runs that something other
     /// than a model drives.
     pub state: Option<Box<Value>>,
+    /// What changes in the plan whose run this is. Boxed, because only runs of plans have it.
+    pub plan: Option<Box<PlanChanges>>,
     /// Whether the agent had read what strangers wrote: then the report of its task is marked.
     pub untrusted: bool,
     /// What happens to the run and its lock.

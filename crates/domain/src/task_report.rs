@@ -73,6 +73,18 @@ impl TaskEnd {
         self.reported_status() == "completed"
     }
 
+    /// Why the task was not completed: a stable code, and the reason for people.
+    #[must_use]
+    pub fn failure(&self) -> (String, String) {
+        let code = self.error_code.clone().unwrap_or_else(|| match self.status {
+            RunStatus::MaxDuration => "TIMEOUT".to_owned(),
+            other => other.as_str().to_uppercase(),
+        });
+        let notice = || self.status.notice().map(str::to_owned);
+        let message = self.error_message.clone().or_else(notice).or_else(|| self.reason());
+        (code, message.unwrap_or_else(|| "it was not completed".to_owned()))
+    }
+
     /// The event in the stream of the agentable that created the task.
     #[must_use]
     pub fn event(&self) -> Event {

@@ -141,7 +141,7 @@ pub use knowledge::{
 pub use run::tool_result;
 pub use run::{
     awaited, cancel, claim, compression, context_cache, cost, direct_start, event, history, lease, listen,
-    message, model_speed, question, rate, reach, record, run_context, shared_state, step, sweep, task,
+    message, model_speed, plan, question, rate, reach, record, run_context, shared_state, step, sweep, task,
     task_result,
 };
 pub(crate) use run::{system_message, task_report};

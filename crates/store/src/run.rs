@@ -14,6 +14,7 @@ pub mod lease;
 pub mod listen;
 pub mod message;
 pub mod model_speed;
+pub mod plan;
 pub mod question;
 pub mod rate;
 pub mod reach;

@@ -104,6 +104,7 @@ impl TestRun<'_> {
             large_results: vec![],
             questions: None,
             state: None,
+            plan: None,
             untrusted: false,
             iterations: self.iteration,
             usage: usage(),

@@ -124,10 +124,36 @@ pub enum Action {
 }
 
 impl Action {
+    /// The name of its type.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Tool { .. } => "tool",
+            Self::Llm { .. } => "llm",
+            Self::Task { .. } => "task",
+            Self::Input { .. } => "input",
+            Self::Condition { .. } => "condition",
+            Self::Parallel { .. } => "parallel",
+            Self::Loop { .. } => "loop",
+        }
+    }
+
     /// Whether it has steps of its own.
     #[must_use]
     pub fn is_container(&self) -> bool {
         matches!(self, Self::Condition { .. } | Self::Parallel { .. } | Self::Loop { .. })
+    }
+}
+
+impl Step {
+    /// The lists of steps inside it.
+    #[must_use]
+    pub fn lists(&self) -> Vec<&[Step]> {
+        match &self.action {
+            Action::Condition { then, otherwise, .. } => vec![then, otherwise],
+            Action::Parallel { steps, .. } | Action::Loop { steps, .. } => vec![steps],
+            _ => Vec::new(),
+        }
     }
 }
 

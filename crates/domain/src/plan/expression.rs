@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::io::{Error as IoError, Write};
 use std::sync::LazyLock;
 
-use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value as Jinja};
+use minijinja::value::{Serde, ValueKind};
+use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, Value as Jinja};
 use serde_json::Value;
 use thiserror::Error;
+
+use super::insert::{self, Origins};
+use crate::frame::escape;
 
 /// Maximum length of an expression, in bytes. Its parser recurses, so a long one would overflow the stack.
 const EXPRESSION: usize = 1_000;
@@ -19,6 +22,8 @@ const OUTPUT: usize = 16 * 1024;
 const FUEL: u64 = 20_000;
 /// Maximum nesting of arguments with templates.
 const DEPTH: usize = 16;
+/// Name of templates that models read.
+const PROMPT: &str = "prompt";
 
 /// An expression that cannot be used, or whose evaluation failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -30,7 +35,20 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.set_fuel(Some(FUEL));
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment
-        .set_auto_escape_callback(|name| if name == "prompt" { AutoEscape::Html } else { AutoEscape::None });
+        .set_auto_escape_callback(|name| if name == PROMPT { AutoEscape::Html } else { AutoEscape::None });
+    // Escaped in a prompt whatever the template says: `autoescape false` changes nothing, and `safe` does not exist.
+    environment.remove_filter("safe");
+    environment.set_formatter(|out, state, value| {
+        let text = match value.kind() {
+            ValueKind::Seq | ValueKind::Map | ValueKind::Iterable | ValueKind::Bool | ValueKind::None => {
+                serde_json::to_string(value)
+                    .map_err(|error| minijinja::Error::new(ErrorKind::BadSerialization, error.to_string()))?
+            }
+            _ => value.to_string(),
+        };
+        let text = if state.name() == PROMPT && !value.is_safe() { escape(&text) } else { text };
+        Ok(out.write_str(&text)?)
+    });
     environment
 });
 
@@ -86,7 +104,16 @@ pub fn condition(source: &str, context: &Value) -> Result<bool, ExpressionError>
 /// It is too long, wrong, takes too long, writes too much, or names what does not exist.
 pub fn render(source: &str, context: &Value, escapes: bool) -> Result<String, ExpressionError> {
     limited(source, TEMPLATE)?;
-    let name = if escapes { "prompt" } else { "text" };
+    rendered(source, context, if escapes { PROMPT } else { "text" })
+}
+
+/// The text of a template for a model: what `origins` names is inserted as `<result step="…">…</result>`, escaped.
+pub(super) fn prompt(source: &str, context: &Value, origins: &Origins) -> Result<String, ExpressionError> {
+    limited(source, TEMPLATE)?;
+    rendered(&insert::tagged(source, origins), context, PROMPT)
+}
+
+fn rendered(source: &str, context: &Value, name: &str) -> Result<String, ExpressionError> {
     let template = ENVIRONMENT.template_from_named_str(name, source).map_err(wrong)?;
     let mut out = Limited(Vec::new());
     template.render_captured_to(Jinja::from(Serde(context)), &mut out).map_err(wrong)?;
@@ -125,12 +152,17 @@ fn nested(argument: &Value, context: &Value, depth: usize) -> Result<Value, Expr
 /// The names that an expression or template takes from its context.
 pub(super) fn names(source: &str, is_template: bool) -> Result<BTreeSet<String>, ExpressionError> {
     limited(source, if is_template { TEMPLATE } else { EXPRESSION })?;
-    let found = match is_template {
+    let compiles = |source: &str| match is_template {
         true => {
-            ENVIRONMENT.template_from_named_str("text", source).map_err(wrong)?.undeclared_variables(false)
+            let template = ENVIRONMENT.template_from_named_str("text", source).map_err(wrong)?;
+            Ok(template.undeclared_variables(false))
         }
-        false => ENVIRONMENT.compile_expression(source).map_err(wrong)?.undeclared_variables(false),
+        false => Ok(ENVIRONMENT.compile_expression(source).map_err(wrong)?.undeclared_variables(false)),
     };
+    let mut found = compiles(source)?;
+    if source.contains(':') {
+        found.extend(compiles(&insert::without_slices(source, is_template))?);
+    }
     Ok(found.into_iter().filter(|name| !ENVIRONMENT.globals().any(|(global, _)| global == name)).collect())
 }
 

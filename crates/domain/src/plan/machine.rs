@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::document::{Action, Join, OnError, Step};
 use super::expression;
-use super::state::{Advance, Failure, Given, State, States, Status, fail, is_moving, status, visible};
+use super::scope::visible;
+use super::state::{Advance, Failure, Given, State, States, Status, fail, is_moving, status};
 
 pub(super) struct Machine<'m, 'g> {
     pub(super) states: &'m mut States,
@@ -27,12 +28,12 @@ impl Machine<'_, '_> {
                     let running =
                         |step: &&Step| is_moving(status(self.states, &format!("{prefix}{}", step.id)));
                     if steps.iter().filter(running).count() < at_once {
-                        let scope = visible(steps, prefix, scope, self.states);
+                        let scope = visible(steps, Some(&step.after), prefix, scope, self.states);
                         self.pending(step, &path, prefix, steps, &scope);
                     }
                 }
                 Status::Running if step.action.is_container() => {
-                    let scope = visible(steps, prefix, scope, self.states);
+                    let scope = visible(steps, Some(&step.after), prefix, scope, self.states);
                     self.container(step, &path, &scope);
                 }
                 Status::Running | Status::Asking | Status::Retrying => self.due(step, &path),
@@ -103,19 +104,9 @@ impl Machine<'_, '_> {
         };
         state.due =
             (!step.action.is_container()).then(|| self.given.now + TimeDelta::seconds(seconds.into()));
-        if let Action::Loop { over: Some(over), max, .. } = &step.action {
-            match expression::evaluate(over, scope) {
-                Ok(Value::Array(items)) if items.len() <= *max => state.turns = items,
-                Ok(Value::Array(items)) => {
-                    return self.invalid(
-                        step,
-                        path,
-                        format!("over: has {} items, at most {max} are allowed", items.len()),
-                    );
-                }
-                Ok(_) => return self.invalid(step, path, "over: is not a list".to_owned()),
-                Err(error) => return self.invalid(step, path, format!("over: {error}")),
-            }
+        match decided(&step.action, scope) {
+            Ok(turns) => state.turns = turns,
+            Err(message) => return self.invalid(step, path, message),
         }
         self.states.insert(path.to_owned(), state);
         self.changed = true;
@@ -152,21 +143,22 @@ impl Machine<'_, '_> {
 
     fn container(&mut self, step: &Step, path: &str, scope: &Value) {
         match &step.action {
-            Action::Condition { test, then, otherwise } => match expression::condition(test, scope) {
-                Ok(is_true) => {
-                    let (taken, left) = if is_true { (then, otherwise) } else { (otherwise, then) };
-                    let prefix = format!("{path}.");
-                    for other in left {
-                        let other_path = format!("{prefix}{}", other.id);
-                        if !status(self.states, &other_path).is_settled() {
-                            self.skip(other, &other_path, "branch");
-                        }
+            Action::Condition { then, otherwise, .. } => {
+                let is_true = self
+                    .states
+                    .get(path)
+                    .is_some_and(|state| state.turns.first() == Some(&Value::Bool(true)));
+                let (taken, left) = if is_true { (then, otherwise) } else { (otherwise, then) };
+                let prefix = format!("{path}.");
+                for other in left {
+                    let other_path = format!("{prefix}{}", other.id);
+                    if !status(self.states, &other_path).is_settled() {
+                        self.skip(other, &other_path, "branch");
                     }
-                    self.list(taken, &prefix, scope, usize::MAX);
-                    self.joined(step, path, taken, Join::All);
                 }
-                Err(error) => self.invalid(step, path, format!("if: {error}")),
-            },
+                self.list(taken, &prefix, scope, usize::MAX);
+                self.joined(step, path, taken, Join::All);
+            }
             Action::Parallel { steps, join, at_once } => {
                 self.list(steps, &format!("{path}."), scope, *at_once);
                 self.joined(step, path, steps, *join);
@@ -262,5 +254,23 @@ impl Machine<'_, '_> {
             }
         }
         self.close(step, path, ok, results.into());
+    }
+}
+
+/// What a container decides once, when it begins: the items of a loop, or whether a condition is true.
+fn decided(action: &Action, scope: &Value) -> Result<Vec<Value>, String> {
+    match action {
+        Action::Loop { over: Some(over), max, .. } => match expression::evaluate(over, scope) {
+            Ok(Value::Array(items)) if items.len() <= *max => Ok(items),
+            Ok(Value::Array(items)) => {
+                Err(format!("over: has {} items, at most {max} are allowed", items.len()))
+            }
+            Ok(_) => Err("over: is not a list".to_owned()),
+            Err(error) => Err(format!("over: {error}")),
+        },
+        Action::Condition { test, .. } => expression::condition(test, scope)
+            .map(|is_true| vec![is_true.into()])
+            .map_err(|error| format!("if: {error}")),
+        _ => Ok(Vec::new()),
     }
 }

@@ -11,17 +11,30 @@
 //! # Deliberately absent
 //! Rows, calls of tools and models, and clocks: the caller stores what changed, executes what starts, and passes the time.
 
+mod changes;
+mod checklist;
 mod document;
+mod ended;
 mod expression;
 mod graph;
+mod insert;
 mod machine;
 mod parse;
 mod problem;
+mod resolve;
+mod scope;
 mod state;
 #[cfg(test)]
 mod tests;
 
+pub use changes::{ChangedStep, NewExecutor, PlanChanges, PlanEnd, Shown};
+pub use checklist::{Checklist, Delta, Heading, Line, LineStatus, checklist, delta};
 pub use document::{Action, Document, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
+pub use ended::ended;
 pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub use problem::Problem;
-pub use state::{Advance, End, Failure, Given, State, States, Status, advance, answer, fail, succeed};
+pub use resolve::{Resolved, resolve, step};
+pub use scope::MAX_RESULT;
+pub use state::{
+    Advance, End, Failure, Given, State, States, Status, UnknownStatus, advance, answer, fail, succeed,
+};

@@ -1,16 +1,22 @@
 //! The state machine of a plan: which steps start, are skipped or settle, and how the plan ends.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
 
 use super::document::{Action, Document, OnError, Retry, Step};
 use super::expression;
 use super::machine::Machine;
+use super::scope::{outermost, visible};
 
 /// Status of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Status {
     #[default]
     Pending,
@@ -31,10 +37,54 @@ impl Status {
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled | Self::Skipped)
     }
+
+    /// The name in tables and on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Retrying => "retrying",
+            Self::Asking => "asking",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A name that is no status.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no status of a plan step `{0}`")]
+pub struct UnknownStatus(String);
+
+impl FromStr for Status {
+    type Err = UnknownStatus;
+
+    fn from_str(name: &str) -> Result<Self, UnknownStatus> {
+        let all = [
+            Self::Pending,
+            Self::Running,
+            Self::Retrying,
+            Self::Asking,
+            Self::Succeeded,
+            Self::Failed,
+            Self::Cancelled,
+            Self::Skipped,
+        ];
+        all.into_iter().find(|status| status.as_str() == name).ok_or_else(|| UnknownStatus(name.to_owned()))
+    }
 }
 
 /// Why a step failed or was skipped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Stable code.
     pub code: String,
@@ -53,20 +103,28 @@ impl Failure {
 }
 
 /// State of a step.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct State {
     /// How far it is.
     pub status: Status,
     /// How often it was started.
     pub attempt: u32,
     /// What it returned.
+    #[serde(skip_serializing_if = "Value::is_null")]
     pub result: Value,
     /// Why it failed or was skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
     /// When it is started again (retrying), or fails or takes its default (running, asking).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub due: Option<DateTime<Utc>>,
-    /// Items of a loop's turns so far.
+    /// Items of a loop's turns so far; of a condition, whether it was true, once that is decided.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Value>,
+    /// It failed, and the plan was changed because of it: its failure no longer fails the plan.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub superseded: bool,
 }
 
 /// States by path, as in `each[2].read`. A step without one is pending.
@@ -92,8 +150,10 @@ pub struct Given<'g> {
 }
 
 /// How a plan ends.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum End {
+    /// With its output.
     Completed(Value),
     Failed(Failure),
     Cancelled,
@@ -102,7 +162,8 @@ pub enum End {
 }
 
 /// What happens next.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Advance {
     /// Paths whose work begins; a step that asks is among them. Its state says which.
     pub start: Vec<String>,
@@ -123,7 +184,7 @@ pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> A
         _ => None,
     };
     let mut machine = Machine { states, given, out: &mut out, stop: None, changed: true };
-    let scope = json!({"input": given.input, "now": given.now.to_rfc3339()});
+    let scope = outermost(given);
     while machine.changed && machine.stop.is_none() && reason.is_none() {
         machine.changed = false;
         machine.list(&document.steps, "", &scope, usize::MAX);
@@ -195,7 +256,9 @@ fn settle_rest(document: &Document, states: &mut States, out: &mut Advance) {
 fn ending(document: &Document, states: &States, scope: &Value, given: &Given<'_>) -> End {
     let failed = document.steps.iter().find(|step| {
         step.on_error != OnError::Continue
-            && matches!(status(states, &step.id), Status::Failed | Status::Cancelled)
+            && states.get(&step.id).is_some_and(|state| {
+                matches!(state.status, Status::Failed | Status::Cancelled) && !state.superseded
+            })
     });
     if let Some(step) = failed {
         if given.may_replan && step.on_error == OnError::Replan {
@@ -207,25 +270,10 @@ fn ending(document: &Document, states: &States, scope: &Value, given: &Given<'_>
         );
     }
     let Some(output) = &document.output else { return End::Completed(Value::Null) };
-    match expression::value(output, &visible(&document.steps, "", scope, states)) {
+    match expression::value(output, &visible(&document.steps, None, "", scope, states)) {
         Ok(output) => End::Completed(output),
         Err(error) => End::Failed(Failure::new("VALIDATION_ERROR", format!("output: {error}"))),
     }
-}
-
-/// The scope with the settled steps of a list.
-pub(super) fn visible(steps: &[Step], prefix: &str, scope: &Value, states: &States) -> Value {
-    let mut scope = scope.as_object().cloned().unwrap_or_default();
-    for step in steps {
-        let state = states.get(&format!("{prefix}{}", step.id));
-        if let Some(state) = state.filter(|state| state.status.is_settled()) {
-            let error =
-                state.error.as_ref().map(|error| json!({"code": error.code, "message": error.message}));
-            let name = format!("{:?}", state.status).to_lowercase();
-            scope.insert(step.id.clone(), json!({"status": name, "result": state.result, "error": error}));
-        }
-    }
-    Value::Object(scope)
 }
 
 /// Records the result of a running step. Returns false, and changes nothing, if it does not run.

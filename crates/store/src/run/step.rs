@@ -41,6 +41,8 @@ pub struct CommittedStep {
     pub opened: bool,
     /// The newest `seq` when a cancel was requested. A run that was to end has then ended as cancelled.
     pub cancel_seq: Option<i64>,
+    /// Of a plan: how often something other than its run had changed it.
+    pub plan_changes: Option<i64>,
     /// Agentables of the same user that may run now that this lock was released.
     pub waiting: Vec<Due>,
 }
@@ -79,6 +81,7 @@ impl CommittedStep {
             opened: changes.next_run.is_some(),
             read: changes.read,
             cancel_seq,
+            plan_changes: None,
             waiting: written.waiting,
         }
     }

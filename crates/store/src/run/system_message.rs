@@ -40,7 +40,7 @@ pub(crate) struct NewSystemMessage<'a> {
 /// The row of an agentable's lock, which the caller's transaction holds.
 #[derive(Debug)]
 pub(crate) struct LockedRow {
-    agentable: AgentableId,
+    pub(crate) agentable: AgentableId,
     tenant_id: Uuid,
     user_id: Uuid,
     /// Whether a run is open.
@@ -178,6 +178,27 @@ impl LockedRow {
             message.content,
             message.metadata,
             message.event.map(Json) as Option<Json<&Event>>,
+            !self.is_held,
+            self.user_id,
+            fairness.running()
+        )
+        .fetch_one(connection)
+        .await?;
+        Ok(())
+    }
+
+    /// Gives an open run that waits a reason to go on, without a message; workers are notified at commit.
+    pub(crate) async fn wake(&self, connection: &mut PgConnection, fairness: Fairness) -> Result<()> {
+        sqlx::query!(
+            "-- store::system_message::wake
+            with lock as (
+                update houston.run_locks l
+                   set waiting_since = case when l.wake then l.waiting_since else statement_timestamp() end, wake = true,
+                       next_attempt_at = null
+                 where l.agentable_id = $1 and l.run_open)
+            select case when $2 and houston.free_slots($3, $1, $4) > 0
+                        then pg_notify('houston', format('1 post %s', $1::uuid))::text end as notified",
+            self.agentable.0,
             !self.is_held,
             self.user_id,
             fairness.running()

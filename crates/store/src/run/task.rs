@@ -5,6 +5,7 @@
 use houston_domain::id::{AgentId, AgentableId, MessageId, RunId, TeamId, TenantId};
 use houston_domain::run::RunStatus;
 use serde_json::json;
+use sqlx::PgConnection;
 
 use crate::agentable::Agentable;
 use crate::cost::Cost;
@@ -70,8 +71,19 @@ impl FencedTx {
 
     /// Creates a task of `owner`'s agentable, open and awake.
     pub(super) async fn insert_task(&mut self, owner: Owner, task: &NewTask<'_>, depth: i32) -> Result<()> {
-        let metadata = json!({"type": "task_started"});
-        sqlx::query!(
+        insert_task(self.connection(), owner, task, depth).await
+    }
+}
+
+/// Creates a task of `owner`'s agentable, open and awake. The caller holds the lock row of that agentable.
+pub(crate) async fn insert_task(
+    connection: &mut PgConnection,
+    owner: Owner,
+    task: &NewTask<'_>,
+    depth: i32,
+) -> Result<()> {
+    let metadata = json!({"type": "task_started"});
+    sqlx::query!(
             "-- store::task::insert
             with t as (select clock_timestamp() as at),
             above as (
@@ -109,10 +121,9 @@ impl FencedTx {
             metadata,
             owner.untrusted
         )
-        .execute(self.connection())
+        .execute(connection)
         .await?;
-        Ok(())
-    }
+    Ok(())
 }
 
 impl Shared {

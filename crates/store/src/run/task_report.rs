@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, NoteId, TenantId};
+use houston_domain::plan::PlanEnd;
 use houston_domain::task_report::{TaskEnd, TaskOutput};
 use houston_domain::workspace::{FileLimits, handed_over};
 use sqlx::PgConnection;
@@ -13,10 +15,11 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::fairness::Fairness;
+use crate::plan::{ExecutorOutcome, keep_outcome};
 use crate::system_message::{LockedRow, NewSystemMessage, deliver, lock};
 
 /// A task whose last run has ended.
-pub(crate) struct EndedTask {
+pub(crate) struct EndedTask<'s> {
     pub(crate) id: AgentableId,
     pub(crate) tenant: TenantId,
     /// The agentable that created it.
@@ -29,6 +32,8 @@ pub(crate) struct EndedTask {
     pub(crate) is_known: bool,
     /// Whether its agent had read what strangers wrote.
     pub(crate) untrusted: bool,
+    /// Set if it is a plan.
+    pub(crate) plan: Option<&'s PlanEnd>,
 }
 
 /// Limits of a report, as all processes have stored them.
@@ -41,11 +46,11 @@ struct Limits {
 /// Reports the end of a task.
 pub(crate) async fn report(
     connection: &mut PgConnection,
-    task: &EndedTask,
+    task: &EndedTask<'_>,
     fairness: Fairness,
 ) -> Result<()> {
     let Some(parent) = lock(connection, task.parent).await? else { return Ok(()) };
-    release(connection, task).await?;
+    let is_executor = release(connection, task).await?;
     let event = task.end.event();
     if task.is_known {
         if parent.run_open {
@@ -53,10 +58,16 @@ pub(crate) async fn report(
         }
         return Ok(());
     }
+    if let Some(plan) = task.plan {
+        return send(connection, &parent, task.parent, (&task.end, Some(plan)), &plan.report, fairness).await;
+    }
+    if is_executor {
+        return keep(connection, task, &parent, fairness).await;
+    }
     let limits = limits(connection).await?;
     let output = output(connection, task, &limits).await?;
     let content = task.end.frame(&output, usize::try_from(limits.report_chars).unwrap_or(usize::MAX));
-    send(connection, &parent, task.parent, &task.end, &content, fairness).await
+    send(connection, &parent, task.parent, (&task.end, None), &content, fairness).await
 }
 
 /// Reports that a task was erased. The rows of the task are deleted, so nothing of it moves.
@@ -75,7 +86,7 @@ pub(crate) async fn report_erased(
     .execute(&mut *connection)
     .await?;
     let content = end.frame(&TaskOutput::default(), 0);
-    send(connection, &row, parent, end, &content, fairness).await
+    send(connection, &row, parent, (end, None), &content, fairness).await
 }
 
 /// Posts the report to the parent, whose lock the caller holds.
@@ -83,7 +94,7 @@ async fn send(
     connection: &mut PgConnection,
     row: &LockedRow,
     parent: AgentableId,
-    end: &TaskEnd,
+    (end, plan): (&TaskEnd, Option<&PlanEnd>),
     content: &str,
     fairness: Fairness,
 ) -> Result<()> {
@@ -94,6 +105,7 @@ async fn send(
     )
     .fetch_one(&mut *connection)
     .await?;
+    let event = plan.map_or_else(|| end.event(), |plan| plan_event(end, plan));
     let report = NewSystemMessage {
         agentable: parent,
         message: ids.message.into(),
@@ -101,32 +113,82 @@ async fn send(
         mode: None,
         content,
         metadata: &end.metadata(),
-        event: Some(&end.event()),
+        event: Some(&event),
     };
     deliver(connection, row, &report, fairness).await?;
     Ok(())
 }
 
+/// The end of a plan, for the stream of the agentable that it works for.
+fn plan_event(end: &TaskEnd, plan: &PlanEnd) -> Event {
+    Event::PlanEnded {
+        plan_id: end.task.clone(),
+        status: end.status,
+        code: end.error_code.clone(),
+        message: end.error_message.clone(),
+        checklist: plan.checklist.clone(),
+    }
+}
+
+/// Keeps what the executor of a plan returned for the run of that plan.
+async fn keep(
+    connection: &mut PgConnection,
+    task: &EndedTask<'_>,
+    plan: &LockedRow,
+    fairness: Fairness,
+) -> Result<()> {
+    let outcome = ExecutorOutcome {
+        text: last_text(connection, task).await?,
+        error: (!task.end.is_complete()).then(|| task.end.failure()),
+        untrusted: task.untrusted,
+    };
+    keep_outcome(connection, plan, task.id, &outcome, fairness).await
+}
+
+/// The last text of an executor's agent, empty if it wrote none.
+async fn last_text(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<String> {
+    let text = sqlx::query_scalar!(
+        r#"-- store::task_report::last_text
+        select said.text
+          from houston.entries h
+         cross join lateral (
+               select string_agg(b.block ->> 'text', E'\n' order by b.n) as text
+                 from jsonb_array_elements(h.content) with ordinality as b (block, n)
+                where b.block ->> 'type' = 'text') as said
+         where h.agentable_id = $1 and h.run_id = $2 and h.role = 'assistant' and btrim(said.text) <> ''
+         order by h.position desc limit 1"#,
+        task.id.0,
+        task.end.run.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(text.flatten().unwrap_or_default())
+}
+
 /// The parent waits for one task less, and gets the task's notes and files. The files are in a folder with the name of
-/// the task; those for which there is no place stay with the task.
-async fn release(connection: &mut PgConnection, task: &EndedTask) -> Result<()> {
-    let has_files = sqlx::query_scalar!(
+/// the task; those for which there is no place stay with the task. Returns whether the task is the executor of a plan.
+async fn release(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<bool> {
+    let row = sqlx::query!(
         r#"-- store::task_report::release
         with parent as (
             update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $2),
         notes as (
             update houston.knowledge_items set agentable_id = $2 where owner_id = $1 and kind = 'note')
-        select exists (select from houston.workspace_files where agentable_id = $1) as "has_files!""#,
+        select exists (select from houston.workspace_files where agentable_id = $1) as "has_files!",
+               exists (select from houston.plan_steps where task_id = $1) as "is_executor!""#,
         task.id.0,
         task.parent.0
     )
     .fetch_one(&mut *connection)
     .await?;
-    if has_files { hand_over_files(connection, task).await } else { Ok(()) }
+    if row.has_files {
+        hand_over_files(connection, task).await?;
+    }
+    Ok(row.is_executor)
 }
 
 /// Moves the files. Others write those of the parent only under its lock, which the caller holds.
-async fn hand_over_files(connection: &mut PgConnection, task: &EndedTask) -> Result<()> {
+async fn hand_over_files(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<()> {
     let rows = sqlx::query!(
         r#"-- store::task_report::files
         select f.agentable_id = $2 as "there!", f.path, f.bytes,
@@ -183,7 +245,7 @@ async fn limits(connection: &mut PgConnection) -> Result<Limits> {
 }
 
 /// What the task leaves behind. If it was completed and wrote no note itself, its last text becomes one.
-async fn output(connection: &mut PgConnection, task: &EndedTask, limits: &Limits) -> Result<TaskOutput> {
+async fn output(connection: &mut PgConnection, task: &EndedTask<'_>, limits: &Limits) -> Result<TaskOutput> {
     let is_complete = task.end.is_complete();
     let row = sqlx::query!(
         r#"-- store::task_report::output

@@ -167,6 +167,7 @@ impl TestStore {
             large_results: vec![],
             questions: None,
             state: None,
+            plan: None,
             untrusted: false,
             iterations: 1,
             usage: Usage::default(),

@@ -256,6 +256,7 @@ impl TestRun {
             large_results: vec![],
             questions: None,
             state: None,
+            plan: None,
             untrusted: false,
             iterations: 1,
             usage: Usage::default(),

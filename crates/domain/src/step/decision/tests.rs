@@ -69,6 +69,7 @@ fn step(transition: RunTransition) -> Step {
         large_results: Vec::new(),
         questions: None,
         state: None,
+        plan: None,
         untrusted: false,
         cells: Vec::new(),
         iterations: 1,

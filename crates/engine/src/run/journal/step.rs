@@ -31,6 +31,7 @@ impl<S: RunStorage> Journal<'_, S> {
             large_results: Vec::new(),
             questions: None,
             state: None,
+            plan: None,
             iterations: self.open_iteration - 1,
             usage,
             model: None,

@@ -28,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
 use crate::message::move_messages;
+use crate::plan;
 use crate::question;
 use crate::tool_result;
 
@@ -103,6 +104,10 @@ pub(crate) async fn commit(
     let (read_seq, cancel_seq) = (found.read_seq, found.cancel_seq);
     let closes_all = reader.asked && decide(step, found.clone(), fairness.read_limits()).ends();
     let step = &*write_for_driver(connection, fence, step, closes_all, &mut found).await?;
+    let plan_changes = match step.plan.as_deref() {
+        Some(changes) => Some(plan::write(connection, fence, step, changes).await?),
+        None => None,
+    };
     let changes = decide(step, found, fairness.read_limits());
 
     let mut rows = StepRows::of(fence, step, &changes).map_err(not_json)?;
@@ -142,7 +147,8 @@ pub(crate) async fn commit(
     if let Some(call) = &step.call {
         count_call(connection, fence.agentable, step.run.0, step.write, call).await?;
     }
-    Ok(Commit::Done(CommittedStep::new(step, changes, cancel_seq, written)))
+    let done = CommittedStep::new(step, changes, cancel_seq, written);
+    Ok(Commit::Done(CommittedStep { plan_changes, ..done }))
 }
 
 fn not_json(error: serde_json::Error) -> Error {

@@ -94,7 +94,8 @@ pub(super) async fn end(
         .await?;
     }
     let Some(parent) = reader.parent else { return Ok(()) };
-    let waits_for_tasks = reader.open_tasks > 0 && status != RunStatus::Cancelled;
+    let plan = step.plan.as_ref().and_then(|changes| changes.end.as_ref());
+    let waits_for_tasks = plan.is_none() && reader.open_tasks > 0 && status != RunStatus::Cancelled;
     if changes.next_run.is_some() || waits_for_tasks {
         // It has not ended: the next run, or the one that the last of its tasks starts, goes on.
         return Ok(());
@@ -120,6 +121,7 @@ pub(super) async fn end(
         position: reader.last_position + i64::try_from(step.entries.len()).unwrap_or(i64::MAX),
         is_known: reader.cancelled_with_parent,
         untrusted: step.untrusted,
+        plan,
     };
     report(connection, &ended, fairness).await
 }

@@ -1,3 +1,6 @@
+mod lists;
+mod resolving;
+
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};

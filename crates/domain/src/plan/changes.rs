@@ -1,0 +1,77 @@
+//! What a step of a plan's run changes in the plan.
+
+use serde_json::Value;
+
+use super::state::State;
+use crate::id::{AgentableId, MessageId, QuestionId, RunId};
+
+/// What a committed step of a plan's run changes in the plan.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PlanChanges {
+    /// Plan steps with another state than before.
+    pub steps: Vec<ChangedStep>,
+    /// Calls of tools and models that begin with it.
+    pub calls: u32,
+    /// A new document, and why there is one.
+    pub document: Option<(Value, String)>,
+    /// What people see of the plan; `None`: nothing that they see has changed.
+    pub shown: Option<Shown>,
+    /// Set if the plan ends.
+    pub end: Option<PlanEnd>,
+}
+
+/// A plan step with a new state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangedStep {
+    /// Its path.
+    pub path: String,
+    /// Its state.
+    pub state: State,
+    /// The executor that begins to work on it.
+    pub executor: Option<NewExecutor>,
+    /// The question that it asks.
+    pub question: Option<QuestionId>,
+}
+
+/// An executor to be created: a task of the plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewExecutor {
+    /// Its id.
+    pub id: AgentableId,
+    /// The id of its first run.
+    pub run: RunId,
+    /// The id of its first message.
+    pub message: MessageId,
+    /// Its kind.
+    pub kind: String,
+    /// Its first stored status.
+    pub status: Option<String>,
+    /// Its title, one line.
+    pub title: String,
+    /// The text of its first message.
+    pub instructions: String,
+    /// The tools it may call.
+    pub tools: Vec<String>,
+}
+
+/// What people see of a plan after a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// The whole list of steps.
+    pub checklist: Value,
+    /// How it differs from the list before, as a JSON Patch; empty: it has other steps.
+    pub delta: Vec<Value>,
+    /// Set if the document was replaced: its number, and why.
+    pub changed: Option<(i32, String)>,
+}
+
+/// The end of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanEnd {
+    /// The result.
+    pub output: Value,
+    /// What the agent reads that the plan works for.
+    pub report: String,
+    /// The whole list of steps.
+    pub checklist: Value,
+}

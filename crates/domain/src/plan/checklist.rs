@@ -1,0 +1,260 @@
+//! The list that people see of a plan: a line for each step, and what changed since the last one.
+//!
+//! A loop is one line ("3 of 10"); the steps inside conditions and parallel steps have lines of their own, one level deeper.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::document::{Action, Document, Step};
+use super::state::{State, States, Status, status};
+
+/// Maximum length of a detail, in characters.
+const DETAIL: usize = 200;
+
+/// The content of the activity `houston.plan`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checklist {
+    /// The public id of the plan, once it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_id: Option<String>,
+    /// Rises with each change of the document.
+    pub version: u32,
+    /// What the plan is for.
+    pub goal: String,
+    /// Status of the plan.
+    pub status: String,
+    /// How many of its steps are done or were skipped.
+    pub done: usize,
+    /// The number of its steps, without conditions and parallel steps, which only contain others.
+    pub of: usize,
+    /// The lines.
+    pub steps: Vec<Line>,
+}
+
+/// A line of a checklist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// Path of the step.
+    pub id: String,
+    /// What people read.
+    pub title: String,
+    /// Type of the step.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// How many containers it is in.
+    pub depth: usize,
+    /// How far it is.
+    pub status: LineStatus,
+    /// Turns of a loop, number of the attempt, or why it failed or was skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// When it is started again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<DateTime<Utc>>,
+    /// The public id of the question that it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question_id: Option<String>,
+}
+
+/// Status of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineStatus {
+    Pending,
+    Running,
+    /// For its next attempt, or for an answer.
+    Waiting,
+    Done,
+    Failed,
+    Skipped,
+}
+
+impl LineStatus {
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// What a checklist contains besides document and states.
+#[derive(Debug, Clone, Copy)]
+pub struct Heading<'h> {
+    /// The public id of the plan, once it has one.
+    pub plan_id: Option<&'h str>,
+    /// The version of its document.
+    pub version: u32,
+    /// Its status: that of its run, or `paused`.
+    pub status: &'h str,
+    /// Public ids of open questions by the path of the step that asks.
+    pub questions: &'h BTreeMap<String, String>,
+}
+
+/// The checklist of a plan.
+#[must_use]
+pub fn checklist(document: &Document, states: &States, heading: Heading<'_>) -> Checklist {
+    let mut steps = Vec::new();
+    lines(&document.steps, "", 0, states, heading, &mut steps);
+    let counts = |line: &&Line| !["condition", "parallel"].contains(&line.kind.as_str());
+    let is_done = |line: &&Line| matches!(line.status, LineStatus::Done | LineStatus::Skipped);
+    Checklist {
+        plan_id: heading.plan_id.map(str::to_owned),
+        version: heading.version,
+        goal: document.goal.clone(),
+        status: heading.status.to_owned(),
+        done: steps.iter().filter(counts).filter(is_done).count(),
+        of: steps.iter().filter(counts).count(),
+        steps,
+    }
+}
+
+fn lines(
+    steps: &[Step],
+    prefix: &str,
+    depth: usize,
+    states: &States,
+    heading: Heading<'_>,
+    out: &mut Vec<Line>,
+) {
+    for step in steps {
+        let path = format!("{prefix}{}", step.id);
+        out.push(line(step, &path, depth, states, heading));
+        if !matches!(step.action, Action::Loop { .. }) {
+            for list in step.lists() {
+                lines(list, &format!("{path}."), depth + 1, states, heading, out);
+            }
+        }
+    }
+}
+
+fn line(step: &Step, path: &str, depth: usize, states: &States, heading: Heading<'_>) -> Line {
+    let state = states.get(path).cloned().unwrap_or_default();
+    let mut line = Line {
+        id: path.to_owned(),
+        title: step.title.clone(),
+        kind: step.action.kind().to_owned(),
+        depth,
+        status: line_status(state.status),
+        detail: detail(step, path, &state, states),
+        retry_at: None,
+        question_id: None,
+    };
+    let inner = format!("{path}[");
+    let inside = states.range(inner.clone()..).take_while(|(path, _)| path.starts_with(&inner));
+    let waits: Vec<(&String, &State)> = match step.action {
+        Action::Loop { .. } if state.status == Status::Running => inside.collect(),
+        _ => states.get_key_value(path).into_iter().collect(),
+    };
+    let is = |wanted: Status| waits.iter().any(|(_, state)| state.status == wanted && state.due.is_some());
+    if !is(Status::Running) && (is(Status::Asking) || is(Status::Retrying)) {
+        line.status = LineStatus::Waiting;
+        line.retry_at = waits
+            .iter()
+            .filter(|(_, state)| state.status == Status::Retrying)
+            .filter_map(|(_, state)| state.due)
+            .min();
+        line.question_id = waits.iter().find_map(|(path, _)| heading.questions.get(*path)).cloned();
+    }
+    line
+}
+
+fn line_status(status: Status) -> LineStatus {
+    match status {
+        Status::Pending => LineStatus::Pending,
+        Status::Running => LineStatus::Running,
+        Status::Retrying | Status::Asking => LineStatus::Waiting,
+        Status::Succeeded => LineStatus::Done,
+        Status::Failed => LineStatus::Failed,
+        Status::Skipped | Status::Cancelled => LineStatus::Skipped,
+    }
+}
+
+fn detail(step: &Step, path: &str, state: &State, states: &States) -> Option<String> {
+    let error = state.error.as_ref();
+    let detail = match (state.status, &step.action) {
+        (Status::Running | Status::Succeeded, Action::Loop { test, max, steps, .. }) => {
+            let is_done = |turn: &usize| {
+                let settled =
+                    |step: &Step| status(states, &format!("{path}[{turn}].{}", step.id)).is_settled();
+                steps.iter().all(settled)
+            };
+            let all = state.turns.len();
+            let of = if test.is_some() && state.status == Status::Running { *max } else { all };
+            format!("{} of {of}", (0..all).filter(is_done).count())
+        }
+        (Status::Running | Status::Retrying, _) if state.attempt > 1 => format!("attempt {}", state.attempt),
+        (Status::Cancelled, _) => "was cancelled".to_owned(),
+        (Status::Failed, _) => error?.message.clone(),
+        (Status::Skipped, _) => match error?.code.as_str() {
+            "when" => "its condition is false".to_owned(),
+            "branch" => "the other branch was taken".to_owned(),
+            "dependency_failed" => "a step before it failed".to_owned(),
+            _ => error?.message.clone(),
+        },
+        _ => return None,
+    };
+    Some(detail.chars().take(DETAIL).collect())
+}
+
+/// What changed between two checklists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delta {
+    /// The list itself changed: the whole of it is sent.
+    Snapshot,
+    /// Operations of RFC 6902, all of them `replace`; none: nothing changed.
+    Changes(Vec<Value>),
+}
+
+/// What turns the `old` checklist into the `new` one.
+#[must_use]
+pub fn delta(old: &Checklist, new: &Checklist) -> Delta {
+    let same = |old: &Line, new: &Line| {
+        (&old.id, &old.title, &old.kind, old.depth) == (&new.id, &new.title, &new.kind, new.depth)
+    };
+    let is_same_list = old.steps.len() == new.steps.len()
+        && old.steps.iter().zip(&new.steps).all(|(old, new)| same(old, new));
+    let head = |list: &Checklist| (list.plan_id.clone(), list.version, list.goal.clone(), list.of);
+    if !is_same_list || head(old) != head(new) {
+        return Delta::Snapshot;
+    }
+    let mut changes = Vec::new();
+    let mut replace = |path: String, value: Value| {
+        changes.push(json!({"op": "replace", "path": path, "value": value}));
+    };
+    for (at, (old, new)) in old.steps.iter().zip(&new.steps).enumerate().filter(|(_, (old, new))| old != new)
+    {
+        let members =
+            |line: &Line| (line.detail.is_some(), line.retry_at.is_some(), line.question_id.is_some());
+        if members(old) != members(new) {
+            // A member that is not there cannot be replaced.
+            replace(format!("/steps/{at}"), json!(new));
+            continue;
+        }
+        let fields = [
+            ("status", json!(old.status), json!(new.status)),
+            ("detail", json!(old.detail), json!(new.detail)),
+            ("retry_at", json!(old.retry_at), json!(new.retry_at)),
+            ("question_id", json!(old.question_id), json!(new.question_id)),
+        ];
+        for (name, _, value) in fields.into_iter().filter(|(_, old, new)| old != new) {
+            replace(format!("/steps/{at}/{name}"), value);
+        }
+    }
+    if old.done != new.done {
+        replace("/done".to_owned(), json!(new.done));
+    }
+    if old.status != new.status {
+        replace("/status".to_owned(), json!(new.status));
+    }
+    Delta::Changes(changes)
+}

@@ -1,0 +1,175 @@
+//! What a step of a plan's run changes, in the transaction of that step.
+
+use houston_domain::event::Event;
+use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
+use houston_domain::plan::{NewExecutor, PlanChanges, Shown};
+use houston_domain::step::Step;
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use crate::claim::Fence;
+use crate::error::Result;
+use crate::record::Owner;
+use crate::system_message::lock;
+use crate::task::{NewTask, insert_task};
+
+/// Writes what the step changes in its plan. Returns how often something other than its run had changed the plan.
+pub(crate) async fn write(
+    connection: &mut PgConnection,
+    fence: &Fence,
+    step: &Step,
+    changes: &PlanChanges,
+) -> Result<i64> {
+    write_steps(connection, fence.agentable, changes).await?;
+    let PlanChanges { calls, document, end, shown, .. } = changes;
+    let document = document.as_ref();
+    let plan = sqlx::query!(
+        r#"-- store::plan::write::plan
+        update houston.plans p
+           set calls = p.calls + $2, document = coalesce($3, p.document), version = p.version + $4, replans = p.replans + $4,
+               output = coalesce($5, p.output), ended_at = case when $6 then statement_timestamp() else p.ended_at end
+          from houston.agentables a
+         where p.agentable_id = $1 and a.id = $1
+        returning p.tenant_id, p.user_id, p.parent_id, p.version, p.changes, p.shown_in, a.kind, a.depth"#,
+        fence.agentable.0,
+        i32::try_from(*calls).unwrap_or(i32::MAX),
+        document.map(|(document, _)| document),
+        i32::from(document.is_some()),
+        end.as_ref().map(|end| &end.output),
+        end.is_some()
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    let tenant = TenantId(plan.tenant_id);
+    if let Some((document, reason)) = document {
+        add_version(connection, fence.agentable, tenant, (plan.version, document, reason)).await?;
+    }
+    let executors = changes.steps.iter().filter_map(|step| step.executor.as_ref());
+    for executor in executors {
+        let owner = Owner {
+            tenant,
+            user: UserId(plan.user_id),
+            agentable: fence.agentable,
+            run: step.run,
+            untrusted: step.untrusted,
+        };
+        insert_task(connection, owner, &executor.task(), plan.depth + 1).await?;
+    }
+    if let Some(shown) = shown {
+        let plan_id = fence.agentable.public_id(&plan.kind);
+        show(
+            connection,
+            fence.agentable,
+            AgentableId(plan.parent_id),
+            (plan_id, shown),
+            plan.shown_in.map(RunId),
+        )
+        .await?;
+    }
+    Ok(plan.changes)
+}
+
+async fn write_steps(connection: &mut PgConnection, plan: AgentableId, changes: &PlanChanges) -> Result<()> {
+    if changes.steps.is_empty() {
+        return Ok(());
+    }
+    let rows = changes.steps.iter().map(|step| {
+        json!({
+            "path": step.path,
+            "state": step.state,
+            "task_id": step.executor.as_ref().map(|executor| executor.id.0),
+            "question_id": step.question.map(|question| question.0),
+            "settled": step.state.status.is_settled(),
+        })
+    });
+    sqlx::query!(
+        "-- store::plan::write::steps
+        insert into houston.plan_steps as s (plan_id, tenant_id, path, state, task_id, question_id, started_at, ended_at)
+        select $1, p.tenant_id, c.path, c.state, c.task_id, c.question_id, statement_timestamp(),
+               case when c.settled then statement_timestamp() end
+          from houston.plans p
+         cross join jsonb_to_recordset($2) as c (path text, state jsonb, task_id uuid, question_id uuid, settled boolean)
+         where p.agentable_id = $1
+        on conflict (plan_id, path) do update
+           set state = excluded.state, task_id = coalesce(excluded.task_id, s.task_id), outcome = null,
+               question_id = coalesce(excluded.question_id, s.question_id), ended_at = excluded.ended_at",
+        plan.0,
+        Value::Array(rows.collect())
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Keeps a document of a plan.
+pub(crate) async fn add_version(
+    connection: &mut PgConnection,
+    plan: AgentableId,
+    tenant: TenantId,
+    (version, document, reason): (i32, &Value, &str),
+) -> Result<()> {
+    sqlx::query!(
+        "-- store::plan::write::version
+        insert into houston.plan_versions (plan_id, tenant_id, version, document, reason) values ($1, $2, $3, $4, $5)",
+        plan.0,
+        tenant.0,
+        version,
+        document,
+        reason
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Adds to the stream of the agentable that the plan works for, while a run of it is open, what people see. A run whose
+/// stream does not have the list of steps yet gets the whole list.
+pub(crate) async fn show(
+    connection: &mut PgConnection,
+    plan: AgentableId,
+    parent: AgentableId,
+    (plan_id, shown): (String, &Shown),
+    shown_in: Option<RunId>,
+) -> Result<()> {
+    let Some(row) = lock(connection, parent).await?.filter(|row| row.run_open) else { return Ok(()) };
+    let run = row.run_id.map(RunId);
+    let is_known = run == shown_in;
+    let Shown { checklist, delta, changed } = shown.clone();
+    let event = match changed {
+        Some((version, reason)) => Event::PlanChanged { plan_id, version, reason, checklist },
+        None if is_known && !delta.is_empty() => Event::PlanProgress { plan_id, delta, checklist: None },
+        None => Event::PlanProgress { plan_id, delta: Vec::new(), checklist: Some(checklist) },
+    };
+    row.add_event(connection, &event).await?;
+    if is_known {
+        return Ok(());
+    }
+    sqlx::query!(
+        "-- store::plan::write::shown
+        update houston.plans set shown_in = $2 where agentable_id = $1",
+        plan.0,
+        run.map(|run| run.0)
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+trait Task {
+    fn task(&self) -> NewTask<'_>;
+}
+
+impl Task for NewExecutor {
+    fn task(&self) -> NewTask<'_> {
+        NewTask {
+            id: self.id,
+            run: self.run,
+            message: self.message,
+            kind: &self.kind,
+            status: self.status.as_deref(),
+            title: &self.title,
+            instructions: &self.instructions,
+            tools: &self.tools,
+        }
+    }
+}
