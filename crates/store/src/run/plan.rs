@@ -5,6 +5,7 @@
 //! row of the agentable that the plan works for.
 
 mod outcome;
+mod requests;
 mod write;
 
 use chrono::{DateTime, Utc};
@@ -21,6 +22,9 @@ use crate::handle::RunStore;
 use crate::record::{Owner, RecordTx};
 
 pub(crate) use self::outcome::keep_outcome;
+pub use self::requests::{
+    MAX_OPEN_PLANS, PlanChange, PlanRefusal, PlanStep, PlanVersion, StepsChange, StoredPlan, states,
+};
 pub(crate) use self::write::write;
 
 /// A plan to be made.
