@@ -4,12 +4,18 @@ use chrono::TimeDelta;
 use serde_json::{Map, Value, json};
 
 use super::by_hand::SKIPPED_BY_HAND;
-use super::document::{Action, Join, OnError, Step};
+use super::document::{Action, Document, Join, OnError, Step};
 use super::expression;
+use super::resolve::step as find;
+use super::retry::fail;
 use super::scope::visible;
-use super::state::{Advance, Failure, Given, State, States, Status, fail, is_moving, status};
+use super::state::{Advance, Failure, Given, State, States, Status, is_moving, status};
+
+/// Maximum number of steps in the turns of all loops.
+const MAX_IN_TURNS: usize = 200;
 
 pub(super) struct Machine<'m, 'g> {
+    pub(super) document: &'m Document,
     pub(super) states: &'m mut States,
     pub(super) given: &'m Given<'g>,
     pub(super) out: &'m mut Advance,
@@ -106,6 +112,7 @@ impl Machine<'_, '_> {
         state.due =
             (!step.action.is_container()).then(|| self.given.now + TimeDelta::seconds(seconds.into()));
         match decided(&step.action, scope) {
+            Ok(turns) if !self.has_room(step, turns.len()) => return self.too_many(step, path),
             Ok(turns) => state.turns = turns,
             Err(message) => return self.invalid(step, path, message),
         }
@@ -114,6 +121,25 @@ impl Machine<'_, '_> {
         if !step.action.is_container() {
             self.out.start.push(path.to_owned());
         }
+    }
+
+    /// Whether so many more turns of a loop keep the plan small enough to be read whole.
+    fn has_room(&self, step: &Step, turns: usize) -> bool {
+        let Action::Loop { steps, .. } = &step.action else { return true };
+        let begun = self.states.iter().filter(|(_, state)| !state.turns.is_empty());
+        let in_turns = begun.map(|(path, state)| match find(self.document, path).map(|step| &step.action) {
+            Some(Action::Loop { steps, .. }) => state.turns.len() * steps.len(),
+            _ => 0,
+        });
+        in_turns.sum::<usize>() + turns * steps.len() <= MAX_IN_TURNS
+    }
+
+    fn too_many(&mut self, step: &Step, path: &str) {
+        self.invalid(
+            step,
+            path,
+            format!("the turns of all loops have more than {MAX_IN_TURNS} steps: limit the list"),
+        );
     }
 
     fn due(&mut self, step: &Step, path: &str) {
@@ -244,6 +270,7 @@ impl Machine<'_, '_> {
             let mut scope = scope.as_object().cloned().unwrap_or_default();
             scope.insert(step.id.clone(), json!({"status": "running", "result": results, "error": null}));
             match expression::condition(test, &Value::Object(scope)) {
+                Ok(true) if !self.has_room(step, 1) => return self.too_many(step, path),
                 Ok(true) => {
                     let state = self.states.entry(path.to_owned()).or_default();
                     state.turns.push(turns.len().into());

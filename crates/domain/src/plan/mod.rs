@@ -11,6 +11,7 @@
 //! # Deliberately absent
 //! Rows, calls of tools and models, and clocks: the caller stores what changed, executes what starts, and passes the time.
 
+mod approval;
 mod by_hand;
 mod changes;
 mod checklist;
@@ -19,24 +20,33 @@ mod ended;
 mod expression;
 mod graph;
 mod insert;
+mod limits;
 mod machine;
 mod parse;
+mod patch;
 mod problem;
 mod resolve;
+mod retry;
+mod schema;
 mod scope;
 mod state;
 #[cfg(test)]
 mod tests;
 
+pub use approval::{Approval, approval};
 pub use by_hand::{ByHandError, repeat, skip};
 pub use changes::{ChangedStep, NewExecutor, PlanChanges, PlanEnd, Shown};
 pub use checklist::{Checklist, Delta, Heading, Line, LineStatus, checklist, delta};
 pub use document::{Action, Document, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
 pub use ended::ended;
 pub use expression::{ExpressionError, condition, evaluate, render, value};
+pub use limits::Limits;
+pub use patch::{MAX_REPAIRS, MAX_REPLANS, Patched, patch};
 pub use problem::Problem;
 pub use resolve::{Resolved, resolve, step};
+pub use retry::{Attempt, fail, fail_attempt};
+pub use schema::{model_schema, request_schema};
 pub use scope::MAX_RESULT;
 pub use state::{
-    Advance, End, Failure, Given, State, States, Status, UnknownStatus, advance, answer, fail, succeed,
+    Advance, End, Failure, Given, State, States, Status, UnknownStatus, advance, answer, succeed,
 };

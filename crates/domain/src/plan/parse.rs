@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::document::{Action, Document, Join, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
 use super::graph;
 use super::problem::{Problem, unknown};
+use crate::question;
 
 /// Maximum nesting of containers.
 const MAX_DEPTH: usize = 3;
@@ -15,6 +16,11 @@ const MAX_DEPTH: usize = 3;
 const MAX_PROBLEMS: usize = 20;
 const MAX_RETRIES: u32 = 5;
 const MAX_AT_ONCE: usize = 20;
+const MAX_OUTPUT_TOKENS: u32 = 100_000;
+/// Seconds that a question may stay open: a week.
+const MAX_EXPIRES_S: u32 = 604_800;
+/// Steps whose results an executor is given.
+const MAX_CONTEXT: usize = 20;
 const TYPES: [&str; 7] = ["tool", "llm", "task", "input", "condition", "parallel", "loop"];
 /// Other names of types, which are accepted.
 const ALIASES: [(&str, &str); 4] =
@@ -260,6 +266,12 @@ impl<'o> Reader<'o> {
             }
             "llm" => {
                 let Llm { prompt, schema, max_output_tokens } = self.read(own, pointer)?;
+                if max_output_tokens.is_some_and(|most| !(1..=MAX_OUTPUT_TOKENS).contains(&most)) {
+                    self.wrong(
+                        format!("{pointer}/max_output_tokens"),
+                        format!("must be 1 to {MAX_OUTPUT_TOKENS}"),
+                    );
+                }
                 Action::Llm { prompt, schema, max_output_tokens }
             }
             "task" => {
@@ -267,17 +279,12 @@ impl<'o> Reader<'o> {
                 for (at, tool) in tools.iter().enumerate() {
                     self.tool(tool, format!("{pointer}/tools/{at}"));
                 }
+                if context.len() > MAX_CONTEXT {
+                    self.wrong(format!("{pointer}/context"), format!("has more than {MAX_CONTEXT} ids"));
+                }
                 Action::Task { instructions, tools, context, schema }
             }
-            "input" => {
-                let Input { question, schema, default, expires_s } = self.read(own, pointer)?;
-                Action::Input {
-                    question,
-                    schema,
-                    default,
-                    expires_s: expires_s.unwrap_or(86_400).min(604_800),
-                }
-            }
+            "input" => self.input(own, pointer)?,
             "condition" => {
                 let Condition { test, then, otherwise } = self.read(own, pointer)?;
                 let then = self.list(&then, &format!("{pointer}/then"), depth + 1);
@@ -294,6 +301,23 @@ impl<'o> Reader<'o> {
             }
             _ => self.loop_(own, pointer, depth)?,
         })
+    }
+
+    fn input(&mut self, own: Map<String, Value>, pointer: &str) -> Option<Action> {
+        let Input { question, schema, default, expires_s } = self.read(own, pointer)?;
+        let expires_s = expires_s.unwrap_or(86_400);
+        if !(1..=MAX_EXPIRES_S).contains(&expires_s) {
+            self.wrong(format!("{pointer}/expires_s"), format!("must be 1 to {MAX_EXPIRES_S}"));
+        }
+        if let (Some(schema), Some(default)) = (&schema, &default)
+            && let Err(mismatch) = question::schema::check(schema, default)
+        {
+            self.wrong(
+                format!("{pointer}/default{}", mismatch.pointer),
+                format!("does not match the schema: {}", mismatch.reason),
+            );
+        }
+        Some(Action::Input { question, schema, default, expires_s })
     }
 
     fn loop_(&mut self, own: Map<String, Value>, pointer: &str, depth: usize) -> Option<Action> {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::document::{Action, Document, OnError, Retry, Step};
+use super::document::{Document, OnError, Step};
 use super::expression;
 use super::machine::Machine;
 use super::scope::{outermost, visible};
@@ -96,10 +96,6 @@ impl Failure {
     pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into() }
     }
-
-    fn is_retryable(&self) -> bool {
-        ["TIMEOUT", "IO_ERROR", "RATE_LIMITED"].contains(&self.code.as_str())
-    }
 }
 
 /// State of a step.
@@ -183,7 +179,7 @@ pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> A
         _ if given.deadline <= given.now => Some(("TIMEOUT", "the plan took longer than it may")),
         _ => None,
     };
-    let mut machine = Machine { states, given, out: &mut out, stop: None, changed: true };
+    let mut machine = Machine { document, states, given, out: &mut out, stop: None, changed: true };
     let scope = outermost(given);
     while machine.changed && machine.stop.is_none() && reason.is_none() {
         machine.changed = false;
@@ -290,36 +286,7 @@ fn close(states: &mut States, path: &str, from: Status, result: Value) -> bool {
     let Some(state) = states.get_mut(path).filter(|state| state.status == from) else { return false };
     state.status = Status::Succeeded;
     state.result = result;
+    state.error = None;
     state.due = None;
-    true
-}
-
-/// Records the failure of a running step: it is repeated, or has failed. `jitter` is a random number from 0 to 1.
-/// Returns false, and changes nothing, if it does not run.
-pub fn fail(
-    step: &Step,
-    states: &mut States,
-    path: &str,
-    error: Failure,
-    now: DateTime<Utc>,
-    jitter: f64,
-) -> bool {
-    let Some(state) = states.get_mut(path).filter(|state| state.status == Status::Running) else {
-        return false;
-    };
-    // Whether a tool may be repeated is for the caller to say, as its class is not in the document.
-    let default =
-        Retry { max: if matches!(step.action, Action::Tool { .. }) { 0 } else { 2 }, base_ms: 1_000 };
-    let retry = step.retry.unwrap_or(default);
-    state.due = None;
-    if error.is_retryable() && state.attempt <= retry.max {
-        let most = retry.base_ms.saturating_mul(1 << state.attempt.saturating_sub(1).min(6)).min(60_000);
-        let seconds = most as f64 / 1_000.0 * jitter.clamp(0.0, 1.0);
-        state.due = Some(now + TimeDelta::milliseconds((seconds * 1_000.0) as i64));
-        state.status = Status::Retrying;
-    } else {
-        state.status = Status::Failed;
-    }
-    state.error = Some(error);
     true
 }

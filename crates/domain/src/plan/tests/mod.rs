@@ -1,4 +1,6 @@
+mod bounds;
 mod lists;
+mod patching;
 mod resolving;
 
 use std::collections::BTreeSet;
