@@ -44,6 +44,9 @@ pub enum Urgency {
     Background,
 }
 
+/// The name of the driver of plans.
+pub const PLAN_DRIVER: &str = "plan";
+
 /// One kind of agentable: the contents of `jobs/agents/<kind>.toml`.
 ///
 /// ```toml
@@ -144,6 +147,12 @@ impl AgentType {
     #[must_use]
     pub fn user_creatable(&self) -> bool {
         self.conversational && !self.made_with_user
+    }
+
+    /// Whether its agentables are plans: the graph of their steps decides what their runs do.
+    #[must_use]
+    pub fn is_plan(&self) -> bool {
+        self.driver.as_deref() == Some(PLAN_DRIVER)
     }
 
     /// The status of a new agentable of this kind.

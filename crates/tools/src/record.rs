@@ -3,6 +3,7 @@
 use std::fmt::{Debug, Display};
 
 use futures_util::future::BoxFuture;
+use houston_domain::plan::Document;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_store::record::RecordTx;
 use houston_store::{Error, Result};
@@ -39,6 +40,17 @@ pub struct NewTaskInfo<'r> {
     pub kind: &'r str,
     /// Its title, one line.
     pub title: &'r str,
+    /// Set if it is a plan.
+    pub plan: Option<NewPlanInfo<'r>>,
+}
+
+/// A plan, as streams show it when it is made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewPlanInfo<'r> {
+    /// Its document.
+    pub document: &'r Document,
+    /// Whether the run that makes it waits for it.
+    pub attached: bool,
 }
 
 /// The response for a row that was created. When there is the maximum number, the model may delete one and try again.

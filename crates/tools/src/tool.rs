@@ -64,6 +64,8 @@ pub struct TaskKind {
     pub kind: String,
     /// The first stored status of such a task.
     pub status: Option<String>,
+    /// Whether it is a plan.
+    pub is_plan: bool,
     /// The names of the tools it may call: those of its kind that its creator may call as well.
     pub tools: Vec<String>,
 }

@@ -89,6 +89,19 @@ impl SideModel {
         if self.model.description().simulated {
             return Err(NoAnswer::Simulated);
         }
+        self.ask_any(question, budget, now).await
+    }
+
+    /// The same for a model that may be the simulated one.
+    ///
+    /// # Errors
+    /// As [`Self::ask`], but not [`NoAnswer::Simulated`].
+    pub(crate) async fn ask_any(
+        &self,
+        question: Question<'_>,
+        budget: (&Budget, &Spent),
+        now: DateTime<Utc>,
+    ) -> Result<Answered, NoAnswer> {
         let system = [SystemPart { text: question.instructions.to_owned(), cached: true }];
         let entries = [Entry::user(vec![Block::text(question.text)])];
         let request = Request {

@@ -21,6 +21,7 @@ use houston_store::context_cache::ContextCache;
 use houston_store::cost::Cost;
 use houston_store::history::CommittedIntent;
 use houston_store::image::StoredImage;
+use houston_store::plan::DrivenPlan;
 use houston_store::question::UnreadMessages;
 use houston_store::record::{FencedTx, Owner, RecordIds, RecordLimits};
 use houston_store::run_context::RunContext;
@@ -60,6 +61,20 @@ pub(crate) trait RunStorage: Sync {
     }
     fn open_message(&self, agentable: AgentableId) -> impl Query<Option<MessageId>>;
     fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)>;
+    /// The plan that the agentable is; `None`: it is none, as always in memory.
+    fn driven_plan(&self, _agentable: AgentableId) -> impl Query<Option<DrivenPlan>> {
+        std::future::ready(Ok(None))
+    }
+    fn plan_changes(&self, _agentable: AgentableId) -> impl Query<i64> {
+        std::future::ready(Ok(0))
+    }
+    fn has_attached_plans(&self, _run: RunId) -> impl Query<bool> {
+        std::future::ready(Ok(false))
+    }
+    /// Ends the runs of these executors.
+    fn cancel_executors(&self, _tenant: TenantId, _executors: &[AgentableId]) -> impl Query<()> {
+        std::future::ready(Ok(()))
+    }
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>>;
     fn questions_of(&self, agentable: AgentableId, run: RunId) -> impl Query<Vec<Question>>;
     fn grants(&self, agentable: AgentableId, user: UserId) -> impl Query<Vec<Grant>>;
@@ -196,6 +211,22 @@ impl RunStorage for RunStore {
 
     fn driven(&self, agentable: AgentableId, run: RunId) -> impl Query<(Option<Value>, Vec<Question>)> {
         RunStore::driven(self, agentable, run)
+    }
+
+    fn driven_plan(&self, agentable: AgentableId) -> impl Query<Option<DrivenPlan>> {
+        RunStore::driven_plan(self, agentable)
+    }
+
+    fn plan_changes(&self, agentable: AgentableId) -> impl Query<i64> {
+        RunStore::plan_changes(self, agentable)
+    }
+
+    fn has_attached_plans(&self, run: RunId) -> impl Query<bool> {
+        RunStore::has_attached_plans(self, run)
+    }
+
+    fn cancel_executors(&self, tenant: TenantId, executors: &[AgentableId]) -> impl Query<()> {
+        RunStore::cancel_executors(self, tenant, executors)
     }
 
     fn committed_intents(&self, run: RunId) -> impl Query<HashMap<String, CommittedIntent>> {

@@ -154,7 +154,8 @@ pub(crate) fn driver_of(
     agent_type: &AgentType,
     drivers: &Drivers,
 ) -> Result<Option<Arc<dyn Driver>>, SetupError> {
-    let Some(name) = &agent_type.driver else { return Ok(None) };
+    // Plans are driven by the engine itself.
+    let Some(name) = agent_type.driver.as_ref().filter(|_| !agent_type.is_plan()) else { return Ok(None) };
     drivers.get(name).map(Some).ok_or_else(|| SetupError::Driver {
         kind: agent_type.kind.clone(),
         driver: name.clone(),

@@ -69,6 +69,14 @@ pub struct Setup {
     pub sections: Arc<[PromptSection]>,
 }
 
+impl Setup {
+    /// Whether the graph of a plan decides what its runs do.
+    #[must_use]
+    pub fn is_plan(&self) -> bool {
+        self.agent_type.is_plan()
+    }
+}
+
 /// An agent type that cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {

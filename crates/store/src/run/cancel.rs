@@ -46,6 +46,20 @@ impl Shared {
         archive: bool,
     ) -> Result<Vec<CancelledRun>> {
         self.tenant(tenant).agentable(kind, id).await?;
+        self.cancel_all(tenant, id, archive).await
+    }
+
+    /// Cancels an executor of a plan, and what it started.
+    pub(crate) async fn cancel_below(&self, tenant: TenantId, id: AgentableId) -> Result<()> {
+        self.cancel_all(tenant, id, false).await.map(|_| ())
+    }
+
+    async fn cancel_all(
+        &self,
+        tenant: TenantId,
+        id: AgentableId,
+        archive: bool,
+    ) -> Result<Vec<CancelledRun>> {
         let mut attempts = 0;
         loop {
             let mut tx = self.pool_of(Some(tenant)).begin().await?;

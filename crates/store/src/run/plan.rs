@@ -11,7 +11,7 @@ mod write;
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, TenantId, UserId};
 use houston_domain::plan::State;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -19,7 +19,6 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::handle::RunStore;
-use crate::record::{Owner, RecordTx};
 
 pub(crate) use self::outcome::keep_outcome;
 pub use self::requests::{
@@ -97,7 +96,7 @@ pub struct DrivenPlan {
 }
 
 /// A plan step that has begun or settled.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StoredStep {
     /// Its path.
     pub path: String,
@@ -112,7 +111,7 @@ pub struct StoredStep {
 }
 
 /// What an executor has returned.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutorOutcome {
     /// Its last text.
     pub text: String,
@@ -120,18 +119,6 @@ pub struct ExecutorOutcome {
     pub error: Option<(String, String)>,
     /// Whether it had read what strangers wrote.
     pub untrusted: bool,
-}
-
-impl RecordTx<'_> {
-    /// Makes a plan that works for the agentable of the run.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres refuses the statement.
-    pub async fn create_plan(&mut self, plan: &NewPlan<'_>, depth: i32) -> Result<()> {
-        let Owner { tenant, user, agentable, run, untrusted } = self.owner();
-        let owner = PlanOwner { tenant, user, parent: agentable, run: Some(run), untrusted };
-        insert_plan(self.connection(), owner, plan, depth).await
-    }
 }
 
 /// Makes a plan: an agentable with an open run. The caller holds the lock row of the agentable that it works for. `depth`:
@@ -236,6 +223,18 @@ impl RunStore {
         }))
     }
 
+    /// Requests the end of the runs of executors, and of what they started. Their locks are taken here, so the caller holds
+    /// none.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn cancel_executors(&self, tenant: TenantId, executors: &[AgentableId]) -> Result<()> {
+        for executor in executors {
+            self.cancel_below(tenant, *executor).await?;
+        }
+        Ok(())
+    }
+
     /// How often something other than its run has changed a plan; the end of an executor counts.
     ///
     /// # Errors
@@ -268,7 +267,7 @@ impl RunStore {
 }
 
 /// A step in JSON.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct StepRow {
     path: String,
     state: State,

@@ -20,6 +20,7 @@ use houston_domain::step::Step;
 
 mod conversations;
 mod files;
+mod plan;
 mod rows;
 mod skills;
 mod snippets;

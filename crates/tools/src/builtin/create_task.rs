@@ -104,19 +104,20 @@ impl Record for Call {
     }
 
     fn task(&self) -> Option<NewTaskInfo<'_>> {
-        Some(NewTaskInfo { kind: &self.kind.kind, title: &self.title })
+        Some(NewTaskInfo { kind: &self.kind.kind, title: &self.title, plan: None })
     }
 }
 
 /// The kind with this name, or the first one.
 fn kind_of<'k>(kinds: &'k [TaskKind], wanted: Option<&str>) -> Result<&'k TaskKind, String> {
+    let mut kinds = kinds.iter().filter(|kind| !kind.is_plan);
+    let names: Vec<&str> = kinds.clone().map(|kind| kind.kind.as_str()).collect();
     let found = match wanted {
-        Some(wanted) => kinds.iter().find(|kind| kind.kind == wanted),
-        None => kinds.first(),
+        Some(wanted) => kinds.find(|kind| kind.kind == wanted),
+        None => kinds.next(),
     };
     found.ok_or_else(|| match wanted {
         Some(wanted) => {
-            let names: Vec<&str> = kinds.iter().map(|kind| kind.kind.as_str()).collect();
             format!("you cannot create a `{wanted}`; there are: {}", names.join(", "))
         }
         None => "you cannot create tasks: do it yourself, with your own tools".to_owned(),
@@ -136,7 +137,7 @@ fn tools_of_task(allowed: &[String], wanted: Option<Vec<String>>) -> Result<Vec<
 }
 
 /// The response when a limit is reached, with what the model can do instead.
-fn refusal(counts: &TaskCounts, limits: &TaskLimits, max_notes: u32) -> Option<ToolResponse> {
+pub(super) fn refusal(counts: &TaskCounts, limits: &TaskLimits, max_notes: u32) -> Option<ToolResponse> {
     let TaskLimits { max_depth, max_open, max_per_run, .. } = *limits;
     let TaskCounts { depth, open, of_this_run, notes, is_cancelled } = *counts;
     let (code, text) = if is_cancelled {
@@ -206,7 +207,8 @@ mod tests {
 
     #[test]
     fn task_is_of_a_kind_that_the_agent_may_create() {
-        let kind = |kind: &str| TaskKind { kind: kind.to_owned(), status: None, tools: Vec::new() };
+        let kind =
+            |kind: &str| TaskKind { kind: kind.to_owned(), status: None, is_plan: false, tools: Vec::new() };
         let kinds = [kind("task"), kind("study")];
         assert_eq!(kind_of(&kinds, None).unwrap().kind, "task");
         assert_eq!(kind_of(&kinds, Some("study")).unwrap().kind, "study");

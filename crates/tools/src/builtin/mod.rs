@@ -8,6 +8,7 @@ mod calculate;
 mod create_feed_item;
 mod create_goal;
 mod create_note;
+mod create_plan;
 mod create_table;
 mod create_task;
 mod create_tool;
@@ -127,6 +128,7 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(read_result::ReadResult::default()),
         Arc::new(search_agent_history::SearchAgentHistory::default()),
         Arc::new(create_task::CreateTask::default()),
+        Arc::new(create_plan::CreatePlan::default()),
         Arc::new(list_conversations::ListConversations::default()),
         Arc::new(read_conversation::ReadConversation::default()),
         Arc::new(post_to_conversation::PostToConversation::default()),

@@ -110,8 +110,22 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
     }
 
+    /// Waits again if the run waits for plans that it has made, and nothing has arrived.
+    pub(super) async fn wait_for_plans(&mut self) -> Flow {
+        let run = self.journal.run();
+        let has_read = self.oversight.has_read;
+        if has_read || !self.journal.retrying(|storage| storage.has_attached_plans(run)).await? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.wait_for(None, Vec::new()).await
+    }
+
     /// Releases the run until something arrives, or goes on with what has arrived.
-    async fn wait_for(&mut self, until: Option<DateTime<Utc>>, questions: Vec<QuestionId>) -> Flow {
+    pub(super) async fn wait_for(
+        &mut self,
+        until: Option<DateTime<Utc>>,
+        questions: Vec<QuestionId>,
+    ) -> Flow {
         let mut step = self.journal.next_step();
         let event = Event::RunWaiting { until, iteration: self.journal.open_iteration };
         step.transition = RunTransition::Wait { event, until, questions, open_calls: None };

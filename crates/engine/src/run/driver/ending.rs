@@ -77,7 +77,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
         step.transition = self.completed(RunStatus::Completed, code, message);
     }
 
-    fn completed(&self, status: RunStatus, code: Option<String>, message: Option<String>) -> RunTransition {
+    pub(super) fn completed(
+        &self,
+        status: RunStatus,
+        code: Option<String>,
+        message: Option<String>,
+    ) -> RunTransition {
         let journal = &self.journal;
         RunTransition::Complete {
             event: journal.run_finished(status, code.clone(), message.clone()),

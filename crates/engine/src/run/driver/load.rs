@@ -67,6 +67,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
             sizes,
             oversight: Oversight::default(),
             wants_title,
+            waits_for_plan: false,
         };
         driver.request_title().await?;
         Ok(driver)

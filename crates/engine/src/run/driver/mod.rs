@@ -24,6 +24,7 @@ mod oversight;
 mod oversight_tests;
 #[cfg(test)]
 mod pausing_tests;
+mod plan;
 mod routing;
 #[cfg(test)]
 mod searched_tests;
@@ -172,6 +173,8 @@ pub(crate) struct RunDriver<'e, S> {
     oversight: Oversight,
     /// Whether a title is requested for the agentable.
     wants_title: bool,
+    /// Whether a plan was made that the run waits for.
+    waits_for_plan: bool,
 }
 
 /// Drives a claimed run to its end, its next attempt, or a hand-over. The future of what precedes the first step is freed before
@@ -265,6 +268,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 return Box::pin(self.cancel()).await;
             }
             let flow = match self.setup.driver.clone() {
+                None if self.setup.is_plan() => Box::pin(self.plan_step()).await?,
                 None => self.agent_step().await?,
                 Some(driver) => Box::pin(self.driven_step(&*driver)).await?,
             };
@@ -295,11 +299,18 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// What precedes the first step of an attempt.
     async fn begin(&mut self) -> Flow {
+        let is_plan = self.setup.is_plan();
         if self.attempt.must_be_given_up(&self.journal.services.config) {
+            if is_plan {
+                self.give_up_plan().await?;
+            }
             return self.dead_letter().await.map(ControlFlow::Break);
         }
         if let Some(reason) = self.answered_by.unavailable.take() {
             return self.stop_unavailable(reason).await.map(ControlFlow::Break);
+        }
+        if is_plan {
+            return Ok(ControlFlow::Continue(()));
         }
         // Messages posted after a cancel request are for the next run.
         let reads = self.attempt.number > 1 && !self.journal.signals.is_cancelled();
@@ -308,6 +319,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             self.oversight.may_have_asked = self.attempt.was_left;
             if reads {
                 self.read_messages().await?;
+            }
+            if self.attempt.was_left {
+                return self.wait_for_plans().await;
             }
         }
         Ok(ControlFlow::Continue(()))

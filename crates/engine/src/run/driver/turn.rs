@@ -42,6 +42,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Calls the model and commits its answer. What precedes and follows the call is boxed, so that a run that waits for its
     /// model does not hold the memory for it.
     pub(super) async fn model_step(&mut self) -> Flow {
+        if std::mem::take(&mut self.waits_for_plan) {
+            return Box::pin(self.wait_for(None, Vec::new())).await;
+        }
         if self.needs_oversight()
             && let Some(flow) = Box::pin(self.oversee()).await?
         {
@@ -298,6 +301,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Next::CallTools(_) => {}
         }
         let status = ending_status(&step.transition);
+        self.waits_for_plan = records.as_ref().is_some_and(WrittenRecords::has_attached_plan);
         let done = match records {
             Some(records) => Box::pin(records.commit(&mut self.journal, step)).await?,
             None => self.journal.commit(step).await?,

@@ -13,6 +13,7 @@ use houston_domain::event::{Event, Live};
 use houston_domain::frame::FrameMark;
 use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::model::Usage;
+use houston_domain::plan::PlanChanges;
 use houston_domain::question::QuestionChanges;
 use houston_domain::step::{ModelCall, RunTransition, Step};
 use houston_llm::Switch;
@@ -73,6 +74,8 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) call: Option<ModelCall>,
     /// What the run's driver wants to be committed with the next step.
     pub(crate) driven: Option<Box<DrivenParts>>,
+    /// What the next step changes in the plan whose run this is.
+    pub(crate) plan: Option<Box<PlanChanges>>,
 }
 
 /// What a driver adds to the step that follows its decision.
@@ -128,6 +131,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             shift: None,
             call: None,
             driven: None,
+            plan: None,
         }
     }
 

@@ -54,6 +54,7 @@ impl<S: RunStorage> Journal<'_, S> {
         if let Some(call) = self.call.take() {
             step.call = Some(call);
         }
+        step.plan = self.plan.take();
         if let Some(driven) = self.driven.take() {
             let DrivenParts { messages, questions, state } = *driven;
             for (content, metadata) in messages {

@@ -21,7 +21,7 @@ use crate::run::storage::RunStorage;
 pub(super) struct HeldCall {
     pub(super) call: ToolCall,
     /// Why a person is asked.
-    why: String,
+    pub(super) why: String,
     /// Whether a lasting yes answers the question.
     pub(super) lasting: bool,
     /// What says what it would change, if something does.

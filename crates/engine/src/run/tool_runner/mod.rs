@@ -13,6 +13,7 @@ mod held;
 mod large_result;
 mod observed;
 mod pausing;
+mod plan_step;
 mod plans;
 mod progress;
 mod record;
@@ -55,6 +56,7 @@ pub(crate) use self::cells::{Cells, add_tool_result};
 pub(crate) use self::execution::ToolsOutcome;
 pub(crate) use self::focus::Providers;
 pub(crate) use self::held::Held;
+pub(crate) use self::plan_step::{Begin, StepCall, StepRecord, StepReturned, StepWork};
 pub(crate) use self::record::WrittenRecords;
 pub(crate) use self::resume::{OpenCalls, Resumed};
 

@@ -163,15 +163,24 @@ impl<T> WrittenRecords<T> {
     /// Adds an event for each task that was created.
     pub(super) fn add_task_events(&self, step: &mut Step, cells: &Cells) {
         for (PendingRecord { call, ids, .. }, task) in self.records.tasks() {
-            if let Some(message_id) = cell_of(cells, call) {
+            let id = AgentableId(ids.row).public_id(task.kind);
+            if let Some(plan) = task.plan {
+                let (checklist, goal) = (plan.checklist(&id), task.title.to_owned());
+                step.events.push(Event::PlanCreated { plan_id: id, goal, checklist });
+            } else if let Some(message_id) = cell_of(cells, call) {
                 step.events.push(Event::TaskStarted {
-                    task_id: AgentableId(ids.row).public_id(task.kind),
+                    task_id: id,
                     task_run_id: ids.run,
                     title: task.title.to_owned(),
                     message_id,
                 });
             }
         }
+    }
+
+    /// Whether a plan was made that the run waits for.
+    pub(crate) fn has_attached_plan(&self) -> bool {
+        self.records.tasks().any(|(_, task)| task.plan.is_some_and(|plan| plan.attached))
     }
 
     /// Commits a step together with the records, and sends hints for the tasks among them.

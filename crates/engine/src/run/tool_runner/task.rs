@@ -10,12 +10,13 @@ use crate::run::storage::RunStorage;
 
 impl ToolRunner {
     /// The kinds in the order of the agent type: the first is the usual one.
-    pub(super) fn task_kinds<S: RunStorage>(&self, journal: &Journal<'_, S>) -> Arc<[TaskKind]> {
+    pub(crate) fn task_kinds<S: RunStorage>(&self, journal: &Journal<'_, S>) -> Arc<[TaskKind]> {
         let kinds = self.task_kinds.get_or_init(|| {
             let creates = self.setup.agent_type.creates.iter();
             let setups = creates.filter_map(|kind| journal.services.setup(kind));
             let kind = |setup: &Arc<crate::setup::Setup>| TaskKind {
                 kind: setup.agent_type.kind.clone(),
+                is_plan: setup.is_plan(),
                 status: setup.agent_type.initial_status().map(str::to_owned),
                 tools: common_tools(&self.setup.offer, &setup.offer),
             };

@@ -227,17 +227,17 @@ async fn driver_that_takes_long_is_dropped_when_the_process_stops() {
 #[test]
 fn unknown_driver_is_refused_with_those_that_exist() {
     let mut drivers = Drivers::default();
-    drivers.add("plan", std::sync::Arc::new(Scripted(|_: DrivenRun<'_>| Decision::from(Then::Finish))));
+    drivers.add("script", std::sync::Arc::new(Scripted(|_: DrivenRun<'_>| Decision::from(Then::Finish))));
     let mut kind: houston_domain::agentable::AgentType =
         toml::from_str(include_str!("../../../../../../jobs/agents/goal.toml")).unwrap();
     assert!(driver_of(&kind, &drivers).unwrap().is_none());
-    kind.driver = Some("plan".into());
+    kind.driver = Some("script".into());
     assert!(driver_of(&kind, &drivers).unwrap().is_some());
-    kind.driver = Some("plam".into());
+    kind.driver = Some("scrapt".into());
     let error = driver_of(&kind, &drivers).err().unwrap();
     assert!(matches!(error, SetupError::Driver { .. }));
     assert_eq!(
         error.to_string(),
-        format!("jobs/agents/{KIND}.toml: there is no driver `plam`; there are: plan")
+        format!("jobs/agents/{KIND}.toml: there is no driver `scrapt`; there are: script")
     );
 }

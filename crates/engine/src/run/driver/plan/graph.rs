@@ -1,0 +1,254 @@
+//! [`Graph`]: a plan in memory, and how it differs from what is committed.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use houston_domain::event::Event;
+use houston_domain::id::{AgentableId, QuestionId};
+use houston_domain::plan::{
+    Action, Advance, ChangedStep, Checklist, Delta, Document, Given, Heading, MAX_STEPS, Offer, PlanChanges,
+    Shown, State, States, Status, Step, advance, checklist, delta, step,
+};
+use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
+use serde_json::{Value, json};
+
+use super::start::Begun;
+
+/// Steps that run at the same time, inline and as executors.
+const AT_ONCE: usize = 10;
+
+/// A plan with the states of its steps.
+#[derive(Debug)]
+pub(super) struct Graph {
+    plan_id: String,
+    pub(super) stored: DrivenPlan,
+    pub(super) document: Document,
+    pub(super) states: States,
+    /// The states as they are committed.
+    committed: States,
+    executors: BTreeMap<String, AgentableId>,
+    questions: BTreeMap<String, QuestionId>,
+    /// The list that the stream of the parent has.
+    shown: Option<Checklist>,
+    /// What executors have returned that no commit has taken over.
+    outcomes: Vec<(String, ExecutorOutcome)>,
+    /// Calls of tools and models since the last commit.
+    pub(super) calls: u32,
+}
+
+impl Graph {
+    /// The plan as it is stored.
+    ///
+    /// # Errors
+    /// Its document is not one, for operators.
+    pub(super) fn new(plan_id: String, mut stored: DrivenPlan) -> Result<Self, String> {
+        let names = names(&stored.document);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let offer = Offer { tools: &names, steps: MAX_STEPS };
+        let document = Document::parse(&stored.document.to_string(), offer).map_err(|problems| {
+            problems
+                .iter()
+                .map(|problem| format!("{}: {}", problem.pointer, problem.message))
+                .collect::<Vec<_>>()
+                .join("; ")
+        })?;
+        let (mut states, mut executors) = (States::new(), BTreeMap::new());
+        let (mut questions, mut outcomes) = (BTreeMap::new(), Vec::new());
+        for StoredStep { path, state, task, outcome, question } in std::mem::take(&mut stored.steps) {
+            executors.extend(task.map(|task| (path.clone(), task)));
+            questions.extend(question.map(|question| (path.clone(), question)));
+            outcomes.extend(outcome.map(|outcome| (path.clone(), outcome)));
+            states.insert(path, state);
+        }
+        let committed = states.clone();
+        let mut graph = Self {
+            plan_id,
+            stored,
+            document,
+            states,
+            committed,
+            executors,
+            questions,
+            shown: None,
+            outcomes,
+            calls: 0,
+        };
+        graph.shown = Some(graph.checklist(None));
+        Ok(graph)
+    }
+
+    /// See [`DrivenPlan::changes`].
+    pub(super) fn changes(&self) -> i64 {
+        self.stored.changes
+    }
+
+    pub(super) fn advance(&mut self, now: DateTime<Utc>, cancelled: bool) -> Advance {
+        let given = Given {
+            input: &self.stored.input,
+            now,
+            paused: self.stored.paused,
+            cancelled,
+            deadline: self.stored.deadline,
+            may_replan: false,
+            at_once: AT_ONCE,
+        };
+        advance(&self.document, &mut self.states, &given)
+    }
+
+    pub(super) fn step(&self, path: &str) -> Option<&Step> {
+        step(&self.document, path)
+    }
+
+    pub(super) fn status(&self, path: &str) -> Status {
+        self.states.get(path).map(|state| state.status).unwrap_or_default()
+    }
+
+    pub(super) fn executor(&self, path: &str) -> Option<AgentableId> {
+        self.executors.get(path).copied()
+    }
+
+    pub(super) fn question(&self, path: &str) -> Option<QuestionId> {
+        self.questions.get(path).copied()
+    }
+
+    pub(super) fn ask(&mut self, path: &str, question: QuestionId) {
+        self.questions.insert(path.to_owned(), question);
+    }
+
+    /// The path of the step that asks this question.
+    pub(super) fn path_of(&self, question: QuestionId) -> Option<String> {
+        self.questions.iter().find(|(_, of)| **of == question).map(|(path, _)| path.clone())
+    }
+
+    pub(super) fn take_outcomes(&mut self) -> Vec<(String, ExecutorOutcome)> {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// Steps that run in a process: their paths and attempts.
+    pub(super) fn running_here(&self) -> Vec<(String, u32)> {
+        let running = self.states.iter().filter(|(path, state)| {
+            let action = self.step(path).map(|step| &step.action);
+            state.status == Status::Running
+                && matches!(action, Some(Action::Tool { .. } | Action::Llm { .. }))
+        });
+        running.map(|(path, state)| (path.clone(), state.attempt)).collect()
+    }
+
+    /// The questions that the plan waits for.
+    pub(super) fn open_questions(&self) -> Vec<QuestionId> {
+        let is_asking = |(path, _): &(&String, &QuestionId)| self.status(path) == Status::Asking;
+        self.questions.iter().filter(is_asking).map(|(_, question)| *question).collect()
+    }
+
+    /// Whether a step waits for something else than work here.
+    pub(super) fn waits_for_others(&self) -> bool {
+        self.states.iter().any(|(path, state)| match state.status {
+            Status::Asking => true,
+            Status::Running => self.step(path).is_some_and(|step| matches!(step.action, Action::Task { .. })),
+            _ => false,
+        })
+    }
+
+    pub(super) fn has_changed(&self) -> bool {
+        self.states != self.committed
+    }
+
+    fn checklist(&self, status: Option<&str>) -> Checklist {
+        let questions = self.questions.iter().filter(|(path, _)| self.status(path) == Status::Asking);
+        let questions = questions.map(|(path, question)| (path.clone(), question.to_string())).collect();
+        let status = status.unwrap_or(if self.stored.paused { "paused" } else { "running" });
+        let version = u32::try_from(self.stored.version).unwrap_or_default();
+        checklist(
+            &self.document,
+            &self.states,
+            Heading { plan_id: Some(&self.plan_id), version, status, questions: &questions },
+        )
+    }
+
+    /// What differs from what is committed, and the events that say so.
+    pub(super) fn changes_with(&self, begun: &Begun) -> (PlanChanges, Vec<Event>) {
+        let changed = self.states.iter().filter(|(path, state)| self.committed.get(*path) != Some(*state));
+        let (mut steps, mut events) = (Vec::new(), Vec::new());
+        for (path, state) in changed {
+            events.extend(self.event(path, state));
+            steps.push(ChangedStep {
+                path: path.clone(),
+                state: state.clone(),
+                executor: begun.executors.get(path).cloned(),
+                question: begun.questions.iter().find(|(of, _)| of == path).map(|(_, question)| question.id),
+            });
+        }
+        let list = self.checklist(None);
+        let difference = self.shown.as_ref().map_or(Delta::Snapshot, |shown| delta(shown, &list));
+        let shown = match difference {
+            Delta::Changes(changes) if changes.is_empty() => None,
+            Delta::Changes(changes) => Some(Shown { checklist: json!(list), delta: changes, changed: None }),
+            Delta::Snapshot => Some(Shown { checklist: json!(list), delta: Vec::new(), changed: None }),
+        };
+        (PlanChanges { steps, calls: self.calls, shown, ..PlanChanges::default() }, events)
+    }
+
+    /// The list at the end of the plan.
+    pub(super) fn last_list(&self, status: &str) -> Checklist {
+        self.checklist(Some(status))
+    }
+
+    /// What has changed is committed.
+    pub(super) fn commit(&mut self, begun: &Begun) {
+        self.executors.extend(begun.executors.iter().map(|(path, executor)| (path.clone(), executor.id)));
+        self.committed = self.states.clone();
+        self.shown = Some(self.checklist(None));
+        self.stored.calls = self.stored.calls.saturating_add(i32::try_from(self.calls).unwrap_or(i32::MAX));
+        self.calls = 0;
+    }
+
+    /// What the stream of the plan says about a step with a new state.
+    fn event(&self, path: &str, state: &State) -> Option<Event> {
+        let was = self.committed.get(path).cloned().unwrap_or_default();
+        let step = self.step(path)?;
+        let path = path.to_owned();
+        match state.status {
+            Status::Running | Status::Asking if state.attempt != was.attempt => {
+                Some(Event::PlanStepStarted {
+                    path,
+                    title: step.title.clone(),
+                    step: step.action.kind().to_owned(),
+                    attempt: state.attempt,
+                })
+            }
+            Status::Failed | Status::Retrying if state.status != was.status => {
+                let error = state.error.as_ref()?;
+                let retry_at = state.due.filter(|_| state.status == Status::Retrying);
+                Some(Event::PlanStepFailed {
+                    path,
+                    code: error.code.clone(),
+                    message: error.message.clone(),
+                    retry_at,
+                })
+            }
+            status if status.is_settled() && status != was.status => {
+                Some(Event::PlanStepFinished { path, status: status.as_str().to_owned() })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The names of tools in a document: that they are offered was checked when the plan was made.
+fn names(document: &Value) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut open = vec![document];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(fields) => {
+                names.extend(fields.get("tool").and_then(Value::as_str).map(str::to_owned));
+                let tools = fields.get("tools").and_then(Value::as_array).into_iter().flatten();
+                names.extend(tools.filter_map(Value::as_str).map(str::to_owned));
+                open.extend(fields.values());
+            }
+            _ => {}
+        }
+    }
+    names
+}

@@ -1,0 +1,290 @@
+//! Runs of plans: the graph of steps says what is next, in place of a model.
+//!
+//! # Invariants
+//! - What a step of the plan does is committed as running before it begins; what it returned is committed with everything
+//!   that becomes ready by it.
+//! - While nothing runs here, the run waits: it holds neither a lock nor a place. The end of an executor, an answer, a change
+//!   from outside or its time wakes it.
+
+mod ending;
+mod finished;
+mod graph;
+mod start;
+mod work;
+
+use std::ops::ControlFlow;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::future::{Fuse, FusedFuture as _, FutureExt as _};
+use houston_domain::event::{Event, Live};
+use houston_domain::id::AgentableId;
+use houston_domain::model::Usage;
+use houston_domain::plan::{Advance, End};
+use houston_domain::run::RunStatus;
+use houston_domain::step::{RunTransition, Step};
+use houston_queue::Hint;
+use houston_store::step::CommittedStep;
+
+use self::finished::Finished;
+use self::graph::Graph;
+use self::start::Begun;
+use self::work::Works;
+use super::{DriveOutcome, Flow, RunDriver};
+use crate::error::Interrupted;
+use crate::run::storage::RunStorage;
+use crate::run::tool_runner::ToolRunner;
+
+/// How often a plan that works here looks whether something else has changed it: an executor that ended, a pause.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// What a plan was waited for.
+enum Happened {
+    Finished(Vec<Finished>),
+    /// Something is due, or may have changed.
+    Looked,
+    Drained,
+    Cancelled,
+    OutOfTime,
+}
+
+impl<S: RunStorage> RunDriver<'_, S> {
+    /// Drives a plan until it waits, ends, or is released.
+    pub(super) async fn plan_step(&mut self) -> Flow {
+        let mut graph = match self.load_graph().await? {
+            Ok(graph) => graph,
+            Err((code, text)) => return self.stop_with(code, text).await.map(ControlFlow::Break),
+        };
+        let mut works = Works::default();
+        let mut begun = self.take_over(&mut graph, &works).await?;
+        let mut drained = pin!(self.journal.signals.drained().fuse());
+        loop {
+            if self.journal.signals.is_lost() {
+                return Err(Interrupted::Lost);
+            }
+            if self.journal.signals.is_cancelled() {
+                return self
+                    .stop_plan(&mut graph, &mut works, RunStatus::Cancelled)
+                    .await
+                    .map(ControlFlow::Break);
+            }
+            let until = match self.settle(&mut graph, &mut works, &mut begun).await? {
+                ControlFlow::Continue(until) => until,
+                ControlFlow::Break(end) => match self.end_plan(&mut graph, &mut begun, end).await? {
+                    ControlFlow::Break(outcome) => return Ok(ControlFlow::Break(outcome)),
+                    ControlFlow::Continue(()) => {
+                        begun = self.reload_graph(&mut graph, &works).await?;
+                        continue;
+                    }
+                },
+            };
+            let waits = works.is_empty() && !begun.has_work();
+            if waits && self.journal.signals.is_draining() && !graph.has_changed() {
+                return self.hand_over().await.map(ControlFlow::Break);
+            }
+            let done = self.commit_graph(&mut graph, &mut begun, waits.then_some(until)).await?;
+            works.start(self, &mut begun).await?;
+            if let Some(CommittedStep { continued: false, .. }) = done.as_ref().filter(|_| waits) {
+                let after = until.map(|until| (until - self.journal.now()).to_std().unwrap_or_default());
+                return Ok(ControlFlow::Break(DriveOutcome::Waiting { after, lane: self.journal.lane }));
+            }
+            let is_changed = |done: &CommittedStep| done.plan_changes.is_some_and(|of| of != graph.changes());
+            if waits || done.as_ref().is_some_and(is_changed) {
+                begun = self.reload_graph(&mut graph, &works).await?.and(begun);
+            } else if begun.costs.is_empty() && !works.is_empty() && !begun.must_go_on() {
+                let drained = drained.as_mut();
+                if let Some(flow) =
+                    self.await_works(&mut graph, &mut works, &mut begun, until, drained).await?
+                {
+                    return Ok(flow);
+                }
+            }
+        }
+    }
+
+    /// Lets begin and settle what can, without a commit. Breaks with how the plan ends, or returns when something is due.
+    async fn settle(
+        &mut self,
+        graph: &mut Graph,
+        works: &mut Works,
+        begun: &mut Begun,
+    ) -> Result<ControlFlow<End, Option<DateTime<Utc>>>, Interrupted> {
+        loop {
+            let advance = graph.advance(self.journal.now(), false);
+            self.drop_cancelled(graph, &advance, works, begun).await?;
+            if let Some(end) = advance.end {
+                return Ok(ControlFlow::Break(end));
+            }
+            if !self.begin_steps(graph, advance.start, begun).await? {
+                return Ok(ControlFlow::Continue(advance.wait_until));
+            }
+        }
+    }
+
+    /// Waits for the works, and takes over what happens. Returns how the drive ends, if it does.
+    async fn await_works(
+        &mut self,
+        graph: &mut Graph,
+        works: &mut Works,
+        begun: &mut Begun,
+        until: Option<DateTime<Utc>>,
+        drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
+    ) -> Result<Option<ControlFlow<DriveOutcome>>, Interrupted> {
+        match self.wait_for_works(graph, works, until, drained).await? {
+            Happened::Finished(finished) => {
+                for one in finished {
+                    self.record_finished(graph, begun, one);
+                }
+            }
+            Happened::Looked => {
+                let agentable = self.journal.agentable();
+                let changes = self.journal.retrying(|storage| storage.plan_changes(agentable)).await?;
+                if changes != graph.changes() {
+                    *begun = self.reload_graph(graph, works).await?;
+                }
+            }
+            Happened::Cancelled => {}
+            Happened::Drained => return self.hand_over().await.map(ControlFlow::Break).map(Some),
+            Happened::OutOfTime => {
+                return self
+                    .stop_plan(graph, works, RunStatus::MaxDuration)
+                    .await
+                    .map(ControlFlow::Break)
+                    .map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits until work has finished, something is due, or it is time to stop.
+    async fn wait_for_works(
+        &self,
+        graph: &Graph,
+        works: &mut Works,
+        until: Option<DateTime<Utc>>,
+        mut drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
+    ) -> Result<Happened, Interrupted> {
+        let signals = &self.journal.signals;
+        let now = self.journal.now();
+        let due = until.map_or(Duration::MAX, |until| (until - now).to_std().unwrap_or_default());
+        let look = if graph.waits_for_others() { LOOK } else { Duration::from_secs(2) };
+        loop {
+            if drained.is_terminated() && works.may_all_repeat() {
+                return Ok(Happened::Drained);
+            }
+            return tokio::select! {
+                biased;
+                () = signals.lost() => Err(Interrupted::Lost),
+                () = signals.cancel().cancelled() => Ok(Happened::Cancelled),
+                () = tokio::time::sleep_until(signals.watchdog) => Ok(Happened::OutOfTime),
+                finished = works.next() => Ok(Happened::Finished(finished)),
+                () = &mut drained => continue,
+                () = tokio::time::sleep(due.min(look)) => Ok(Happened::Looked),
+            };
+        }
+    }
+
+    /// Gives up work that is not wanted any more: here, and that of executors.
+    async fn drop_cancelled(
+        &mut self,
+        graph: &Graph,
+        advance: &Advance,
+        works: &mut Works,
+        begun: &mut Begun,
+    ) -> Result<(), Interrupted> {
+        let mut executors = Vec::new();
+        for path in &advance.cancel {
+            works.abort(path);
+            begun.forget(path);
+            executors.extend(graph.executor(path));
+            begun.superseded.extend(graph.question(path));
+        }
+        self.cancel_executors(&executors).await
+    }
+
+    pub(super) async fn cancel_executors(&self, executors: &[AgentableId]) -> Result<(), Interrupted> {
+        if executors.is_empty() {
+            return Ok(());
+        }
+        let tenant = self.journal.owner.tenant;
+        self.journal.retrying(|storage| storage.cancel_executors(tenant, executors)).await
+    }
+
+    /// Commits what has changed, and what begins. `waits`: nothing runs here, so the run waits until that time. `None`: there
+    /// was nothing to commit.
+    async fn commit_graph(
+        &mut self,
+        graph: &mut Graph,
+        begun: &mut Begun,
+        waits: Option<Option<DateTime<Utc>>>,
+    ) -> Result<Option<CommittedStep>, Interrupted> {
+        let records = std::mem::take(&mut begun.records);
+        let written = match records.is_empty() {
+            true => None,
+            false => {
+                let (paths, records): (Vec<_>, Vec<_>) = records.into_iter().unzip();
+                let (written, responses) = self.tools.write_step_records(&self.journal, records).await?;
+                for (path, (_, response)) in paths.into_iter().zip(responses) {
+                    self.record_response(graph, &path, response);
+                }
+                Some(written)
+            }
+        };
+        if waits.is_none() && !graph.has_changed() && begun.costs.is_empty() {
+            return Ok(None);
+        }
+        let mut step = self.plan_commit(graph, begun);
+        if let Some(until) = waits {
+            let event = Event::RunWaiting { until, iteration: self.journal.open_iteration };
+            let questions = graph.open_questions();
+            step.transition = RunTransition::Wait { event, until, questions, open_calls: None };
+        }
+        let done = match written {
+            Some(written) => written.commit(&mut self.journal, step).await?,
+            None => self.journal.commit(step).await?,
+        };
+        self.read(&done);
+        graph.commit(begun);
+        self.after_commit(graph, begun);
+        Ok(Some(done))
+    }
+
+    /// A step with what has changed in the plan.
+    pub(super) fn plan_commit(&mut self, graph: &mut Graph, begun: &mut Begun) -> Step {
+        let (changes, events) = graph.changes_with(begun);
+        self.journal.plan = Some(Box::new(changes));
+        let mut step =
+            self.journal.step(Usage::default(), RunTransition::Continue { read: false, event: None });
+        step.events.extend(events);
+        if !begun.questions.is_empty() || !begun.superseded.is_empty() {
+            let of_step = step.questions.get_or_insert_default();
+            of_step.asked.extend(begun.questions.drain(..).map(|(_, question)| question));
+            of_step.superseded.append(&mut begun.superseded);
+        }
+        if let Some(cost) = begun.costs.pop_front() {
+            ToolRunner::pay_step(&mut self.journal, &mut step, Some(cost));
+        }
+        step.untrusted = self.tools.has_read_untrusted();
+        step
+    }
+
+    /// What follows from a commit: executors begin, and streams of the parent read what is new.
+    fn after_commit(&self, graph: &Graph, begun: &mut Begun) {
+        let services = self.journal.services;
+        for executor in std::mem::take(&mut begun.executors).into_values() {
+            services.hints.send(services.lane(&executor.kind), Hint::run(executor.id));
+        }
+        begun.questions.clear();
+        services.bus.publish(graph.stored.parent, Live::Nudge);
+    }
+
+    /// The plan ends as failed before its next step, because its run kills its workers: the commit that ends the run says so.
+    pub(super) async fn give_up_plan(&mut self) -> Result<(), Interrupted> {
+        if let Ok(mut graph) = self.load_graph().await? {
+            graph.advance(self.journal.now(), true);
+            self.close_graph(&mut graph, &End::Failed(ending::given_up()));
+        }
+        Ok(())
+    }
+}
