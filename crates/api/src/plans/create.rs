@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use chrono::TimeDelta;
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
-use houston_domain::id::shard;
+use houston_domain::id::UserId;
 use houston_domain::plan::{Document, Limits, MAX_BYTES, Offer};
 use houston_domain::run::RunStatus;
 use houston_protocol::plan::{CreatePlan, PlanResponse};
@@ -14,7 +14,7 @@ use houston_protocol::schema;
 use houston_store::plan::{NewPlan, StoredPlan};
 use serde_json::Value;
 
-use super::{NOT_IN_PLANS, invalid, plan_kind, response};
+use super::{invalid, response};
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::{Creation, check_size};
@@ -37,7 +37,7 @@ use crate::state::App;
     request_body = CreatePlan,
     responses(
         (status = 201, description = "The plan.", body = PlanResponse),
-        (status = 409, description = "`full`: the agentable has the maximum number of plans that have not ended. `archived`: it is archived. `not_creatable`: this server has no plans, or the agentable is one.")
+        (status = 409, description = "`full`: the agentable has the maximum number of plans that have not ended. `archived`: it is archived. `not_creatable`: agentables of this kind have no plans.")
     ),
 )]
 pub(crate) async fn create(
@@ -47,15 +47,16 @@ pub(crate) async fn create(
     Creation { value: CreatePlan { document, input }, key }: Creation<CreatePlan>,
 ) -> Result<Response, ApiError> {
     let not_creatable = || ApiError::NotCreatable { kind: "plan".to_owned(), made_with_user: false };
-    let kind = plan_kind(&app).ok_or_else(not_creatable)?;
     let (document, input) = (Value::Object(document), Value::Object(input));
     check_storable_value("/document", &document)?;
     check_storable_value("/input", &input)?;
     check_size("/input", input.to_string().len(), MAX_BYTES)?;
     let parent = app.store(caller).agentable(&path.kind, path.id).await?;
-    let parent_kind = app.state.agent_types.get(&path.kind).filter(|kind| !kind.is_plan());
-    let parent_kind = parent_kind.ok_or_else(not_creatable)?;
-    let tools = tools(&app, caller, parent_kind, parent.tools.as_deref()).await?;
+    let kinds = &app.state.agent_types;
+    let parent_kind = kinds.get(&path.kind).ok_or_else(not_creatable)?;
+    let kind = parent_kind.creates.iter().filter_map(|kind| kinds.get(kind)).find(|kind| kind.is_plan());
+    let kind = kind.ok_or_else(not_creatable)?;
+    let tools = tools(&app, caller, (kind, parent_kind), parent.tools.as_deref()).await?;
     let limits = Limits::default();
     let offer = Offer {
         tools: &tools.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -63,7 +64,6 @@ pub(crate) async fn create(
     };
     let checked =
         Document::parse(&document.to_string(), offer).map_err(|problems| invalid("/document", problems))?;
-    let app = app.with_shard(shard(parent.user));
     let title = title(&checked.goal);
     let new = NewPlan {
         id: app.state.ids.beside(parent.user),
@@ -93,22 +93,20 @@ pub(crate) async fn create(
     created(stored, replayed, "/v1/plans")
 }
 
-/// The tools that steps may call: those of the agentable, as far as plans may have them.
+/// The tools that steps may call: those of plans that the agentable may call itself.
 async fn tools(
     app: &App,
     caller: Caller,
-    kind: &AgentType,
+    (kind, parent): (&AgentType, &AgentType),
     of_agentable: Option<&[String]>,
 ) -> Result<Vec<String>, ApiError> {
     let own = app.store(caller).own_tools().await?;
-    let all = kind.tools.iter().cloned().chain(own);
     let is_offered = |tool: &String| {
-        !NOT_IN_PLANS.contains(&tool.as_str()) && of_agentable.is_none_or(|tools| tools.contains(tool))
+        let is_own = parent.tools.contains(tool) || own.contains(tool);
+        is_own && of_agentable.is_none_or(|tools| tools.contains(tool))
     };
-    let mut tools: Vec<String> = all.filter(is_offered).collect();
-    tools.sort();
-    tools.dedup();
-    Ok(tools)
+    let all = kind.tools.iter().chain(own.iter().filter(|tool| !kind.tools.contains(tool)));
+    Ok(all.filter(|tool| is_offered(tool)).cloned().collect())
 }
 
 /// The title of the plan: the first line of what it is for.
@@ -117,12 +115,7 @@ fn title(goal: &str) -> String {
 }
 
 /// The plan as it is stored.
-fn stored(
-    new: &NewPlan<'_>,
-    path: &AgentablePath,
-    user: houston_domain::id::UserId,
-    app: &App,
-) -> StoredPlan {
+fn stored(new: &NewPlan<'_>, path: &AgentablePath, user: UserId, app: &App) -> StoredPlan {
     StoredPlan {
         id: new.id,
         kind: new.kind.to_owned(),

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use houston_domain::agentable::AgentType;
 use houston_domain::id::{AgentableId, parse_prefixed};
 use houston_domain::plan::{Document, Heading, Problem, States, Status, checklist};
 use houston_protocol::plan::PlanResponse;
@@ -32,9 +31,6 @@ use crate::questions;
 use crate::state::App;
 
 const NOT_FOUND: ApiError = ApiError::NotFound { what: "plan" };
-
-/// Tools that no step of a plan calls: a plan neither talks to its user nor makes plans.
-const NOT_IN_PLANS: [&str; 4] = ["send_message", "create_plan", "change_plan", "read_plan"];
 
 /// A plan as named by a path. Whether it exists and belongs to the caller's tenant is not checked.
 #[derive(Debug, Clone, Copy)]
@@ -64,11 +60,6 @@ impl FromRequestParts<Arc<App>> for StepPath {
         let path = params.iter().find(|(name, _)| *name == "path").map(|(_, path)| path.to_owned());
         path.map(Self).ok_or(NO_STEP)
     }
-}
-
-/// The kind of plans, if this server has one.
-fn plan_kind(app: &App) -> Option<&AgentType> {
-    app.state.agent_types.values().find(|kind| kind.is_plan())
 }
 
 /// The plan now.
