@@ -121,12 +121,12 @@ fn inside(
         }
         _ => Vec::new(),
     };
-    let mut before = BTreeSet::new();
+    let (mut before, mut read) = (BTreeSet::new(), BTreeSet::new());
     for (steps, field) in inner {
         list(steps, &format!("{here}/{field}"), &outer, problems);
         for (at, child) in steps.iter_mut().enumerate() {
             let mut ignored = Vec::new();
-            found.extend(
+            read.extend(
                 used(child, &format!("{here}/{field}/{at}"), &outer, &mut ignored)
                     .intersection(&outer)
                     .cloned(),
@@ -140,8 +140,9 @@ fn inside(
         }
     }
     if let Action::Loop { name, .. } = &step.action {
-        found.remove(name);
+        read.remove(name);
     }
+    found.extend(read);
 }
 
 /// Collects the names in all templates of a value.

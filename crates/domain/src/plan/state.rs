@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::document::{Document, OnError, Step};
+use super::document::{Action, Document, OnError, Step};
 use super::expression;
 use super::machine::Machine;
 use super::scope::{outermost, visible};
@@ -201,8 +201,9 @@ pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> A
         document.steps.iter().filter(|step| !status(states, &step.id).is_settled()).collect();
     if open.is_empty() {
         out.end = Some(ending(document, states, &scope, given));
-    } else if !given.paused && !states.values().any(|state| is_moving(state.status)) {
-        let names: Vec<String> = open.iter().map(|step| blocked(step, states)).collect();
+    } else if !given.paused && !states.values().any(|state| is_moving(state.status) && state.due.is_some()) {
+        let mut names = Vec::new();
+        blocked(&document.steps, "", states, &mut names);
         out.end = Some(End::Failed(Failure::new("DEADLOCK", names.join("; "))));
         settle_rest(document, states, &mut out);
     }
@@ -215,14 +216,30 @@ pub(super) fn is_moving(status: Status) -> bool {
     matches!(status, Status::Running | Status::Retrying | Status::Asking)
 }
 
-fn blocked(step: &Step, states: &States) -> String {
-    let waits: Vec<&str> =
-        step.after.iter().filter(|id| !status(states, id).is_settled()).map(String::as_str).collect();
-    format!(
-        "`{}` waits for {}",
-        step.id,
-        if waits.is_empty() { "its own steps".to_owned() } else { waits.join(", ") }
-    )
+/// Each step that has not settled although nothing runs, and what it waits for.
+fn blocked(steps: &[Step], prefix: &str, states: &States, out: &mut Vec<String>) {
+    for step in steps {
+        let path = format!("{prefix}{}", step.id);
+        let state = states.get(&path).cloned().unwrap_or_default();
+        if state.status == Status::Running {
+            let turns = match step.action {
+                Action::Loop { .. } => {
+                    (0..state.turns.len()).map(|turn| format!("{path}[{turn}].")).collect()
+                }
+                _ => vec![format!("{path}.")],
+            };
+            for (prefix, list) in
+                turns.iter().flat_map(|turn| step.lists().into_iter().map(move |list| (turn, list)))
+            {
+                blocked(list, prefix, states, out);
+            }
+        } else if !state.status.is_settled() {
+            let open = |id: &&String| !status(states, &format!("{prefix}{id}")).is_settled();
+            let waits: Vec<&str> = step.after.iter().filter(open).map(String::as_str).collect();
+            let waits = if waits.is_empty() { "a place to run".to_owned() } else { waits.join(", ") };
+            out.push(format!("`{path}` waits for {waits}"));
+        }
+    }
 }
 
 pub(super) fn status(states: &States, path: &str) -> Status {
