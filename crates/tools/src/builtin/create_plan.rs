@@ -15,7 +15,7 @@ use crate::input;
 use crate::record::{NewPlanInfo, NewTaskInfo, Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, TaskKind, Tool};
 
-pub const NAME: &str = "create_plan";
+pub(super) const NAME: &str = "create_plan";
 
 /// Steps of a plan that a model writes.
 const MAX_STEPS: usize = 30;

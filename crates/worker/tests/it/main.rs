@@ -32,6 +32,8 @@ mod own_tools;
 #[cfg(test)]
 mod pauses;
 #[cfg(test)]
+mod plans;
+#[cfg(test)]
 mod race;
 #[cfg(test)]
 mod retry;

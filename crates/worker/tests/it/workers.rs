@@ -45,6 +45,8 @@ pub(crate) fn agent_types() -> Vec<AgentType> {
         include_str!("../../../../jobs/agents/goal.toml"),
         include_str!("../../../../jobs/agents/task.toml"),
         include_str!("../../../../jobs/agents/user_agent.toml"),
+        include_str!("../../../../jobs/agents/plan.toml"),
+        include_str!("../../../../jobs/agents/executor.toml"),
     ]
     .map(|text| toml::from_str(text).unwrap())
     .to_vec()

@@ -194,6 +194,7 @@ impl MemoryStorage {
                 continued,
                 opened: false,
                 cancel_seq: None,
+                plan_changes: None,
                 waiting: Vec::new(),
             })),
         }

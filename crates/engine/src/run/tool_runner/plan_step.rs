@@ -41,7 +41,7 @@ pub(crate) enum StepCall {
 pub(crate) struct StepRecord(PendingRecord);
 
 /// A call that acts outside of Houston and has not been started.
-pub(crate) struct StepWork(ExternalCall);
+pub(crate) struct StepWork(Box<ExternalCall>);
 
 /// The response of a call, and what the model cost that it asked.
 pub(crate) type StepReturned = (ToolResponse, Option<Box<ModelCall>>);
@@ -95,7 +95,7 @@ impl ToolRunner {
         if external.work.is_code() {
             return Ok(StepCall::Answered(not_for_plans(&external.call.name)));
         }
-        self.with_material(journal, external).await.map(|call| StepCall::External(StepWork(call)))
+        self.with_material(journal, external).await.map(|call| StepCall::External(StepWork(Box::new(call))))
     }
 
     /// A call that was begun before, as its effect class allows.
@@ -125,7 +125,7 @@ impl ToolRunner {
         StepWork(call): StepWork,
     ) -> BoxFuture<'static, StepReturned> {
         let name = call.call.name.clone();
-        let running = self.start_call(journal, call, None);
+        let running = self.start_call(journal, *call, None);
         async move {
             let returned = running.await;
             let response = match returned.acted {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, TenantId};
 use houston_domain::mode::Mode;
-use houston_domain::step::decision::{Cancellation, Found, decide};
+use houston_domain::step::decision::{Cancellation, Changes, Found, decide};
 use houston_domain::step::{RunTransition, Step};
 
 use houston_domain::unread::Unread;
@@ -17,7 +17,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::batch::Steps;
+use super::batch::{Steps, Written};
 use super::end::{Reader, end};
 use super::rows::StepRows;
 use super::{Commit, CommittedStep};
@@ -104,10 +104,6 @@ pub(crate) async fn commit(
     let (read_seq, cancel_seq) = (found.read_seq, found.cancel_seq);
     let closes_all = reader.asked && decide(step, found.clone(), fairness.read_limits()).ends();
     let step = &*write_for_driver(connection, fence, step, closes_all, &mut found).await?;
-    let plan_changes = match step.plan.as_deref() {
-        Some(changes) => Some(plan::write(connection, fence, step, changes).await?),
-        None => None,
-    };
     let changes = decide(step, found, fairness.read_limits());
 
     let mut rows = StepRows::of(fence, step, &changes).map_err(not_json)?;
@@ -129,13 +125,12 @@ pub(crate) async fn commit(
     let written = Steps { max_running: fairness.running() }.write(connection, &mut [rows]).await?;
     // The row is locked, so only a weakened step can miss it.
     let written = written.into_iter().next().flatten().ok_or(Error::Fenced)?;
-    for moved in &changes.moved {
-        move_messages(connection, fence.agentable, moved).await?;
-    }
-    if let Some(next_run) = changes.next_run {
-        let events = i64::try_from(step.events.len() + 1).unwrap_or(i64::MAX);
-        open_next_run(connection, fence, next_run.0, written.last_seq + events + 1, written.at).await?;
-    }
+    // Executors that begin are counted in the row whose version the statement before has checked.
+    let plan_changes = match step.plan.as_deref() {
+        Some(changes) => Some(plan::write(connection, fence, step, changes).await?),
+        None => None,
+    };
+    assign_messages(connection, fence, step, &changes, &written).await?;
     let own_entries = step.entries.len() + usize::from(!step.frames.is_empty());
     let last_position = reader.last_position + i64::try_from(own_entries).unwrap_or(i64::MAX);
     if let Some(Cancellation { through, .. }) = changes.cancelled.as_ref().filter(|of| of.rolls_back()) {
@@ -149,6 +144,24 @@ pub(crate) async fn commit(
     }
     let done = CommittedStep::new(step, changes, cancel_seq, written);
     Ok(Commit::Done(CommittedStep { plan_changes, ..done }))
+}
+
+/// Assigns messages to the runs that have read them, or that they open.
+async fn assign_messages(
+    connection: &mut PgConnection,
+    fence: &Fence,
+    step: &Step,
+    changes: &Changes<'_>,
+    written: &Written,
+) -> Result<()> {
+    for moved in &changes.moved {
+        move_messages(connection, fence.agentable, moved).await?;
+    }
+    if let Some(next_run) = changes.next_run {
+        let events = i64::try_from(step.events.len() + 1).unwrap_or(i64::MAX);
+        open_next_run(connection, fence, next_run.0, written.last_seq + events + 1, written.at).await?;
+    }
+    Ok(())
 }
 
 fn not_json(error: serde_json::Error) -> Error {

@@ -148,6 +148,8 @@ fn matching(text: &str, schema: &Value) -> Result<Value, Failure> {
         serde_json::from_str(trimmed).map_err(|error| failure(format!("the result is not JSON: {error}")))?;
     match houston_domain::question::schema::check(schema, &value) {
         Ok(()) => Ok(value),
-        Err(error) => Err(failure(format!("the result does not match its schema: {error}"))),
+        Err(error) => {
+            Err(failure(format!("the result does not match its schema: {}: {}", error.pointer, error.reason)))
+        }
     }
 }

@@ -57,7 +57,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Err((code, text)) => return self.stop_with(code, text).await.map(ControlFlow::Break),
         };
         let mut works = Works::default();
-        let mut begun = self.take_over(&mut graph, &works).await?;
+        let mut begun = self.take_over(&mut graph, works.here()).await?;
         let mut drained = pin!(self.journal.signals.drained().fuse());
         loop {
             if self.journal.signals.is_lost() {
@@ -74,7 +74,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 ControlFlow::Break(end) => match self.end_plan(&mut graph, &mut begun, end).await? {
                     ControlFlow::Break(outcome) => return Ok(ControlFlow::Break(outcome)),
                     ControlFlow::Continue(()) => {
-                        begun = self.reload_graph(&mut graph, &works).await?;
+                        begun = self.reload_graph(&mut graph, works.here()).await?;
                         continue;
                     }
                 },
@@ -91,7 +91,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             }
             let is_changed = |done: &CommittedStep| done.plan_changes.is_some_and(|of| of != graph.changes());
             if waits || done.as_ref().is_some_and(is_changed) {
-                begun = self.reload_graph(&mut graph, &works).await?.and(begun);
+                begun = self.reload_graph(&mut graph, works.here()).await?.and(begun);
             } else if begun.costs.is_empty() && !works.is_empty() && !begun.must_go_on() {
                 let drained = drained.as_mut();
                 if let Some(flow) =
@@ -141,7 +141,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 let agentable = self.journal.agentable();
                 let changes = self.journal.retrying(|storage| storage.plan_changes(agentable)).await?;
                 if changes != graph.changes() {
-                    *begun = self.reload_graph(graph, works).await?;
+                    *begun = self.reload_graph(graph, works.here()).await?;
                 }
             }
             Happened::Cancelled => {}
@@ -251,7 +251,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// A step with what has changed in the plan.
-    pub(super) fn plan_commit(&mut self, graph: &mut Graph, begun: &mut Begun) -> Step {
+    fn plan_commit(&mut self, graph: &mut Graph, begun: &mut Begun) -> Step {
         let (changes, events) = graph.changes_with(begun);
         self.journal.plan = Some(Box::new(changes));
         let mut step =

@@ -7,15 +7,15 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::agent::budget::Spent;
 use houston_domain::id::QuestionId;
-use houston_domain::plan::{Action, Failure, NewExecutor, Resolved, Status, resolve};
+use houston_domain::plan::{Failure, NewExecutor, Resolved, Status, resolve};
 use houston_domain::question::{NewQuestion, Question, QuestionKind};
 use houston_domain::step::ModelCall;
-use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::ToolCall;
 use serde_json::{Value, json};
 
 use super::finished::{Finished, Returned};
 use super::graph::Graph;
-use super::work::Works;
+use super::work::Here;
 use crate::background::side_model::{Answered, Cut, NoAnswer, Question as Asked, SideModel};
 use crate::error::Interrupted;
 use crate::run::driver::RunDriver;
@@ -94,20 +94,16 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Reads the plan again. What runs here goes on.
-    pub(super) async fn reload_graph(
-        &mut self,
-        graph: &mut Graph,
-        works: &Works,
-    ) -> Result<Begun, Interrupted> {
+    pub(super) async fn reload_graph(&mut self, graph: &mut Graph, here: Here) -> Result<Begun, Interrupted> {
         if let Ok(read) = self.load_graph().await? {
             *graph = read;
         }
-        self.take_over(graph, works).await
+        self.take_over(graph, here).await
     }
 
     /// Takes over what happened while this worker did not look: what executors and people have returned, and what another
     /// worker began and has not finished.
-    pub(super) async fn take_over(&mut self, graph: &mut Graph, works: &Works) -> Result<Begun, Interrupted> {
+    pub(super) async fn take_over(&mut self, graph: &mut Graph, here: Here) -> Result<Begun, Interrupted> {
         let mut begun = Begun::default();
         for (path, outcome) in graph.take_outcomes() {
             self.record_outcome(graph, &path, outcome);
@@ -119,7 +115,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             }
         }
         for (path, attempt) in graph.running_here() {
-            if !works.has(&path, attempt) {
+            if here.get(&path) != Some(&attempt) {
                 self.begin_step(graph, &path, Begin::Again, &mut begun).await?;
             }
         }

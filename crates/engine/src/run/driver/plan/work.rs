@@ -11,6 +11,9 @@ use crate::error::Interrupted;
 use crate::run::driver::RunDriver;
 use crate::run::storage::RunStorage;
 
+/// Attempts by the path of their step.
+pub(super) type Here = BTreeMap<String, u32>;
+
 /// Calls that run in this process, by the path of their step.
 #[derive(Default)]
 pub(super) struct Works {
@@ -34,6 +37,11 @@ impl Works {
     /// Whether another worker may execute all of them again.
     pub(super) fn may_all_repeat(&self) -> bool {
         self.handles.values().all(|handle| handle.may_repeat)
+    }
+
+    /// The attempts at steps that run here.
+    pub(super) fn here(&self) -> Here {
+        self.handles.iter().map(|(path, handle)| (path.clone(), handle.attempt)).collect()
     }
 
     /// Whether this attempt at a step runs here.
