@@ -242,8 +242,14 @@ pub enum ApiError {
         /// Maximum size in bytes.
         limit: usize,
     },
-    /// The run has ended and cannot be cancelled.
-    #[error("the run has already ended as `{}` and cannot be cancelled", status.as_str())]
+    /// The step of a plan has another status than the request needs.
+    #[error("{reason}")]
+    InvalidStepStatus {
+        /// Which it has, and which are possible.
+        reason: String,
+    },
+    /// The run has ended and cannot be cancelled or changed.
+    #[error("the run has already ended as `{}` and cannot be cancelled or changed", status.as_str())]
     InvalidState {
         /// The final status of the run.
         status: RunStatus,
@@ -380,6 +386,7 @@ impl ApiError {
             Self::QuestionClosed { .. } => ProblemCode::QuestionClosed,
             Self::TooLarge { .. } => ProblemCode::TooLarge,
             Self::InvalidState { .. } => ProblemCode::InvalidState,
+            Self::InvalidStepStatus { .. } => ProblemCode::InvalidStepStatus,
             Self::NotArchivable { .. } => ProblemCode::NotArchivable,
             Self::Archived { .. } => ProblemCode::Archived,
             Self::NoCheckIns { .. } => ProblemCode::NoCheckIns,

@@ -166,6 +166,7 @@ mod openai;
 mod openapi;
 mod page;
 mod peers;
+mod plans;
 mod problem;
 mod profile;
 mod query;

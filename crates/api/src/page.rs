@@ -49,6 +49,9 @@ pub(crate) enum List {
     Tables,
     Records,
     Deliveries,
+    Plans,
+    PlanSteps,
+    PlanVersions,
 }
 
 impl List {
@@ -79,6 +82,9 @@ impl List {
             Self::Tables => 'b',
             Self::Records => 'x',
             Self::Deliveries => 'i',
+            Self::Plans => 'z',
+            Self::PlanSteps => 'P',
+            Self::PlanVersions => 'V',
         }
     }
 }

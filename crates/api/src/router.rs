@@ -20,9 +20,9 @@ use crate::state::{App, State};
 use crate::{
     a2a, agentables, agents, ai_sdk, approve, attachments, check_ins, client_tokens, compressions,
     conversation, erasures, events, feed, fields, files, grants, guards, health, history, images,
-    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, profile, questions, read_marks, runs,
-    sessions, shared_state, skills, snippets, table_records, tables, teams, todos, tool_sources, triggers,
-    users, webhooks,
+    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, plans, profile, questions,
+    read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables, teams, todos,
+    tool_sources, triggers, users, webhooks,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -217,6 +217,15 @@ fn agentable_routes() -> Endpoints {
         .routes(AGENTABLE, routes!(agentables::result::get))
         .routes(AGENTABLE, routes!(check_ins::list::list, check_ins::create::create))
         .routes(AGENTABLE, routes!(messages::list::list, messages::post::post))
+        .routes(AGENTABLE, routes!(plans::list::list, plans::create::create))
+        .routes(ROW, routes!(plans::get::get, plans::change::change))
+        .routes(ROW, routes!(plans::steps::list))
+        .routes(ROW, routes!(plans::versions::list))
+        .routes(ROW, routes!(plans::pause::pause))
+        .routes(ROW, routes!(plans::pause::resume))
+        .routes(ROW, routes!(plans::cancel::cancel))
+        .routes(ROW, routes!(plans::step::retry))
+        .routes(ROW, routes!(plans::step::skip))
         .routes(AGENTABLE, routes!(read_marks::set::set))
         .routes(AGENTABLE, routes!(shared_state::get::get, shared_state::change::change))
         .routes(AGENTABLE, collection::<Notes>())

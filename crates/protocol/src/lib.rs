@@ -60,6 +60,7 @@ pub mod model;
 pub mod openai;
 pub mod owner;
 pub mod page;
+pub mod plan;
 pub mod problem;
 mod problem_code;
 pub mod question;

@@ -79,6 +79,8 @@ problem_codes! {
     RunInProgress = 409 "run_in_progress";
     /// The run is over and can no longer be changed.
     InvalidState = 409 "invalid_state";
+    /// The step of a plan has another status than the request needs.
+    InvalidStepStatus = 409 "invalid_step_status";
     /// The question was answered otherwise, has expired, or is not asked any more.
     QuestionClosed = 409 "question_closed";
     /// The MCP server lists another definition of the tool than the one to approve.

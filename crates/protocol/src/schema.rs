@@ -120,7 +120,7 @@ described! {
     /// A question that a run asks a person.
     QuestionId => id("question", "question");
     /// A message, a reasoning or a tool result in a stream.
-    EntityId => id("(msg|reasoning|result)", "msg");
+    EntityId => id("(msg|reasoning|result|plan)", "msg");
 
     /// The name of a step, with the number of its iteration.
     StepName => text().pattern(Some("^iteration [0-9]+$")).examples(["iteration 3"]);

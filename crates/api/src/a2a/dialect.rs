@@ -272,7 +272,8 @@ mod tests {
         updates.updates(&text(7, "Hel"));
         updates.updates(&end(7));
         let kept = [SnapshotMessage::text(id(6), Role::User, "hi".to_owned())];
-        let snapshot = Event::MessagesSnapshot { timestamp: None, messages: Cow::Borrowed(&kept) };
+        let snapshot =
+            Event::MessagesSnapshot { timestamp: None, messages: Cow::Borrowed(&kept), metadata: None };
         assert_eq!(piece(updates.updates(&snapshot)), (String::new(), false, true));
         assert!(updates.updates(&snapshot).is_empty());
         assert_eq!(piece(updates.updates(&text(7, "Hi"))), ("Hi".to_owned(), false, false));

@@ -16,7 +16,7 @@ use houston_domain::event::{CallProgress, Committed, Delta, Event as Durable, Pa
 use houston_domain::id::MessageId;
 use houston_domain::question::NewQuestion;
 use houston_domain::shared_state;
-use houston_protocol::agui::{EntityId, Event, Fact, Role, SnapshotMessage};
+use houston_protocol::agui::{EntityId, Event, Fact, Role, SnapshotMessage, SnapshotMetadata, Timestamp};
 use houston_store::event::OpenIteration;
 use serde_json::Value;
 
@@ -291,7 +291,7 @@ impl Cursor {
                         metadata: None,
                     },
                 };
-                let mut frames = vec![end, Event::MessagesSnapshot { timestamp, messages: snapshot.into() }];
+                let mut frames = vec![end, snapshot_of(timestamp, snapshot)];
                 if effect == Effect::Void {
                     frames.extend(render::frames(context, event));
                 }
@@ -375,6 +375,11 @@ impl Cursor {
         self.read_for = Some(message);
         if new { DeltaOutcome::Behind } else { DeltaOutcome::Handled }
     }
+}
+
+fn snapshot_of(timestamp: Timestamp, messages: &[SnapshotMessage]) -> Event<'_> {
+    let metadata = Some(SnapshotMetadata::with_errors_only());
+    Event::MessagesSnapshot { timestamp, messages: messages.into(), metadata }
 }
 
 /// Puts the state behind each start of a run.

@@ -17,6 +17,7 @@ pub(crate) mod get;
 pub(crate) mod heartbeat;
 pub(crate) mod interrupt;
 pub(crate) mod open;
+pub(crate) mod plan;
 pub(crate) mod position;
 pub(crate) mod render;
 pub(crate) mod snapshot;

@@ -12,13 +12,14 @@ use houston_domain::message::Source;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_protocol::agui::{
-    ERROR_ACTIVITY, EntityId, Event, Fact, HoustonMetadata, Metadata, Outcome, PROTOCOL_VERSION,
-    PostedMessage, Role, RunResult, StepName, SubagentOutcome, Timestamp, TokenUsage,
+    ActivitySnapshot, ERROR_ACTIVITY, EntityId, Event, Fact, HoustonMetadata, Metadata, Outcome,
+    PROTOCOL_VERSION, PostedMessage, Role, RunResult, StepName, SubagentOutcome, Timestamp, TokenUsage,
 };
 use houston_protocol::time::Time;
 use serde_json::Value;
 
 use crate::events::fact::fact;
+use crate::events::plan::plan;
 
 /// The context of an event: thread, open step and its message.
 #[derive(Debug, Clone, Copy)]
@@ -81,13 +82,13 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }
-        Durable::PlanCreated { .. }
+        event @ (Durable::PlanCreated { .. }
         | Durable::PlanProgress { .. }
         | Durable::PlanChanged { .. }
         | Durable::PlanEnded { .. }
         | Durable::PlanStepStarted { .. }
         | Durable::PlanStepFinished { .. }
-        | Durable::PlanStepFailed { .. } => Vec::new(),
+        | Durable::PlanStepFailed { .. }) => plan(timestamp, event),
         event @ (Durable::TaskStarted { .. } | Durable::TaskEnded { .. }) => task_frames(timestamp, event),
         event
         @ (Durable::RetryScheduled { .. } | Durable::RunWaiting { .. } | Durable::HandedOver { .. }) => {
@@ -219,12 +220,12 @@ fn tool_called<'a>(
 }
 
 fn error_shown(timestamp: Timestamp, id: MessageId, text: &str, metadata: &Value) -> Event<'static> {
-    Event::ActivitySnapshot {
+    Event::ActivitySnapshot(ActivitySnapshot {
         timestamp,
         message_id: EntityId::Message(id),
         activity_type: ERROR_ACTIVITY.into(),
-        content: ErrorMessage::client_fields(text, metadata),
-    }
+        content: Cow::Owned(ErrorMessage::client_fields(text, metadata)),
+    })
 }
 
 fn task_frames(timestamp: Timestamp, event: &Durable) -> Vec<Event<'_>> {

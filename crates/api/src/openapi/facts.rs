@@ -13,9 +13,12 @@ type Schemas = BTreeMap<String, RefOr<Schema>>;
 /// Changes `Event` and `Fact`, if the document has them.
 pub(super) fn name_facts(schemas: &mut Schemas) {
     let Some(RefOr::T(Schema::OneOf(events))) = schemas.get_mut("Event") else { return };
-    let Some(custom) = events.items.iter_mut().find(|item| matches!(item, RefOr::T(Schema::AllOf(_)))) else {
-        return;
-    };
+    let is_fact = |part: &RefOr<Schema>| matches!(part, RefOr::Ref(part) if part.ref_location == "#/components/schemas/Fact");
+    let custom = events
+        .items
+        .iter_mut()
+        .find(|item| matches!(item, RefOr::T(Schema::AllOf(parts)) if parts.items.iter().any(is_fact)));
+    let Some(custom) = custom else { return };
     let fact = RefOr::Ref(Ref::from_schema_name("Fact"));
     let RefOr::T(Schema::AllOf(parts)) = std::mem::replace(custom, fact) else { return };
     let of_all_events: Vec<Object> = parts.items.into_iter().filter_map(object).collect();

@@ -44,7 +44,7 @@ pub(crate) fn closed_otherwise(asked: AskedQuestion) -> ApiError {
 }
 
 /// The response for a question.
-fn response(asked: AskedQuestion) -> QuestionResponse {
+pub(crate) fn response(asked: AskedQuestion) -> QuestionResponse {
     let AskedQuestion { question, user, agentable, kind, run } = asked;
     let Question { asked, state, answer, answered_by, created_at, closed_at } = question;
     QuestionResponse {

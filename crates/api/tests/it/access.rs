@@ -9,6 +9,7 @@ use houston_store::api_key::NewApiKey;
 use serde_json::{Value, json};
 
 use crate::http::Answer;
+use crate::plans;
 use crate::shared_state::with_list;
 use crate::test_api::{TestApi, make_tenant};
 
@@ -167,6 +168,7 @@ async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
         ("check-ins", check_in),
         ("sessions", format!("session_{}", ids[1])),
         ("questions", format!("question_{}", ids[2])),
+        ("plans", plans::make(api).await),
         ("grants", format!("grant_{}", ids[3])),
         ("images", format!("image_{}", ids[4])),
         ("attachments", format!("att_{}", ids[5])),

@@ -84,6 +84,8 @@ mod openai_access;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
+mod plans;
+#[cfg(test)]
 mod probes;
 #[cfg(test)]
 mod proxied;

@@ -315,6 +315,8 @@ fn agent_types() -> BTreeMap<String, AgentType> {
     [
         include_str!("../../../../jobs/agents/goal.toml"),
         include_str!("../../../../jobs/agents/task.toml"),
+        include_str!("../../../../jobs/agents/plan.toml"),
+        include_str!("../../../../jobs/agents/executor.toml"),
         include_str!("../../../../jobs/agents/user_agent.toml"),
     ]
     .map(|text| toml::from_str::<AgentType>(text).unwrap())

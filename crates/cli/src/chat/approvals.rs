@@ -1,6 +1,7 @@
 //! Questions of Houston in a chat: the calls that wait for the user, pauses, budgets that are reached; and the lines that
 //! decide them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use houston_domain::guard::GrantScope;
@@ -12,6 +13,7 @@ use houston_domain::question::input::{self, InputAnswer};
 use houston_domain::question::own::PREFIX;
 use houston_domain::question::pause::PauseAnswer;
 use houston_protocol::agui::Fact;
+use houston_protocol::question::QuestionResponse;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
@@ -29,6 +31,8 @@ pub(crate) enum Asks {
     Pause,
     /// Whether more may be spent, and the US dollars that are proposed.
     Budget(Option<Number>),
+    /// What a step of a plan needs to know: the schema of an answer, and the answer that holds without one.
+    Free(Option<Value>, Option<Value>),
     /// Input that a call needs: its fields, with whether each is required; none: something is to be done elsewhere.
     Input(Vec<(String, bool)>),
 }
@@ -49,6 +53,10 @@ impl Asks {
             QuestionKind::Input if is_own => {
                 Some(Self::Input(schema.as_deref().map(fields).unwrap_or_default()))
             }
+            QuestionKind::Input => {
+                let Fact::QuestionAsked { default_value, .. } = fact else { return None };
+                Some(Self::Free(schema.as_deref().cloned(), default_value.as_deref().cloned()))
+            }
             _ => None,
         }
     }
@@ -66,6 +74,9 @@ impl Asks {
         match self {
             Self::Call { lasting: true } => format!("a allows this tool here from now on · {}", Self::Call { lasting: false }.choices()),
             Self::Call { lasting: false } => "y allows it · n [why] refuses it · e {…} changes the arguments · r TEXT is its result · any other line is a message instead".to_owned(),
+            Self::Free(schema, _) if is_boolean(schema.as_ref()) => "y yes · n no · any other line is a message instead".to_owned(),
+            Self::Free(_, Some(default)) => format!("y ANSWER answers · y alone: {default} · any other line is a message instead"),
+            Self::Free(_, None) => "y ANSWER answers · any other line is a message instead".to_owned(),
             Self::Pause => "y goes on · n stops · any other line is a message instead".to_owned(),
             Self::Budget(Some(amount)) => format!("y adds ${amount} · y AMOUNT adds that · n stops · any other line is a message"),
             Self::Input(fields) if fields.is_empty() => "y it is done · n declines · cancel ends the call · any other line is a message instead".to_owned(),
@@ -105,6 +116,14 @@ impl Asks {
             }
             (Self::Input(_), "n" | "no") if rest.is_empty() => value(InputAnswer::Decline {}),
             (Self::Input(_), "cancel") if rest.is_empty() => value(InputAnswer::Cancel {}),
+            (Self::Free(schema, _), "y" | "yes" | "n" | "no") if is_boolean(schema.as_ref()) => {
+                rest.is_empty().then(|| Ok(Value::Bool(word.starts_with('y'))))?
+            }
+            (Self::Free(schema, default), "y" | "yes") => match (rest.is_empty(), default) {
+                (true, Some(default)) => Ok(default.clone()),
+                (true, None) => Err("y: the answer is missing".to_owned()),
+                (false, _) => free(schema.as_ref(), rest),
+            },
             (Self::Pause, "y" | "yes") if rest.is_empty() => value(PauseAnswer::Continue {}),
             (Self::Pause, "n" | "no") if rest.is_empty() => value(PauseAnswer::Stop {}),
             (Self::Budget(_), "n" | "no") if rest.is_empty() => value(BudgetAnswer::Stop {}),
@@ -118,6 +137,35 @@ impl Asks {
             }
             _ => return None,
         })
+    }
+}
+
+fn is_boolean(schema: Option<&Value>) -> bool {
+    schema.is_some_and(|schema| schema["type"] == "boolean")
+}
+
+/// The answer in a line: JSON where the schema wants more than a text.
+fn free(schema: Option<&Value>, text: &str) -> Result<Value, String> {
+    let kind = schema.and_then(|schema| schema["type"].as_str()).unwrap_or("string");
+    match kind {
+        "string" => Ok(text.into()),
+        _ => {
+            serde_json::from_str(text).map_err(|error| format!("y: the answer must be JSON, {kind}: {error}"))
+        }
+    }
+}
+
+/// A question that was read, as streams tell of it.
+pub(crate) fn asked(question: &QuestionResponse) -> Fact<'_> {
+    Fact::QuestionAsked {
+        question_id: question.id,
+        kind: question.kind,
+        subject: question.subject.as_deref().map(Into::into),
+        text: question.text.as_str().into(),
+        schema: question.schema.as_ref().map(Cow::Borrowed),
+        default_value: question.default_value.as_ref().map(Cow::Borrowed),
+        expires_at: question.expires_at,
+        approval: question.approval.clone().map(Box::new),
     }
 }
 

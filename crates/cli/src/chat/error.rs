@@ -58,6 +58,12 @@ pub(crate) enum ChatError {
         /// The id as given.
         goal: String,
     },
+    /// What was given is no id of a plan.
+    #[error("`{plan}` is not the id of a plan, as in plan_0190…")]
+    NoPlan {
+        /// What was given.
+        plan: String,
+    },
     /// The server refused the request.
     #[error("{detail} ({code})")]
     Refused {
@@ -92,6 +98,7 @@ impl ChatError {
             Self::Unreachable { .. } | Self::NotHouston { .. } => 3,
             Self::NoKey { .. } | Self::KeyRefused { .. } => 4,
             Self::GoalNotFound { .. } => 5,
+            Self::NoPlan { .. } => 2,
             Self::BadUrl { .. } | Self::NoMessage | Self::Image { .. } => 2,
             Self::Refused { .. } | Self::Client(_) | Self::Signals(_) => 1,
         }

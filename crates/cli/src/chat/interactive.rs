@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::ChatContext;
-use super::approvals::{Approvals, Typed};
+use super::approvals::{Approvals, Typed, asked};
 use super::command::{Command, HELP};
 use super::editor::Editor;
 use super::error::ChatError;
@@ -194,6 +194,9 @@ impl InteractiveChat {
                 }
                 let out = self.screen.event(&event, self.context.now());
                 self.context.show_event(out, &json);
+                for plan in self.screen.take_asking() {
+                    self.send(Request::Questions { plan });
+                }
                 if event.ends_run() {
                     self.cancelling = false;
                 } else if self.cancelling && matches!(event.as_ref(), Event::RunStarted { .. }) {
@@ -242,6 +245,13 @@ impl InteractiveChat {
                     self.approvals.refused(question);
                 }
                 self.error(&error.to_string());
+            }
+            Response::Questions(questions) => {
+                for fact in questions.iter().map(asked) {
+                    self.approvals.on_fact(&fact);
+                    let out = self.screen.event(&Event::Custom { timestamp: None, fact }, self.context.now());
+                    self.context.show(out);
+                }
             }
             Response::History(messages) => {
                 let out = self.screen.thread(&messages);

@@ -11,6 +11,7 @@
 //! `interactive`.
 
 mod approvals;
+mod checklist;
 mod command;
 mod editor;
 mod error;
@@ -25,6 +26,7 @@ mod key;
 mod notice;
 mod once;
 mod output;
+mod plans;
 mod request;
 mod rows;
 mod saved_goals;
@@ -45,6 +47,7 @@ use houston_protocol::agentable::AgentableResponse;
 pub(crate) use self::error::ChatError;
 use self::key::Key;
 use self::output::Output;
+pub(crate) use self::plans::{At as PlanServer, list as list_plans, run as run_plan, show as show_plan};
 pub(crate) use self::saved_goals::Demo;
 use self::saved_goals::{SavedGoals, address};
 use self::screen::Style;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use houston_domain::id::{Ids, QuestionId, RunId};
 use houston_protocol::message::{AcceptedMessageResponse, MessageImage, MessageResponse};
+use houston_protocol::question::QuestionResponse;
 use rand::Rng as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -25,10 +26,26 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 /// A request to the API.
 #[derive(Debug)]
 pub(crate) enum Request {
-    Post { goal: String, text: String, images: Vec<MessageImage> },
-    Cancel { run: RunId },
-    Answer { question: QuestionId, answer: Value },
-    History { goal: String, limit: u8 },
+    Post {
+        goal: String,
+        text: String,
+        images: Vec<MessageImage>,
+    },
+    Cancel {
+        run: RunId,
+    },
+    Answer {
+        question: QuestionId,
+        answer: Value,
+    },
+    History {
+        goal: String,
+        limit: u8,
+    },
+    /// What the steps of a plan ask.
+    Questions {
+        plan: String,
+    },
 }
 
 /// The result of a [`Request`].
@@ -40,6 +57,7 @@ pub(crate) enum Response {
     Answered,
     AnswerFailed { question: QuestionId, error: ChatError },
     History(Vec<MessageResponse>),
+    Questions(Vec<QuestionResponse>),
     Failed(ChatError),
 }
 
@@ -75,6 +93,9 @@ async fn run(server: &Server, ids: &Ids, request: Request) -> Response {
             };
         }
         Request::Cancel { run } => server.cancel(run).await.map(|()| Response::Cancelled),
+        Request::Questions { plan } => {
+            server.plan(&plan).await.map(|plan| Response::Questions(plan.questions))
+        }
         Request::History { goal, limit } => server.messages(&goal, limit).await.map(Response::History),
     };
     response.unwrap_or_else(Response::Failed)

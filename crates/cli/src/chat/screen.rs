@@ -4,6 +4,8 @@
 //! is written) is shown in transient lines below them, on terminals only.
 
 mod line;
+mod plan;
+mod questions;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -13,11 +15,10 @@ use std::collections::{HashMap, VecDeque};
 use chrono::{DateTime, Utc};
 use houston_domain::message::Source;
 use houston_protocol::agui::{EntityId, Event, Fact, Outcome, PostedMessage, SnapshotMessage};
-use houston_protocol::question::CallToApprove;
 use serde_json::Value;
 
 use self::line::Line;
-use super::approvals::{ANSWER_ELSEWHERE, Asks};
+use self::plan::Plans;
 use super::notice::{notice, progress_line};
 use super::output::{Channel, Output, Paint, Transient, one_line};
 
@@ -57,6 +58,7 @@ pub(crate) struct Screen {
     transient: Option<Transient>,
     /// The agent's reasoning so far, until the next event says whether it is the answer.
     thought: Option<String>,
+    plans: Plans,
 }
 
 /// The next attempt of a run that failed.
@@ -92,6 +94,7 @@ impl Screen {
             held: Vec::new(),
             transient: None,
             thought: None,
+            plans: Plans::default(),
         }
     }
 
@@ -153,7 +156,8 @@ impl Screen {
                 self.write_line(&mut out, Paint::Red, &format!("✗ {cause} ({code})"));
                 self.end_run(&mut out);
             }
-            // An activity snapshot repeats what `houston.retry.scheduled` says.
+            Event::ActivitySnapshot(activity) => self.plan_snapshot(&mut out, activity),
+            Event::ActivityDelta(activity) => self.plan_delta(&mut out, activity),
             _ => {}
         }
         self.with_transient(out)
@@ -229,13 +233,14 @@ impl Screen {
     /// Ends the line, so that the next output begins a new one.
     pub(crate) fn leave(&mut self) -> Output {
         let mut out = Output::default();
-        self.transient = None;
+        (self.transient, self.plans) = (None, Plans::default());
         self.clear(&mut out);
         self.with_transient(out)
     }
 
     fn end_run(&mut self, out: &mut Output) {
         self.clear(out);
+        self.end_plans(out);
         self.running = false;
         self.waits = false;
         self.transient = None;
@@ -309,7 +314,8 @@ impl Screen {
         }
         let line = |text: &String| Transient { paint: Paint::Bold, text: format!("> {text}"), rows: 1 };
         let held = self.held.iter().map(line);
-        out.transient = Some(self.transient.iter().cloned().chain(held).collect());
+        let plans = self.plans.transients().filter(|_| self.style.live);
+        out.transient = Some(plans.chain(self.transient.iter().cloned()).chain(held).collect());
         out
     }
 
@@ -352,34 +358,11 @@ impl Screen {
                 self.set_status("waiting for an answer or a time…");
                 self.waits = true;
             }
-            Fact::QuestionAsked { question_id, text, approval, .. } => {
-                if let Some(asks) = Asks::of(fact) {
-                    return self.ask(out, text, approval.as_deref(), &asks);
-                }
-                let line =
-                    format!("? {} (answer with POST /v1/questions/{question_id}/answer)", one_line(text));
-                self.write_line(out, Paint::Bold, &line);
-            }
+            Fact::QuestionAsked { .. } => self.question_asked(out, fact),
             Fact::ToolProgress { .. } => self.set_status(&progress_line(fact)),
             Fact::HandedOver { .. } => self.set_status("another worker takes over…"),
             _ => {}
         }
-    }
-
-    /// Shows a question of Houston: about a call, if there is one.
-    fn ask(&mut self, out: &mut Output, text: &str, call: Option<&CallToApprove>, asks: &Asks) {
-        self.write_line(out, Paint::Bold, &format!("? {}", asks.text(text)));
-        if let Some(Value::Object(arguments)) = call.map(|call| &call.input) {
-            for (name, value) in arguments {
-                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                self.write_line(out, Paint::Plain, &format!("  {name}: {}", one_line(&value)));
-            }
-        }
-        for line in call.and_then(|call| call.preview.as_deref()).unwrap_or_default().lines() {
-            self.write_line(out, Paint::Plain, &format!("  {line}"));
-        }
-        let how = if self.style.interactive { asks.choices() } else { ANSWER_ELSEWHERE.to_owned() };
-        self.write_line(out, Paint::Dim, &format!("  {how}"));
     }
 
     /// The stream repeats a message: one that was posted from here is on the screen already.

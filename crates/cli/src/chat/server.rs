@@ -8,6 +8,7 @@ use houston_domain::message::MessageStatus;
 use houston_protocol::agentable::{AgentableResponse, CreateAgentable};
 use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageImage, MessageResponse};
 use houston_protocol::page::Page;
+use houston_protocol::plan::{CreatePlan, PlanListItem, PlanResponse};
 use houston_protocol::problem::{Problem, ProblemCode};
 use houston_protocol::question::AnswerQuestion;
 use houston_protocol::run::RunResponse;
@@ -116,6 +117,30 @@ impl Server {
         self.answer::<Value>(request).await.map(drop)
     }
 
+    /// A plan.
+    pub(crate) async fn plan(&self, id: &str) -> Result<PlanResponse, ChatError> {
+        let Some(path) = path_of(id) else { return Err(ChatError::NoPlan { plan: id.to_owned() }) };
+        self.answer(self.request(Method::GET, &path)).await
+    }
+
+    /// The plans of a goal, newest first.
+    pub(crate) async fn plans(&self, goal: &str) -> Result<Page<PlanListItem>, ChatError> {
+        let Some(path) = path_of(goal) else { return Err(self.goal_not_found(goal)) };
+        self.for_goal(goal, self.answer(self.request(Method::GET, &format!("{path}/plans?limit=100"))).await)
+    }
+
+    /// Makes a plan for a goal. However often it is sent with one `idempotency_key`, it is made once.
+    pub(crate) async fn make_plan(
+        &self,
+        goal: &str,
+        plan: &CreatePlan,
+        idempotency_key: &str,
+    ) -> Result<PlanResponse, ChatError> {
+        let Some(path) = path_of(goal) else { return Err(self.goal_not_found(goal)) };
+        let request = self.post_json(&format!("{path}/plans"), plan)?;
+        self.for_goal(goal, self.answer(request.header("Idempotency-Key", idempotency_key)).await)
+    }
+
     /// Requests cancellation of a run. A run that has already ended is no error.
     pub(crate) async fn cancel(&self, run: RunId) -> Result<(), ChatError> {
         let request = self.request(Method::POST, &format!("/v1/runs/{run}/cancel"));
@@ -222,7 +247,14 @@ impl Server {
             Some(Problem { code: ProblemCode::Unauthorized, .. }) => {
                 ChatError::KeyRefused { url, origin: self.key.origin.clone() }
             }
-            Some(Problem { code, detail, .. }) => ChatError::Refused { code, detail: detail.into_owned() },
+            Some(Problem { code, detail, errors, .. }) => {
+                let errors = errors.iter().map(|error| {
+                    let at = error.pointer.as_deref().or(error.parameter.as_deref()).unwrap_or_default();
+                    format!("\n{at}: {}", error.detail)
+                });
+                let detail = std::iter::once(detail.into_owned()).chain(errors).collect();
+                ChatError::Refused { code, detail }
+            }
             // A proxy in front of Houston may answer while Houston is unreachable.
             _ if status.is_server_error() => {
                 let reason = format!("status {status}");

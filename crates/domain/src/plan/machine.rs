@@ -3,6 +3,7 @@
 use chrono::TimeDelta;
 use serde_json::{Map, Value, json};
 
+use super::by_hand::SKIPPED_BY_HAND;
 use super::document::{Action, Document, Join, OnError, Step};
 use super::expression;
 use super::resolve::step as find;
@@ -72,7 +73,7 @@ impl Machine<'_, '_> {
             let reason = state.error.map(|error| error.code);
             let met = match state.status {
                 Status::Succeeded => true,
-                Status::Skipped => matches!(reason.as_deref(), Some("when" | "branch")),
+                Status::Skipped => matches!(reason.as_deref(), Some("when" | "branch" | SKIPPED_BY_HAND)),
                 Status::Failed => other.on_error == OnError::Continue,
                 Status::Cancelled => false,
                 _ => return,

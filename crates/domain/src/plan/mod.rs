@@ -12,6 +12,7 @@
 //! Rows, calls of tools and models, and clocks: the caller stores what changed, executes what starts, and passes the time.
 
 mod approval;
+mod by_hand;
 mod changes;
 mod checklist;
 mod document;
@@ -33,6 +34,7 @@ mod state;
 mod tests;
 
 pub use approval::{Approval, approval};
+pub use by_hand::{ByHandError, repeat, skip};
 pub use changes::{ChangedStep, NewExecutor, PlanChanges, PlanEnd, Shown};
 pub use checklist::{Checklist, Delta, Heading, Line, LineStatus, checklist, delta};
 pub use document::{Action, Document, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};

@@ -17,6 +17,7 @@
 //! | "translate … into French" | `translate {text, to}` | `send_message` with the translation |
 //! | "run this code: …" | `run_code {code}`, of a fenced block or the rest of the text | `send_message` with the result |
 //! | "run the snippet …" | `run_snippet {name}`, of the last word | `send_message` with the result |
+//! | "plan: a; ? Which day; @ c" | `create_plan` with a step for each item (`?` asks the user, `@` is for an executor) and one that puts the results together | `send_message` with its output, once it has ended |
 //! | "remember that …" | `manage_learning {action: "add", content}` | `send_message` |
 //! | "write hello to a.txt" | `write_file {path, content}` | `send_message` with the outcome |
 //! | "read a.txt" | `read_file {path}` | `send_message` with its text |

@@ -1,6 +1,7 @@
 //! Decides what the simulated model answers, from the last user turn and the tool results since.
 
 mod goals;
+mod plans;
 mod requests;
 
 use houston_domain::history::{Block, Entry, Role};
@@ -114,6 +115,7 @@ impl<'a> Situation<'a> {
             ("list_notes", _) => format!("Your notes: {}", step.answer),
             ("list_conversations", _) => format!("Your goals: {}", step.answer),
             ("create_goal" | "update_goal", _) => step.answer.clone(),
+            ("create_plan", _) => format!("I made a plan. {}", step.answer),
             ("list_todos", _) => format!("Your todos: {}", step.answer),
             ("manage_todos", _) => format!("I put it on your list. {}", step.answer),
             ("write_file", _) => format!("I wrote the file. {}", step.answer),
@@ -135,6 +137,9 @@ impl<'a> Situation<'a> {
     fn first_reply(&self) -> Reply {
         if !self.directives.calls.is_empty() {
             return Reply::Calls(self.directives.calls.clone());
+        }
+        if let Some(reply) = self.plan_ended().or_else(|| self.joined()).or_else(|| self.plan_request()) {
+            return reply;
         }
         let lower = self.user_text.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));

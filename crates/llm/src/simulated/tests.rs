@@ -29,6 +29,7 @@ fn all_tools() -> Vec<ToolDefinition> {
         "list_conversations",
         "create_goal",
         "update_goal",
+        "create_plan",
     ]
     .map(tool)
     .into()
@@ -318,4 +319,24 @@ async fn tools_are_searched_read_about_and_called() {
             ("send_message".into(), json!({"content": "math__add answered: 5.5"})),
         ]
     );
+}
+
+#[tokio::test]
+async fn plan_has_a_step_for_each_item_and_its_output_is_the_answer() {
+    let calls = converse("plan: look up trains; ? Which day; @ compare hotels", "Made plan_1.").await;
+    let (name, input) = &calls[0];
+    assert_eq!(name, "create_plan");
+    let types: Vec<_> = input["steps"].as_array().unwrap().iter().map(|step| step["type"].clone()).collect();
+    assert_eq!(types, ["llm", "input", "task", "llm"]);
+    let prompt = "Put together:\n{{ step_1.result }}\n{{ step_2.result }}\n{{ step_3.result }}";
+    assert_eq!(
+        (&input["steps"][3]["prompt"], &input["output"]),
+        (&json!(prompt), &json!("{{ all.result }}"))
+    );
+
+    let ended = "<plan_ended id=\"plan_1\" status=\"completed\" done=\"4\" of=\"4\">\n<step id=\"a\" title=\"t\" status=\"done\">x</step>\n<output>trains &amp; hotels</output>\n</plan_ended>";
+    let calls = converse(ended, "sent").await;
+    assert_eq!(calls[0].1, json!({"content": "The plan is done. trains & hotels"}));
+    let failed = "<plan_ended id=\"plan_1\" status=\"failed\">\n<error code=\"TIMEOUT\">too long</error>\n</plan_ended>";
+    assert_eq!(converse(failed, "sent").await[0].1, json!({"content": "The plan is not done. too long"}));
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use houston_domain::id::{MessageId, parse_prefixed};
+use houston_domain::id::{AgentableId, MessageId, parse_prefixed};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -19,12 +19,23 @@ pub enum EntityId {
     Reasoning(MessageId),
     /// The result of the tool call that the message displays: `result_0190…`.
     Result(MessageId),
+    /// The list of a plan's steps: `plan_0190…`.
+    Plan(AgentableId),
 }
 
 /// A text that is not an [`EntityId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an id of the form msg_, reasoning_ or result_<32 hex digits>")]
+#[error("not an id of the form msg_, reasoning_, result_ or plan_<32 hex digits>")]
 pub struct InvalidEntityId;
+
+impl EntityId {
+    /// The list of steps of the plan with this public id, whatever its kind is called.
+    #[must_use]
+    pub fn of_plan(public_id: &str) -> Option<Self> {
+        let (kind, _) = public_id.rsplit_once('_')?;
+        parse_prefixed(kind, public_id).ok().map(|id| Self::Plan(AgentableId(id)))
+    }
+}
 
 impl fmt::Display for EntityId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,6 +43,7 @@ impl fmt::Display for EntityId {
             Self::Message(id) => id.fmt(f),
             Self::Reasoning(id) => write!(f, "reasoning_{}", id.0.simple()),
             Self::Result(id) => write!(f, "result_{}", id.0.simple()),
+            Self::Plan(id) => write!(f, "plan_{}", id.0.simple()),
         }
     }
 }
@@ -45,6 +57,7 @@ impl FromStr for EntityId {
             .map(Self::Message)
             .or_else(|_| id("reasoning").map(Self::Reasoning))
             .or_else(|_| id("result").map(Self::Result))
+            .or_else(|_| parse_prefixed("plan", text).map(|id| Self::Plan(AgentableId(id))))
             .map_err(|_| InvalidEntityId)
     }
 }

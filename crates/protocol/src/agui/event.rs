@@ -1,5 +1,6 @@
 //! The AG-UI events of a stream.
 
+mod activity;
 mod read;
 
 use std::borrow::Cow;
@@ -9,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+pub use self::activity::{ActivityDelta, ActivitySnapshot};
 use super::{
-    EntityId, Fact, Metadata, Outcome, Role, RunResult, SnapshotMessage, StepName, SubagentOutcome,
-    TokenUsage,
+    EntityId, Fact, Metadata, Outcome, Role, RunResult, SnapshotMessage, SnapshotMetadata, StepName,
+    SubagentOutcome, TokenUsage,
 };
 use crate::schema;
 
@@ -320,24 +322,10 @@ pub enum Event<'a> {
         #[schema(value_type = String)]
         code: Cow<'a, str>,
     },
-    /// The complete current state of a message that changes in place.
-    ///
-    /// ```json
-    /// {"type": "ACTIVITY_SNAPSHOT", "messageId": "msg_0190…", "activityType": "houston.error",
-    ///  "content": {"text": "The AI model is busy right now.", "code": "RATE_LIMITED", "retryable": true}}
-    /// ```
-    #[serde(rename_all = "camelCase")]
-    ActivitySnapshot {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
-        timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
-        message_id: EntityId,
-        /// [`ERROR_ACTIVITY`](super::ERROR_ACTIVITY).
-        #[schema(value_type = String)]
-        activity_type: Cow<'a, str>,
-        content: Value,
-    },
+    /// The complete current state of a message that changes in place: see [`ActivitySnapshot`].
+    ActivitySnapshot(ActivitySnapshot<'a>),
+    /// What changed in such a message: see [`ActivityDelta`].
+    ActivityDelta(ActivityDelta<'a>),
     /// The state that the agent shares with its front ends, at the start of a run; only of kinds that have one.
     ///
     /// ```json
@@ -376,6 +364,9 @@ pub enum Event<'a> {
         timestamp: Timestamp,
         #[schema(value_type = Vec<SnapshotMessage>)]
         messages: Cow<'a, [SnapshotMessage]>,
+        /// Which activities it has all of: clients keep those of other types.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<SnapshotMetadata>,
     },
     /// A fact for which AG-UI has no event.
     ///

@@ -7,6 +7,7 @@ use houston_domain::focus::FocusRef;
 use houston_domain::id::{AgentId, MessageId, QuestionId, RunId, SessionId, TeamId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::question::{QuestionKind, QuestionState};
+use houston_domain::run::RunStatus;
 use houston_domain::session::CompletionReason;
 use houston_domain::team::RoutedBy;
 use serde::{Deserialize, Serialize};
@@ -239,6 +240,69 @@ pub enum Fact<'a> {
         from: FocusRef,
         #[schema(value_type = schema::FocusRef)]
         to: FocusRef,
+    },
+    /// A plan was made for the agentable; the activity that follows has its steps.
+    ///
+    /// ```json
+    /// {"name": "houston.plan.created", "value": {"plan_id": "plan_0190…", "goal": "Compare three hotels"}}
+    /// ```
+    #[serde(rename = "houston.plan.created")]
+    PlanCreated { plan_id: Cow<'a, str>, goal: Cow<'a, str> },
+    /// The document of a plan was replaced; the activity that follows has its new steps.
+    ///
+    /// ```json
+    /// {"name": "houston.plan.changed", "value": {"plan_id": "plan_0190…", "version": 2, "reason": "`find` failed: 404"}}
+    /// ```
+    #[serde(rename = "houston.plan.changed")]
+    PlanChanged { plan_id: Cow<'a, str>, version: i32, reason: Cow<'a, str> },
+    /// A plan ended; the activity that follows has its steps.
+    ///
+    /// ```json
+    /// {"name": "houston.plan.ended", "value": {"plan_id": "plan_0190…", "status": "completed"}}
+    /// ```
+    #[serde(rename = "houston.plan.ended")]
+    PlanEnded {
+        plan_id: Cow<'a, str>,
+        #[schema(value_type = schema::RunStatus)]
+        status: RunStatus,
+        /// The error code, when it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
+        code: Option<Cow<'a, str>>,
+        /// The error for people, when it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
+        message: Option<Cow<'a, str>>,
+    },
+    /// In the stream of a plan: an attempt at a step began.
+    ///
+    /// ```json
+    /// {"name": "houston.plan.step.started", "value": {"path": "each[2].read", "title": "Read reviews", "step": "task", "attempt": 1}}
+    /// ```
+    #[serde(rename = "houston.plan.step.started")]
+    PlanStepStarted { path: Cow<'a, str>, title: Cow<'a, str>, step: Cow<'a, str>, attempt: u32 },
+    /// In the stream of a plan: a step succeeded, was skipped or cancelled.
+    ///
+    /// ```json
+    /// {"name": "houston.plan.step.finished", "value": {"path": "each[2].read", "status": "succeeded"}}
+    /// ```
+    #[serde(rename = "houston.plan.step.finished")]
+    PlanStepFinished { path: Cow<'a, str>, status: Cow<'a, str> },
+    /// In the stream of a plan: an attempt at a step failed.
+    ///
+    /// ```json
+    /// {"name": "houston.plan.step.failed", "value": {"path": "find", "code": "TIMEOUT", "message": "took longer than it may",
+    ///  "retry_at": "2026-11-22T09:00:10.500Z"}}
+    /// ```
+    #[serde(rename = "houston.plan.step.failed")]
+    PlanStepFailed {
+        path: Cow<'a, str>,
+        code: Cow<'a, str>,
+        message: Cow<'a, str>,
+        /// When it is tried again; absent: never.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<schema::Time>)]
+        retry_at: Option<Time>,
     },
     /// Houston gave the agentable a title.
     ///

@@ -53,6 +53,29 @@ pub struct SnapshotMessage {
     pub metadata: Option<Metadata<'static>>,
 }
 
+/// Metadata of a snapshot: `{"@ag-ui/client": {"authoritativeActivityTypes": ["houston.error"]}}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SnapshotMetadata {
+    #[serde(rename = "@ag-ui/client")]
+    pub client: AuthoritativeActivities,
+}
+
+/// The types of activities of which a snapshot has all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuthoritativeActivities {
+    pub authoritative_activity_types: Vec<String>,
+}
+
+impl SnapshotMetadata {
+    /// A snapshot that has all errors, but no plans: their lists are never taken back.
+    #[must_use]
+    pub fn with_errors_only() -> Self {
+        let authoritative_activity_types = vec![super::ERROR_ACTIVITY.to_owned()];
+        Self { client: AuthoritativeActivities { authoritative_activity_types } }
+    }
+}
+
 /// The content of a message: a string, or a JSON object for an activity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]

@@ -5,6 +5,7 @@
 //! row of the agentable that the plan works for.
 
 mod outcome;
+mod requests;
 mod write;
 
 use chrono::{DateTime, Utc};
@@ -20,6 +21,9 @@ use crate::error::Result;
 use crate::handle::RunStore;
 
 pub(crate) use self::outcome::keep_outcome;
+pub use self::requests::{
+    MAX_OPEN_PLANS, PlanChange, PlanRefusal, PlanStep, PlanVersion, StepsChange, StoredPlan, states,
+};
 pub(crate) use self::write::write;
 
 /// A plan to be made.

@@ -179,6 +179,24 @@ impl TenantStore<'_> {
         Ok(rows.into_iter().map(|r| asked!(r)).collect())
     }
 
+    /// Open questions of one agentable of the tenant, the oldest first, at most 100.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn open_questions_of_agentable(self, agentable: AgentableId) -> Result<Vec<AskedQuestion>> {
+        let rows = sqlx::query!(
+            "-- store::answer::open_of_agentable
+            select q.*, a.kind as agentable_kind from houston.questions q
+              join houston.agentables a on a.id = q.agentable_id and a.tenant_id = $1
+             where q.tenant_id = $1 and q.agentable_id = $2 and q.state = 'open' order by q.id limit 100",
+            self.tenant.0,
+            agentable.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|r| asked!(r)).collect())
+    }
+
     /// Answers a question and wakes its run. Of several answers at once exactly one is accepted; the others get the question
     /// as it was closed. The caller has checked the answer against the question's schema.
     ///

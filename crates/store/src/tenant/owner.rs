@@ -34,7 +34,8 @@ impl TenantStore<'_> {
     }
 
     /// Whose the row with this id is: a run, a message, a session, a question, a check-in, a trigger, a grant, a todo, a table, a
-    /// record, an image, an attachment, or anything that an agentable or a user knows. Ids are unique over all tables.
+    /// record, an image, an attachment, or anything that an agentable or a user knows. A plan is that of the agentable which it
+    /// works for. Ids are unique over all tables.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
@@ -56,6 +57,8 @@ impl TenantStore<'_> {
                 select agentable_id, null from houston.triggers where tenant_id = $1 and id = $2
                 union all
                 select agentable_id, user_id from houston.knowledge_items where tenant_id = $1 and id = $2
+                union all
+                select parent_id, user_id from houston.plans where tenant_id = $1 and agentable_id = $2
                 union all
                 select agentable_id, user_id from houston.grants where tenant_id = $1 and id = $2
                 union all

@@ -1,6 +1,7 @@
 //! With any lost items and any disconnects, the client ends with the texts in Postgres.
 
 mod client;
+mod plans;
 pub(crate) mod script;
 mod state;
 

@@ -293,3 +293,42 @@ fn history_looks_like_the_conversation() {
     );
     assert_eq!(plain().thread(&[]).shown(false), "there are no messages yet\n");
 }
+
+fn plan(content: Value) -> Value {
+    let id = format!("plan_{:032x}", 7);
+    json!({"type": "ACTIVITY_SNAPSHOT", "messageId": id, "activityType": "houston.plan", "content": content})
+}
+
+fn got_on(path: &str, value: &str) -> Value {
+    let patch = json!([{"op": "replace", "path": path, "value": value}]);
+    let id = format!("plan_{:032x}", 7);
+    json!({"type": "ACTIVITY_DELTA", "messageId": id, "activityType": "houston.plan", "patch": patch})
+}
+
+#[test]
+fn list_of_a_plan_changes_in_place_on_a_terminal() {
+    use crate::chat::checklist::tests::list;
+
+    let mut screen = live();
+    let begun = plan(list("running", &[("find", "running"), ("pick", "pending")]));
+    let shown = screen.show(&[begun]);
+    assert!(shown.contains("plan: Compare hotels (0 of 2)\n  ◐ find\n  ○ pick"), "{shown}");
+    let shown = screen.show(&[got_on("/steps/0/status", "done"), got_on("/steps/1/status", "running")]);
+    assert!(shown.contains("  ✓ find\n  ◐ pick") && shown.matches("find").count() == 1, "{shown}");
+    let shown = screen.show(&[plan(list("completed", &[("find", "done"), ("pick", "done")]))]);
+    assert!(shown.contains("plan: Compare hotels (completed, 2 of 2)\n  ✓ find\n  ✓ pick"), "{shown}");
+    assert_eq!(shown.matches("find").count(), 1, "{shown}");
+}
+
+#[test]
+fn list_of_a_plan_is_a_line_per_change_elsewhere() {
+    use crate::chat::checklist::tests::list;
+
+    let begun = plan(list("running", &[("find", "pending"), ("pick", "pending")]));
+    let ended = plan(list("completed", &[("find", "done"), ("pick", "done")]));
+    let events = [begun, got_on("/steps/0/status", "running"), got_on("/steps/0/status", "done"), ended];
+    assert_eq!(
+        show(&mut plain(), &events),
+        "plan: Compare hotels (0 of 2)\n  ◐ find\n  ✓ find\nplan: Compare hotels (completed, 2 of 2)\n  ✓ pick\n"
+    );
+}

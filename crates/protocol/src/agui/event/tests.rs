@@ -3,9 +3,9 @@ use serde_json::json;
 use super::*;
 
 /// Events as the server writes them.
-fn written() -> [Value; 9] {
+fn written() -> [Value; 12] {
     let message = format!("msg_{:032x}", 7);
-    let run = format!("run_{:032x}", 8);
+    let (run, plan) = (format!("run_{:032x}", 8), format!("plan_{:032x}", 9));
     [
         json!({"type": "RUN_STARTED", "timestamp": 1, "threadId": "goal_1", "runId": run, "protocolVersion": "1.0"}),
         json!({"type": "RUN_FINISHED", "threadId": "goal_1", "runId": run,
@@ -25,6 +25,12 @@ fn written() -> [Value; 9] {
                 "function": {"name": "create_note", "arguments": "{}"},
                 "metadata": {"houston": {"call_id": "c1"}}}]},
             {"id": message, "role": "activity", "content": {"text": "no"}, "activityType": "houston.error"}]}),
+        json!({"type": "ACTIVITY_SNAPSHOT", "messageId": plan, "activityType": "houston.plan",
+            "content": {"status": "running", "steps": []}}),
+        json!({"type": "ACTIVITY_DELTA", "timestamp": 1, "messageId": plan, "activityType": "houston.plan",
+            "patch": [{"op": "replace", "path": "/status", "value": "done"}]}),
+        json!({"type": "CUSTOM", "name": "houston.plan.ended", "value": {"plan_id": plan, "status": "failed",
+            "code": "TIMEOUT", "message": "took too long"}}),
         json!({"type": "CUSTOM", "timestamp": 1, "name": "houston.retry.scheduled", "value": {"attempt": 1, "of": 5,
             "retry_at": "2026-11-22T09:00:10.500Z", "code": "RATE_LIMITED", "message": "busy",
             "cause": "slow down"}}),
@@ -46,7 +52,7 @@ fn events_round_trip() {
 #[test]
 fn events_of_newer_servers_are_unknown() {
     for other in [
-        r#"{"type":"CUSTOM","name":"houston.plan.created","value":{"steps":[1]}}"#,
+        r#"{"type":"CUSTOM","name":"houston.brand.new","value":{"steps":[1]}}"#,
         r#"{"type":"BRAND_NEW","x":1}"#,
         r#"{"type":"RUN_STARTED"}"#,
         "no json",

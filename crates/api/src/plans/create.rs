@@ -1,0 +1,139 @@
+//! `POST /v1/{kinds}/{id}/plans`: makes a plan, without any model. No run waits for it; the agentable is told its end.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use chrono::TimeDelta;
+use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
+use houston_domain::id::UserId;
+use houston_domain::plan::{Document, Limits, MAX_BYTES, Offer};
+use houston_domain::run::RunStatus;
+use houston_protocol::plan::{CreatePlan, PlanResponse};
+use houston_protocol::schema;
+use houston_store::plan::{NewPlan, StoredPlan};
+use serde_json::Value;
+
+use super::{invalid, response};
+use crate::agentable_path::AgentablePath;
+use crate::auth::Caller;
+use crate::body::{Creation, check_size};
+use crate::error::ApiError;
+use crate::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::messages::post::check_storable_value;
+use crate::state::App;
+
+#[utoipa::path(
+    post,
+    path = "/v1/{kinds}/{id}/plans",
+    tag = "plans",
+    operation_id = "create_plan",
+    summary = "Make a plan for an agentable, without any model. When it ends, the agentable is told.",
+    params(
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
+    ),
+    request_body = CreatePlan,
+    responses(
+        (status = 201, description = "The plan.", body = PlanResponse),
+        (status = 409, description = "`full`: the agentable has the maximum number of plans that have not ended. `archived`: it is archived. `not_creatable`: agentables of this kind have no plans.")
+    ),
+)]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    path: AgentablePath,
+    Creation { value: CreatePlan { document, input }, key }: Creation<CreatePlan>,
+) -> Result<Response, ApiError> {
+    let not_creatable = || ApiError::NotCreatable { kind: "plan".to_owned(), made_with_user: false };
+    let (document, input) = (Value::Object(document), Value::Object(input));
+    check_storable_value("/document", &document)?;
+    check_storable_value("/input", &input)?;
+    check_size("/input", input.to_string().len(), MAX_BYTES)?;
+    let parent = app.store(caller).agentable(&path.kind, path.id).await?;
+    let kinds = &app.state.agent_types;
+    let parent_kind = kinds.get(&path.kind).ok_or_else(not_creatable)?;
+    let kind = parent_kind.creates.iter().filter_map(|kind| kinds.get(kind)).find(|kind| kind.is_plan());
+    let kind = kind.ok_or_else(not_creatable)?;
+    let tools = tools(&app, caller, (kind, parent_kind), parent.tools.as_deref()).await?;
+    let limits = Limits::default();
+    let offer = Offer {
+        tools: &tools.iter().map(String::as_str).collect::<Vec<_>>(),
+        steps: limits.steps_of_request,
+    };
+    let checked =
+        Document::parse(&document.to_string(), offer).map_err(|problems| invalid("/document", problems))?;
+    let title = title(&checked.goal);
+    let new = NewPlan {
+        id: app.state.ids.beside(parent.user),
+        run: app.state.ids.beside(parent.user),
+        message: app.state.ids.beside(parent.user),
+        kind: &kind.kind,
+        status: kind.initial_status(),
+        title: &title,
+        tools: &tools,
+        document: &document,
+        input: &input,
+        attached: false,
+        deadline: app.now() + TimeDelta::seconds(limits.detached_s.into()),
+    };
+    let body = stored_body(&response(stored(&new, &path, parent.user, &app), &checked, &[]));
+    let stored_key = key.as_ref().map(Key::as_stored);
+    let done = app.store(caller).make_plan((&path.kind, path.id), &new, stored_key, &body).await;
+    let done = done.map_err(|error| match error {
+        houston_store::Error::Archived => ApiError::Archived { id: path.public_id() },
+        error => error.into(),
+    })?;
+    let (stored, replayed) = unless_key_reused(done)?;
+    if !replayed {
+        app.publish_nudge(path.id);
+        app.send_hint(new.id, kind.urgency);
+    }
+    created(stored, replayed, "/v1/plans")
+}
+
+/// The tools that steps may call: those of plans that the agentable may call itself.
+async fn tools(
+    app: &App,
+    caller: Caller,
+    (kind, parent): (&AgentType, &AgentType),
+    of_agentable: Option<&[String]>,
+) -> Result<Vec<String>, ApiError> {
+    let own = app.store(caller).own_tools().await?;
+    let is_offered = |tool: &String| {
+        let is_own = parent.tools.contains(tool) || own.contains(tool);
+        is_own && of_agentable.is_none_or(|tools| tools.contains(tool))
+    };
+    let all = kind.tools.iter().chain(own.iter().filter(|tool| !kind.tools.contains(tool)));
+    Ok(all.filter(|tool| is_offered(tool)).cloned().collect())
+}
+
+/// The title of the plan: the first line of what it is for.
+fn title(goal: &str) -> String {
+    goal.trim().lines().next().unwrap_or_default().chars().take(MAX_TITLE_CHARS).collect()
+}
+
+/// The plan as it is stored.
+fn stored(new: &NewPlan<'_>, path: &AgentablePath, user: UserId, app: &App) -> StoredPlan {
+    StoredPlan {
+        id: new.id,
+        kind: new.kind.to_owned(),
+        user,
+        parent: (path.kind.clone(), path.id),
+        tools: new.tools.to_vec(),
+        attached: new.attached,
+        version: 1,
+        document: new.document.clone(),
+        input: new.input.clone(),
+        replans: 0,
+        calls: 0,
+        paused: false,
+        deadline: new.deadline,
+        output: None,
+        created_at: app.now(),
+        ended_at: None,
+        run: Some(new.run),
+        run_status: Some(RunStatus::Queued),
+    }
+}

@@ -1,0 +1,66 @@
+//! `POST /v1/plans/{id}/pause` and `…/resume`. Both are idempotent.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use houston_protocol::plan::PlanResponse;
+use houston_protocol::schema;
+
+use super::{PlanPath, refused, shown, tell};
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+#[utoipa::path(
+    post,
+    path = "/v1/plans/{id}/pause",
+    tag = "plans",
+    operation_id = "pause_plan",
+    summary = "Pause a plan: nothing new starts, and what runs ends. Its deadline stays.",
+    params(("id" = schema::AgentableId, Path, description = "Id of the plan.")),
+    responses(
+        (status = 200, description = "The plan.", body = PlanResponse),
+        (status = 409, description = "`invalid_state`: it has ended.")
+    ),
+)]
+pub(crate) async fn pause(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    PlanPath(id): PlanPath,
+) -> Result<Json<PlanResponse>, ApiError> {
+    set(&app, caller, PlanPath(id), true).await
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/plans/{id}/resume",
+    tag = "plans",
+    operation_id = "resume_plan",
+    summary = "Let a paused plan go on.",
+    params(("id" = schema::AgentableId, Path, description = "Id of the plan.")),
+    responses(
+        (status = 200, description = "The plan.", body = PlanResponse),
+        (status = 409, description = "`invalid_state`: it has ended.")
+    ),
+)]
+pub(crate) async fn resume(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    PlanPath(id): PlanPath,
+) -> Result<Json<PlanResponse>, ApiError> {
+    set(&app, caller, PlanPath(id), false).await
+}
+
+async fn set(
+    app: &App,
+    caller: Caller,
+    PlanPath(id): PlanPath,
+    paused: bool,
+) -> Result<Json<PlanResponse>, ApiError> {
+    let plan = app.store(caller).plan(id).await?;
+    let done = app.store(caller).pause_plan(id, paused).await?;
+    done.map_err(|refusal| refused(refusal, |()| super::NOT_FOUND))?;
+    tell(app, &plan);
+    shown(app, caller, id).await
+}

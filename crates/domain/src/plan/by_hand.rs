@@ -1,0 +1,253 @@
+//! What people do to single steps: having one repeated, and going on without one.
+//!
+//! What had been skipped or failed because of the step gets another chance: the steps that depend on it, and the containers that
+//! it is in. This is the only way in which a settled step changes.
+
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+
+use super::document::{Document, Step};
+use super::state::{Failure, State, States, Status, status};
+
+/// Code of a step that a person has skipped: what depends on it goes on.
+pub(super) const SKIPPED_BY_HAND: &str = "by_hand";
+
+/// Why a step cannot be repeated or skipped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ByHandError {
+    /// The plan has no step with this path.
+    Unknown,
+    /// Its status does not allow it: why, and what does.
+    Status(String),
+}
+
+impl fmt::Display for ByHandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("the plan has no such step"),
+            Self::Status(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for ByHandError {}
+
+/// A step that failed or was cancelled begins again, and one that waits for its next attempt begins at once. Returns the states
+/// that change.
+///
+/// # Errors
+/// There is no such step, or it is in another status.
+pub fn repeat(
+    document: &Document,
+    states: &States,
+    path: &str,
+    now: DateTime<Utc>,
+) -> Result<States, ByHandError> {
+    let trail = trail(document, states, path)?;
+    let state = states.get(path).cloned().unwrap_or_default();
+    match (state.status, trail.last()) {
+        (Status::Retrying, _) => Ok(States::from([(path.to_owned(), State { due: Some(now), ..state })])),
+        (Status::Failed | Status::Cancelled, Some(place)) if place.step.action.is_container() => {
+            let reason = format!("`{path}` has steps of its own: repeat the one that failed");
+            Err(ByHandError::Status(reason))
+        }
+        (Status::Failed | Status::Cancelled, _) => {
+            let again = State { attempt: state.attempt, ..State::default() };
+            reopened(&trail, states, path, again)
+        }
+        (other, _) => Err(ByHandError::Status(format!(
+            "`{path}` is {other}; only a step that failed, was cancelled or waits for its next attempt can be repeated"
+        ))),
+    }
+}
+
+/// The plan goes on as if the step were not needed. Returns the states that change.
+///
+/// # Errors
+/// There is no such step, or it runs, or has succeeded or been skipped.
+pub fn skip(document: &Document, states: &States, path: &str) -> Result<States, ByHandError> {
+    let trail = trail(document, states, path)?;
+    let state = states.get(path).cloned().unwrap_or_default();
+    match state.status {
+        Status::Running => Err(ByHandError::Status(format!(
+            "`{path}` runs; only a step that does not run and has no result can be skipped: cancel its task, or the plan"
+        ))),
+        Status::Succeeded | Status::Skipped => Err(ByHandError::Status(format!(
+            "`{path}` is {}; only a step that does not run and has no result can be skipped",
+            state.status
+        ))),
+        _ => {
+            let error = Some(Failure::new(SKIPPED_BY_HAND, "was skipped by hand"));
+            let skipped =
+                State { status: Status::Skipped, attempt: state.attempt, error, ..State::default() };
+            reopened(&trail, states, path, skipped)
+        }
+    }
+}
+
+/// A step on the way to another, with its list.
+struct Place<'d> {
+    path: String,
+    prefix: String,
+    list: &'d [Step],
+    step: &'d Step,
+}
+
+/// The containers of a step, the outermost first, and the step itself.
+fn trail<'d>(document: &'d Document, states: &States, path: &str) -> Result<Vec<Place<'d>>, ByHandError> {
+    let mut lists: Vec<&'d [Step]> = vec![&document.steps];
+    let (mut prefix, mut places) = (String::new(), Vec::new());
+    for part in path.split('.') {
+        let (id, turn) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
+            Some((id, turn)) => (id, Some(turn.parse::<usize>().map_err(|_| ByHandError::Unknown)?)),
+            None => (part, None),
+        };
+        let found = lists.iter().find_map(|list| Some((*list, list.iter().find(|step| step.id == id)?)));
+        let (list, step) = found.ok_or(ByHandError::Unknown)?;
+        let here = format!("{prefix}{id}");
+        if turn.is_some_and(|turn| states.get(&here).is_none_or(|state| state.turns.len() <= turn)) {
+            return Err(ByHandError::Unknown);
+        }
+        places.push(Place { path: here, prefix: prefix.clone(), list, step });
+        prefix.push_str(part);
+        prefix.push('.');
+        lists = step.lists();
+    }
+    // A turn is not a step.
+    if path.ends_with(']') { Err(ByHandError::Unknown) } else { Ok(places) }
+}
+
+/// The step gets the state, and what settled because of it is open again.
+fn reopened(trail: &[Place<'_>], states: &States, path: &str, state: State) -> Result<States, ByHandError> {
+    let mut changed = States::from([(path.to_owned(), state)]);
+    for place in trail.iter().rev() {
+        let container = states.get(&place.path).filter(|_| place.path != path);
+        match container.map(|state| (state.status, state)) {
+            None | Some((Status::Pending | Status::Running, _)) => {}
+            Some((Status::Failed, state)) => {
+                let running = State { status: Status::Running, error: None, ..state.clone() };
+                changed.insert(place.path.clone(), running);
+            }
+            Some((other, _)) => {
+                let reason = format!("`{}`, which contains it, is {other}", place.path);
+                return Err(ByHandError::Status(reason));
+            }
+        }
+        for id in waiting(place, states) {
+            changed.insert(format!("{}{id}", place.prefix), State::default());
+        }
+    }
+    Ok(changed)
+}
+
+/// Ids of the steps that were skipped because of this one.
+fn waiting<'d>(place: &Place<'d>, states: &States) -> Vec<&'d str> {
+    let mut open = vec![place.step.id.as_str()];
+    let was_left_out = |id: &str| {
+        let path = format!("{}{id}", place.prefix);
+        let error = states.get(&path).and_then(|state| state.error.as_ref());
+        status(states, &path) == Status::Skipped
+            && error.is_some_and(|error| error.code == "dependency_failed")
+    };
+    let mut at = 0;
+    while let Some(id) = open.get(at).copied() {
+        let new = place.list.iter().filter(|step| step.after.contains(id) && was_left_out(&step.id));
+        let new: Vec<&str> = new.map(|step| step.id.as_str()).filter(|id| !open.contains(id)).collect();
+        open.extend(new);
+        at += 1;
+    }
+    open.split_off(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::{End, Given, Offer, advance, fail, succeed};
+    use super::*;
+
+    fn document() -> Document {
+        let document = json!({"v": 1, "goal": "g", "steps": [
+            {"id": "both", "type": "parallel", "steps": [
+                {"id": "a", "type": "llm", "prompt": "a", "retry": {"max": 0}},
+                {"id": "b", "type": "llm", "prompt": "b {{ 1 }}", "after": ["a"]}]},
+            {"id": "other", "type": "llm", "prompt": "o"},
+            {"id": "end", "type": "llm", "prompt": "{{ both.result }}"}]});
+        Document::parse(&document.to_string(), Offer { tools: &[], steps: 10 }).unwrap()
+    }
+
+    fn given(input: &Value) -> Given<'_> {
+        let now = DateTime::UNIX_EPOCH;
+        Given {
+            input,
+            now,
+            paused: false,
+            cancelled: false,
+            deadline: now + chrono::TimeDelta::hours(1),
+            may_replan: false,
+            at_once: 5,
+        }
+    }
+
+    /// `both.a` has failed, `other` runs.
+    fn failed() -> (Document, States) {
+        let (document, mut states) = (document(), States::new());
+        advance(&document, &mut states, &given(&Value::Null));
+        let step = super::super::step(&document, "both.a").unwrap();
+        let error = Failure::new("NOT_FOUND", "no");
+        assert!(fail(step, &mut states, "both.a", error, DateTime::UNIX_EPOCH, 0.5));
+        advance(&document, &mut states, &given(&Value::Null));
+        (document, states)
+    }
+
+    fn statuses(states: &States) -> Vec<(&str, Status)> {
+        states.iter().map(|(path, state)| (path.as_str(), state.status)).collect()
+    }
+
+    #[test]
+    fn repeated_step_takes_along_what_failed_with_it() {
+        let (document, mut states) = failed();
+        assert_eq!(states["both"].status, Status::Failed);
+        assert_eq!(states["end"].status, Status::Skipped);
+        let changed = repeat(&document, &states, "both.a", DateTime::UNIX_EPOCH).unwrap();
+        assert_eq!(
+            statuses(&changed),
+            [
+                ("both", Status::Running),
+                ("both.a", Status::Pending),
+                ("both.b", Status::Pending),
+                ("end", Status::Pending)
+            ]
+        );
+        states.extend(changed);
+        let next = advance(&document, &mut states, &given(&Value::Null));
+        assert_eq!((next.start, next.end), (vec!["both.a".to_owned()], None));
+    }
+
+    #[test]
+    fn plan_completes_without_a_step_that_was_skipped() {
+        let (document, mut states) = failed();
+        let changed = skip(&document, &states, "both.a").unwrap();
+        states.extend(changed);
+        for path in ["both.b", "other", "end"] {
+            advance(&document, &mut states, &given(&Value::Null));
+            assert!(succeed(&mut states, path, json!("x")), "{path}: {states:?}");
+        }
+        let next = advance(&document, &mut states, &given(&Value::Null));
+        assert!(matches!(next.end, Some(End::Completed(_))), "{next:?}");
+    }
+
+    #[test]
+    fn only_steps_in_the_right_status_are_changed() {
+        let (document, states) = failed();
+        let now = DateTime::UNIX_EPOCH;
+        assert_eq!(repeat(&document, &states, "nope", now), Err(ByHandError::Unknown));
+        assert_eq!(skip(&document, &states, "both[0].a"), Err(ByHandError::Unknown));
+        for path in ["other", "both", "end"] {
+            let refused = repeat(&document, &states, path, now);
+            assert!(matches!(refused, Err(ByHandError::Status(_))), "{path}: {refused:?}");
+        }
+        assert!(matches!(skip(&document, &states, "other"), Err(ByHandError::Status(_))));
+    }
+}

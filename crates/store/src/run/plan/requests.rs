@@ -1,0 +1,289 @@
+//! Plans as requests see them: reading here, [`change`] for what people do to a plan that has begun, [`make`] for new ones.
+//! What their runs read and write is in [`super`].
+
+mod change;
+mod make;
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, QuestionId, RunId, UserId};
+use houston_domain::plan::{Document, MAX_STEPS, Offer, State, States};
+use houston_domain::run::RunStatus;
+use serde_json::Value;
+use sqlx::types::Json;
+
+pub use self::change::{PlanChange, PlanRefusal, StepsChange};
+pub use self::make::MAX_OPEN_PLANS;
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+
+/// A plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredPlan {
+    /// The plan's id.
+    pub id: AgentableId,
+    /// Its kind, as in `plan`.
+    pub kind: String,
+    /// Whose it is.
+    pub user: UserId,
+    /// Kind and id of the agentable that it works for.
+    pub parent: (String, AgentableId),
+    /// The tools that its steps may call.
+    pub tools: Vec<String>,
+    /// Whether a run of that agentable waits for it.
+    pub attached: bool,
+    /// Number of the document that is in force.
+    pub version: i32,
+    /// That document.
+    pub document: Value,
+    /// What its expressions read as `input`.
+    pub input: Value,
+    /// How often it was changed because a step had failed.
+    pub replans: i32,
+    /// Calls of tools and models so far.
+    pub calls: i32,
+    /// Whether nothing new starts.
+    pub paused: bool,
+    /// When it has to have ended.
+    pub deadline: DateTime<Utc>,
+    /// The result, once it is completed.
+    pub output: Option<Value>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it ended.
+    pub ended_at: Option<DateTime<Utc>>,
+    /// Its run.
+    pub run: Option<RunId>,
+    /// The status of that run.
+    pub run_status: Option<RunStatus>,
+}
+
+impl StoredPlan {
+    /// The document, read as what it was checked as.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`] when it does not pass the checks any more.
+    pub fn read(&self) -> Result<Document> {
+        read(self.id, &self.document)
+    }
+
+    /// What people read: the status of its run, or `paused`.
+    #[must_use]
+    pub fn status(&self) -> &'static str {
+        shown_status(self.paused && self.ended_at.is_none(), self.run_status)
+    }
+}
+
+/// What people read of a plan's status.
+pub(crate) fn shown_status(paused: bool, run: Option<RunStatus>) -> &'static str {
+    match run.unwrap_or(RunStatus::Queued) {
+        status if paused && !status.is_terminal() => "paused",
+        status => status.as_str(),
+    }
+}
+
+/// Reads a document of a plan. It was checked before it was stored, with the tools that were offered then.
+pub(crate) fn read(id: AgentableId, document: &Value) -> Result<Document> {
+    let tools = named_tools(document);
+    let offer = Offer { tools: &tools, steps: MAX_STEPS };
+    Document::parse(&document.to_string(), offer).map_err(|problems| {
+        let problem = problems.first().map_or_else(String::new, ToString::to_string);
+        let source = <serde_json::Error as serde::de::Error>::custom(problem);
+        Error::Inconsistent { table: "plans", column: "document", row: id.0.to_string(), source }
+    })
+}
+
+/// The tools that a document names.
+fn named_tools(document: &Value) -> Vec<&str> {
+    match document {
+        Value::Array(items) => items.iter().flat_map(named_tools).collect(),
+        Value::Object(fields) => {
+            let own = fields.get("tool").and_then(Value::as_str);
+            let listed = fields.get("tools").and_then(Value::as_array).into_iter().flatten();
+            let inner = fields.values().flat_map(named_tools);
+            own.into_iter().chain(listed.filter_map(Value::as_str)).chain(inner).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A step of a plan that has begun or settled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanStep {
+    /// Its path.
+    pub path: String,
+    /// Its state.
+    pub state: State,
+    /// Kind and id of the executor that works on it, or has.
+    pub task: Option<(String, AgentableId)>,
+    /// The question that it asks, or has asked.
+    pub question: Option<QuestionId>,
+    /// When it began.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it settled.
+    pub ended_at: Option<DateTime<Utc>>,
+}
+
+/// A document of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanVersion {
+    /// Its number, from 1.
+    pub version: i32,
+    /// The document.
+    pub document: Value,
+    /// Why there is one; empty for the first.
+    pub reason: String,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+}
+
+macro_rules! plan {
+    ($row:expr) => {{
+        let p = $row;
+        StoredPlan {
+            id: AgentableId(p.agentable_id),
+            kind: p.kind,
+            user: UserId(p.user_id),
+            parent: (p.parent_kind, AgentableId(p.parent_id)),
+            tools: p.tools.unwrap_or_default(),
+            attached: p.attached,
+            version: p.version,
+            document: p.document,
+            input: p.input,
+            replans: p.replans,
+            calls: p.calls,
+            paused: p.paused,
+            deadline: p.deadline_at,
+            output: p.output,
+            created_at: p.created_at,
+            ended_at: p.ended_at,
+            run: p.run_id.map(RunId),
+            run_status: p.run_status.as_deref().and_then(RunStatus::from_name),
+        }
+    }};
+}
+
+pub(crate) const NOT_FOUND: Error = Error::NotFound { what: "plan" };
+
+impl TenantStore<'_> {
+    /// A plan of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such plan, [`Error::Database`] when Postgres cannot be reached or refuses the
+    /// statement.
+    pub async fn plan(self, id: AgentableId) -> Result<StoredPlan> {
+        let row = sqlx::query!(
+            r#"-- store::plan::requests::get
+            select p.agentable_id, a.kind, p.user_id, p.parent_id, o.kind as parent_kind, a.tools, p.attached, p.version,
+                   p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at, p.output, p.created_at, p.ended_at, l.run_id,
+                   r.status as "run_status?"
+              from houston.plans p
+              join houston.agentables a on a.id = p.agentable_id
+              join houston.agentables o on o.id = p.parent_id
+              join houston.run_locks l on l.agentable_id = p.agentable_id
+              left join houston.runs r on r.id = l.run_id
+             where p.tenant_id = $1 and p.agentable_id = $2"#,
+            self.tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| plan!(row)).ok_or(NOT_FOUND)
+    }
+
+    /// The plans of an agentable of the tenant, newest first, older than `before` if given.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn plans_of(
+        self,
+        parent: AgentableId,
+        before: Option<AgentableId>,
+        limit: i64,
+    ) -> Result<Vec<StoredPlan>> {
+        let rows = sqlx::query!(
+            r#"-- store::plan::requests::list
+            select p.agentable_id, a.kind, p.user_id, p.parent_id, o.kind as parent_kind, a.tools, p.attached, p.version,
+                   p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at, p.output, p.created_at, p.ended_at, l.run_id,
+                   r.status as "run_status?"
+              from houston.plans p
+              join houston.agentables a on a.id = p.agentable_id
+              join houston.agentables o on o.id = p.parent_id
+              join houston.run_locks l on l.agentable_id = p.agentable_id
+              left join houston.runs r on r.id = l.run_id
+             where p.tenant_id = $1 and p.parent_id = $2 and ($3::uuid is null or p.agentable_id < $3)
+             order by p.agentable_id desc limit $4"#,
+            self.tenant.0,
+            parent.0,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| plan!(row)).collect())
+    }
+
+    /// The steps of plans that have begun or settled, by plan.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn plan_steps(self, plans: &[AgentableId]) -> Result<Vec<(AgentableId, PlanStep)>> {
+        let plans: Vec<uuid::Uuid> = plans.iter().map(|plan| plan.0).collect();
+        let rows = sqlx::query!(
+            r#"-- store::plan::requests::steps
+            select s.plan_id, s.path, s.state as "state: Json<State>", s.task_id, t.kind as "task_kind?", s.question_id,
+                   s.started_at, s.ended_at
+              from houston.plan_steps s left join houston.agentables t on t.id = s.task_id
+             where s.tenant_id = $1 and s.plan_id = any ($2) order by s.plan_id, s.path"#,
+            self.tenant.0,
+            &plans
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| {
+                let step = PlanStep {
+                    path: row.path,
+                    state: row.state.0,
+                    task: row.task_kind.zip(row.task_id).map(|(kind, id)| (kind, AgentableId(id))),
+                    question: row.question_id.map(QuestionId),
+                    started_at: row.started_at,
+                    ended_at: row.ended_at,
+                };
+                (AgentableId(row.plan_id), step)
+            })
+            .collect())
+    }
+
+    /// The documents of a plan, newest first, older than version `before` if given.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn plan_versions(
+        self,
+        plan: AgentableId,
+        before: Option<i64>,
+        limit: i64,
+    ) -> Result<Vec<PlanVersion>> {
+        let rows = sqlx::query_as!(
+            PlanVersion,
+            "-- store::plan::requests::versions
+            select version, document, reason, created_at from houston.plan_versions
+             where tenant_id = $1 and plan_id = $2 and ($3::bigint is null or version < $3)
+             order by version desc limit $4",
+            self.tenant.0,
+            plan.0,
+            before,
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows)
+    }
+}
+
+/// The states of steps, by their paths.
+#[must_use]
+pub fn states<'s>(steps: impl IntoIterator<Item = &'s PlanStep>) -> States {
+    steps.into_iter().map(|step| (step.path.clone(), step.state.clone())).collect()
+}

@@ -1,0 +1,302 @@
+//! What people do to a plan that has begun: pausing it, changing its document, repeating or skipping a step. The plan's run
+//! reads it when it goes on, and is woken for that.
+
+use std::collections::BTreeMap;
+
+use houston_domain::id::{AgentableId, RunId};
+use houston_domain::plan::{Document, Heading, Shown, State, States, checklist};
+use houston_domain::question::QuestionState;
+use houston_domain::run::RunStatus;
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use super::{NOT_FOUND, PlanStep, read, shown_status, states};
+use crate::error::Result;
+use crate::handle::TenantStore;
+use crate::plan::write::{add_version, show};
+use crate::question::{close, report};
+use crate::system_message::{LockedRow, lock};
+
+/// Why a change was not made.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlanRefusal<E> {
+    /// The plan has ended.
+    Ended(RunStatus),
+    /// The document has another version by now.
+    Stale(i32),
+    /// The rule refuses it.
+    Refused(E),
+}
+
+/// A document that replaces that of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanChange {
+    /// The document.
+    pub document: Value,
+    /// The states of its steps.
+    pub states: States,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Other states for steps of a plan: those that it contains. A step that is no longer asked about has its question closed.
+pub type StepsChange = States;
+
+/// A plan under its lock.
+struct Locked {
+    row: LockedRow,
+    kind: String,
+    parent: AgentableId,
+    version: i32,
+    document: Value,
+    shown_in: Option<RunId>,
+    paused: bool,
+    run_status: Option<RunStatus>,
+    steps: Vec<PlanStep>,
+}
+
+impl TenantStore<'_> {
+    /// Lets nothing new of a plan start, or lets it go on. What runs is not interrupted.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such plan,
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement. Within: it has ended.
+    pub async fn pause_plan(
+        self,
+        id: AgentableId,
+        paused: bool,
+    ) -> Result<std::result::Result<(), PlanRefusal<()>>> {
+        let mut tx = self.pool.begin().await?;
+        let plan = match self.lock_plan(&mut tx, id).await? {
+            Ok(plan) => plan,
+            Err(ended) => return Ok(Err(PlanRefusal::Ended(ended))),
+        };
+        if plan.paused == paused {
+            return Ok(Ok(()));
+        }
+        sqlx::query!(
+            "-- store::plan::requests::change::pause
+            update houston.plans set paused = $3, changes = changes + 1 where tenant_id = $1 and agentable_id = $2",
+            self.tenant.0,
+            id.0,
+            paused
+        )
+        .execute(&mut *tx)
+        .await?;
+        plan.row.wake(&mut tx, self.fairness).await?;
+        tx.commit().await?;
+        Ok(Ok(()))
+    }
+
+    /// Replaces the document of a plan whose version is `version` by what `rule` makes of document and states.
+    ///
+    /// # Errors
+    /// As [`Self::pause_plan`]. Within: it has ended, has another version, or the rule refuses.
+    pub async fn change_plan<E>(
+        self,
+        id: AgentableId,
+        version: i32,
+        rule: impl FnOnce(&Value, &States) -> std::result::Result<PlanChange, E>,
+    ) -> Result<std::result::Result<(), PlanRefusal<E>>> {
+        let mut tx = self.pool.begin().await?;
+        let plan = match self.lock_plan(&mut tx, id).await? {
+            Ok(plan) => plan,
+            Err(ended) => return Ok(Err(PlanRefusal::Ended(ended))),
+        };
+        if plan.version != version {
+            return Ok(Err(PlanRefusal::Stale(plan.version)));
+        }
+        let before = states(&plan.steps);
+        let change = match rule(&plan.document, &before) {
+            Ok(change) => change,
+            Err(refused) => return Ok(Err(PlanRefusal::Refused(refused))),
+        };
+        let gone: Vec<&str> =
+            before.keys().filter(|path| !change.states.contains_key(*path)).map(String::as_str).collect();
+        self.write_document(&mut tx, id, version + 1, &change, &gone).await?;
+        let changed = change.states.iter().filter(|(path, state)| before.get(*path) != Some(*state));
+        self.write_states(&mut tx, id, changed).await?;
+        self.show_change(&mut tx, id, &plan, &change).await?;
+        plan.row.wake(&mut tx, self.fairness).await?;
+        tx.commit().await?;
+        Ok(Ok(()))
+    }
+
+    /// Gives steps of a plan the states that `rule` returns. Other steps stay as they are.
+    ///
+    /// # Errors
+    /// As [`Self::pause_plan`]. Within: it has ended, or the rule refuses.
+    pub async fn change_plan_steps<E>(
+        self,
+        id: AgentableId,
+        rule: impl FnOnce(&Document, &States) -> std::result::Result<StepsChange, E>,
+    ) -> Result<std::result::Result<(), PlanRefusal<E>>> {
+        let mut tx = self.pool.begin().await?;
+        let plan = match self.lock_plan(&mut tx, id).await? {
+            Ok(plan) => plan,
+            Err(ended) => return Ok(Err(PlanRefusal::Ended(ended))),
+        };
+        let changed = match rule(&read(id, &plan.document)?, &states(&plan.steps)) {
+            Ok(changed) => changed,
+            Err(refused) => return Ok(Err(PlanRefusal::Refused(refused))),
+        };
+        self.write_states(&mut tx, id, changed.iter()).await?;
+        sqlx::query!(
+            "-- store::plan::requests::change::count
+            update houston.plans set changes = changes + 1 where tenant_id = $1 and agentable_id = $2",
+            self.tenant.0,
+            id.0
+        )
+        .execute(&mut *tx)
+        .await?;
+        plan.row.wake(&mut tx, self.fairness).await?;
+        let asked = plan.steps.iter().filter(|step| changed.contains_key(&step.path));
+        let questions: Vec<Uuid> = asked.filter_map(|step| step.question).map(|id| id.0).collect();
+        let closed = close(&mut tx, &questions, QuestionState::Cancelled, None, None).await?;
+        report(&mut tx, &closed, self.fairness).await?;
+        tx.commit().await?;
+        Ok(Ok(()))
+    }
+
+    /// Takes the lock row of a plan, and reads the plan under it. Within: it has ended.
+    async fn lock_plan(
+        self,
+        tx: &mut PgConnection,
+        id: AgentableId,
+    ) -> Result<std::result::Result<Locked, RunStatus>> {
+        // Whether it is the tenant's own; that never changes.
+        let kind = sqlx::query_scalar!(
+            "-- store::plan::requests::change::kind
+            select a.kind from houston.plans p join houston.agentables a on a.id = p.agentable_id
+             where p.tenant_id = $1 and p.agentable_id = $2",
+            self.tenant.0,
+            id.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?
+        .ok_or(NOT_FOUND)?;
+        let row = lock(tx, id).await?.ok_or(NOT_FOUND)?;
+        let plan = sqlx::query!(
+            r#"-- store::plan::requests::change::lock
+            select p.parent_id, p.version, p.document, p.shown_in, p.paused, p.ended_at, r.status as "run_status?"
+              from houston.plans p
+              join houston.run_locks l on l.agentable_id = p.agentable_id
+              left join houston.runs r on r.id = l.run_id
+             where p.tenant_id = $1 and p.agentable_id = $2"#,
+            self.tenant.0,
+            id.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?
+        .ok_or(NOT_FOUND)?;
+        let run_status = plan.run_status.as_deref().and_then(RunStatus::from_name);
+        if !row.run_open || plan.ended_at.is_some() {
+            return Ok(Err(run_status.unwrap_or(RunStatus::Completed)));
+        }
+        let rows = sqlx::query!(
+            r#"-- store::plan::requests::change::steps
+            select path, state as "state: Json<State>", question_id from houston.plan_steps
+             where tenant_id = $1 and plan_id = $2"#,
+            self.tenant.0,
+            id.0
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        let steps = rows.into_iter().map(|row| PlanStep {
+            path: row.path,
+            state: row.state.0,
+            task: None,
+            question: row.question_id.map(houston_domain::id::QuestionId),
+            started_at: None,
+            ended_at: None,
+        });
+        Ok(Ok(Locked {
+            row,
+            kind,
+            parent: AgentableId(plan.parent_id),
+            version: plan.version,
+            document: plan.document,
+            shown_in: plan.shown_in.map(RunId),
+            paused: plan.paused,
+            run_status,
+            steps: steps.collect(),
+        }))
+    }
+
+    async fn write_document(
+        self,
+        tx: &mut PgConnection,
+        id: AgentableId,
+        version: i32,
+        change: &PlanChange,
+        gone: &[&str],
+    ) -> Result<()> {
+        sqlx::query!(
+            "-- store::plan::requests::change::document
+            with steps as (
+                delete from houston.plan_steps where tenant_id = $1 and plan_id = $2 and path = any ($5))
+            update houston.plans set document = $3, version = $4, changes = changes + 1
+             where tenant_id = $1 and agentable_id = $2",
+            self.tenant.0,
+            id.0,
+            change.document,
+            version,
+            gone as &[&str]
+        )
+        .execute(&mut *tx)
+        .await?;
+        add_version(tx, id, self.tenant, (version, &change.document, &change.reason)).await
+    }
+
+    async fn write_states<'s>(
+        self,
+        tx: &mut PgConnection,
+        id: AgentableId,
+        changed: impl Iterator<Item = (&'s String, &'s State)>,
+    ) -> Result<()> {
+        let rows: Vec<Value> = changed
+            .map(|(path, state)| json!({"path": path, "state": state, "settled": state.status.is_settled()}))
+            .collect();
+        sqlx::query!(
+            "-- store::plan::requests::change::states
+            insert into houston.plan_steps as s (plan_id, tenant_id, path, state, ended_at)
+            select $2, $1, c.path, c.state, case when c.settled then statement_timestamp() end
+              from jsonb_to_recordset($3) as c (path text, state jsonb, settled boolean)
+            on conflict (plan_id, path) do update
+               set state = excluded.state, ended_at = excluded.ended_at,
+                   outcome = case when excluded.state ->> 'status' = 'running' then s.outcome end",
+            self.tenant.0,
+            id.0,
+            Value::Array(rows)
+        )
+        .execute(tx)
+        .await?;
+        Ok(())
+    }
+
+    /// Tells those who read the stream of the agentable that the plan works for.
+    async fn show_change(
+        self,
+        tx: &mut PgConnection,
+        id: AgentableId,
+        plan: &Locked,
+        change: &PlanChange,
+    ) -> Result<()> {
+        let plan_id = id.public_id(&plan.kind);
+        let version = plan.version + 1;
+        let asking =
+            plan.steps.iter().filter_map(|step| Some((step.path.clone(), step.question?.to_string())));
+        let questions: BTreeMap<String, String> = asking.collect();
+        let heading = Heading {
+            plan_id: Some(&plan_id),
+            version: u32::try_from(version).unwrap_or_default(),
+            status: shown_status(plan.paused, plan.run_status),
+            questions: &questions,
+        };
+        let checklist = json!(checklist(&read(id, &change.document)?, &change.states, heading));
+        let shown = Shown { checklist, delta: Vec::new(), changed: Some((version, change.reason.clone())) };
+        show(tx, id, plan.parent, (plan_id, &shown), plan.shown_in).await
+    }
+}
