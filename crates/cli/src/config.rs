@@ -39,6 +39,7 @@ use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::{GuardSettings, Layer};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
+use houston_domain::plan::Limits as PlanLimits;
 use houston_domain::rate::RateLimits;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::sealed::SecretKeys;
@@ -96,6 +97,7 @@ const FILES: &[(&str, &str)] = &[
     ("workspaces", include_str!("../../../jobs/workspaces.toml")),
     ("rates", include_str!("../../../jobs/rates.toml")),
     ("webhooks", include_str!("../../../jobs/webhooks.toml")),
+    ("plans", include_str!("../../../jobs/plans.toml")),
     ("triggers", include_str!("../../../jobs/triggers.toml")),
     ("attachments", include_str!("../../../jobs/attachments.toml")),
 ];
@@ -191,6 +193,8 @@ pub(crate) struct Settings {
     pub(crate) rates: RateLimits,
     /// `jobs/webhooks.toml`.
     pub(crate) webhooks: WebhooksConfig,
+    /// `jobs/plans.toml`.
+    pub(crate) plans: PlanLimits,
     /// `jobs/triggers.toml`.
     pub(crate) triggers: TriggersConfig,
     /// `jobs/attachments.toml`.

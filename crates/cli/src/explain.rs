@@ -36,6 +36,7 @@ pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
         context: orchestrator.context,
         tasks: orchestrator.tasks,
         reach: orchestrator.reach,
+        plans: settings.plans,
         check_ins: settings.agent_check_in.limits,
         delayed: orchestrator.retry.delayed,
         max_crashes: orchestrator.lease.max_crashes,

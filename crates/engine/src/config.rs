@@ -8,6 +8,7 @@ use houston_domain::check_in::CheckInLimits;
 use houston_domain::image::ContextImages;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::overseer;
+use houston_domain::plan::Limits as PlanLimits;
 use houston_domain::reach::ReachLimits;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
@@ -28,6 +29,8 @@ pub struct Config {
     pub tasks: TaskLimits,
     /// Limits of what agents post to other conversations.
     pub reach: ReachLimits,
+    /// The numbers of plans.
+    pub plans: PlanLimits,
     /// Limits of check-ins.
     pub check_ins: CheckInLimits,
     /// Retries of runs after failures.

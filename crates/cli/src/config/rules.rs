@@ -82,6 +82,7 @@ fn outside(settings: &Settings) -> Option<Violation> {
     let violation_of = settings.web.violation().or_else(|| settings.sandbox.violation());
     let violation_of = violation_of.or_else(|| settings.workspaces.violation());
     let violation_of = violation_of.or_else(|| webhooks(settings));
+    let violation_of = violation_of.or_else(|| settings.plans.problem().map(|problem| ("plans", problem)));
     let (key, reason) = violation_of.or_else(|| settings.triggers.violation())?;
     violation(key, reason)
 }

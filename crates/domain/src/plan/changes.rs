@@ -12,6 +12,8 @@ pub struct PlanChanges {
     pub steps: Vec<ChangedStep>,
     /// Calls of tools and models that begin with it.
     pub calls: u32,
+    /// Paths of steps that are forgotten: their rows go.
+    pub removed: Vec<String>,
     /// A new document, and why there is one.
     pub document: Option<(Value, String)>,
     /// What people see of the plan; `None`: nothing that they see has changed.

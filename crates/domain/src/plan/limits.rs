@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::document::MAX_STEPS;
 
 /// `jobs/plans.toml`. Reasons for the values are in that file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Maximum number of steps in a document of a model.

@@ -237,6 +237,7 @@ pub(crate) fn config() -> Config {
         },
         tasks: TaskLimits::default(),
         reach: houston_domain::reach::ReachLimits::default(),
+        plans: houston_domain::plan::Limits::default(),
         check_ins: schedules().check_in.limits,
         delayed: DelayedRetry {
             rate_limited: 5,

@@ -47,6 +47,7 @@ pub(super) fn config() -> Config {
         },
         tasks: TaskLimits::default(),
         reach: houston_domain::reach::ReachLimits::default(),
+        plans: houston_domain::plan::Limits::default(),
         check_ins: check_ins.limits,
         delayed: DelayedRetry {
             rate_limited: 5,

@@ -47,6 +47,11 @@ pub(crate) struct StepWork(Box<ExternalCall>);
 pub(crate) type StepReturned = (ToolResponse, Option<Box<ModelCall>>);
 
 impl ToolRunner {
+    /// The names of the tools that may be called.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.offer().tools().iter().map(|tool| tool.definition().name.clone()).collect()
+    }
+
     /// Whether another worker may execute a call of this tool again.
     pub(crate) fn may_repeat(&self, tool: &str) -> bool {
         self.offer().get(tool).is_some_and(|tool| tool.definition().effect != EffectClass::Effect)

@@ -22,6 +22,9 @@ pub(crate) async fn write(
 ) -> Result<i64> {
     write_steps(connection, fence.agentable, changes).await?;
     let PlanChanges { calls, document, end, shown, .. } = changes;
+    if !changes.removed.is_empty() {
+        forget_steps(connection, fence.agentable, &changes.removed).await?;
+    }
     let document = document.as_ref();
     let plan = sqlx::query!(
         r#"-- store::plan::write::plan
@@ -95,6 +98,18 @@ async fn write_steps(connection: &mut PgConnection, plan: AgentableId, changes: 
                question_id = coalesce(excluded.question_id, s.question_id), ended_at = excluded.ended_at",
         plan.0,
         Value::Array(rows.collect())
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn forget_steps(connection: &mut PgConnection, plan: AgentableId, paths: &[String]) -> Result<()> {
+    sqlx::query!(
+        "-- store::plan::write::forget
+        delete from houston.plan_steps where plan_id = $1 and path = any ($2)",
+        plan.0,
+        paths
     )
     .execute(connection)
     .await?;

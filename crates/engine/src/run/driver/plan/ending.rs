@@ -8,11 +8,13 @@ use houston_domain::run::RunStatus;
 use serde_json::{Value, json};
 
 use super::graph::Graph;
+use super::replan::Replanned;
 use super::start::Begun;
 use super::work::Works;
 use crate::error::Interrupted;
 use crate::run::driver::{DriveOutcome, Flow, RunDriver};
 use crate::run::journal::add_message;
+use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 
 /// Why a plan fails whose run kills its workers.
@@ -27,7 +29,17 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Ends the plan. Continues if its run does, because something arrived.
     pub(super) async fn end_plan(&mut self, graph: &mut Graph, begun: &mut Begun, end: End) -> Flow {
         let end = match end {
-            End::Replan(path) => End::Failed(failure_of(graph, &path)),
+            End::Replan(path) => match self.replan(graph, begun, &path).await? {
+                Replanned::Changed => return Ok(ControlFlow::Continue(())),
+                Replanned::Failed(failure) => End::Failed(failure),
+                Replanned::Stopped(Stop::Cancelled) => return Ok(ControlFlow::Continue(())),
+                Replanned::Stopped(Stop::Drained) => return self.hand_over().await.map(ControlFlow::Break),
+                Replanned::Stopped(Stop::OutOfTime) => {
+                    let mut none = Works::default();
+                    let stopped = self.stop_plan(graph, &mut none, RunStatus::MaxDuration).await;
+                    return stopped.map(ControlFlow::Break);
+                }
+            },
             end => end,
         };
         let (failed, output) = match &end {
@@ -105,7 +117,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 }
 
-fn failure_of(graph: &Graph, path: &str) -> Failure {
+pub(super) fn failure_of(graph: &Graph, path: &str) -> Failure {
     let error = graph.states.get(path).and_then(|state| state.error.clone());
     error.unwrap_or_else(|| Failure { code: "STEP_FAILED".to_owned(), message: format!("`{path}` failed") })
 }

@@ -6,16 +6,13 @@ use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId};
 use houston_domain::plan::{
-    Action, Advance, ChangedStep, Checklist, Delta, Document, Given, Heading, MAX_STEPS, Offer, PlanChanges,
-    Shown, State, States, Status, Step, advance, checklist, delta, step,
+    Action, Advance, ChangedStep, Checklist, Delta, Document, Given, Heading, Limits, MAX_STEPS, Offer,
+    PlanChanges, Shown, State, States, Status, Step, advance, checklist, delta, step,
 };
 use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
 use serde_json::{Value, json};
 
 use super::start::Begun;
-
-/// Steps that run at the same time, inline and as executors.
-const AT_ONCE: usize = 10;
 
 /// A plan with the states of its steps.
 #[derive(Debug)]
@@ -34,6 +31,11 @@ pub(super) struct Graph {
     outcomes: Vec<(String, ExecutorOutcome)>,
     /// Calls of tools and models since the last commit.
     pub(super) calls: u32,
+    /// The document was replaced since the last commit, for this reason.
+    replaced: Option<String>,
+    limits: Limits,
+    /// Whether a model can be asked to change it.
+    has_planner: bool,
 }
 
 impl Graph {
@@ -41,7 +43,11 @@ impl Graph {
     ///
     /// # Errors
     /// Its document is not one, for operators.
-    pub(super) fn new(plan_id: String, mut stored: DrivenPlan) -> Result<Self, String> {
+    pub(super) fn new(
+        plan_id: String,
+        mut stored: DrivenPlan,
+        (limits, has_planner): (Limits, bool),
+    ) -> Result<Self, String> {
         let names = names(&stored.document);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let offer = Offer { tools: &names, steps: MAX_STEPS };
@@ -72,6 +78,9 @@ impl Graph {
             shown: None,
             outcomes,
             calls: 0,
+            replaced: None,
+            limits,
+            has_planner,
         };
         graph.shown = Some(graph.checklist(None));
         Ok(graph)
@@ -89,8 +98,9 @@ impl Graph {
             paused: self.stored.paused,
             cancelled,
             deadline: self.stored.deadline,
-            may_replan: false,
-            at_once: AT_ONCE,
+            may_replan: self.has_planner
+                && self.stored.replans < i32::try_from(self.limits.replans).unwrap_or(0),
+            at_once: self.limits.at_once + self.limits.executors,
         };
         advance(&self.document, &mut self.states, &given)
     }
@@ -150,7 +160,7 @@ impl Graph {
     }
 
     pub(super) fn has_changed(&self) -> bool {
-        self.states != self.committed
+        self.states != self.committed || self.replaced.is_some()
     }
 
     fn checklist(&self, status: Option<&str>) -> Checklist {
@@ -178,6 +188,8 @@ impl Graph {
                 question: begun.questions.iter().find(|(of, _)| of == path).map(|(_, question)| question.id),
             });
         }
+        let gone = self.committed.keys().filter(|path| !self.states.contains_key(*path));
+        let removed = gone.cloned().collect();
         let list = self.checklist(None);
         let difference = self.shown.as_ref().map_or(Delta::Snapshot, |shown| delta(shown, &list));
         let shown = match difference {
@@ -185,7 +197,39 @@ impl Graph {
             Delta::Changes(changes) => Some(Shown { checklist: json!(list), delta: changes, changed: None }),
             Delta::Snapshot => Some(Shown { checklist: json!(list), delta: Vec::new(), changed: None }),
         };
-        (PlanChanges { steps, calls: self.calls, shown, ..PlanChanges::default() }, events)
+        let version = self.stored.version.saturating_add(1);
+        let document = self.replaced.clone().map(|reason| (self.stored.document.clone(), reason));
+        let shown = match &self.replaced {
+            Some(reason) => Some(Shown {
+                checklist: json!(list),
+                delta: Vec::new(),
+                changed: Some((version, reason.clone())),
+            }),
+            None => shown,
+        };
+        (PlanChanges { steps, removed, calls: self.calls, document, shown, end: None }, events)
+    }
+
+    /// Replaces the document, because steps have failed.
+    pub(super) fn replace(&mut self, json: Value, document: Document, states: States, reason: String) {
+        (self.stored.document, self.document, self.states) = (json, document, states);
+        self.replaced = Some(reason);
+    }
+
+    /// Calls of tools and models that are allowed in all.
+    pub(super) fn max_calls(&self) -> u32 {
+        self.limits.tool_calls.saturating_add(self.limits.model_calls)
+    }
+
+    /// Whether it has made all calls that are allowed.
+    pub(super) fn is_used_up(&self) -> bool {
+        let made = u32::try_from(self.stored.calls).unwrap_or(u32::MAX).saturating_add(self.calls);
+        made >= self.max_calls()
+    }
+
+    /// How often a model may correct a change that was refused.
+    pub(super) fn repairs(&self) -> u32 {
+        self.limits.repairs
     }
 
     /// The list at the end of the plan.
@@ -200,6 +244,10 @@ impl Graph {
         self.shown = Some(self.checklist(None));
         self.stored.calls = self.stored.calls.saturating_add(i32::try_from(self.calls).unwrap_or(i32::MAX));
         self.calls = 0;
+        if self.replaced.take().is_some() {
+            self.stored.version += 1;
+            self.stored.replans += 1;
+        }
     }
 
     /// What the stream of the plan says about a step with a new state.

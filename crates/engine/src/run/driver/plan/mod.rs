@@ -9,6 +9,7 @@
 mod ending;
 mod finished;
 mod graph;
+mod replan;
 mod start;
 mod work;
 
@@ -74,7 +75,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 ControlFlow::Break(end) => match self.end_plan(&mut graph, &mut begun, end).await? {
                     ControlFlow::Break(outcome) => return Ok(ControlFlow::Break(outcome)),
                     ControlFlow::Continue(()) => {
-                        begun = self.reload_graph(&mut graph, works.here()).await?;
+                        // A changed plan is committed with what begins by it.
+                        if !graph.has_changed() {
+                            begun = self.reload_graph(&mut graph, works.here()).await?;
+                        }
                         continue;
                     }
                 },

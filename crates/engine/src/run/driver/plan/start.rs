@@ -22,8 +22,6 @@ use crate::run::driver::RunDriver;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{Begin, StepCall, StepRecord, StepReturned, StepWork};
 
-/// Calls of tools and models of one plan.
-const MAX_CALLS: i32 = 150;
 /// Longest answer of a model, unless the step says otherwise.
 const OUTPUT_TOKENS: u32 = 1_024;
 /// What the model of an `llm` step is, besides the prompt of the step.
@@ -89,7 +87,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let Some(stored) = stored else {
             return Ok(Err(("PLAN_MISSING", "the agentable has no plan".to_owned())));
         };
-        let graph = Graph::new(agentable.public_id(&self.attempt.kind), stored);
+        let limits = self.journal.services.config.plans;
+        let has_planner = !self.setup.model.description().simulated;
+        let graph = Graph::new(agentable.public_id(&self.attempt.kind), stored, (limits, has_planner));
         Ok(graph.map_err(|why| ("PLAN_UNREADABLE", why)))
     }
 
@@ -176,8 +176,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let attempt = graph.states.get(path).map_or(1, |state| state.attempt);
         match resolved {
             Err(failure) => self.record_failure(graph, path, failure),
-            Ok(Resolved::Tool { .. } | Resolved::Llm { .. }) if graph.stored.calls >= MAX_CALLS => {
-                let message = format!("a plan may make {MAX_CALLS} calls of tools and models");
+            Ok(Resolved::Tool { .. } | Resolved::Llm { .. }) if graph.is_used_up() => {
+                let message = format!("a plan may make {} calls of tools and models", graph.max_calls());
                 self.record_failure(graph, path, Failure { code: "CALL_LIMIT".to_owned(), message });
             }
             Ok(Resolved::Tool { name, args }) => {
