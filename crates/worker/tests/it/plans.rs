@@ -1,12 +1,18 @@
 //! Plans on real servers: steps side by side, executors, ends that are told once, whatever dies.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use houston_domain::history::Block;
 use houston_domain::id::RunId;
+use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
+use houston_llm::{Choice, Description, Event as ModelEvent, EventStream, Model, Request, Simulated};
 use serde_json::{Value, json};
 
-use crate::cluster::{TestCluster, assert_status};
+use crate::cluster::{TestCluster, assert_status, eventually};
 
 /// A message that makes the simulated model make this plan.
 fn asks_for(goal: &str, steps: &Value, output: &str) -> String {
@@ -122,4 +128,138 @@ async fn plans_end_once_while_workers_are_killed() {
     for worker in workers {
         worker.drain().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn message_while_a_plan_works_is_answered_and_the_plan_goes_on() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker();
+    let steps = json!([{"id": "look", "type": "task", "title": "Look", "instructions": "/sim hold_ms=2500"}]);
+    let first = cluster.post(cluster.goal, &asks_for("Slow", &steps, "{{ look.result }}")).await;
+    cluster.waits(first.run).await;
+    let second = cluster.post(cluster.goal, "hello").await;
+    assert_eq!(second.run, first.run, "the open run reads it");
+    assert_status(&cluster.wait_for_end(first.run).await, RunStatus::MessageSent);
+    assert_eq!(cluster.sql("select count(*) from houston.plans where ended_at is null").await, "1");
+    let next = eventually("the end of the plan opens a run", || async {
+        let runs = cluster.requests().runs(cluster.goal, None, None, 10).await.ok()?;
+        runs.first().filter(|run| run.id != first.run && run.ended_at.is_some()).cloned()
+    })
+    .await;
+    assert_status(&next, RunStatus::MessageSent);
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancel_of_a_run_that_waits_ends_its_plan_and_executors() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker();
+    let steps =
+        json!([{"id": "look", "type": "task", "title": "Look", "instructions": "/sim hold_ms=60000"}]);
+    let posted = cluster.post(cluster.goal, &asks_for("Slow", &steps, "")).await;
+    cluster.waits(posted.run).await;
+    eventually("the executor works", || async {
+        let query = "select count(*) from houston.runs r join houston.agentables a on a.id = r.agentable_id
+                      where a.kind = 'executor' and r.status = 'running'";
+        (cluster.sql(query).await == "1").then_some(())
+    })
+    .await;
+    cluster.requests().cancel_agentable("goal", cluster.goal, false).await.unwrap();
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::Cancelled);
+    eventually("all runs end", || async {
+        let open = "select count(*) from houston.runs where ended_at is null";
+        (cluster.sql(open).await == "0").then_some(())
+    })
+    .await;
+    let statuses = "select string_agg(distinct r.status, ' ') from houston.runs r";
+    assert_eq!(cluster.sql(statuses).await, "cancelled");
+    let step = "select path || ' ' || status from houston.plan_steps";
+    assert_eq!(cluster.sql(step).await, "look cancelled");
+    let plans = "select count(*) from houston.plans where ended_at is not null";
+    assert_eq!(cluster.sql(plans).await, "1");
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plan_asks_a_person_and_goes_on_beside_the_question() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker();
+    let steps = json!([
+        {"id": "ask", "type": "input", "title": "Ask", "question": "Which city?", "schema": {"type": "string"}},
+        note("beside", "x"),
+        {"id": "sum", "type": "llm", "title": "Sum up", "prompt": "City: {{ ask.result }}"},
+    ]);
+    let posted = cluster.post(cluster.goal, &asks_for("Ask", &steps, "{{ sum.result }}")).await;
+    let question = eventually("it asks", || async {
+        let open = cluster.requests().open_questions(None, None, None, 100).await.ok()?;
+        open.first().map(|of| of.question.asked.clone())
+    })
+    .await;
+    assert_eq!((question.text.as_str(), question.subject.as_deref()), ("Which city?", Some("ask")));
+    eventually("the other step goes on", || async {
+        let beside = "select status from houston.plan_steps where path = 'beside'";
+        (cluster.sql(beside).await == "succeeded").then_some(())
+    })
+    .await;
+    eventually("nothing is held", || async { (cluster.held().await == "0").then_some(()) }).await;
+    cluster.requests().answer_question(question.id, &json!("Oslo"), Some("Ann")).await.unwrap();
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    let result = "select state ->> 'result' from houston.plan_steps where path = 'sum'";
+    assert!(cluster.sql(result).await.contains("City: <result step=\"ask\">Oslo</result>"));
+    worker.drain().await;
+}
+
+/// A model that changes plans: first with a tool that does not exist, then with a step that works.
+struct Planner(Description);
+
+const REPLANNER: &str = "A step of a plan failed";
+
+impl Model for Planner {
+    fn description(&self) -> &Description {
+        &self.0
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        let plans = request.system.iter().any(|part| part.text.starts_with(REPLANNER));
+        let is_refused = request.entries.iter().any(|entry| entry.text().contains("was refused"));
+        let step = if is_refused {
+            note("other", "y")
+        } else {
+            json!({"id": "other", "type": "tool", "tool": "fly"})
+        };
+        let patch = json!({"add": [step], "output": "{{ other.status }}"}).to_string();
+        Box::pin(async move {
+            let inner = Simulated::new().with_delay(Duration::ZERO).stream(request).await?;
+            let told = inner.map(move |event| match event {
+                Ok(ModelEvent::Done(mut turn)) if plans => {
+                    turn.content = vec![Block::text(format!("Here it is: {patch}"))];
+                    Ok(ModelEvent::Done(turn))
+                }
+                other => other,
+            });
+            Ok(Box::pin(told) as EventStream)
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plan_whose_step_failed_is_changed_and_completes() {
+    let cluster = TestCluster::start().await;
+    let model = Planner(Choice::new("openai", "gpt-test").description());
+    let worker = cluster.worker_with(Arc::new(model), vec![]);
+    let steps = json!([
+        {"id": "read", "type": "tool", "title": "Read", "tool": "read_note",
+         "args": {"note_id": "note_00000000000000000000000000000000"}},
+        note("after", "{{ read.result }}"),
+    ]);
+    let posted = cluster.post(cluster.goal, &asks_for("Mend", &steps, "{{ after.result }}")).await;
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    let plan =
+        "select concat_ws(' ', version, replans, output #>> '{}', ended_at is not null) from houston.plans";
+    assert_eq!(cluster.sql(plan).await, "2 1 succeeded t");
+    let versions = "select count(*) from houston.plan_versions";
+    assert_eq!(cluster.sql(versions).await, "2");
+    let topics = cluster.topics(posted.run).await;
+    assert!(topics.contains(&"plan_changed".to_owned()), "{topics:?}");
+    worker.drain().await;
 }

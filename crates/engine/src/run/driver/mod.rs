@@ -264,7 +264,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
             if self.journal.signals.is_lost() {
                 return Err(Interrupted::Lost);
             }
-            if self.journal.signals.is_cancelled() {
+            // A plan says first what becomes of its steps.
+            if self.journal.signals.is_cancelled() && !self.setup.is_plan() {
                 return Box::pin(self.cancel()).await;
             }
             let flow = match self.setup.driver.clone() {
