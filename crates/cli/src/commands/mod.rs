@@ -117,7 +117,7 @@ pub(crate) enum Command {
     Snippets(snippets::Snippets),
     /// List the custom tables of a user, export and import their records as CSV, or add fields
     Tables(tables::Tables),
-    /// Show, list and run plans
+    /// Check, show, list and run plans
     Plan(plan::Plan),
     /// Write what a run was given, what it did and what was answered, for `replay`
     Trace(trace::Trace),

@@ -1,5 +1,6 @@
 //! `houston plan`: plans and their documents.
 
+mod check;
 mod server;
 
 use std::process::ExitCode;
@@ -8,7 +9,7 @@ use clap::{Args, Subcommand};
 
 use super::{Context, Failure};
 
-/// Show, list and run plans.
+/// Check, show, list and run plans.
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
     #[command(subcommand)]
@@ -17,6 +18,8 @@ pub(crate) struct Plan {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// Check a document without a server: one problem a line, each with its place. Exits 1 if there is one
+    Check(check::Check),
     /// Show a plan: its steps, what it asks, its output
     Show(server::Show),
     /// List the plans of a goal, newest first
@@ -28,6 +31,7 @@ enum Action {
 impl Plan {
     pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.action {
+            Action::Check(check) => check.run(context),
             Action::Show(show) => show.run(context),
             Action::List(list) => list.run(context),
             Action::Run(run) => run.run(context),

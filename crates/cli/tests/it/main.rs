@@ -64,6 +64,8 @@ mod papers;
 #[cfg(test)]
 mod people;
 #[cfg(test)]
+mod plan_documents;
+#[cfg(test)]
 mod reach;
 #[cfg(test)]
 mod schedules;

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 
 /// Characters that are read of the beginning and of the end of a message. Longer ones say there what is to be done.
 const READ: (usize, usize) = (1_200, 400);
@@ -72,7 +73,8 @@ static QUOTED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"'[^']{0,
 static ITEM: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?m)^\s*(?:\d+[.)]|[-*•])\s").ok());
 
 /// What a message needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Complexity {
     /// An answer.
     Simple,
@@ -80,6 +82,31 @@ pub enum Complexity {
     Tool,
     /// Several operations.
     Complex,
+}
+
+impl Complexity {
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Simple => "simple",
+            Self::Tool => "tool",
+            Self::Complex => "complex",
+        }
+    }
+}
+
+/// What the model reads about a message, if anything: it may plan, it need not.
+#[must_use]
+pub fn hint(complexity: Complexity, operations: usize) -> Option<String> {
+    let is_complex = complexity == Complexity::Complex;
+    is_complex.then(|| {
+        format!(
+            "<analysis strategy=\"complex\" operations=\"{operations}\">This seems to need several operations. If some of them do \
+             not depend on each other, consider create_plan; if each depends on what the one before it said, call the tools \
+             yourself.</analysis>"
+        )
+    })
 }
 
 /// The words of the offered tools.

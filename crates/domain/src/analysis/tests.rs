@@ -1,5 +1,4 @@
-//! The labelled messages are from TaskBench of JARVIS (MIT), BFCL v4 (Apache-2.0) and MT-bench (Apache-2.0), and a few of our
-//! own. None of them was read when the rules were made.
+//! Where the labelled messages come from: `messages.md`.
 
 use std::collections::BTreeMap;
 
@@ -43,6 +42,21 @@ fn labelled_messages_are_recognised() {
         hits / sum(&|label, _, _| label) >= 0.85 && hits / sum(&|_, found, _| found) >= 0.88,
         "{counts:?}"
     );
+    let simple: usize =
+        counts.iter().filter(|((label, _), _)| *label == Complexity::Simple).map(|(_, count)| count).sum();
+    let wrong = counts.get(&(Complexity::Simple, Complexity::Complex)).copied().unwrap_or_default();
+    assert!(wrong as f64 / simple as f64 <= 0.12, "{counts:?}");
+}
+
+#[test]
+fn only_complex_messages_get_a_hint() {
+    let hint_of = |complexity| hint(complexity, 5);
+    assert_eq!((hint_of(Complexity::Simple), hint_of(Complexity::Tool)), (None, None));
+    let text = hint_of(Complexity::Complex).unwrap();
+    assert!(
+        text.starts_with("<analysis strategy=\"complex\" operations=\"5\">") && text.ends_with("</analysis>")
+    );
+    assert!(text.contains("create_plan") && text.len() < 320, "about 60 tokens: {}", text.len());
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub const MAX_BYTES: usize = 64 * 1024;
 pub const MAX_STEPS: usize = 100;
 /// Maximum number of turns of a loop.
 pub const MAX_TURNS: usize = 50;
+/// Tools that no plan may call: an answer to the user and a change of plans are for the agent that made the plan.
+pub const FORBIDDEN_TOOLS: [&str; 4] = ["send_message", "create_plan", "change_plan", "read_plan"];
 /// What a document may refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct Offer<'o> {

@@ -1,6 +1,7 @@
 //! The commands, one file each. Commands of `houston-harness` are forwarded to it.
 
 mod advisories;
+mod analysis;
 mod changed;
 mod check;
 mod clients;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Advisories(advisories::Advisories),
     /// Install the npm packages of the client tests
     Clients(clients::Clients),
+    /// Print how the labelled messages are judged, and how long the rules of messages and plans take
+    Analysis(analysis::Analysis),
     /// Update prices, limits and capabilities of models
     #[command(disable_help_flag = true)]
     Prices(Forwarded),
@@ -70,6 +73,7 @@ impl Command {
             Self::Prepare(command) => command.run().await,
             Self::Advisories(command) => command.run().await,
             Self::Clients(command) => command.run().await,
+            Self::Analysis(command) => command.run().await,
             Self::Prices(arguments) => arguments.run("prices").await,
             Self::PricesTest(arguments) => arguments.run("prices-test").await,
             Self::Bench(arguments) => arguments.run("bench").await,
