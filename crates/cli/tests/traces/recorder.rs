@@ -57,6 +57,8 @@ impl Recorder {
             reply: Reply::SendMessage,
             driver: None,
             limits,
+            position: 1,
+            tools: Vec::new(),
             overseer: toml::from_str(include_str!("../../../../jobs/overseer.toml")).unwrap(),
             cost: None,
         };
