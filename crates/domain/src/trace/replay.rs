@@ -80,7 +80,7 @@ pub fn replay_from(trace: &Trace, position: Option<i64>) -> Result<Replayed, Box
         match line {
             Line::Event { at, event, .. } => match &**event {
                 // It is committed with the last entry, so it comes last whatever their order is.
-                Event::RunFinished { .. } => end = Some((replay.line, *at, event)),
+                Event::RunFinished { .. } => end = Some((replay.line, *at, &**event)),
                 event => replay.event(*at, event)?,
             },
             line => replay.entry(line)?,
@@ -92,6 +92,10 @@ pub fn replay_from(trace: &Trace, position: Option<i64>) -> Result<Replayed, Box
     }
     replay.check_steps()?;
     let status = match end {
+        // The run ended with an entry that was taken as it is.
+        Some((_, _, Event::RunFinished { status, .. })) if position.is_some() && replay.entries == 0 => {
+            Some(*status)
+        }
         Some((line, at, event)) => {
             replay.line = line;
             Some(replay.end(at, event)?)

@@ -63,7 +63,8 @@ impl Replays {
     /// For people.
     pub(crate) fn table(&self) -> String {
         let Self { iterations, processes, replay_ms, process_ms, goal_ms } = self;
-        let mut text = format!("{processes} processes, {REPLAYS} replays each, of a run of {iterations} iterations\n");
+        let mut text =
+            format!("{processes} processes, {REPLAYS} replays each, of a run of {iterations} iterations\n");
         let met = if replay_ms.p99 <= *goal_ms { "met" } else { "NOT met" };
         let row = |name: &str, spread: &Spread| {
             format!("{name:<14} {:>9.3} ms p50 {:>9.3} ms p99\n", round(spread.p50), round(spread.p99))

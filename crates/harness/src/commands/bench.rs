@@ -8,8 +8,8 @@ use clap::Args;
 
 use crate::bench::report::{conversation_table, targets_table};
 use crate::bench::{
-    Size, adapters, cancel, conversation, hints, history, interfaces, measure, replay, scale, streams, throughput,
-    tokens,
+    Size, adapters, cancel, conversation, hints, history, interfaces, measure, replay, scale, streams,
+    throughput, tokens,
 };
 use crate::installation;
 use houston_xtask::console::{print, print_status};
