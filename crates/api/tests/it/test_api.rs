@@ -55,6 +55,16 @@ pub(crate) struct TestApi {
     pub(crate) goal: String,
 }
 
+/// What the engine would say.
+fn explained(question: &ExplainTopic, title: &str) -> Value {
+    if *question != ExplainTopic::Snapshot {
+        return json!({"asked": format!("{question:?}"), "title": title});
+    }
+    let limits =
+        json!({"max_iterations": 20, "max_same_tool": 5, "max_duration_s": 600, "max_output_tokens": 4096});
+    json!({"conversational": true, "reply": "text", "limits": limits, "tools": []})
+}
+
 impl TestApi {
     /// Starts a server with the default settings.
     pub(crate) async fn start() -> Self {
@@ -123,13 +133,7 @@ impl TestApi {
             foreign_servers: Arc::new(NoServers),
             models: Arc::new(TwoModels),
             explain: Explain::new(|question, agentable| {
-                let limits = json!({"max_iterations": 20, "max_same_tool": 5, "max_duration_s": 600, "max_output_tokens": 4096});
-                let body = match question {
-                    ExplainTopic::Snapshot => {
-                        json!({"conversational": true, "reply": "text", "limits": limits, "tools": []})
-                    }
-                    question => json!({"asked": format!("{question:?}"), "title": agentable.title}),
-                };
+                let body = explained(&question, &agentable.title);
                 Box::pin(std::future::ready(Ok(body)))
             }),
             feed: Arc::new(toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap()),

@@ -27,7 +27,7 @@ impl Case {
         Self { name, outcome: Outcome::Failed(lines.join("\n")), output: None }
     }
 
-    /// One whose failure is known.
+    /// One whose failure is expected.
     pub(super) fn skipped(name: String, lines: &[String]) -> Self {
         Self { name, outcome: Outcome::Skipped(lines.join("; ")), output: None }
     }
@@ -140,8 +140,8 @@ mod tests {
             found[element].1.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()).unwrap()
         };
         assert_eq!([of(0, "tests"), of(0, "failures"), of(0, "skipped")], ["3", "1", "1"]);
-        let shown = "]]></failure><x a=\"b\"> & 'y' ?[31m??ä&#0;";
-        assert_eq!([of(0, "name"), of(3, "name"), of(6, "message")], [shown, shown, shown]);
+        let expected = "]]></failure><x a=\"b\"> & 'y' ?[31m??ä&#0;";
+        assert_eq!([of(0, "name"), of(3, "name"), of(6, "message")], [expected, expected, expected]);
     }
 
     #[test]

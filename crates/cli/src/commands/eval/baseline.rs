@@ -58,11 +58,11 @@ impl Baseline {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// Adds what has become worse to the outcomes, and says which failures are known.
+    /// Adds what has become worse to the outcomes, and says which failures are excused.
     pub(super) fn compare(&self, outcomes: &mut Vec<Outcome>) {
         for outcome in &mut *outcomes {
             match self.0.get(&outcome.name) {
-                Some(Before { passed: false, .. }) => outcome.known = true,
+                Some(Before { passed: false, .. }) => outcome.excused = true,
                 Some(before) => outcome.unmet.extend(before.worse(&outcome.way)),
                 None => {}
             }
@@ -72,7 +72,7 @@ impl Baseline {
             .map(|name| Outcome {
                 name: name.clone(),
                 unmet: vec!["baseline: the case is missing".to_owned()],
-                known: false,
+                excused: false,
                 way: Way::default(),
                 distance: 0,
             })
@@ -103,7 +103,7 @@ mod tests {
     fn case(name: &str, unmet: &[&str], iterations: u32, cents: i64) -> Outcome {
         let unmet = unmet.iter().map(|&unmet| unmet.to_owned()).collect();
         let way = Way { iterations, cost: Some(Decimal::new(cents, 2)), ..Way::default() };
-        Outcome { name: name.to_owned(), unmet, known: false, way, distance: 0 }
+        Outcome { name: name.to_owned(), unmet, excused: false, way, distance: 0 }
     }
 
     #[test]

@@ -18,7 +18,7 @@ const SYSTEM: &str = "You are given a statement and an answer that an assistant 
                       {\"met\": true or false, \"why\": \"one short sentence\"}";
 /// The longest reply, in tokens.
 const MAX_OUTPUT_TOKENS: u32 = 500;
-/// The longest reason that is shown, in characters.
+/// The longest reason that is printed, in characters.
 const MAX_WHY: usize = 300;
 
 #[derive(Debug, PartialEq, Eq, Deserialize)]

@@ -77,7 +77,7 @@ struct Outcome {
     /// What is not met; empty: the case passed.
     unmet: Vec<String>,
     /// Whether the baseline says that it fails.
-    known: bool,
+    excused: bool,
     way: Way,
     /// Calls that differ from the recorded ones.
     distance: usize,
@@ -86,7 +86,7 @@ struct Outcome {
 impl Outcome {
     /// Whether it makes the evaluation fail.
     fn has_failed(&self) -> bool {
-        !self.unmet.is_empty() && !self.known
+        !self.unmet.is_empty() && !self.excused
     }
 }
 
@@ -185,7 +185,7 @@ async fn outcome(
         unmet.extend(judge.unmet(context, &trace, question, &way.answer).await?);
     }
     let distance = compare(Way::of(&trace), way.clone()).distance;
-    Ok(Outcome { name, unmet, known: false, way, distance })
+    Ok(Outcome { name, unmet, excused: false, way, distance })
 }
 
 /// The difference that the engine makes, if the run can be replayed.
@@ -199,10 +199,10 @@ fn of_engine(trace: &Trace) -> Option<String> {
 }
 
 fn lines(outcome: &Outcome) -> Vec<String> {
-    let Outcome { name, unmet, known, way, distance } = outcome;
-    let word = match (unmet.is_empty(), known) {
+    let Outcome { name, unmet, excused, way, distance } = outcome;
+    let word = match (unmet.is_empty(), excused) {
         (true, _) => "ok",
-        (false, true) => "known",
+        (false, true) => "excused",
         (false, false) => "FAILED",
     };
     let counts = format!("{} iterations, {} calls, {distance} differ", way.iterations, way.calls.len());
@@ -212,8 +212,8 @@ fn lines(outcome: &Outcome) -> Vec<String> {
 }
 
 fn junit_case(outcome: &Outcome) -> JunitCase {
-    let Outcome { name, unmet, known, .. } = outcome;
-    match (unmet.is_empty(), known) {
+    let Outcome { name, unmet, excused, .. } = outcome;
+    match (unmet.is_empty(), excused) {
         (true, _) => JunitCase::passed(name.clone()),
         (false, true) => JunitCase::skipped(name.clone(), unmet),
         (false, false) => JunitCase::failed(name.clone(), unmet),

@@ -79,7 +79,7 @@ impl With<'_> {
 }
 
 /// What is to be written about a replay.
-struct Shown<'a> {
+struct Output<'a> {
     repeat: u16,
     junit: Option<&'a Path>,
     json: bool,
@@ -126,7 +126,7 @@ impl Replay {
     ) -> Result<ExitCode, Failure> {
         let Self { model, tools, from, repeat, json, .. } = self;
         let with = With { model, prompt, agent, tools: *tools, from: *from };
-        let shown = Shown { repeat: *repeat, junit: self.junit.as_deref(), json: *json };
+        let output = Output { repeat: *repeat, junit: self.junit.as_deref(), json: *json };
         let is_plan = trace.header.driver.as_deref() == Some(plan::DRIVER);
         if let Some(driver) = trace.header.driver.as_deref().filter(|_| !is_plan || !with.is_recorded()) {
             let text = "decides what this run did, not the answers of its model: with a model, only runs without a driver \
@@ -137,8 +137,8 @@ impl Replay {
             trace.checkpoint(Some(*position)).map_err(|error| Failure::Usage(error.into()))?;
         }
         match with.is_recorded() {
-            true => recorded(trace, *from, &shown),
-            false => asked(context, trace, &with, &shown).await,
+            true => recorded(trace, *from, &output),
+            false => asked(context, trace, &with, &output).await,
         }
     }
 }
@@ -148,15 +148,15 @@ async fn asked(
     context: &Context,
     trace: &Trace,
     with: &With<'_>,
-    shown: &Shown<'_>,
+    output: &Output<'_>,
 ) -> Result<ExitCode, Failure> {
     let mut comparisons = Vec::new();
-    for _ in 0..shown.repeat {
+    for _ in 0..output.repeat {
         let (recorded, way) = live::way(context, trace, with).await?;
         comparisons.push(compare(recorded, way));
     }
-    let stability = Stability::of(&comparisons).filter(|_| shown.repeat > 1);
-    if let Some(path) = shown.junit {
+    let stability = Stability::of(&comparisons).filter(|_| output.repeat > 1);
+    if let Some(path) = output.junit {
         let outputs: Vec<String> =
             comparisons.iter().map(|comparison| report::lines(comparison).join("\n")).collect();
         let case =
@@ -164,7 +164,7 @@ async fn asked(
         let cases: Vec<Case> = outputs.into_iter().enumerate().map(case).collect();
         file::write(path, &junit("houston replay", &cases))?;
     }
-    match (shown.json, &stability) {
+    match (output.json, &stability) {
         (true, None) => comparisons.iter().for_each(print_json),
         (true, Some(stability)) => print_json(&json!({"replays": comparisons, "stability": stability})),
         (false, None) => comparisons.iter().flat_map(report::lines).for_each(|line| print(&line)),
@@ -174,10 +174,10 @@ async fn asked(
 }
 
 /// Replays with the recorded answers.
-fn recorded(trace: &Trace, from: Option<i64>, shown: &Shown<'_>) -> Result<ExitCode, Failure> {
+fn recorded(trace: &Trace, from: Option<i64>, output: &Output<'_>) -> Result<ExitCode, Failure> {
     let mut times = Vec::new();
     let mut result = Ok(houston_domain::trace::replay::Replayed::default());
-    for _ in 0..shown.repeat {
+    for _ in 0..output.repeat {
         let started = Instant::now();
         result = replay_from(trace, from);
         times.push(started.elapsed().as_secs_f64() * 1_000.0);
@@ -185,7 +185,7 @@ fn recorded(trace: &Trace, from: Option<i64>, shown: &Shown<'_>) -> Result<ExitC
     times.sort_by(f64::total_cmp);
     let ms = times.get(times.len() / 2).copied().unwrap_or_default();
     let run = trace.header.run;
-    if let Some(path) = shown.junit {
+    if let Some(path) = output.junit {
         let case = match &result {
             Ok(_) => Case::passed(run.to_string()),
             Err(found) => Case::failed(run.to_string(), &report::difference(&run.to_string(), found)),
@@ -193,11 +193,11 @@ fn recorded(trace: &Trace, from: Option<i64>, shown: &Shown<'_>) -> Result<ExitC
         file::write(path, &junit("houston replay", &[case]))?;
     }
     match &result {
-        Ok(replayed) if shown.json => {
+        Ok(replayed) if output.json => {
             print_json(&json!({"run_id": run, "same": true, "replayed": replayed, "ms": ms}));
         }
         Ok(replayed) => print(&report::replayed(&run.to_string(), replayed, ms)),
-        Err(found) if shown.json => {
+        Err(found) if output.json => {
             print_json(&json!({"run_id": run, "same": false, "difference": found, "ms": ms}));
         }
         Err(found) => report::difference(&run.to_string(), found).iter().for_each(|line| print(line)),
