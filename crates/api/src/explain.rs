@@ -22,6 +22,8 @@ pub enum ExplainTopic {
         /// Its arguments.
         input: Value,
     },
+    /// With what it would run now: a [`houston_domain::trace::Snapshot`].
+    Snapshot,
 }
 
 /// Why the engine's view could not be computed.
@@ -45,6 +47,7 @@ type ExplainFuture = BoxFuture<'static, Result<Value, ExplainError>>;
 ///         ExplainTopic::Prompt => Ok(json!(engine.preview(&agentable).await?)),
 ///         ExplainTopic::Tools => Ok(json!({"data": engine.tools(&agentable).await?})),
 ///         ExplainTopic::Guard { tool, input } => Ok(json!(engine.guard(&agentable, tool, input).await?)),
+///         ExplainTopic::Snapshot => Ok(json!(engine.snapshot(&agentable).await?)),
 ///     }
 /// }))
 /// ```

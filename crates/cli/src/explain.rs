@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use houston_api::{Explain, ExplainError, ExplainTopic};
 use houston_domain::clock::{Clock, SystemClock};
+use houston_domain::trace::Snapshot;
 use houston_engine::prompt::preview::guard::{GuardPreview, guard};
+use houston_engine::prompt::preview::snapshot::snapshot;
 use houston_engine::prompt::preview::{Preview, ToolStatus, preview, tools};
 use houston_engine::{Config as EngineConfig, OwnToolsParts, SetupError, Setups};
 use houston_store::RunStore;
@@ -132,6 +134,16 @@ impl Explainer {
         Ok(guard(store, setups, config, agentable, tool, input).await?)
     }
 
+    /// With what it would run now.
+    pub(crate) async fn snapshot(
+        &self,
+        store: &RunStore,
+        agentable: &Agentable,
+    ) -> Result<Snapshot, ExplainError> {
+        let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
+        Ok(snapshot(store, setups, config, agentable).await?)
+    }
+
     /// As the function that the API takes, for the agentables of a store.
     pub(crate) fn explain(self: &Arc<Self>, store: &RunStore) -> Explain {
         let (explainer, store) = (Arc::clone(self), store.clone());
@@ -143,6 +155,7 @@ impl Explainer {
                     ExplainTopic::Guard { tool, input } => {
                         json!(explainer.guard(&store, &agentable, tool, input).await?)
                     }
+                    ExplainTopic::Snapshot => json!(explainer.snapshot(&store, &agentable).await?),
                     ExplainTopic::Tools => json!({"data": explainer.tools(&store, &agentable).await?}),
                 })
             })

@@ -1,12 +1,18 @@
-//! What looks like the key of a model provider, in texts that are printed, stored or handed out.
+//! What looks like the key of a model provider, of Houston or of a common service, in texts that are printed, stored or handed out.
 
 /// What replaces a key.
 pub const REDACTED: &str = "[redacted]";
 
-/// Prefixes of the providers' keys.
+/// Prefixes of keys.
 const BEGINNINGS: &[&str] = &[
     "sk-",
     "sk_",
+    "hou_",
+    "houc_",
+    "whsec_",
+    "xoxb-",
+    "glpat-",
+    "AKIA",
     "gsk_",
     "xai-",
     "AIza",

@@ -9,40 +9,62 @@
 //! {"type":"tool","at":"…","call_id":"…","name":"…","input":{…},"response":{…},"ms":12}
 //! {"type":"results","at":"…","content":[…]}                        the entry that the results became
 //! {"type":"compressed","at":"…","summary":"…","remaining":4}
+//! {"type":"plan","at":"…","version":1,"document":{…},…}            a version of the document of a plan
+//! {"type":"step","at":"…","path":"each[2].read","outcome":"succeeded","result":…}
+//! {"type":"advance","at":"…","start":["write"],…}                  what the state machine of the plan said then
 //! {"type":"footer","lines":9,"sha256":"…"}                         over all bytes before it
 //! ```
 //!
 //! A trace is made from what the run has committed; nothing is stored for it ([`record`]). [`replay`] drives
-//! [`AgentRun`](crate::agent::AgentRun) with it and finds the first difference, [`compare`] sets two ways through a task side
-//! by side. Texts that look like keys are redacted as in the log.
+//! [`AgentRun`](crate::agent::AgentRun) with it, or the state machine of its plan, and finds the first difference, [`compare`]
+//! sets two ways through a task side by side. Texts that look like keys are redacted as in the log; how much of a text is
+//! read is limited ([`MAX_BYTES`], [`MAX_LINES`], [`MAX_LINE_BYTES`]).
 
+pub mod checkpoint;
 pub mod compare;
 pub mod expectation;
+pub mod plan;
 pub mod record;
 pub mod replay;
-
-use std::fmt::Write as _;
+pub mod stability;
+mod text;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use crate::agent::RunPolicy;
 use crate::agent::limits::Limits;
-use crate::agentable::{AgentType, Reply};
+use crate::agentable::Reply;
 use crate::event::Event;
 use crate::history::{Block, Entry};
 use crate::id::RunId;
 use crate::model::{StopReason, Usage};
 use crate::overseer;
-use crate::redaction::without_keys;
-use crate::tool_call::ToolResponse;
+use crate::tool_call::{ToolDefinition, ToolResponse};
+
+pub use text::{InvalidTrace, MAX_BYTES, MAX_LINE_BYTES, MAX_LINES};
 
 /// The name of the format.
 pub const FORMAT: &str = "houston.trace";
 /// The version that is written.
 pub const VERSION: u32 = 1;
+
+/// With what an agentable runs: its kind as its agent, its tenant and its own settings change it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// See [`Header::conversational`].
+    pub conversational: bool,
+    /// See [`Header::reply`].
+    pub reply: Reply,
+    /// See [`Header::driver`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// See [`Header::limits`].
+    pub limits: Limits,
+    /// See [`Header::tools`].
+    pub tools: Vec<ToolDefinition>,
+}
 
 /// The first line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,8 +86,14 @@ pub struct Header {
     /// The driver that decides what the run does; `None`: its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// The limits of the kind when the trace was made.
+    /// The limits of the agent when the trace was made.
     pub limits: Limits,
+    /// The position of the first entry in the history of the agentable, as `houston history` counts.
+    #[serde(default = "first_position")]
+    pub position: i64,
+    /// The definitions of the tools that the agent was offered when the trace was made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolDefinition>,
     /// The overseer's settings when the trace was made.
     #[serde(default)]
     pub overseer: overseer::Settings,
@@ -74,20 +102,27 @@ pub struct Header {
     pub cost: Option<rust_decimal::Decimal>,
 }
 
+fn first_position() -> i64 {
+    1
+}
+
 impl Header {
-    /// The header of a run of this kind; `limits` are those before the kind overrides them.
+    /// The header of a run of this kind.
     #[must_use]
-    pub fn of(run: RunId, kind: &AgentType, limits: Limits, overseer: overseer::Settings) -> Self {
+    pub fn of(run: RunId, kind: &str, snapshot: Snapshot, overseer: overseer::Settings) -> Self {
+        let Snapshot { conversational, reply, driver, limits, tools } = snapshot;
         Self {
             format: FORMAT.to_owned(),
             version: VERSION,
             run,
-            kind: kind.kind.clone(),
-            conversational: kind.conversational,
+            kind: kind.to_owned(),
+            conversational,
             expects_reply: true,
-            reply: kind.reply,
-            driver: kind.driver.clone(),
-            limits: limits.with(kind.limits),
+            reply,
+            driver,
+            limits,
+            position: first_position(),
+            tools,
             overseer,
             cost: None,
         }
@@ -161,6 +196,12 @@ pub enum Line {
         /// How many of the newest entries stayed as they were.
         remaining: usize,
     },
+    /// A version of the document of a plan.
+    Plan(Box<plan::Version>),
+    /// What became of a step of a plan.
+    Step(Box<plan::Report>),
+    /// What the state machine of a plan said.
+    Advance(Box<plan::Advanced>),
     /// A durable event of the run.
     Event {
         /// Its position.
@@ -184,6 +225,9 @@ impl Line {
             | Self::Results { at, .. }
             | Self::Compressed { at, .. }
             | Self::Event { at, .. } => Some(*at),
+            Self::Plan(version) => Some(version.at),
+            Self::Step(report) => Some(report.at),
+            Self::Advance(advanced) => Some(advanced.at),
         }
     }
 }
@@ -195,99 +239,6 @@ pub struct Trace {
     pub header: Header,
     /// The lines after it, in order; that with index 0 is line 2.
     pub lines: Vec<Line>,
-}
-
-/// Why a text is no trace.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {reason}")]
-pub struct InvalidTrace {
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong with it.
-    pub reason: String,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Tagged<T> {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(flatten)]
-    value: T,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Footer {
-    lines: usize,
-    sha256: String,
-}
-
-fn sha256(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
-}
-
-impl Trace {
-    /// The trace as lines of JSON, with redacted keys.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        let mut text = String::new();
-        let mut add = |line: Value| {
-            let _ = writeln!(text, "{}", redacted(line));
-        };
-        add(json_line("header", &self.header));
-        // Lines have string keys only, so they can be written.
-        self.lines.iter().for_each(|line| add(serde_json::to_value(line).unwrap_or_default()));
-        let footer = Footer { lines: self.lines.len() + 2, sha256: sha256(&text) };
-        let _ = writeln!(text, "{}", json_line("footer", &footer));
-        text
-    }
-
-    /// Parses what [`Self::to_text`] has written.
-    ///
-    /// # Errors
-    /// [`InvalidTrace`] with the line that cannot be read, and when the digest is not that of the lines before it.
-    pub fn parse(text: &str) -> Result<Self, InvalidTrace> {
-        let wrong = |line: usize, reason: String| InvalidTrace { line, reason };
-        let text = text.trim_end_matches('\n');
-        let (body, footer) = text.rsplit_once('\n').unwrap_or(("", text));
-        let count = body.lines().count() + 1;
-        let footer: Tagged<Footer> = serde_json::from_str(footer)
-            .map_err(|error| wrong(count, format!("the footer is missing or cut off: {error}")))?;
-        let whole = format!("{body}\n");
-        if footer.kind != "footer" || footer.value.lines != count || footer.value.sha256 != sha256(&whole) {
-            let reason =
-                "the digest is not that of the lines before it: the trace was changed, or a part is missing";
-            return Err(wrong(count, reason.to_owned()));
-        }
-        let mut lines = body.lines().enumerate();
-        let first = lines.next().map_or("", |(_, line)| line);
-        let header: Tagged<Header> =
-            serde_json::from_str(first).map_err(|error| wrong(1, format!("no header: {error}")))?;
-        let header = header.value;
-        if header.format != FORMAT || header.version != VERSION {
-            let given = format!("{} {}", header.format, header.version);
-            return Err(wrong(1, format!("`{given}` cannot be read; this version reads {FORMAT} {VERSION}")));
-        }
-        let lines = lines
-            .map(|(at, line)| serde_json::from_str(line).map_err(|error| wrong(at + 1, error.to_string())));
-        Ok(Self { header, lines: lines.collect::<Result<_, _>>()? })
-    }
-}
-
-fn json_line(kind: &str, value: &impl Serialize) -> Value {
-    serde_json::to_value(Tagged { kind: kind.to_owned(), value }).unwrap_or_default()
-}
-
-/// The value with all its texts redacted.
-fn redacted(value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(without_keys(&text)),
-        Value::Array(values) => values.into_iter().map(redacted).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, redacted(value))).collect(),
-        other => other,
-    }
 }
 
 #[cfg(test)]

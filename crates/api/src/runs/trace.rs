@@ -14,6 +14,7 @@ use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::documents::{DocumentBody, DocumentPermit};
 use crate::error::ApiError;
+use crate::explain::{ExplainError, ExplainTopic};
 use crate::state::App;
 
 #[utoipa::path(
@@ -37,9 +38,12 @@ pub(crate) async fn trace(
     caller: Caller,
     Id(id): Id<RunId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let kind = app.store(caller).run(id).await?.kind;
-    let kind = app.state.agent_types.get(&kind).ok_or(ApiError::NotFound { what: "run" })?;
-    let header = Header::of(id, kind, app.state.agents.limits, app.state.agents.overseer);
+    let run = app.store(caller).run(id).await?;
+    let agentable = app.store(caller).agentable(&run.kind, run.agentable).await?;
+    let explanation = app.state.explain.get(ExplainTopic::Snapshot, agentable);
+    let parse = |value| serde_json::from_value(value).map_err(|error| ExplainError::SetUp(Box::new(error)));
+    let snapshot = app.offload.drive(async move { Ok(parse(explanation.await?)?) }).await?;
+    let header = Header::of(id, &run.kind, snapshot, app.state.agents.overseer);
     let max_bytes = app.state.config.conversation.max_bytes;
     let permit = DocumentPermit::new(&app, caller.tenant(), max_bytes).await?;
     let exporting = Arc::clone(&app);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use houston_api::{
-    AgentSources, BegunForeignLogin, Config, Explain, ForeignServer, ForeignServers, ProviderName,
-    ReturnedLogin, State, serve,
+    AgentSources, BegunForeignLogin, Config, Explain, ExplainTopic, ForeignServer, ForeignServers,
+    ProviderName, ReturnedLogin, State, serve,
 };
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
@@ -53,6 +53,16 @@ pub(crate) struct TestApi {
     pub(crate) ended: Option<oneshot::Receiver<()>>,
     pub(crate) user: String,
     pub(crate) goal: String,
+}
+
+/// What the engine would say.
+fn explained(question: &ExplainTopic, title: &str) -> Value {
+    if *question != ExplainTopic::Snapshot {
+        return json!({"asked": format!("{question:?}"), "title": title});
+    }
+    let limits =
+        json!({"max_iterations": 20, "max_same_tool": 5, "max_duration_s": 600, "max_output_tokens": 4096});
+    json!({"conversational": true, "reply": "text", "limits": limits, "tools": []})
 }
 
 impl TestApi {
@@ -123,7 +133,7 @@ impl TestApi {
             foreign_servers: Arc::new(NoServers),
             models: Arc::new(TwoModels),
             explain: Explain::new(|question, agentable| {
-                let body = json!({"asked": format!("{question:?}"), "title": agentable.title});
+                let body = explained(&question, &agentable.title);
                 Box::pin(std::future::ready(Ok(body)))
             }),
             feed: Arc::new(toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap()),

@@ -17,6 +17,7 @@ mod grants;
 mod guard;
 mod history;
 mod import;
+mod junit;
 mod key;
 mod list;
 mod mcp;

@@ -6,13 +6,14 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use houston_domain::cell::Cells;
-use houston_domain::id::RunId;
+use houston_domain::id::{AgentId, RunId, TenantId};
 use houston_domain::trace::{Header, Trace as Recorded};
+use houston_store::agent::Agent;
 use houston_store::{Error, Store};
 
 use super::agentable::Database;
 use super::{Context, Failure};
-use crate::config::Loaded;
+use crate::explain::Explainer;
 use crate::output::{print_json_text, print_stderr};
 
 /// Write the trace of a run: what it was given, what it did, what was answered, as lines of JSON for `houston replay`.
@@ -32,7 +33,7 @@ impl Trace {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let Self { run, output, database } = self;
         database.with(context, async |context, stores| {
-            let trace = read(&context.loaded, &stores, run).await?;
+            let trace = read(&context, &stores, run).await?;
             let text = trace.to_text();
             match &output {
                 None => print_json_text(text.trim_end()),
@@ -49,19 +50,35 @@ impl Trace {
 }
 
 /// The trace of a run of whichever tenant.
-pub(super) async fn read(loaded: &Loaded, stores: &Cells<Store>, run: RunId) -> Result<Recorded, Failure> {
-    let store = stores.of(run);
-    let missing = |error| match error {
-        Error::NotFound { .. } => {
-            Failure::Other(anyhow!("there is no {run}; `houston list` prints the existing ids"))
-        }
-        error => error.into(),
-    };
-    let tenant = store.operator().tenant_of_run(run).await.map_err(missing)?;
-    let store = store.tenant(tenant);
-    let kind = store.run(run).await.map_err(missing)?.kind;
-    let kind = super::agentable::agent_type(loaded, &kind)?;
-    let settings = &loaded.settings;
-    let header = Header::of(run, kind, settings.orchestrator.limits, settings.overseer);
+pub(super) async fn read(context: &Context, stores: &Cells<Store>, run: RunId) -> Result<Recorded, Failure> {
+    let runs = stores.of(run).runs();
+    let tenant = tenant_of(stores, run).await?;
+    let store = stores.of(run).tenant(tenant);
+    let found = store.run(run).await?;
+    let agentable = store.agentable(&found.kind, found.agentable).await?;
+    let explainer = Explainer::new(context.loaded.clone(), context.registry.clone());
+    let snapshot = explainer.snapshot(runs, &agentable).await?;
+    let settings = &context.loaded.settings;
+    let header = Header::of(run, &found.kind, snapshot, settings.overseer);
     Ok(store.trace(run, settings.server.conversation.max_bytes, |_| header).await?)
+}
+
+/// An agent of the tenant whose run it is.
+pub(super) async fn agent(stores: &Cells<Store>, run: RunId, id: AgentId) -> Result<Agent, Failure> {
+    let tenant = tenant_of(stores, run).await?;
+    stores.of(run).tenant(tenant).agent(id).await.map_err(|error| match error {
+        Error::NotFound { .. } => Failure::Usage(anyhow!(
+            "the tenant of {run} has no {id}; `houston list agents` prints the existing ids"
+        )),
+        error => error.into(),
+    })
+}
+
+async fn tenant_of(stores: &Cells<Store>, run: RunId) -> Result<TenantId, Failure> {
+    stores.of(run).operator().tenant_of_run(run).await.map_err(|error| match error {
+        Error::NotFound { .. } => Failure::Other(anyhow!(
+            "there is no {run} in this database; `houston list` prints the existing ids"
+        )),
+        error => error.into(),
+    })
 }

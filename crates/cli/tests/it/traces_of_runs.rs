@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Output;
 
 use houston_domain::trace::{Line, Trace};
+use houston_testkit::model_server::{Call, ModelServer, Reply};
 use serde_json::{Value, json};
 
 use crate::people::People;
@@ -50,6 +51,76 @@ async fn a_run_is_traced_and_replayed_without_difference() {
     assert_eq!(people.run(&["replay", "run_0192a3b4c5d67e8f9a0b1c2d3e4f5061"]).status.code(), Some(1));
 }
 
+/// A command that asks the scripted model.
+fn with_model(people: &People, arguments: &[&str]) -> Output {
+    let servers = people.houston.servers.lock().unwrap();
+    let mut command = environment(houston_command(), &servers, people.houston.folder.path());
+    command
+        .args(arguments)
+        .envs([("ANTHROPIC_BASE_URL", people.model.url().as_str()), ("ANTHROPIC_API_KEY", "sk-test")]);
+    command.output().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_replayed_as_another_agent_and_often() {
+    let (people, _) = People::start().await;
+    let goal = people.houston.goal("Tokyo").await;
+    people.talk(&goal, "note").await;
+    let runs = people.of(&goal, "runs").await;
+    let run_id = runs["data"][0]["id"].as_str().unwrap().to_owned();
+    let body = json!({"name": "clerk", "kind": "goal", "role": "You are a clerk.",
+                      "tools": ["send_message", "create_note"], "limits": {"max_iterations": 1}});
+    let agent = people.create("/v1/agents", &body).await;
+    let model = ["--model", "anthropic/scripted", "--json"];
+    let output = with_model(&people, &[&["replay", &run_id, "--agent", &agent], &model[..]].concat());
+    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    assert_eq!(comparison["replayed"]["status"], "max_iterations", "{output:?}");
+    let sent = String::from_utf8_lossy(&people.model.journal().last().unwrap().body).into_owned();
+    assert!(sent.contains("You are a clerk."), "{sent}");
+    let junit = people.houston.folder.path().join("junit.xml");
+    let often = ["replay", &run_id, "--repeat", "3", "--from", "3", "--junit", junit.to_str().unwrap()];
+    let output = with_model(&people, &[&often[..], &model[..]].concat());
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let stability = &found["stability"];
+    assert_eq!((&stability["replays"], &stability["same_answer"]), (&json!(3), &json!(3)), "{output:?}");
+    assert_eq!(stability["distance"]["most"], 0, "{output:?}");
+    assert_eq!(
+        found["replays"][0]["recorded"]["calls"].as_array().unwrap().len(),
+        1,
+        "after the first results"
+    );
+    assert!(std::fs::read_to_string(&junit).unwrap().contains("tests=\"3\" failures=\"0\""));
+    let output = with_model(&people, &[&["replay", &run_id, "--from", "99"], &model[..]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("there is none at 99"), "{output:?}");
+    let none = "agent_0192a3b4c5d67e8f9a0b1c2d3e4f5061";
+    assert_eq!(with_model(&people, &["replay", &run_id, "--agent", none]).status.code(), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_in_prompts_and_results_are_not_traced() {
+    let (people, _) = People::start().await;
+    let key = "sk-0123456789abcdefghijklmnop";
+    let body =
+        json!({"name": "clerk", "kind": "goal", "role": format!("Use {key}."), "tools": ["send_message"]});
+    let agent = people.create("/v1/agents", &body).await;
+    let goal = people.houston.goal("Tokyo").await;
+    let answering = json!({"agent_id": agent});
+    let changed = people.client.patch(people.houston.url(&format!("/v1/goals/{goal}")));
+    let changed = changed.bearer_auth(&people.houston.key).header("Content-Type", "application/json");
+    assert!(changed.body(answering.to_string()).send().await.unwrap().status().is_success());
+    // The model repeats it, so that it is in a call, in an answer, and in a message.
+    people.talk(&goal, key).await;
+    let file = people.houston.folder.path().join("run.trace.jsonl");
+    write_trace(&people, &goal, &file).await;
+    let traced = std::fs::read_to_string(&file).unwrap();
+    assert!(!traced.contains("sk-0123") && traced.contains("[redacted]"), "{traced}");
+    let header = &Trace::parse(&traced).unwrap().header;
+    let names: Vec<&str> = header.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["send_message"], "the tools of its agent");
+    assert_eq!(run(&["replay", file.to_str().unwrap()]).status.code(), Some(0));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_difference_fails_with_its_place() {
     let (people, _) = People::start().await;
@@ -81,14 +152,8 @@ async fn another_model_gets_recorded_tools_only() {
     let file = people.houston.folder.path().join("run.trace.jsonl");
     write_trace(&people, &goal, &file).await;
     let before = people.rows();
-    let replay = |path: &str| {
-        let servers = people.houston.servers.lock().unwrap();
-        let mut command = environment(houston_command(), &servers, people.houston.folder.path());
-        command
-            .args(["replay", path, "--model", "anthropic/scripted", "--json"])
-            .envs([("ANTHROPIC_BASE_URL", people.model.url().as_str()), ("ANTHROPIC_API_KEY", "sk-test")]);
-        command.output().unwrap()
-    };
+    let replay =
+        |path: &str| with_model(&people, &["replay", path, "--model", "anthropic/scripted", "--json"]);
     let output = replay(file.to_str().unwrap());
     let comparison: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     assert_eq!(
@@ -130,4 +195,37 @@ fn cases_are_evaluated_with_baseline_and_junit() {
     assert!(xml.contains("tests=\"2\" failures=\"1\"") && xml.contains("`pay` was not called"), "{xml}");
     case("wrong", "call = ['x']");
     assert_eq!(run(&["eval", cases]).status.code(), Some(2));
+    for name in ["wrong", "paid", "found"] {
+        std::fs::remove_file(folder.path().join(format!("{name}.case.toml"))).unwrap();
+    }
+    case("other", "calls = ['search']");
+    let output = run(&["eval", cases, "--baseline", &baseline]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stdout).contains("FAILED found") && text(&output.stdout).contains("is missing"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_judge_is_asked_about_the_answer() {
+    let model = ModelServer::start(|call: &Call| {
+        let asked = call.last_user_text();
+        let is_price = asked.contains("90 EUR") && asked.contains("names a price");
+        Reply::text(json!({"met": is_price, "why": "I looked"}).to_string())
+    });
+    let model = model.await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/one_tool.trace.jsonl");
+    for (name, statement) in [("good", "It names a price."), ("bad", "It is a poem.")] {
+        let text = format!("trace = \"{golden}\"\nexpect.judge = \"{statement}\"\n");
+        std::fs::write(folder.path().join(format!("{name}.case.toml")), text).unwrap();
+    }
+    let mut command = houston_command();
+    command.args(["eval", folder.path().to_str().unwrap(), "--judge", "anthropic/scripted"]);
+    command.envs([("ANTHROPIC_BASE_URL", model.url().as_str()), ("ANTHROPIC_API_KEY", "sk-test")]);
+    let output = command.output().unwrap();
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        stdout.contains("ok good") && stdout.contains("judge: not true: It is a poem. (I looked)"),
+        "{stdout}"
+    );
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use houston_domain::trace::replay::replay;
+use houston_domain::trace::plan::Version;
+use houston_domain::trace::replay::{replay, replay_from};
 use houston_domain::trace::{Line, Trace};
 
 use crate::scenarios;
@@ -73,5 +74,51 @@ fn each_changed_limit_is_noticed_with_its_place() {
         assert_eq!(found.replayed, serde_json::json!({"done": status}), "{name}");
         let line = &trace.lines[found.line - 2];
         assert!(matches!(line, Line::Answer { .. }), "{name}: {line:?}");
+    }
+}
+
+#[test]
+fn each_changed_rule_of_a_plan_is_noticed_with_its_place() {
+    let change = |name: &str, change: fn(&mut Version)| {
+        let mut trace = read(name);
+        let version = trace.lines.iter_mut().rev().find_map(|line| match line {
+            Line::Plan(version) => Some(version),
+            _ => None,
+        });
+        change(version.unwrap());
+        let found = replay(&trace).unwrap_err();
+        (found.what, trace.lines[found.line - 2].clone())
+    };
+    // What starts at the same time, what is repeated, what is forgotten, and when it ends.
+    let (what, line) = change("plan_side_by_side", |version| version.at_once = 1);
+    assert!(what == "advance" && matches!(line, Line::Advance(_)), "{what}: {line:?}");
+    let (what, line) = change("plan_side_by_side", |version| {
+        version.document["steps"][1]["retry"]["max"] = 0.into();
+    });
+    assert!(what == "step" && matches!(line, Line::Step(_)), "{what}: {line:?}");
+    let (what, line) = change("plan_changed", |version| version.forgotten.clear());
+    assert!(matches!(what, "advance" | "end") && matches!(line, Line::Advance(_)), "{what}: {line:?}");
+    let (what, line) = change("plan_with_question_and_loop", |version| version.deadline = version.at);
+    assert!(matches!(line, Line::Advance(_)), "{what}: {line:?}");
+}
+
+#[test]
+fn golden_traces_are_replayed_from_each_of_their_entries() {
+    for (name, trace) in scenarios::all() {
+        let count = trace.lines.iter().filter(|line| is_entry(line)).count();
+        let before = trace.lines.iter().filter(|line| matches!(line, Line::Before(_))).count();
+        for entry in 1..=count {
+            let position = i64::try_from(before + entry).unwrap();
+            let replayed = replay_from(&trace, Some(position));
+            assert!(replayed.is_ok(), "{name} from {position}: {:?}", replayed.unwrap_err());
+            assert!(trace.checkpoint(Some(position)).is_ok(), "{name} from {position}");
+        }
+    }
+}
+
+fn is_entry(line: &Line) -> bool {
+    match line {
+        Line::Answer { content, .. } => !content.is_empty(),
+        line => matches!(line, Line::Message { .. } | Line::Results { .. }),
     }
 }

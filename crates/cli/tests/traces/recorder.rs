@@ -1,5 +1,8 @@
 //! Records a run: drives the state machine of the engine with given answers, and writes down what it makes of them.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::agent::AgentRun;
 use houston_domain::agent::limits::Limits;
@@ -12,9 +15,9 @@ use houston_domain::model::{ModelAnswer, StopReason, Usage};
 use houston_domain::overseer;
 use houston_domain::question::{ClosedQuestion, NewQuestion, QuestionKind, QuestionState};
 use houston_domain::run::RunStatus;
-use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_domain::trace::{FORMAT, Header, Line, Trace, VERSION};
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 pub(crate) struct Recorder {
@@ -32,6 +35,16 @@ pub(crate) struct Recorder {
 
 pub(crate) fn call(id: &str, name: &str, input: Value) -> Block {
     Block::ToolUse { id: id.to_owned(), name: name.to_owned(), input, raw: None }
+}
+
+fn search() -> ToolDefinition {
+    ToolDefinition {
+        name: "search".to_owned(),
+        description: "Search the web.".to_owned(),
+        input_schema: Arc::new(json!({"type": "object", "properties": {"query": {"type": "string"}}})),
+        effect: EffectClass::Read,
+        timeout: Duration::from_secs(20),
+    }
 }
 
 fn message_id() -> MessageId {
@@ -57,6 +70,8 @@ impl Recorder {
             reply: Reply::SendMessage,
             driver: None,
             limits,
+            position: 1,
+            tools: vec![search()],
             overseer: toml::from_str(include_str!("../../../../jobs/overseer.toml")).unwrap(),
             cost: None,
         };

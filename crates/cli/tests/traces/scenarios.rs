@@ -9,6 +9,7 @@ use houston_domain::run::RunStatus;
 use houston_domain::trace::Trace;
 use serde_json::json;
 
+use crate::plans;
 use crate::recorder::{Recorder, call};
 
 pub(crate) fn all() -> Vec<(&'static str, Trace)> {
@@ -17,6 +18,7 @@ pub(crate) fn all() -> Vec<(&'static str, Trace)> {
     all.extend(interrupted());
     all.extend(questions());
     all.extend(limits());
+    all.extend(plans::all());
     all
 }
 

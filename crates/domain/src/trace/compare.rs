@@ -44,8 +44,15 @@ impl Way {
     /// The way of a recorded run.
     #[must_use]
     pub fn of(trace: &Trace) -> Self {
+        let way = Self::of_lines(&trace.lines);
+        Self { cost: way.cost.or(trace.header.cost), ..way }
+    }
+
+    /// The way of a part of a recorded run.
+    #[must_use]
+    pub fn of_lines(lines: &[Line]) -> Self {
         let mut way = Self::default();
-        for line in &trace.lines {
+        for line in lines {
             match line {
                 Line::Answer { content, usage, .. } => way.answered(content, usage),
                 Line::Tool { name, input, .. } => {
@@ -59,15 +66,14 @@ impl Way {
                 _ => {}
             }
         }
-        way.cost = way.cost.or(trace.header.cost);
         way
     }
 
     /// Counts an answer of the model; its calls are counted when they are answered.
     pub fn answered(&mut self, content: &[Block], usage: &crate::model::Usage) {
-        self.iterations += 1;
-        self.input_tokens += usage.input_tokens;
-        self.output_tokens += usage.output_tokens;
+        self.iterations = self.iterations.saturating_add(1);
+        self.input_tokens = self.input_tokens.saturating_add(usage.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(usage.output_tokens);
         self.cost = self.cost.into_iter().chain(usage.cost).reduce(Decimal::saturating_add);
         for block in content {
             match block {

@@ -3,8 +3,10 @@
 use regex::Regex;
 use rust_decimal::Decimal;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::compare::Way;
+use crate::question::schema::{self, Mismatch};
 
 /// Expectations.
 ///
@@ -14,7 +16,12 @@ use super::compare::Way;
 /// order = ["search", "create_note"]     # each after the one before; others may be between
 /// max_iterations = 6
 /// max_cost = "0.02"
-/// answer = { contains = ["Lisbon"], regex = "(?i)booked" }
+/// judge = "It names one hotel and its price."
+///
+/// [answer]
+/// contains = ["Lisbon"]
+/// regex = "(?i)booked"
+/// schema = { type = "object", required = ["hotel"] }   # the answer is JSON, alone or in a code block
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -31,6 +38,8 @@ pub struct Expectations {
     pub max_iterations: Option<u32>,
     /// The most US dollars. An unknown cost does not meet it.
     pub max_cost: Option<Decimal>,
+    /// What a model must find true of the answer. The caller asks it: [`Self::unmet`] ignores this.
+    pub judge: Option<String>,
 }
 
 /// What is expected of an answer.
@@ -41,6 +50,44 @@ pub struct ExpectedAnswer {
     pub contains: Vec<String>,
     /// A regular expression that matches a part of it.
     pub regex: Option<String>,
+    /// The schema of the JSON that it is, as far as [`schema`] knows schemas.
+    pub schema: Option<Value>,
+}
+
+/// The JSON in an answer: all of it, or its first code block.
+fn json_of(answer: &str) -> Result<Value, serde_json::Error> {
+    let block = answer.split_once("```").and_then(|(_, rest)| rest.split_once("```"));
+    let inner = block.map(|(block, _)| block.strip_prefix("json").unwrap_or(block));
+    serde_json::from_str(answer.trim()).or_else(|error| match inner {
+        Some(inner) => serde_json::from_str(inner.trim()),
+        None => Err(error),
+    })
+}
+
+impl ExpectedAnswer {
+    fn unmet(&self, answer: &str) -> Vec<String> {
+        let absent = self.contains.iter().filter(|text| !answer.contains(text.as_str()));
+        let mut unmet: Vec<String> =
+            absent.map(|text| format!("answer.contains: `{text}` is not in the answer")).collect();
+        match self.regex.as_deref().map(Regex::new) {
+            Some(Err(error)) => unmet.push(format!("answer.regex: {error}")),
+            Some(Ok(regex)) if !regex.is_match(answer) => {
+                unmet.push(format!("answer.regex: `{regex}` does not match the answer"));
+            }
+            _ => {}
+        }
+        match self.schema.as_ref().map(|of| (of, json_of(answer))) {
+            Some((_, Err(error))) => unmet.push(format!("answer.schema: the answer is not JSON: {error}")),
+            Some((of, Ok(value))) => {
+                if let Err(Mismatch { pointer, reason }) = schema::check(of, &value) {
+                    let pointer = if pointer.is_empty() { "/" } else { &pointer };
+                    unmet.push(format!("answer.schema: {pointer}: {reason}"));
+                }
+            }
+            None => {}
+        }
+        unmet
+    }
 }
 
 impl Expectations {
@@ -57,15 +104,7 @@ impl Expectations {
         if let Some(name) = self.order.iter().find(|name| !names.any(|called| called == name.as_str())) {
             unmet.push(format!("order: `{name}` was not called after the tools before it"));
         }
-        let absent = self.answer.contains.iter().filter(|text| !way.answer.contains(text.as_str()));
-        unmet.extend(absent.map(|text| format!("answer.contains: `{text}` is not in the answer")));
-        match self.answer.regex.as_deref().map(Regex::new) {
-            Some(Err(error)) => unmet.push(format!("answer.regex: {error}")),
-            Some(Ok(regex)) if !regex.is_match(&way.answer) => {
-                unmet.push(format!("answer.regex: `{regex}` does not match the answer"));
-            }
-            _ => {}
-        }
+        unmet.extend(self.answer.unmet(&way.answer));
         if let Some(most) = self.max_iterations.filter(|most| way.iterations > *most) {
             unmet
                 .push(format!("max_iterations: {} model calls, at most {most} are expected", way.iterations));

@@ -50,6 +50,8 @@ pub struct Committing {
     pub calls: Vec<RecordedCall>,
     /// Summaries of its compressions.
     pub summaries: HashMap<CompressionId, String>,
+    /// The lines of its plan ([`plan`](super::plan)), in order; empty: it has none.
+    pub plan: Vec<Line>,
 }
 
 /// A line with what orders it: the time, and what comes first at the same time.
@@ -58,7 +60,7 @@ type Placed = (DateTime<Utc>, u8, Line);
 /// The trace of what was committed.
 #[must_use]
 pub fn trace(committed: Committing) -> Trace {
-    let Committing { mut header, history, events, calls, summaries } = committed;
+    let Committing { mut header, history, events, calls, summaries, plan } = committed;
     header.expects_reply = events.iter().any(is_of_user);
     let end = events.iter().rev().find_map(|placed| match &placed.event {
         Event::RunFinished { status, code, .. } => Some((placed.at, *status, code.clone())),
@@ -80,6 +82,7 @@ pub fn trace(committed: Committing) -> Trace {
     placed.extend(answers.silent(last));
     answers.set_last_stop(&mut placed);
     placed.extend(events.into_iter().flat_map(|committed| of_event(committed, &summaries)));
+    placed.extend(plan.into_iter().filter_map(|line| Some((line.at()?, 2, line))));
     placed.sort_by_key(|(at, rank, _)| (*at, *rank));
     lines.extend(placed.into_iter().map(|(_, _, line)| line));
     Trace { header, lines }

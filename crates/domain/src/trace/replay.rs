@@ -1,11 +1,13 @@
 //! Replaying a trace: [`AgentRun`] is driven with the recorded answers, results and times, and its entries and its end are
 //! compared with those of the record.
 
+mod end;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Line, Trace};
+use super::{Line, Trace, plan};
 use crate::agent::AgentRun;
 use crate::agent::step::Next;
 use crate::event::Event;
@@ -24,7 +26,8 @@ pub struct Difference {
     pub line: usize,
     /// The iteration, from 1.
     pub iteration: u32,
-    /// What differs: `next`, `entry`, `event`, `end`.
+    /// What differs: `next`, `entry`, `event`, `end`; of a plan `plan`, `step`, `advance`, `end`. `size`: the trace takes too
+    /// long to be replayed.
     pub what: &'static str,
     /// What was recorded.
     pub recorded: Value,
@@ -33,7 +36,7 @@ pub struct Difference {
 }
 
 /// A replay without a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Replayed {
     /// Model calls.
     pub iterations: u32,
@@ -41,30 +44,58 @@ pub struct Replayed {
     pub entries: usize,
     /// Events that were compared.
     pub events: usize,
+    /// Outcomes of steps that the state machine of a plan was given.
+    pub steps: usize,
+    /// Answers of that state machine that were compared.
+    pub advances: usize,
     /// How the run ended; `None`: it is open.
     pub status: Option<RunStatus>,
 }
+
+/// The most entries that are copied: an attempt that takes a run over copies its history.
+const MAX_COPIED: usize = 20_000_000;
 
 /// Replays a trace.
 ///
 /// # Errors
 /// The first [`Difference`].
 pub fn replay(trace: &Trace) -> Result<Replayed, Box<Difference>> {
+    replay_from(trace, None)
+}
+
+/// Replays a trace from the entry after this position of the history on, as a worker that takes the run over there. `None`:
+/// all of it.
+///
+/// # Errors
+/// The first [`Difference`].
+pub fn replay_from(trace: &Trace, position: Option<i64>) -> Result<Replayed, Box<Difference>> {
+    if trace.header.driver.as_deref() == Some(plan::DRIVER) {
+        return plan::replay(trace);
+    }
     let mut replay = Replay::of(trace);
+    replay.taken = position.unwrap_or_default();
     let mut end = None;
     for (index, line) in trace.lines.iter().enumerate() {
         replay.line = index + 2;
         match line {
             Line::Event { at, event, .. } => match &**event {
                 // It is committed with the last entry, so it comes last whatever their order is.
-                Event::RunFinished { .. } => end = Some((replay.line, *at, event)),
+                Event::RunFinished { .. } => end = Some((replay.line, *at, &**event)),
                 event => replay.event(*at, event)?,
             },
             line => replay.entry(line)?,
         }
     }
+    if position.is_some() {
+        // Nothing may be left to replay.
+        replay.run();
+    }
     replay.check_steps()?;
     let status = match end {
+        // The run ended with an entry that was taken as it is.
+        Some((_, _, Event::RunFinished { status, .. })) if position.is_some() && replay.entries == 0 => {
+            Some(*status)
+        }
         Some((line, at, event)) => {
             replay.line = line;
             Some(replay.end(at, event)?)
@@ -72,7 +103,7 @@ pub fn replay(trace: &Trace) -> Result<Replayed, Box<Difference>> {
         None => None,
     };
     let Replay { iterations, entries, events, .. } = replay;
-    Ok(Replayed { iterations, entries, events, status })
+    Ok(Replayed { iterations, entries, events, status, ..Replayed::default() })
 }
 
 struct Replay<'t> {
@@ -94,6 +125,9 @@ struct Replay<'t> {
     steps: Vec<(usize, u32)>,
     closed: Option<u32>,
     followed: Vec<u32>,
+    /// Entries up to this position are taken as they are.
+    taken: i64,
+    copied: usize,
     said: (usize, usize),
     iterations: u32,
     entries: usize,
@@ -118,6 +152,8 @@ impl<'t> Replay<'t> {
             steps: Vec::new(),
             closed: None,
             followed: Vec::new(),
+            taken: 0,
+            copied: 0,
             said: (0, 0),
             iterations: 0,
             entries: 0,
@@ -143,7 +179,9 @@ impl<'t> Replay<'t> {
 
     fn run(&mut self) -> &mut AgentRun {
         if self.run.is_none() {
-            self.run = Some(self.resumed());
+            let run = self.resumed();
+            self.iterations = run.iterations();
+            self.run = Some(run);
         }
         let started = self.started;
         let policy = self.trace.header.policy();
@@ -160,6 +198,11 @@ impl<'t> Replay<'t> {
             Event::AttemptStarted { .. } => {
                 self.started = at;
                 self.now = at;
+                self.copied += self.history.len();
+                if self.copied > MAX_COPIED {
+                    let text = format!("at most {MAX_COPIED} entries are copied by attempts");
+                    return Err(self.differs("size", Value::Null, json!(text)));
+                }
                 self.run = self.run.is_some().then(|| self.resumed());
             }
             Event::QuestionAsked(asked) => {
@@ -186,6 +229,10 @@ impl<'t> Replay<'t> {
     }
 
     fn entry(&mut self, line: &Line) -> Result<(), Box<Difference>> {
+        if self.is_taken(line) {
+            self.now = line.at().unwrap_or(self.now);
+            return Ok(());
+        }
         match line {
             Line::Before(entry) => self.history.push(entry.clone()),
             Line::Message { content, .. } => self.message(content)?,
@@ -198,10 +245,33 @@ impl<'t> Replay<'t> {
                 let entries = self.run().history().len().saturating_sub(*remaining);
                 self.run().replace_prefix_with_summary(entries, summary);
             }
-            Line::Event { .. } => {}
+            Line::Event { .. } | Line::Plan(_) | Line::Step(_) | Line::Advance(_) => {}
         }
         self.now = line.at().unwrap_or(self.now);
         Ok(())
+    }
+
+    /// Takes a line of the part that is not replayed.
+    fn is_taken(&mut self, line: &Line) -> bool {
+        let entries = i64::try_from(self.history.len()).unwrap_or(i64::MAX);
+        if self.run.is_some() || self.trace.header.position.saturating_add(entries) > self.taken {
+            return false;
+        }
+        let entry = match line {
+            Line::Message { content, .. } | Line::Results { content, .. } => Entry::user(content.clone()),
+            Line::Answer { content, .. } if content.is_empty() => return true,
+            Line::Answer { content, .. } => Entry::assistant(content.clone()),
+            Line::Tool { .. } => return true,
+            Line::Compressed { summary, remaining, .. } => {
+                let summary = Entry::user(vec![Block::text(summary.clone())]);
+                self.compressed = Some((self.history.len().saturating_sub(*remaining), summary));
+                return true;
+            }
+            _ => return false,
+        };
+        self.history.push(entry);
+        self.own += 1;
+        true
     }
 
     fn push(&mut self, recorded: &[Block], entry: Entry) -> Result<(), Box<Difference>> {
@@ -273,63 +343,20 @@ impl<'t> Replay<'t> {
     fn results(&mut self, content: &[Block]) -> Result<(), Box<Difference>> {
         let responses = std::mem::take(&mut self.responses);
         let next = self.next();
-        let alone = self.run().clone().on_tools(responses.clone());
-        if let (Some(alone), Some(text)) = (&alone, last_result(content))
-            && let Some(warning) = last_result(&alone.content).and_then(|ours| note::added(text, ours))
-        {
-            // What was counted besides the turns is not in the record: the warning itself is.
-            self.run().warn(warning.to_owned());
+        if let Some(text) = last_result(content).filter(|text| note::removed(text).len() < text.len()) {
+            self.copied += self.history.len();
+            let alone = self.run().clone().on_tools(responses.clone());
+            let ours = alone.as_ref().and_then(|alone| last_result(&alone.content));
+            if let Some(warning) = ours.and_then(|ours| note::added(text, ours)) {
+                // What was counted besides the turns is not in the record: the warning itself is.
+                self.run().warn(warning.to_owned());
+            }
         }
         let Some(entry) = self.run().on_tools(responses) else {
             return Err(self.differs("next", json!("call tools"), of_next(&next)));
         };
         self.closed = Some(self.iterations);
         self.push(content, entry)
-    }
-
-    /// Compares the ends of steps and the messages with the events that report them.
-    fn check_steps(&mut self) -> Result<(), Box<Difference>> {
-        if self.trace.lines.iter().all(|line| !matches!(line, Line::Event { .. })) {
-            return Ok(());
-        }
-        for iteration in std::mem::take(&mut self.followed) {
-            if !self.steps.iter().any(|(_, step)| *step == iteration) {
-                return Err(self.differs("event", Value::Null, json!({"step_finished": iteration})));
-            }
-            self.events += 1;
-        }
-        if let Some((line, step)) = self.steps.iter().find(|(_, step)| *step > self.iterations).copied() {
-            self.line = line;
-            return Err(self.differs("event", json!({"step_finished": step}), Value::Null));
-        }
-        let (replies, sent) = self.said;
-        if replies > sent {
-            return Err(self.differs("event", json!({"messages": sent}), json!({"messages": replies})));
-        }
-        self.events += sent;
-        Ok(())
-    }
-
-    fn end(&mut self, at: DateTime<Utc>, event: &Event) -> Result<RunStatus, Box<Difference>> {
-        let Event::RunFinished { status, .. } = event else { return Ok(RunStatus::Failed) };
-        self.events += 1;
-        if self.iterations == 0 && self.run.is_none() && self.own == 0 {
-            return Ok(*status);
-        }
-        // A clock ends a run while it waits for its model; everything else ends it at its last entry.
-        if *status == RunStatus::MaxDuration {
-            self.now = at;
-        }
-        let next = self.next();
-        let is_same = match (status, &next) {
-            (RunStatus::Cancelled | RunStatus::Failed | RunStatus::DeadLettered, _) => true,
-            (RunStatus::MaxDuration, Next::CallTools(_)) => true,
-            (status, next) => *next == Next::Done(*status),
-        };
-        if is_same {
-            return Ok(*status);
-        }
-        Err(self.differs("end", json!({"done": status}), of_next(&next)))
     }
 }
 

@@ -1,14 +1,16 @@
 use chrono::TimeDelta;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::compare::{Aligned, Way, compare};
 use super::expectation::Expectations;
-use super::replay::replay;
+use super::replay::{replay, replay_from};
+use super::stability::Stability;
 use super::*;
 use crate::id::MessageId;
 use crate::run::RunStatus;
 
-fn at(second: i64) -> DateTime<Utc> {
+pub(super) fn at(second: i64) -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::seconds(second)
 }
 
@@ -31,7 +33,7 @@ fn finished(second: i64, status: RunStatus) -> Line {
     event(second, Event::RunFinished { status, iteration: None, usage, message: None, code: None })
 }
 
-fn header() -> Header {
+pub(super) fn header() -> Header {
     let limits = Limits {
         max_iterations: 25,
         max_same_tool: 50,
@@ -49,6 +51,8 @@ fn header() -> Header {
         reply: Reply::Text,
         driver: None,
         limits,
+        position: 1,
+        tools: Vec::new(),
         overseer: overseer::Settings::default(),
         cost: None,
     }
@@ -156,6 +160,112 @@ fn keys_are_redacted() {
 }
 
 #[test]
+fn keys_in_results_prompts_and_names_are_redacted() {
+    let mut trace = trace(1);
+    let key = "hou_0123456789abcdef0123456789abcdef";
+    let of = |line: &mut Line| match line {
+        Line::Answer { content, .. } => {
+            let (id, name, raw) = ("call_1".into(), "search".into(), None);
+            content[0] = Block::ToolUse { id, name, input: json!({key: {"k": [key]}}), raw };
+        }
+        Line::Tool { input, response, .. } => {
+            *input = json!({key: {"k": [key]}});
+            *response = ToolResponse::success(format!("token={key}"));
+        }
+        Line::Results { content, .. } => {
+            let content_text = format!("token={key}");
+            let tool_use_id = "call_1".to_owned();
+            content[0] = Block::ToolResult { tool_use_id, content: content_text, is_error: false };
+        }
+        _ => {}
+    };
+    trace.lines[..5].iter_mut().for_each(of);
+    let description = format!("Use {key}.");
+    trace.header.tools = vec![ToolDefinition {
+        name: "search".to_owned(),
+        description,
+        input_schema: std::sync::Arc::new(json!({"type": "object"})),
+        effect: crate::tool_call::EffectClass::Read,
+        timeout: std::time::Duration::from_secs(1),
+    }];
+    let text = trace.to_text();
+    assert!(!text.contains("0123456789abcdef"), "{text}");
+    assert!(replay(&Trace::parse(&text).unwrap()).is_ok(), "{text}");
+}
+
+/// The lines with a footer that fits them.
+fn sealed(lines: &[String]) -> String {
+    let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let digest: String = Sha256::digest(body.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{body}{}\n", json!({"type": "footer", "lines": lines.len() + 1, "sha256": digest}))
+}
+
+#[test]
+fn hostile_files_are_refused_with_their_line() {
+    let text = trace(1).to_text();
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let lines = &lines[..lines.len() - 1];
+    assert_eq!(sealed(lines), text);
+    let deep = format!("{{\"type\":\"before\",\"x\":{}", "[".repeat(100_000));
+    let long = format!("{{\"type\":\"{}\"}}", "x".repeat(1_000_000));
+    let late = r#"{"type":"message","at":"+262000-01-01T00:00:00Z","content":[]}"#;
+    for (line, reason) in
+        [(deep.as_str(), "recursion"), (&long, "unknown variant"), (late, "1970"), ("", "EOF")]
+    {
+        let mut hostile = lines.to_vec();
+        line.clone_into(&mut hostile[3]);
+        let error = Trace::parse(&sealed(&hostile)).unwrap_err();
+        assert!(error.line == 4 && error.reason.contains(reason), "{error:.400}");
+        assert!(error.to_string().len() < 1_000, "{}", error.to_string().len());
+    }
+    let huge = format!("{}\n\"{}\"\n{{}}\n", lines[0], "x".repeat(MAX_LINE_BYTES));
+    let many = format!("{}{}", "\n".repeat(MAX_LINES), text);
+    for (hostile, line, reason) in [(huge, 2, "a line has at most"), (many, MAX_LINES + 1, "at most")] {
+        let error = Trace::parse(&hostile).unwrap_err();
+        assert!(error.line == line && error.reason.contains(reason), "{error:.400}");
+    }
+    let endless = lines[0].replacen("\"max_duration_s\":600", "\"max_duration_s\":18446744073709551615", 1);
+    assert_ne!(endless, lines[0]);
+    let error = Trace::parse(&sealed(&[endless])).unwrap_err();
+    assert!(error.line == 1 && error.reason.contains("max_duration_s"), "{error}");
+}
+
+#[test]
+fn a_run_is_replayed_from_any_of_its_entries() {
+    let trace = trace(3);
+    for position in 1..=8 {
+        let replayed = replay_from(&trace, Some(position)).unwrap();
+        let rest = 8 - usize::try_from(position).unwrap();
+        assert_eq!((replayed.entries, replayed.iterations), (rest, 4), "{position}");
+        let checkpoint = trace.checkpoint(Some(position)).unwrap();
+        let run = checkpoint.run(trace.header.policy(), &trace.header, at(9));
+        assert_eq!(run.history().len(), usize::try_from(position).unwrap());
+        assert_eq!(checkpoint.calls.len() + checkpoint.earlier.len(), 3);
+        assert_eq!(checkpoint.rest.calls.len(), checkpoint.calls.len());
+    }
+    let error = trace.checkpoint(Some(9)).unwrap_err();
+    assert_eq!(error.to_string(), "the run has entries from position 1 to 8; there is none at 9");
+    assert_eq!(trace.checkpoint(None).unwrap().rest, Way::of(&trace));
+}
+
+#[test]
+fn several_replays_are_summarised() {
+    let recorded = Way::of(&trace(3));
+    let mut other = recorded.clone();
+    other.calls.pop();
+    other.answer = "other".to_owned();
+    other.iterations = 3;
+    let replays: Vec<_> =
+        [&recorded, &other, &recorded].map(|way| compare(recorded.clone(), way.clone())).into();
+    let stability = Stability::of(&replays).unwrap();
+    assert_eq!((stability.same_calls, stability.same_answer), (2, 2));
+    assert_eq!((stability.ways, stability.answers), (2, 2));
+    assert_eq!((stability.distance.most, stability.iterations.least), (1, 3));
+    assert_eq!((stability.statuses["completed"], stability.cost), (3, None));
+    assert!(Stability::of(&[]).is_none());
+}
+
+#[test]
 fn ways_are_aligned_call_by_call() {
     let way = Way::of(&trace(3));
     let mut other = Way::of(&trace(3));
@@ -184,8 +294,23 @@ fn unmet_expectations_are_named() {
         ("max_cost = '0.1'", "unknown"),
         ("answer = { contains = ['x'] }", "`x` is not"),
         ("answer = { regex = '(' }", "answer.regex"),
+        ("answer = { schema = { type = 'object' } }", "is not JSON"),
     ] {
         let unmet = expect(text);
         assert!(unmet.len() == 1 && unmet[0].contains(words), "{text}: {unmet:?}");
     }
+}
+
+#[test]
+fn an_answer_must_have_the_shape_of_its_schema() {
+    let schema = "answer.schema = { type = 'object', required = ['hotel'], properties = { price = { type = 'integer' } } }";
+    let expectations: Expectations = toml::from_str(schema).unwrap();
+    let unmet = |answer: &str| {
+        let way = Way { answer: answer.to_owned(), ..Way::default() };
+        expectations.unmet(&way).join("; ")
+    };
+    assert_eq!(unmet(r#"{"hotel": "Lisboa", "price": 90}"#), "");
+    assert_eq!(unmet("Here it is:\n```json\n{\"hotel\": \"Lisboa\"}\n```\nEnjoy!"), "");
+    assert_eq!(unmet("{}"), "answer.schema: /hotel: is missing");
+    assert!(unmet(r#"{"hotel": "x", "price": "90"}"#).contains("/price: must be of type"));
 }

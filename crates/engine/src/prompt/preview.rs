@@ -2,6 +2,7 @@
 //! [`compose`](super::compose), which runs use as well.
 
 pub mod guard;
+pub mod snapshot;
 
 use std::sync::Arc;
 

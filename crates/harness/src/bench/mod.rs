@@ -5,8 +5,8 @@
 //! between machines and with other systems; latency and throughput depend on how many cores are left.
 //!
 //! Besides: `--throughput` measures 32 and 128 runs at once and with new goals, `--workers` does so with 1, 2 and 4 worker
-//! processes beside an API process, `--streams` measures clients that only cost, `--interfaces` what limits and webhooks cost a run, and `--hints` the lanes of hints without
-//! Postgres.
+//! processes beside an API process, `--streams` measures clients that only cost, `--interfaces` what limits and webhooks cost a run, `--hints` the lanes of hints without
+//! Postgres, and `--replay` the replay of a recorded run without any server.
 
 pub(crate) mod adapters;
 pub(crate) mod cancel;
@@ -20,6 +20,7 @@ mod idle;
 mod installation;
 pub(crate) mod interfaces;
 mod machine;
+pub(crate) mod replay;
 pub(crate) mod report;
 mod saturated;
 pub(crate) mod scale;

@@ -8,8 +8,8 @@ use clap::Args;
 
 use crate::bench::report::{conversation_table, targets_table};
 use crate::bench::{
-    Size, adapters, cancel, conversation, hints, history, interfaces, measure, scale, streams, throughput,
-    tokens,
+    Size, adapters, cancel, conversation, hints, history, interfaces, measure, replay, scale, streams,
+    throughput, tokens,
 };
 use crate::installation;
 use houston_xtask::console::{print, print_status};
@@ -57,6 +57,9 @@ pub(crate) struct Bench {
     /// Measure only the lanes of hints in Redis: hints per second, and the pick-up of a hint by an idle worker
     #[arg(long)]
     hints: bool,
+    /// Measure only how long a recorded run of twenty iterations takes to be replayed
+    #[arg(long)]
+    replay: bool,
     /// With `--throughput` or `--workers`: count the statements of Postgres, and their time
     #[arg(long, requires = "load")]
     statements: bool,
@@ -84,23 +87,8 @@ impl Bench {
                 installation::build_service().await?
             }
         };
-        if self.cancel {
-            return self.cancel(&binary).await;
-        }
-        if self.tokens {
-            return self.tokens(&binary).await;
-        }
-        if self.adapters {
-            return self.adapters(&binary).await;
-        }
-        if self.interfaces {
-            return self.interfaces(&binary).await;
-        }
-        if self.conversation {
-            return self.conversation(&binary).await;
-        }
-        if self.streams {
-            return self.streams(&binary).await;
+        if let Some(code) = self.part(&binary).await? {
+            return Ok(code);
         }
         // The load generator shares the cores with the service: unoptimised, it would use half of the processor time.
         if cfg!(debug_assertions) {
@@ -123,6 +111,32 @@ impl Bench {
             print(&report.table())?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Measures the one part that was asked for, if it needs nothing but the service.
+    async fn part(&self, binary: &Path) -> Result<Option<ExitCode>> {
+        if self.replay {
+            return self.replay(binary).await.map(Some);
+        }
+        if self.cancel {
+            return self.cancel(binary).await.map(Some);
+        }
+        if self.tokens {
+            return self.tokens(binary).await.map(Some);
+        }
+        if self.adapters {
+            return self.adapters(binary).await.map(Some);
+        }
+        if self.interfaces {
+            return self.interfaces(binary).await.map(Some);
+        }
+        if self.conversation {
+            return self.conversation(binary).await.map(Some);
+        }
+        if self.streams {
+            return self.streams(binary).await.map(Some);
+        }
+        Ok(None)
     }
 
     /// Needs no optimised harness: one client that waits most of the time.
@@ -181,6 +195,13 @@ impl Bench {
         } else {
             conversation_table(&conversation)
         })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Needs no servers: a recorded run is replayed from its file.
+    async fn replay(&self, binary: &Path) -> Result<ExitCode> {
+        let measured = replay::measure(binary, if self.quick { 5 } else { 50 }).await?;
+        print(&if self.json { serde_json::to_string(&measured)? } else { measured.table() })?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -49,11 +49,12 @@ impl TenantStore<'_> {
         let run = self.run(run).await?;
         let mut room = Room { bytes: 0, most: max_bytes };
         let events = self.events_of(&run, &mut room).await?;
-        let history = self.session_of(&run, &mut room).await?;
+        let (position, history) = self.session_of(&run, &mut room).await?;
         let calls = self.model_calls(run.id).await?.into_iter().map(recorded_call).collect();
         let summaries = self.summaries_of(run.agentable, run.id, &mut room).await?;
-        let header = Header { cost: run.cost.total, ..header(&run) };
-        Ok(record::trace(Committing { header, history, events, calls, summaries }))
+        let header = Header { cost: run.cost.total, position, ..header(&run) };
+        let plan = Vec::new();
+        Ok(record::trace(Committing { header, history, events, calls, summaries, plan }))
     }
 
     async fn events_of(self, run: &Run, room: &mut Room) -> Result<Vec<Committed>> {
@@ -76,12 +77,13 @@ impl TenantStore<'_> {
         }
     }
 
-    /// The entries of the session that the run belongs to, up to its own last one.
-    async fn session_of(self, run: &Run, room: &mut Room) -> Result<Vec<RecordedEntry>> {
+    /// The entries of the session that the run belongs to, up to its own last one, and the position of the first.
+    async fn session_of(self, run: &Run, room: &mut Room) -> Result<(i64, Vec<RecordedEntry>)> {
         let sessions = self.sessions(run.agentable, None, i64::from(u16::MAX)).await?;
         let before = sessions.iter().find(|session| session.completed_at < run.created_at);
         let mut after = before.map_or(0, |session| session.positions.1);
         let mut history: Vec<RecordedEntry> = Vec::new();
+        let mut first = after + 1;
         loop {
             let page = self.history(run.agentable, after, PAGE).await?;
             let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
@@ -89,13 +91,16 @@ impl TenantStore<'_> {
                 after = placed.position;
                 let is_own = placed.run == run.id;
                 if !is_own && history.last().is_some_and(|last| last.is_own) {
-                    return Ok(history);
+                    return Ok((first, history));
+                }
+                if history.is_empty() {
+                    first = placed.position;
                 }
                 room.take(&placed.entry)?;
                 history.push(RecordedEntry { is_own, at: placed.created_at, entry: placed.entry });
             }
             if is_last {
-                return Ok(history);
+                return Ok((first, history));
             }
         }
     }

@@ -1,32 +1,27 @@
-//! A replay that asks a model. The tools are answered from the record, so it changes nothing.
+//! A replay that asks a model. Its tools are answered from the record, so it changes nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use futures_util::StreamExt as _;
-use houston_domain::agent::AgentRun;
 use houston_domain::agent::step::Next;
-use houston_domain::agentable::AgentType;
+use houston_domain::agent::{AgentRun, RunPolicy};
 use houston_domain::clock::{Clock as _, SystemClock};
-use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, Usage};
-use houston_domain::tool_call::{ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::ToolDefinition;
+use houston_domain::trace::Trace;
 use houston_domain::trace::compare::{Called, Way};
-use houston_domain::trace::{Line, Trace};
 use houston_llm::{Description, Event, Model, Price, Request, SystemPart};
 
-use super::{Tools, With};
+use super::With;
+use super::agent::{Agent, PromptFiles};
+use super::answers::Answers;
 use crate::commands::{Context, Failure};
 use crate::models;
 
-/// What the record answers.
-struct Record {
-    /// Tool calls that are not used yet.
-    tools: Vec<(Called, ToolResponse)>,
-    /// Messages that came while the run was open.
-    messages: VecDeque<Vec<String>>,
-}
+/// The most model calls of a replay, whatever limits a trace has.
+const MOST_ITERATIONS: u32 = 200;
 
 /// What a model is sent besides the history.
 struct Sent {
@@ -35,77 +30,77 @@ struct Sent {
     max_output_tokens: u32,
 }
 
-/// What the model does that is asked instead of the recorded one.
-pub(crate) async fn way(context: &Context, trace: &Trace, with: &With<'_>) -> Result<Way, Failure> {
-    let name = with.agent.unwrap_or(&trace.header.kind);
-    let kind = crate::commands::agentable::agent_type(&context.loaded, name)?;
-    let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
-    let model: Arc<dyn Model> = match with.model {
-        "recorded" => {
-            let found = models.by_use_case.get(&kind.use_case).cloned();
-            found.ok_or_else(|| anyhow!("the use case `{}` has no model", kind.use_case))?
+/// What was recorded from the checkpoint on, and what the model does there that is asked instead of the recorded one.
+pub(in crate::commands) async fn way(
+    context: &Context,
+    trace: &Trace,
+    with: &With<'_>,
+) -> Result<(Way, Way), Failure> {
+    let own;
+    let agent = match with.agent {
+        Some(agent) => agent,
+        None => {
+            own = Agent::of_kind(context, &trace.header.kind)?;
+            &own
         }
-        named => (models.make)(named.to_owned()).await,
     };
-    let sent = sent(context, kind, with)?;
+    let model = model(context, agent, with.model).await?;
     let mut policy = trace.header.policy();
     if with.agent.is_some() {
+        let kind = &agent.agent_type;
         policy.limits = context.loaded.settings.orchestrator.limits.with(kind.limits);
         (policy.conversational, policy.reply) = (kind.conversational, kind.reply);
     }
-    let (history, own, mut record) = parts(trace);
-    let run = AgentRun::resume(policy, history, own, SystemClock.now()).overseen(trace.header.overseer);
-    drive(run, &*model, &sent, &mut record, with.tools).await
+    policy.limits.max_iterations = policy.limits.max_iterations.min(MOST_ITERATIONS);
+    let sent = sent(context, trace, agent, with, &policy);
+    let checkpoint = trace.checkpoint(with.from).map_err(|error| Failure::Usage(error.into()))?;
+    let run = checkpoint.run(policy, &trace.header, SystemClock.now());
+    let mut answers = Answers::new(context, &checkpoint, agent, trace.header.run, with.tools)?;
+    answers.offer(&sent.tools);
+    let way = drive(run, &*model, &sent, &mut answers, checkpoint.messages.clone()).await?;
+    Ok((checkpoint.rest, way))
 }
 
-fn sent(context: &Context, kind: &AgentType, with: &With<'_>) -> Result<Sent, Failure> {
-    let text = match with.prompt {
-        Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("{} cannot be read", path.display()))
-            .map_err(Failure::Usage)?,
-        None => format!("{}\n\n{}", kind.prompt.role, kind.prompt.guidelines),
-    };
-    let tools = kind.tools.iter().filter_map(|name| context.registry.get(name));
-    let limits = context.loaded.settings.orchestrator.limits.with(kind.limits);
-    Ok(Sent {
-        system: vec![SystemPart { text, cached: true }],
-        tools: tools.map(|tool| tool.definition().clone()).collect(),
-        max_output_tokens: limits.max_output_tokens,
-    })
-}
-
-/// What the run starts from, how much of that is its own, and what the record answers later.
-fn parts(trace: &Trace) -> (Vec<Entry>, usize, Record) {
-    let (mut history, mut own) = (Vec::new(), 0);
-    let mut record = Record { tools: Vec::new(), messages: VecDeque::new() };
-    let mut has_begun = false;
-    for line in &trace.lines {
-        match line {
-            Line::Before(entry) => history.push(entry.clone()),
-            Line::Message { content, .. } if !has_begun => {
-                history.push(Entry::user(content.clone()));
-                own += 1;
-            }
-            Line::Message { content, .. } => {
-                let texts = content.iter().filter_map(Block::read).map(str::to_owned);
-                record.messages.push_back(texts.collect());
-            }
-            Line::Answer { .. } => has_begun = true,
-            Line::Tool { name, input, response, .. } => {
-                record.tools.push((Called { name: name.clone(), input: input.clone() }, response.clone()));
-            }
-            _ => {}
-        }
+/// The model of this name; of `recorded`: that of the agent.
+pub(in crate::commands) async fn model(
+    context: &Context,
+    agent: &Agent,
+    name: &str,
+) -> Result<Arc<dyn Model>, Failure> {
+    let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
+    if name != "recorded" {
+        return Ok((models.make)(name.to_owned()).await);
     }
-    (history, own, record)
+    let use_case = &agent.agent_type.use_case;
+    let usual = models.by_use_case.get(use_case).cloned();
+    let usual = usual.ok_or_else(|| anyhow!("the use case `{use_case}` has no model"))?;
+    let named = agent.stored.as_ref();
+    match named.and_then(|stored| stored.settings.model_name(&usual.description().provider)) {
+        Some(name) => Ok((models.make)(name).await),
+        None => Ok(usual),
+    }
+}
+
+fn sent(context: &Context, trace: &Trace, agent: &Agent, with: &With<'_>, policy: &RunPolicy) -> Sent {
+    let text = PromptFiles::system(with.prompt, &agent.agent_type);
+    // The recorded definitions are those that the run had; another agent has its own.
+    let tools = match with.agent.is_none() && !trace.header.tools.is_empty() {
+        true => trace.header.tools.clone(),
+        false => {
+            let tools = agent.agent_type.tools.iter().filter_map(|name| context.registry.get(name));
+            tools.map(|tool| tool.definition().clone()).collect()
+        }
+    };
+    let max_output_tokens = policy.limits.max_output_tokens;
+    Sent { system: vec![SystemPart { text, cached: true }], tools, max_output_tokens }
 }
 
 async fn drive(
     mut run: AgentRun,
     model: &dyn Model,
     sent: &Sent,
-    record: &mut Record,
-    tools: Tools,
+    answers: &mut Answers<'_>,
+    mut messages: VecDeque<Vec<String>>,
 ) -> Result<Way, Failure> {
     let mut way = Way::default();
     loop {
@@ -118,61 +113,40 @@ async fn drive(
                     max_output_tokens: sent.max_output_tokens,
                     ..Request::default()
                 };
-                let asked = ask(model, &request);
-                let answer = tokio::select! {
-                    answer = asked => answer.map_err(anyhow::Error::from)?,
-                    _ = tokio::signal::ctrl_c() => return Err(anyhow!("interrupted").into()),
-                };
+                let answer = unless_interrupted(ask(model, &request)).await?.map_err(anyhow::Error::from)?;
                 way.answered(&answer.content, &answer.usage);
                 run.on_model(answer).map_err(anyhow::Error::from)?;
             }
             Next::CallTools(calls) => {
-                let responses = calls.iter().map(|call| Ok((call.id.clone(), answer(record, call, tools)?)));
-                let responses = responses.collect::<Result<Vec<_>, Failure>>()?;
+                let mut responses = Vec::with_capacity(calls.len());
+                for call in &calls {
+                    responses.push((call.id.clone(), unless_interrupted(answers.answer(call)).await??));
+                }
                 way.calls.extend(calls.into_iter().map(|call| Called { name: call.name, input: call.input }));
                 run.on_tools(responses);
             }
-            Next::Done(status) => match record.messages.pop_front() {
-                Some(texts) => {
-                    if run.on_messages(texts).is_none() {
-                        way.status = Some(status);
-                        return Ok(way);
-                    }
-                }
-                None => {
+            Next::Done(status) => {
+                if messages.pop_front().and_then(|texts| run.on_messages(texts)).is_none() {
                     way.status = Some(status);
                     return Ok(way);
                 }
-            },
+            }
         }
     }
 }
 
-/// The recorded response of a call with the same name and arguments; each is used once, and the last one again.
-fn answer(record: &mut Record, call: &ToolCall, tools: Tools) -> Result<ToolResponse, Failure> {
-    let is_same = |(of, _): &(Called, ToolResponse)| of.name == call.name && of.input == call.input;
-    if let Some(at) = record.tools.iter().position(is_same) {
-        let is_last = record.tools[at + 1..].iter().all(|other| !is_same(other));
-        return Ok(match is_last {
-            true => record.tools[at].1.clone(),
-            false => record.tools.remove(at).1,
-        });
-    }
-    match tools {
-        Tools::Skip => {
-            let text = "this tool is not available: go on without it";
-            Ok(ToolResponse::failure(ToolErrorCode::ConfigError, text))
-        }
-        Tools::Fail => Err(Failure::Other(anyhow!(
-            "the record does not answer {} {}; use --tools skip to go on without such calls",
-            call.name,
-            call.input
-        ))),
+async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => Ok(done),
+        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted").into()),
     }
 }
 
 /// Asks the model and prices its answer.
-async fn ask(model: &dyn Model, request: &Request<'_>) -> Result<ModelAnswer, ModelError> {
+pub(in crate::commands) async fn ask(
+    model: &dyn Model,
+    request: &Request<'_>,
+) -> Result<ModelAnswer, ModelError> {
     let mut events = model.stream(request).await?;
     let mut answering: Description = model.description().clone();
     while let Some(event) = events.next().await {

@@ -1,7 +1,8 @@
 //! What replays found, for people.
 
 use houston_domain::trace::compare::{Aligned, Called, Comparison};
-use houston_domain::trace::replay::Difference;
+use houston_domain::trace::replay::{Difference, Replayed};
+use houston_domain::trace::stability::{Range, Stability};
 
 use crate::commands::agentable::{one_line, table};
 
@@ -15,6 +16,39 @@ pub(crate) fn difference(run: &str, found: &Difference) -> Vec<String> {
         format!("  recorded: {}", one_line(&recorded.to_string(), MOST)),
         format!("  replayed: {}", one_line(&replayed.to_string(), MOST)),
     ]
+}
+
+pub(crate) fn replayed(run: &str, replayed: &Replayed, ms: f64) -> String {
+    let Replayed { iterations, entries, events, steps, advances, .. } = replayed;
+    let what = match advances {
+        0 => format!("{iterations} iterations, {entries} entries, {events} events"),
+        _ => format!("{steps} results of steps, {advances} decisions of the plan"),
+    };
+    format!("{run}: the same: {what}, in {ms:.1} ms")
+}
+
+pub(crate) fn stability(found: &Stability) -> Vec<String> {
+    let Stability { replays, same_calls, same_answer, ways, answers, cost, statuses, .. } = found;
+    let range =
+        |Range { least, mean, most }: Range| [least.to_string(), format!("{mean:.1}"), most.to_string()];
+    let row = |name: &str, [least, mean, most]: [String; 3]| [name.to_owned(), least, mean, most];
+    let rows = [
+        row("calls that differ", range(found.distance)),
+        row("iterations", range(found.iterations)),
+        row("tokens in", range(found.input_tokens)),
+        row("tokens out", range(found.output_tokens)),
+    ];
+    let ended = statuses.iter().map(|(status, count)| format!("{count} {status}")).collect::<Vec<_>>();
+    let cost = cost.map_or("unknown".to_owned(), |cost| format!("${cost}"));
+    let mut lines = vec![
+        format!(
+            "{replays} replays: {same_calls} with the recorded calls, {same_answer} with the recorded answer"
+        ),
+        format!("{ways} different lists of calls, {answers} different answers; {}", ended.join(", ")),
+    ];
+    lines.extend(table(&["", "LEAST", "MEAN", "MOST"], &rows));
+    lines.push(format!("cost of all: {cost}"));
+    lines
 }
 
 pub(crate) fn lines(comparison: &Comparison) -> Vec<String> {
