@@ -262,7 +262,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 return Err(Interrupted::Lost);
             }
             if self.journal.signals.is_cancelled() {
-                return Box::pin(self.cancel()).await;
+                return Box::pin(self.cancelled()).await;
             }
             let flow = match self.setup.driver.clone() {
                 None => self.agent_step().await?,
@@ -272,6 +272,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 return Ok(outcome);
             }
         }
+    }
+
+    /// Ends a cancelled run. Its calls that did not return may have changed something.
+    async fn cancelled(&mut self) -> Result<DriveOutcome, Interrupted> {
+        let outcome = self.cancel().await?;
+        self.void_written().await?;
+        Ok(outcome)
     }
 
     /// The step that the state machine of the agent asks for.
