@@ -71,4 +71,5 @@ mod texting;
 mod triggers;
 #[cfg(test)]
 mod waiting;
+#[cfg(test)]
 mod webhooks;
