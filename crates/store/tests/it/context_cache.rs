@@ -102,12 +102,8 @@ async fn answers_older_than_a_day_are_neither_shown_nor_kept() {
     let began = cache.begin(&failed, WITHIN).await.unwrap().unwrap();
     cache.end(&failed, began, None).await.unwrap();
     assert!(cache.begin(&failed, WITHIN).await.unwrap().is_some(), "after a failure the next one asks");
-    let seen = cache.of_agentable(
-        test.goal,
-        &FocusRef { kind: "order".into(), id: "17".into() },
-        "get_order",
-        FRESH,
-    );
+    let order = FocusRef { kind: "order".to_owned(), id: "17".to_owned() };
+    let seen = cache.of_agentable(test.goal, &order, "get_order", FRESH);
     assert_eq!(seen.await.unwrap().unwrap().answer, "open");
     assert_eq!(cache.forget_old(10).await.unwrap(), 0);
     test.sql(

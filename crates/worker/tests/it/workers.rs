@@ -114,6 +114,7 @@ impl TestCluster {
         let registry = registry_with(tools);
         let mut types = agent_types();
         types.iter_mut().for_each(|agent_type| agent_type.tools.extend(extra.iter().cloned()));
+        types[0].context_providers = self.providers.clone();
         let drivers = self.drivers(&mut types[0]);
         let (store, redis) = (open(self.servers.database_url()), redis(&self.servers));
         let bus = DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone());
@@ -220,6 +221,7 @@ pub(crate) fn config() -> Config {
         context: ContextConfig {
             images: houston_domain::image::ContextImages::default(),
             attachments: Default::default(),
+            focus: Default::default(),
             notes: 20,
             prompt_chars: 16_000,
             prompt: houston_domain::knowledge::PromptLimits::default(),
