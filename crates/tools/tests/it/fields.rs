@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use houston_domain::field::{Entity, Field, FieldType, Max};
-use houston_tools::{Outside, builtin};
-use serde_json::{Value, json};
+use houston_tools::{Outside, SharedTool, builtin};
+use serde_json::{Map, Value, json};
 
 use crate::test_run::TestRun;
 
+/// Bodies of a PATCH without a table: one sentence, and what the user's own table or the kind's own schema describes.
+const WITHOUT_TABLE: [&str; 2] = ["Sentence", "UpdateRecord"];
 /// The fields of bodies that change nothing of the thing itself.
 const OF_REQUESTS: [&str; 3] = ["version", "allow_unlisted_model", "kind"];
 
@@ -57,8 +59,8 @@ fn agrees(document: &Value, field: &Field, schema: &Value) {
 }
 
 #[test]
-fn tables_are_those_of_requests_and_tools() {
-    let document: Value = serde_json::from_str(include_str!("../../../api/openapi.json")).unwrap();
+fn tables_are_those_of_requests() {
+    let document = document();
     for entity in Entity::ALL {
         let name = body(entity);
         let properties = document["components"]["schemas"][name]["properties"].as_object().unwrap();
@@ -79,14 +81,58 @@ fn tables_are_those_of_requests_and_tools() {
             agrees(&document, field, &properties[field.name]);
         }
     }
+}
+
+fn document() -> Value {
+    serde_json::from_str(include_str!("../../../api/openapi.json")).unwrap()
+}
+
+#[test]
+fn every_change_by_a_request_has_a_table() {
+    let document = document();
+    let paths = document["paths"].as_object().unwrap();
+    let schemas = paths.values().filter_map(|path| {
+        let schema = &path.get("patch")?["requestBody"]["content"]["application/json"]["schema"];
+        Some(schema["$ref"].as_str()?.rsplit('/').next().unwrap())
+    });
+    let changed: BTreeSet<&str> = schemas.filter(|name| !WITHOUT_TABLE.contains(name)).collect();
+    assert_eq!(changed, Entity::ALL.into_iter().map(body).collect());
+}
+
+/// The properties of a tool's arguments.
+fn properties(tools: &[SharedTool], tool: &str) -> Map<String, Value> {
+    let tool = tools.iter().find(|known| known.definition().name == tool).unwrap();
+    tool.definition().input_schema["properties"].as_object().unwrap().clone()
+}
+
+#[test]
+fn tables_are_those_of_tools() {
     let tools = builtin::all(&Outside::default());
     for (tool, id, entity) in
         [("update_goal", "conversation_id", Entity::Goal), ("update_note", "note_id", Entity::Note)]
     {
-        let tool = tools.iter().find(|known| known.definition().name == tool).unwrap();
-        let mut properties = tool.definition().input_schema["properties"].as_object().unwrap().clone();
+        let mut properties = properties(&tools, tool);
         properties.remove(id).unwrap();
         assert_eq!(Value::Object(properties), entity.properties(json!({})), "{entity:?}");
+    }
+    let of_agent = |entity: Entity| -> BTreeSet<String> {
+        let fields = entity.fields().iter().filter(|field| field.updatable_by.is_agent());
+        fields.map(|field| field.name.to_owned()).collect()
+    };
+    // Several at once, and `done` by an action of its own.
+    let mut todo: BTreeSet<String> =
+        properties(&tools, "manage_todos").into_iter().map(|(name, _)| name).collect();
+    for (argument, field) in [("titles", Some("title")), ("action", Some("done")), ("ids", None)] {
+        assert!(todo.remove(argument), "{argument}");
+        todo.extend(field.map(str::to_owned));
+    }
+    assert_eq!(todo, of_agent(Entity::Todo));
+    let lists = &properties(&tools, "update_profile")["list"]["enum"];
+    let lists: BTreeSet<String> = serde_json::from_value(lists.clone()).unwrap();
+    assert_eq!(lists, of_agent(Entity::Profile));
+    for entity in Entity::ALL {
+        let has_tool = matches!(entity, Entity::Goal | Entity::Note | Entity::Todo | Entity::Profile);
+        assert_eq!(!of_agent(entity).is_empty(), has_tool, "{entity:?}");
     }
 }
 

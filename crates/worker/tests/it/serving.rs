@@ -15,7 +15,7 @@ use crate::cluster::{TestCluster, assert_status};
 use crate::workers::agent_types;
 
 /// Statements of idle workers, and of this test.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "store::sweep::",
     "store::lease::",
     "store::health::",
@@ -24,6 +24,7 @@ const OTHERS: [&str; 10] = [
     "store::erasure::sweep::",
     "store::question::is_due",
     "store::rate::forget",
+    "store::context_cache::forget_old",
     // Looked for once in a while as long as there are no webhooks.
     "store::fan_out::",
     "store::replay::",
