@@ -26,6 +26,8 @@ pub(crate) enum Known {
     Failed,
     /// The tool takes too long.
     Late,
+    /// In a preview: a run would ask the tool.
+    Unasked,
 }
 
 /// The tool of a provider, if these tools have it and it only reads.
@@ -78,6 +80,7 @@ fn about(provider: &ContextProvider, thing: &FocusRef, known: &Known) -> String 
             format!("{age}\n{}{rest}", marked(&format!("{tool} {}", thing.id), &escape(&text)))
         }
         Known::NoTool => String::new(),
+        Known::Unasked => format!("\n{tool} is asked when a run begins.{}", how_to_read(provider, thing)),
         Known::Failed => {
             format!("\n{tool} cannot say more about it now.{}", how_to_read(provider, thing))
         }
@@ -107,7 +110,7 @@ pub(crate) async fn previewed(
             let (cache, fresh) = (store.context_cache(), Duration::from_secs(config.fresh_s));
             let kept = cache.of_agentable(agentable, &focus.thing(), &provider.tool, fresh).await;
             // An error is the same as no answer.
-            kept.ok().flatten().map_or(Known::Late, |kept| Known::Answer(kept.answer, kept.age_s))
+            kept.ok().flatten().map_or(Known::Unasked, |kept| Known::Answer(kept.answer, kept.age_s))
         }
     };
     sections(offer, focus, Some((provider, &known)))

@@ -21,13 +21,7 @@ pub(crate) fn all() -> Vec<Case> {
     let (latest, offer) = (id("message", 0), "'{\"focus\": {\"type\": \"order\", \"id\": \"18\"}}'");
     vec![
         case("store::context_cache::get", "", &[&tenant, &user, kind, thing, tool, "86400"], own, [5, 10]),
-        case(
-            "store::context_cache::of_agentable",
-            "",
-            &[&idle, kind, thing, tool, "86400"],
-            &["context_cache_pkey", "agentables_pkey"],
-            [5, 15],
-        ),
+        case("store::context_cache::of_agentable", "", &[&idle, kind, thing, tool, "86400"], own, [5, 15]),
         case(
             "store::context_cache::begin",
             "another thing",
@@ -54,8 +48,8 @@ pub(crate) fn all() -> Vec<Case> {
             "store::client_offer::put",
             "",
             &[&tenant, &id("goal", DRIVEN), &latest, offer],
-            &["client_offers_pkey"],
-            [20, 80],
+            &["messages_pkey"],
+            [10, 50],
         ),
     ]
 }

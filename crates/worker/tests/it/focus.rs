@@ -15,6 +15,7 @@ use houston_domain::history::Entry;
 use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
+use houston_engine::prompt::preview::preview;
 use houston_llm::{Description, EventStream, Model, Request, SystemPart};
 use houston_store::idempotency::Created;
 use houston_store::message::NewPost;
@@ -24,7 +25,7 @@ use tokio::sync::watch;
 
 use crate::cluster::{TestCluster, assert_status, eventually};
 use crate::serving::{cost, log_statements, times};
-use crate::workers::{TestWorker, simulated};
+use crate::workers::{TestWorker, config, simulated};
 
 /// What a model was sent.
 struct Sent {
@@ -200,6 +201,29 @@ async fn late_answer_is_for_the_next_run() {
     orders.kept("\"asked\":1").await;
     assert!(orders.ask("17", "hello").await.contains("asked: 1"));
     assert_eq!(orders.asked(), 1);
+    orders.worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn preview_has_what_is_kept_and_asks_no_provider() {
+    let orders = Orders::start(TestCluster::start().await).await;
+    orders.ask("17", "hello").await;
+    orders.kept("\"asked\":1").await;
+    let cluster = &orders.cluster;
+    let (get, asked) = OrderTool::shared("get_order", EffectClass::Read, &orders.open);
+    let setups = cluster.setups(simulated(), vec![get]);
+    let agentable = cluster.requests().agentable("goal", cluster.goal).await.unwrap();
+    let shown = async || {
+        let now = cluster.ids.clock().now();
+        let shown = preview(cluster.runs(), &setups, &config().context, &agentable, now).await.unwrap();
+        shown.system_context.unwrap()
+    };
+    let kept = shown().await;
+    assert!(kept.contains("The message is about order 17.") && kept.contains("asked: 1"), "{kept}");
+    orders.sql("delete from houston.context_cache");
+    let unasked = shown().await;
+    assert!(unasked.contains("get_order is asked when a run begins."), "{unasked}");
+    assert_eq!(asked.load(Ordering::SeqCst) + orders.asked(), 1);
     orders.worker.drain().await;
 }
 
