@@ -12,6 +12,7 @@ use houston_domain::event::Event;
 use houston_domain::focus::{ContextProvider, ContextProviders, Focus, Tier};
 use houston_domain::guard::ToolFacts;
 use houston_domain::history::Entry;
+use houston_domain::id::AgentableId;
 use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
@@ -238,8 +239,9 @@ async fn call_that_names_the_thing_makes_its_answer_void() {
     assert!(paid.contains("asked: 2"), "{paid}");
 
     // An agent of another kind, without providers of its own.
-    let task = orders.cluster.new_task().await;
-    let posted = orders.cluster.post(task, "/sim tool=pay_order args={\"order_id\": \"17\"}").await;
+    let other = orders.sql("select id from houston.agentables where kind = 'user_agent'");
+    let other = AgentableId(other.parse().unwrap());
+    let posted = orders.cluster.post(other, "/sim tool=pay_order args={\"order_id\": \"17\"}").await;
     orders.cluster.wait_for_end(posted.run).await;
     let paid = orders.ask("17", "hello").await;
     assert!(paid.contains("asked: 3"), "{paid}");
