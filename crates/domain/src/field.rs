@@ -159,7 +159,7 @@ impl Field {
 }
 
 impl Entity {
-    /// All of them.
+    /// The entities, in the order of the documentation.
     pub const ALL: [Self; 11] = [
         Self::Goal,
         Self::Task,

@@ -21,7 +21,7 @@ pub const BRIEF_CHARS: usize = 500;
 pub const BRIEF_CHILDREN: usize = 5;
 /// The most characters of a child, and of a value of a brief.
 const LINE_CHARS: usize = 100;
-/// The most characters of a provider's answer that is shown whole.
+/// The most characters of a provider's answer that a prompt has whole.
 pub const DETAIL_CHARS: usize = 8_000;
 /// The most providers of a kind.
 pub const MAX_PROVIDERS: usize = 32;
@@ -39,7 +39,7 @@ pub struct Focus {
     /// The type of the thing; that of a provider of the kind, if there is more to know about it.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its id.
+    /// The id that the client has for it.
     pub id: String,
     /// What the client knows of it. No one has checked it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,11 +52,11 @@ pub struct FocusRef {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its id.
+    /// The id of the thing.
     pub id: String,
 }
 
-/// How much of a thing is shown.
+/// How much of a thing a prompt has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -206,8 +206,8 @@ pub fn brief(answer: &str) -> (String, bool) {
         fields.iter().filter_map(|(name, value)| Some((name, value.as_array()?))).enumerate()
     {
         // Of other lists the number.
-        let shown = if nth == 0 { BRIEF_CHILDREN } else { 0 };
-        is_all &= items.len() <= shown;
+        let most = if nth == 0 { BRIEF_CHILDREN } else { 0 };
+        is_all &= items.len() <= most;
         let Some(rest) = left.checked_sub(name.chars().count() + 8).filter(|_| items.len() < 1_000_000)
         else {
             is_all = false;
@@ -215,7 +215,7 @@ pub fn brief(answer: &str) -> (String, bool) {
         };
         left = rest;
         lines.push(format!("{name}: {}", items.len()));
-        for item in items.iter().take(shown) {
+        for item in items.iter().take(most) {
             let (child, is_whole) = child(item);
             is_all &= is_whole;
             lines.push(child);
@@ -297,7 +297,11 @@ mod tests {
             _ => None,
         };
         assert_eq!(check_providers(&providers("order", "get_order"), effect), Ok(()));
-        assert_eq!(check_providers(&providers("order", "of_a_server"), effect), Ok(()), "not known yet");
+        assert_eq!(
+            check_providers(&providers("order", "of_a_server"), effect),
+            Ok(()),
+            "it is not there yet"
+        );
         for (kind, tool) in [("order", "pay_order"), ("an order", "get_order"), ("order", "")] {
             assert!(check_providers(&providers(kind, tool), effect).is_err(), "{kind} {tool}");
         }

@@ -1,6 +1,7 @@
 //! What a prompt says about the focus of a run's message: what a provider of the kind has answered, and that it is another focus
 //! than before.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::client_offer::ClientOffer;
@@ -11,13 +12,42 @@ use houston_domain::tool_call::EffectClass;
 use houston_store::RunStore;
 use houston_tools::untrusted::{inner, marked};
 use houston_tools::{Offer, SharedTool};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
 
 use crate::config::FocusConfig;
 use crate::hook::PromptSection;
 use crate::setup::Setup;
 
+/// The most providers that a process asks at once.
+const MOST_AT_ONCE: usize = 64;
+
+/// The providers that are being asked.
+pub(crate) struct Providers {
+    tasks: TaskTracker,
+    slots: Arc<Semaphore>,
+}
+
+impl Default for Providers {
+    fn default() -> Self {
+        Self { tasks: TaskTracker::new(), slots: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+    }
+}
+
+impl Providers {
+    /// Room for one more; `None`: too many are being asked.
+    pub(crate) fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.slots).try_acquire_owned().ok()
+    }
+
+    /// Asks one beside the run.
+    pub(crate) fn spawn(&self, question: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(question);
+    }
+}
+
 /// What a run knows about the thing of its focus.
-pub(crate) enum Known {
+pub(crate) enum Said {
     /// What the provider answered, and how many seconds ago.
     Answer(String, i64),
     /// The agent has no such tool, or it does more than read.
@@ -40,17 +70,17 @@ pub(crate) fn reader<'o>(offer: &'o Offer, provider: &ContextProvider) -> Option
     reads.then_some(tool)
 }
 
-/// The sections about a focus: what is known of it, what its client says, and that it is another than before. `known` is with the
+/// The sections about a focus: what is said of it, what its client says, and that it is another than before. `said` is with the
 /// provider of its type, if there is one.
 pub(crate) fn sections(
     offer: &ClientOffer,
     focus: &Focus,
-    known: Option<(&ContextProvider, &Known)>,
+    said: Option<(&ContextProvider, &Said)>,
 ) -> Vec<PromptSection> {
     let thing = focus.thing();
     let mut text = format!("The message is about {}.", escape(&thing.to_string()));
-    if let Some((provider, known)) = known {
-        text += &about(provider, &thing, known);
+    if let Some((provider, said)) = said {
+        text += &about(provider, &thing, said);
     }
     if let Some(data) = &focus.data {
         text += &format!("\n{}", marked("what the user's client shows", &escape(&data.to_string())));
@@ -60,11 +90,11 @@ pub(crate) fn sections(
     sections
 }
 
-/// What is known of a thing, below its name.
-fn about(provider: &ContextProvider, thing: &FocusRef, known: &Known) -> String {
+/// What is said of a thing, below its name.
+fn about(provider: &ContextProvider, thing: &FocusRef, said: &Said) -> String {
     let ContextProvider { tool, .. } = provider;
-    match known {
-        Known::Answer(answer, age_s) => {
+    match said {
+        Said::Answer(answer, age_s) => {
             let answer = inner(answer);
             let (text, is_all) = match provider.tier {
                 Tier::Brief => brief(answer),
@@ -79,21 +109,21 @@ fn about(provider: &ContextProvider, thing: &FocusRef, known: &Known) -> String 
             let rest = if is_all { String::new() } else { how_to_read(provider, thing) };
             format!("{age}\n{}{rest}", marked(&format!("{tool} {}", thing.id), &escape(&text)))
         }
-        Known::NoTool => String::new(),
-        Known::Unasked => format!("\n{tool} is asked when a run begins.{}", how_to_read(provider, thing)),
-        Known::Failed => {
+        Said::NoTool => String::new(),
+        Said::Unasked => format!("\n{tool} is asked when a run begins.{}", how_to_read(provider, thing)),
+        Said::Failed => {
             format!("\n{tool} cannot say more about it now.{}", how_to_read(provider, thing))
         }
-        Known::Late => {
+        Said::Late => {
             format!(
-                "\n{tool} has not answered in time, so nothing more is known of it yet.{}",
+                "\n{tool} has not answered in time, so nothing more can be said of it yet.{}",
                 how_to_read(provider, thing)
             )
         }
     }
 }
 
-/// The sections of a preview: what is kept is shown, and no provider is asked.
+/// The sections of a preview: they have what is kept, and no provider is asked.
 pub(crate) async fn previewed(
     (store, config): (&RunStore, FocusConfig),
     agentable: AgentableId,
@@ -104,16 +134,16 @@ pub(crate) async fn previewed(
     let Some(provider) = setup.agent_type.context_providers.get(&focus.kind) else {
         return sections(offer, focus, None);
     };
-    let known = match reader(tools, provider) {
-        None => Known::NoTool,
+    let said = match reader(tools, provider) {
+        None => Said::NoTool,
         Some(_) => {
             let (cache, fresh) = (store.context_cache(), Duration::from_secs(config.fresh_s));
             let kept = cache.of_agentable(agentable, &focus.thing(), &provider.tool, fresh).await;
             // An error is the same as no answer.
-            kept.ok().flatten().map_or(Known::Unasked, |kept| Known::Answer(kept.answer, kept.age_s))
+            kept.ok().flatten().map_or(Said::Unasked, |kept| Said::Answer(kept.answer, kept.age_s))
         }
     };
-    sections(offer, focus, Some((provider, &known)))
+    sections(offer, focus, Some((provider, &said)))
 }
 
 fn how_to_read(provider: &ContextProvider, thing: &FocusRef) -> String {

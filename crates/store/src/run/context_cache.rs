@@ -1,5 +1,5 @@
-//! What providers have answered about the focuses of messages, per user. A fresh answer is shown as it is; an older one, of at
-//! most [`KEEP_S`], is still shown while one process asks anew.
+//! What providers have answered about the focuses of messages, per user. A fresh answer is used as it is; an older one, of at
+//! most [`KEEP_S`], is still used while one process asks anew.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub struct CacheKey {
     pub tool: String,
 }
 
-/// What is known.
+/// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CachedContext {
     /// The answer.
@@ -130,18 +130,19 @@ impl ContextCache {
         let CacheKey { tenant, user, kind, id, tool } = key;
         let began = sqlx::query_scalar!(
             r#"-- store::context_cache::begin
-            with old as (
+            with t as materialized (select clock_timestamp() as at),
+            old as (
                 select c.ctid from houston.context_cache c where c.tenant_id = $1 and c.user_id = $2
                  order by c.fetched_at desc nulls first offset $7),
             forgotten as (
                 delete from houston.context_cache c using old
                  where c.ctid = old.ctid and c.tenant_id = $1 and not (c.type = $3 and c.id = $4 and c.tool = $5))
             insert into houston.context_cache as c (tenant_id, user_id, type, id, tool, refreshing_until)
-            select u.tenant_id, u.id, $3, $4, $5, clock_timestamp() + make_interval(secs => $6)
-              from houston.users u where u.tenant_id = $1 and u.id = $2
+            select u.tenant_id, u.id, $3, $4, $5, t.at + make_interval(secs => $6)
+              from houston.users u cross join t where u.tenant_id = $1 and u.id = $2
             on conflict (user_id, type, id, tool) do update set refreshing_until = excluded.refreshing_until
-             where c.tenant_id = $1 and (c.refreshing_until is null or c.refreshing_until < clock_timestamp())
-            returning clock_timestamp() as "began!""#,
+             where c.tenant_id = $1 and (c.refreshing_until is null or c.refreshing_until < excluded.refreshing_until - make_interval(secs => $6))
+            returning c.refreshing_until - make_interval(secs => $6) as "began!""#,
             tenant.0,
             user.0,
             kind,
@@ -166,7 +167,7 @@ impl ContextCache {
         sqlx::query!(
             "-- store::context_cache::end
             update houston.context_cache c
-               set refreshing_until = case when c.refreshing_until is null then null else clock_timestamp() end,
+               set refreshing_until = $6::timestamptz,
                    answer = case when $7::text is null or c.voided_at > $6 then c.answer else $7 end,
                    fetched_at = case when $7::text is null or c.voided_at > $6 then c.fetched_at else $6 end
              where c.tenant_id = $1 and c.user_id = $2 and c.type = $3 and c.id = $4 and c.tool = $5",
@@ -192,7 +193,7 @@ impl ContextCache {
         sqlx::query!(
             "-- store::context_cache::void
             update houston.context_cache c
-               set answer = null, fetched_at = null, refreshing_until = null, voided_at = clock_timestamp()
+               set answer = null, fetched_at = null, refreshing_until = null, voided_at = now()
              where c.tenant_id = $1 and c.user_id = $2 and c.id = any ($3)",
             tenant.0,
             user.0,
@@ -203,7 +204,7 @@ impl ContextCache {
         Ok(())
     }
 
-    /// Forgets at most `batch` answers of all users that are too old to be shown. Returns the number.
+    /// Forgets at most `batch` answers of all users that are too old to be used. Returns the number.
     ///
     /// # Errors
     /// As [`Self::get`].

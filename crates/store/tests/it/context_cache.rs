@@ -35,16 +35,12 @@ async fn answers_are_kept_for_five_minutes_and_asked_once() {
     let began = cache.begin(&key, WITHIN).await.unwrap().unwrap();
     assert_eq!(cache.begin(&key, WITHIN).await.unwrap(), None, "another asks");
     cache.end(&key, began, Some("open")).await.unwrap();
-    let known = cache.get(&key, FRESH).await.unwrap().unwrap();
-    assert_eq!((known.answer.as_str(), known.is_fresh), ("open", true));
+    let found = cache.get(&key, FRESH).await.unwrap().unwrap();
+    assert_eq!((found.answer.as_str(), found.is_fresh), ("open", true));
 
     test.sql("update houston.context_cache set fetched_at = now() - interval '301 s'");
-    let known = cache.get(&key, FRESH).await.unwrap().unwrap();
-    assert_eq!(
-        (known.answer.as_str(), known.is_fresh),
-        ("open", false),
-        "it is shown while it is asked anew"
-    );
+    let found = cache.get(&key, FRESH).await.unwrap().unwrap();
+    assert_eq!((found.answer.as_str(), found.is_fresh), ("open", false), "it is used while it is asked anew");
     let again = cache.begin(&key, WITHIN).await.unwrap().unwrap();
     cache.end(&key, again, None).await.unwrap();
     assert_eq!(cache.get(&key, FRESH).await.unwrap().unwrap().answer, "open", "a failure keeps the old one");

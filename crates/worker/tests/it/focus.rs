@@ -214,15 +214,15 @@ async fn preview_has_what_is_kept_and_asks_no_provider() {
     let (get, asked) = OrderTool::shared("get_order", EffectClass::Read, &orders.open);
     let setups = cluster.setups(simulated(), vec![get]);
     let agentable = cluster.requests().agentable("goal", cluster.goal).await.unwrap();
-    let shown = async || {
+    let seen = async || {
         let now = cluster.ids.clock().now();
-        let shown = preview(cluster.runs(), &setups, &config().context, &agentable, now).await.unwrap();
-        shown.system_context.unwrap()
+        let seen = preview(cluster.runs(), &setups, &config().context, &agentable, now).await.unwrap();
+        seen.system_context.unwrap()
     };
-    let kept = shown().await;
+    let kept = seen().await;
     assert!(kept.contains("The message is about order 17.") && kept.contains("asked: 1"), "{kept}");
     orders.sql("delete from houston.context_cache");
-    let unasked = shown().await;
+    let unasked = seen().await;
     assert!(unasked.contains("get_order is asked when a run begins."), "{unasked}");
     assert_eq!(asked.load(Ordering::SeqCst) + orders.asked(), 1);
     orders.worker.drain().await;

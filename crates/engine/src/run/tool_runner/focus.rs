@@ -2,10 +2,10 @@
 //!
 //! A provider is a tool that reads. What it answered for this user is kept for some minutes; an older answer is shown while
 //! the provider is asked again, behind the run. A provider that takes longer than `wait_ms` is not waited for: the run goes on
-//! without, its model is told so, and the answer is kept for the next run. What a call of the agent names that may have changed something is void.
+//! without, its model reads so, and the answer is kept for the next run. What a call of the agent names that may have changed
+//! something is void.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -18,39 +18,24 @@ use houston_store::context_cache::{CacheKey, CachedContext, ContextCache};
 use houston_store::record::{Owner, RecordIds};
 use houston_tools::{Plan, Record};
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio_util::task::TaskTracker;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::ToolRunner;
 use super::guard::Judgement;
 use super::record::read_record;
 use crate::hook::PromptSection;
-use crate::prompt::focus::{Known, reader, sections};
+use crate::prompt::focus::{Said, reader, sections};
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
-/// The most providers that a process asks at once.
-const MOST_AT_ONCE: usize = 64;
 /// The most ids of one turn that make answers void.
 const MAX_WRITTEN: usize = 64;
-
-/// The providers that are being asked.
-pub(crate) struct Providers {
-    tasks: TaskTracker,
-    places: Arc<Semaphore>,
-}
-
-impl Default for Providers {
-    fn default() -> Self {
-        Self { tasks: TaskTracker::new(), places: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
-    }
-}
 
 /// A provider that is about to be asked.
 struct Question {
     work: BoxFuture<'static, ToolResponse>,
     timeout: Duration,
-    place: OwnedSemaphorePermit,
+    slot: OwnedSemaphorePermit,
     keep: Option<(ContextCache, CacheKey, DateTime<Utc>)>,
 }
 
@@ -68,35 +53,35 @@ impl ToolRunner {
         }
         let Some(provider) = provider else { return sections(offer, focus, None) };
         let wait = Duration::from_millis(journal.services.config.context.focus.wait_ms);
-        let known = tokio::time::timeout(wait, self.known(journal, &provider, focus)).await;
-        let known = known.unwrap_or(Known::Late);
-        if let Known::Answer(answer, _) = &known {
+        let said = tokio::time::timeout(wait, self.said(journal, &provider, focus)).await;
+        let said = said.unwrap_or(Said::Late);
+        if let Said::Answer(answer, _) = &said {
             let tools = self.offer().clone();
             self.taint.add(&self.setup, &tools, &provider.tool);
             self.taint.add_result(answer);
         }
-        sections(offer, focus, Some((&provider, &known)))
+        sections(offer, focus, Some((&provider, &said)))
     }
 
     /// What the provider has answered, or answers now.
-    async fn known<S: RunStorage>(
+    async fn said<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
         provider: &ContextProvider,
         focus: &Focus,
-    ) -> Known {
-        let Some(tool) = reader(self.offer(), provider) else { return Known::NoTool };
+    ) -> Said {
+        let Some(tool) = reader(self.offer(), provider) else { return Said::NoTool };
         let call = call(provider, focus);
         let judged = self.judge(journal, &call, None, &[], &[]);
-        let Judgement::Allow = judged.judgement else { return Known::Failed };
-        let now = |answer: Option<String>| answer.map_or(Known::Failed, |answer| Known::Answer(answer, 0));
+        let Judgement::Allow = judged.judgement else { return Said::Failed };
+        let now = |answer: Option<String>| answer.map_or(Said::Failed, |answer| Said::Answer(answer, 0));
         match tool.plan(&judged.call.input, &self.call_context(journal, &judged.call)) {
             Ok(Plan::Answer(response)) => now(answer_of(&response)),
             Ok(Plan::Record(record)) => now(read(journal, &*record).await),
             Ok(Plan::Execute(work)) => {
                 self.cached(journal, focus, (&provider.tool, work), tool.definition().timeout).await
             }
-            _ => Known::Failed,
+            _ => Said::Failed,
         }
     }
 
@@ -107,22 +92,22 @@ impl ToolRunner {
         focus: &Focus,
         (tool, work): (&str, BoxFuture<'static, ToolResponse>),
         timeout: Duration,
-    ) -> Known {
+    ) -> Said {
         let key = key(&journal.owner, tool, focus);
         let fresh = Duration::from_secs(journal.services.config.context.focus.fresh_s);
         let cache = journal.context_cache();
-        let known = match &cache {
+        let said = match &cache {
             // An error is the same as no answer: the run goes on.
             Some(cache) => cache.get(&key, fresh).await.ok().flatten(),
             None => None,
         };
-        let stale = match known {
-            Some(CachedContext { answer, is_fresh: true, age_s }) => return Known::Answer(answer, age_s),
-            stale => stale.map(|stale| Known::Answer(stale.answer, stale.age_s)),
+        let stale = match said {
+            Some(CachedContext { answer, is_fresh: true, age_s }) => return Said::Answer(answer, age_s),
+            stale => stale.map(|stale| Said::Answer(stale.answer, stale.age_s)),
         };
         let providers = &journal.services.providers;
-        let Ok(place) = Arc::clone(&providers.places).try_acquire_owned() else {
-            return stale.unwrap_or(Known::Late);
+        let Some(slot) = providers.slot() else {
+            return stale.unwrap_or(Said::Late);
         };
         let keep = match cache {
             Some(cache) => {
@@ -136,13 +121,13 @@ impl ToolRunner {
             (Some(stale), None) => return stale,
             (stale, _) => stale,
         };
-        let (tell, told) = oneshot::channel();
-        let question = Question { work, timeout, place, keep };
-        providers.tasks.spawn(question.ask(tell));
+        let (sender, receiver) = oneshot::channel();
+        let question = Question { work, timeout, slot, keep };
+        providers.spawn(question.ask(sender));
         match stale {
             // The answer of now is for the next run.
             Some(stale) => stale,
-            None => told.await.ok().flatten().map_or(Known::Failed, |answer| Known::Answer(answer, 0)),
+            None => receiver.await.ok().flatten().map_or(Said::Failed, |answer| Said::Answer(answer, 0)),
         }
     }
 
@@ -168,9 +153,9 @@ impl ToolRunner {
 }
 
 impl Question {
-    /// Asks the provider, tells the run if it still waits, and keeps the answer.
-    async fn ask(self, tell: oneshot::Sender<Option<String>>) {
-        let Self { work, timeout, place, keep } = self;
+    /// Asks the provider, answers the run if it still waits, and keeps the answer.
+    async fn ask(self, sender: oneshot::Sender<Option<String>>) {
+        let Self { work, timeout, slot, keep } = self;
         let answered = tokio::time::timeout(timeout, AssertUnwindSafe(work).catch_unwind()).await;
         let answer = answered.ok().and_then(Result::ok).and_then(|response| answer_of(&response));
         if let Some((cache, key, began)) = keep
@@ -178,8 +163,8 @@ impl Question {
         {
             tracing::debug!(%error, "the answer of a context provider is not kept");
         }
-        let _ = tell.send(answer);
-        drop(place);
+        let _ = sender.send(answer);
+        drop(slot);
     }
 }
 

@@ -53,7 +53,6 @@ use crate::setup::taint::Taint;
 
 pub(crate) use self::cells::{Cells, add_tool_result};
 pub(crate) use self::execution::ToolsOutcome;
-pub(crate) use self::focus::Providers;
 pub(crate) use self::held::Held;
 pub(crate) use self::record::WrittenRecords;
 pub(crate) use self::resume::{OpenCalls, Resumed};
