@@ -106,7 +106,7 @@ fn every_change_by_a_request_has_a_table() {
 
 /// The properties of a tool's arguments.
 fn properties(tools: &[SharedTool], tool: &str) -> Map<String, Value> {
-    let tool = tools.iter().find(|known| known.definition().name == tool).unwrap();
+    let tool = tools.iter().find(|one| one.definition().name == tool).unwrap();
     tool.definition().input_schema["properties"].as_object().unwrap().clone()
 }
 
