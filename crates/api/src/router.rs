@@ -62,7 +62,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(TENANT.all(Scope::Read), routes!(models::list::list))
         .routes(TENANT.all(Scope::Read), routes!(models::get::get))
         .routes(TENANT.all(Scope::Read), routes!(models::estimate::estimate))
-        .routes(TENANT.all(Scope::Read), routes!(fields::get::get))
+        .routes(NAMED, routes!(fields::get::get))
         .routes(ROW, item::<Notes>())
         .routes(ROW, item::<Learnings>())
         .routes(ROW, routes!(messages::get::get))

@@ -34,6 +34,8 @@ pub enum Entity {
     FeedItem,
     /// A webhook of a tenant.
     Webhook,
+    /// A trigger of a user.
+    Trigger,
 }
 
 /// The type of a field's values.
@@ -157,8 +159,8 @@ impl Field {
 }
 
 impl Entity {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
+    /// The entities, in the order of the documentation.
+    pub const ALL: [Self; 11] = [
         Self::Goal,
         Self::Task,
         Self::Agent,
@@ -169,6 +171,7 @@ impl Entity {
         Self::Note,
         Self::FeedItem,
         Self::Webhook,
+        Self::Trigger,
     ];
 
     /// The name in paths and arguments.
@@ -185,6 +188,7 @@ impl Entity {
             Self::Note => "note",
             Self::FeedItem => "feed_item",
             Self::Webhook => "webhook",
+            Self::Trigger => "trigger",
         }
     }
 

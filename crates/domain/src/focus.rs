@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::client_offer::{ContextItem, WrongOffer};
+use crate::tool_call::EffectClass;
 
 /// The most characters of a type.
 pub const MAX_TYPE_CHARS: usize = 64;
@@ -20,7 +21,7 @@ pub const BRIEF_CHARS: usize = 500;
 pub const BRIEF_CHILDREN: usize = 5;
 /// The most characters of a child, and of a value of a brief.
 const LINE_CHARS: usize = 100;
-/// The most characters of a provider's answer that is shown whole.
+/// The most characters of a provider's answer that a prompt has whole.
 pub const DETAIL_CHARS: usize = 8_000;
 /// The most providers of a kind.
 pub const MAX_PROVIDERS: usize = 32;
@@ -38,7 +39,7 @@ pub struct Focus {
     /// The type of the thing; that of a provider of the kind, if there is more to know about it.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its id.
+    /// The id that the client has for it.
     pub id: String,
     /// What the client knows of it. No one has checked it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,11 +52,11 @@ pub struct FocusRef {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its id.
+    /// The id of the thing.
     pub id: String,
 }
 
-/// How much of a thing is shown.
+/// How much of a thing a prompt has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -100,14 +101,12 @@ impl Focus {
     /// [`WrongOffer`] with the place below the focus.
     pub fn check(&self) -> Result<(), WrongOffer> {
         let wrong = |pointer: &str, reason: String| Err(WrongOffer { pointer: pointer.to_owned(), reason });
-        let is_of_type = |letter: u8| letter.is_ascii_alphanumeric() || b"_-.".contains(&letter);
-        if !(1..=MAX_TYPE_CHARS).contains(&self.kind.len()) || !self.kind.bytes().all(is_of_type) {
+        if !is_type(&self.kind) {
             let reason =
                 format!("must have 1 to {MAX_TYPE_CHARS} of the characters A-Z, a-z, 0-9, `_`, `-` and `.`");
             return wrong("/type", reason);
         }
-        let is_of_id = |letter: u8| letter.is_ascii_graphic() && !b"<>\"".contains(&letter);
-        if !(1..=MAX_ID_CHARS).contains(&self.id.len()) || !self.id.bytes().all(is_of_id) {
+        if !is_id(&self.id) {
             let reason = format!(
                 "must have 1 to {MAX_ID_CHARS} printable ASCII characters without spaces, `<`, `>` and `\"`"
             );
@@ -135,6 +134,46 @@ impl Focus {
     pub fn thing(&self) -> FocusRef {
         FocusRef { kind: self.kind.clone(), id: self.id.clone() }
     }
+}
+
+/// Whether a text may be a type.
+fn is_type(text: &str) -> bool {
+    let is_of_type = |letter: u8| letter.is_ascii_alphanumeric() || b"_-.".contains(&letter);
+    (1..=MAX_TYPE_CHARS).contains(&text.len()) && text.bytes().all(is_of_type)
+}
+
+/// Whether a text may be an id.
+#[must_use]
+pub fn is_id(text: &str) -> bool {
+    let is_of_id = |letter: u8| letter.is_ascii_graphic() && !b"<>\"".contains(&letter);
+    (1..=MAX_ID_CHARS).contains(&text.len()) && text.bytes().all(is_of_id)
+}
+
+/// Checks the providers of a kind. `effect`: that of a tool, if the process knows it.
+///
+/// # Errors
+/// What is wrong, and what is allowed.
+pub fn check_providers(
+    providers: &ContextProviders,
+    effect: impl Fn(&str) -> Option<EffectClass>,
+) -> Result<(), String> {
+    if providers.len() > MAX_PROVIDERS {
+        return Err(format!("has {} types; at most {MAX_PROVIDERS} are allowed", providers.len()));
+    }
+    for (kind, ContextProvider { tool, argument, .. }) in providers {
+        if !is_type(kind) {
+            return Err(format!(
+                "`{kind}` cannot be a type: it must have 1 to {MAX_TYPE_CHARS} of the characters A-Z, a-z, 0-9, `_`, `-` and `.`"
+            ));
+        }
+        if tool.is_empty() || argument.is_empty() {
+            return Err(format!("{kind}: `tool` and `argument` must not be empty"));
+        }
+        if effect(tool).is_some_and(|effect| effect != EffectClass::Read) {
+            return Err(format!("{kind}: `{tool}` does more than read: name a tool that only reads"));
+        }
+    }
+    Ok(())
 }
 
 impl std::fmt::Display for FocusRef {
@@ -167,8 +206,8 @@ pub fn brief(answer: &str) -> (String, bool) {
         fields.iter().filter_map(|(name, value)| Some((name, value.as_array()?))).enumerate()
     {
         // Of other lists the number.
-        let shown = if nth == 0 { BRIEF_CHILDREN } else { 0 };
-        is_all &= items.len() <= shown;
+        let most = if nth == 0 { BRIEF_CHILDREN } else { 0 };
+        is_all &= items.len() <= most;
         let Some(rest) = left.checked_sub(name.chars().count() + 8).filter(|_| items.len() < 1_000_000)
         else {
             is_all = false;
@@ -176,7 +215,7 @@ pub fn brief(answer: &str) -> (String, bool) {
         };
         left = rest;
         lines.push(format!("{name}: {}", items.len()));
-        for item in items.iter().take(shown) {
+        for item in items.iter().take(most) {
             let (child, is_whole) = child(item);
             is_all &= is_whole;
             lines.push(child);
@@ -244,6 +283,28 @@ mod tests {
         }
         let long = Focus { data: Some(json!("x".repeat(MAX_DATA_BYTES))), ..focus("order", "1") };
         assert_eq!(pointer(long).unwrap(), "/data");
+    }
+
+    #[test]
+    fn providers_only_read_and_have_a_type_that_messages_can_name() {
+        let providers = |kind: &str, tool: &str| {
+            let provider = ContextProvider { tool: tool.into(), argument: id(), tier: Tier::Brief };
+            ContextProviders::from([(kind.to_owned(), provider)])
+        };
+        let effect = |tool: &str| match tool {
+            "get_order" => Some(EffectClass::Read),
+            "pay_order" => Some(EffectClass::Effect),
+            _ => None,
+        };
+        assert_eq!(check_providers(&providers("order", "get_order"), effect), Ok(()));
+        assert_eq!(
+            check_providers(&providers("order", "of_a_server"), effect),
+            Ok(()),
+            "it is not there yet"
+        );
+        for (kind, tool) in [("order", "pay_order"), ("an order", "get_order"), ("order", "")] {
+            assert!(check_providers(&providers(kind, tool), effect).is_err(), "{kind} {tool}");
+        }
     }
 
     #[test]

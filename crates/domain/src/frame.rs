@@ -180,7 +180,9 @@ pub fn indented(text: &str) -> String {
 #[must_use]
 pub fn element(name: &str, content: &str) -> String {
     let content = content.trim();
-    if content.is_empty() { String::new() } else { format!("<{name}>\n{content}\n</{name}>\n") }
+    // A name may be followed by attributes.
+    let end = name.split(' ').next().unwrap_or(name);
+    if content.is_empty() { String::new() } else { format!("<{name}>\n{content}\n</{end}>\n") }
 }
 
 #[cfg(test)]

@@ -112,6 +112,24 @@ pub struct ContextConfig {
     pub images: ContextImages,
     /// Files of the history that a model is sent.
     pub attachments: ContextAttachments,
+    /// What is known of the focuses of messages.
+    pub focus: FocusConfig,
+}
+
+/// What context providers say about the focuses of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FocusConfig {
+    /// Milliseconds for which a run waits for a provider.
+    pub wait_ms: u64,
+    /// Seconds for which an answer is shown without asking again.
+    pub fresh_s: u64,
+}
+
+impl Default for FocusConfig {
+    fn default() -> Self {
+        Self { wait_ms: 500, fresh_s: 300 }
+    }
 }
 
 /// Approvals of tool calls.

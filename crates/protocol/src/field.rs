@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FieldsResponse {
     /// What has them.
-    #[schema(example = "goal")]
+    #[schema(example = "note")]
     pub entity: String,
     pub data: Vec<FieldResponse>,
 }

@@ -113,6 +113,12 @@ select pg_temp.goal_id(n), pg_temp.tenant_id(0), clock_timestamp() + interval '1
 insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
 select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), pg_temp.goal_id(n), 'look', now() + interval '1 day', now() + n * interval '1 second' + interval '1 hour'
   from generate_series(0, :agentables - 1, 2) n;
+insert into houston.client_offers (agentable_id, tenant_id, message_id, offer)
+select pg_temp.goal_id(n), pg_temp.tenant_id(0), pg_temp.message_id(2 * n), '{"focus": {"type": "order", "id": "17"}}'
+  from generate_series(0, :agentables - 1, 5) n;
+insert into houston.context_cache (tenant_id, user_id, type, id, tool, answer, fetched_at)
+select pg_temp.tenant_id(0), pg_temp.user_id(n), 'order', part, 'get_order', 'It is paid.', now()
+  from generate_series(0, :users - 1) n, generate_series(1, 5) part;
 insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
 select pg_temp.tenant_id(0), 'key ' || n, '', pg_temp.message_id(2 * n) from generate_series(0, :agentables - 1) n;
 -- A tenant with as many agents and teams as it may have, among the default agents of others. One of ten goals is

@@ -9,6 +9,7 @@ use houston_protocol::agentable::UpdateAgentable;
 use houston_protocol::knowledge::{Sentence, UpdateFeedItem, UpdateNote};
 use houston_protocol::team::TeamSettingsRequest;
 use houston_protocol::todo::UpdateTodo;
+use houston_protocol::trigger::UpdateTrigger;
 use houston_protocol::user::{UpdateProfile, UpdateUser};
 use houston_protocol::webhook::UpdateWebhook;
 use serde::de::DeserializeOwned;
@@ -65,6 +66,7 @@ changes! {
     UpdateProfile => Profile,
     UpdateTodo => Todo,
     UpdateWebhook => Webhook,
+    UpdateTrigger => Trigger,
     UpdateNote => Note,
     UpdateFeedItem => FeedItem,
 }

@@ -16,7 +16,7 @@ use crate::error::ApiError;
     operation_id = "get_fields",
     summary = "List the fields of a thing that may be changed, to what, and by whom.",
     params(
-        ("entity" = String, Path, description = "`goal`, `task`, `agent`, `team`, `user`, `profile`, `todo`, `note`, `feed_item` or `webhook`.", example = "goal")
+        ("entity" = String, Path, description = "`goal`, `task`, `agent`, `team`, `user`, `profile`, `todo`, `note`, `feed_item`, `webhook` or `trigger`.", example = "note")
     ),
     responses(
         (status = 200, description = "The fields.", body = FieldsResponse)

@@ -13,8 +13,8 @@ use houston_store::trigger::TriggerChange;
 use super::{check_instructions, check_name, check_when, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
-use crate::body::Creation;
 use crate::error::ApiError;
+use crate::fields::Change;
 use crate::state::App;
 
 #[utoipa::path(
@@ -31,8 +31,7 @@ pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<TriggerId>,
-    // A PATCH is idempotent, so the Idempotency-Key is ignored.
-    Creation { value, key: _ }: Creation<UpdateTrigger>,
+    Change(value): Change<UpdateTrigger>,
 ) -> Result<Json<TriggerResponse>, ApiError> {
     if value == UpdateTrigger::default() {
         let fields = "`name`, `instructions`, `when`, `enabled`";

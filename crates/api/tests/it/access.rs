@@ -72,6 +72,7 @@ fn filled(path: &str, id: &str) -> String {
     path.replace("{kinds}", "goals")
         .replace("{id}", id)
         .replace("{target}", "goal")
+        .replace("{entity}", "goal")
         .replace("{chat_id}", "nothing")
         .replace("{name}", "nothing")
         .replace("{path}", "nothing.md")
@@ -190,12 +191,11 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 14] = [
+const OF_TENANT: [&str; 13] = [
     "agents",
     "teams",
     "skills",
     "endpoints",
-    "fields",
     "mcp-servers",
     "guards",
     "erasures",

@@ -1,5 +1,6 @@
 //! What may be changed of a thing, and what messages are about.
 
+use houston_domain::field::{Entity, FieldType, Max};
 use serde_json::{Value, json};
 
 use crate::test_api::TestApi;
@@ -29,6 +30,62 @@ async fn refusal_of_a_field_names_what_may_be_changed() {
     let path = format!("/v1/notes/{}", note["id"].as_str().unwrap());
     let refused = api.send("PATCH", &path, json!({"owner": "me"})).await.refused(422, "invalid_request");
     assert!(refused["errors"][0]["detail"].as_str().unwrap().contains("GET /v1/fields/note"), "{refused}");
+}
+
+/// Something of each entity with texts, and its path.
+async fn changeable(api: &TestApi) -> Vec<(Entity, String)> {
+    let of = |path: &str, made: &Value| format!("/v1/{path}/{}", made["id"].as_str().unwrap());
+    let user = format!("/v1/users/{}", api.user);
+    let note = api.post(&api.path("/notes"), json!({"title": "a", "content": "b"})).await.ok();
+    let todo = api.post(&format!("{user}/todos"), json!({"title": "a"})).await.ok();
+    let agent = json!({"kind": "goal", "name": "ann", "role": "You help."});
+    let agent = api.post("/v1/agents", agent).await.ok();
+    let team = json!({"name": "all", "agents": [agent["id"]], "router": {"by": "rules", "rules": []}});
+    let team = api.post("/v1/teams", team).await.ok();
+    let trigger = json!({"name": "a", "when": {"type": "cron", "cron": "30 7 * * 1-5", "zone": "Europe/Berlin"},
+                         "then": {"type": "tell", "agentable_id": api.goal, "instructions": "Look."}});
+    let trigger = api.post(&format!("{user}/triggers"), trigger).await.ok();
+    vec![
+        (Entity::Goal, api.path("")),
+        (Entity::User, user),
+        (Entity::Note, of("notes", &note)),
+        (Entity::Todo, of("todos", &todo)),
+        (Entity::Agent, of("agents", &agent)),
+        (Entity::Team, of("teams", &team)),
+        (Entity::Trigger, of("triggers", &trigger)),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_have_the_limits_of_the_tables() {
+    let api = TestApi::start().await;
+    let mut checked = 0;
+    for (entity, path) in changeable(&api).await {
+        let texts =
+            entity.fields().iter().filter(|field| field.kind == FieldType::String && field.values.is_empty());
+        for field in texts {
+            let most = match field.max {
+                Some(Max::Chars(most) | Max::Bytes(most)) => most,
+                _ => continue,
+            };
+            let longest = "x".repeat(most);
+            let changed = api.send("PATCH", &path, json!({field.name: longest})).await.ok();
+            assert!(changed.to_string().contains(&longest), "{entity:?}.{}", field.name);
+            let mut wrong = vec![json!("x".repeat(most + 1))];
+            wrong.extend(field.required.then(|| json!("")));
+            for value in wrong {
+                let refused = api.send("PATCH", &path, json!({field.name: value})).await;
+                let refused = refused.refused(422, "invalid_request");
+                assert_eq!(
+                    refused["errors"][0]["pointer"],
+                    format!("/{}", field.name),
+                    "{entity:?} {refused}"
+                );
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 15, "{checked}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

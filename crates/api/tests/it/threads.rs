@@ -182,3 +182,20 @@ async fn wrong_tools_and_context_are_refused_with_their_place() {
     posted(&api, KEY, "goal", None, &input(&api.goal, "without tools")).await;
     assert_eq!(api.sql("select count(*) from houston.client_offers").trim(), "1");
 }
+
+#[tokio::test]
+async fn item_of_the_context_may_be_what_the_message_is_about() {
+    let api = TestApi::start().await;
+    let focus = |value: Value| {
+        let mut body = input(&api.goal, "Where is it?");
+        body["context"] = json!([{"description": "the page", "value": "/orders"},
+                                 {"description": "focus", "value": value.to_string()}]);
+        body
+    };
+    posted(&api, KEY, "goal", None, &focus(json!({"type": "order", "id": "17"}))).await;
+    let offer: Value = serde_json::from_str(&api.sql("select offer from houston.client_offers")).unwrap();
+    assert_eq!(offer["focus"], json!({"type": "order", "id": "17"}));
+    assert_eq!(offer["context"], json!([{"description": "the page", "value": "/orders"}]));
+    let wrong = refused(&api, KEY, "goal", None, &focus(json!({"type": "an order", "id": "17"}))).await;
+    assert_eq!(wrong.refused(422, "invalid_request")["errors"][0]["pointer"], "/context/type");
+}

@@ -156,6 +156,7 @@ fn least(settings: &Settings) -> Option<Violation> {
         ("orchestrator.context.titles.after_messages", u64::from(context.titles.after_messages)),
         ("orchestrator.context.approvals.expire_after_s", context.approvals.expire_after_s),
         ("orchestrator.context.titles.read_messages", u64::from(context.titles.read_messages)),
+        ("orchestrator.context.focus.wait_ms", context.focus.wait_ms),
         ("orchestrator.context.titles.batch", u64::from(context.titles.batch)),
         ("server.max_body_bytes", settings.server.max_body_bytes as u64),
         ("server.conversation.max_bytes", settings.server.conversation.max_bytes as u64),

@@ -7,6 +7,7 @@ use crate::agent_settings::MAX_AGENT_NAME_CHARS;
 use crate::agentable::{MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS};
 use crate::event::topic::MAX_PATTERNS;
 use crate::knowledge::{MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS as MAX_DOCUMENT_TITLE_CHARS};
+use crate::trigger::{MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS};
 
 pub(super) fn of(entity: Entity) -> &'static [Field] {
     match entity {
@@ -20,6 +21,7 @@ pub(super) fn of(entity: Entity) -> &'static [Field] {
         Entity::Note => &NOTE,
         Entity::FeedItem => &FEED_ITEM,
         Entity::Webhook => &WEBHOOK,
+        Entity::Trigger => &TRIGGER,
     }
 }
 
@@ -179,4 +181,13 @@ const WEBHOOK: [Field; 4] = [
         .not_empty(),
     field("description", String, Api, "For people.").at_most(Max::Chars(500)),
     field("enabled", Boolean, Api, "Whether events are sent."),
+];
+
+const TRIGGER: [Field; 4] = [
+    field("name", String, Api, "For people.").at_most(Max::Chars(MAX_NAME_CHARS)).not_empty(),
+    field("instructions", String, Api, "What the agent reads first.")
+        .at_most(Max::Bytes(MAX_INSTRUCTIONS_BYTES))
+        .not_empty(),
+    field("when", Object, Api, "At which times, words or events it fires."),
+    field("enabled", Boolean, Api, "Whether it fires."),
 ];

@@ -44,11 +44,16 @@
 //! A [hook](crate::hook) may add sections to the prompt of a run. They follow section 9 and are sent after the history, because they
 //! may differ from run to run.
 //!
+//! # The focus
+//! What the message of a run [is about](focus), and that it is about something else than before, is sent the same way: only runs
+//! whose message says so have it.
+//!
 //! # Add a section
 //! Add a file in [`sections`] with a function that returns a [`section::Section`], and a line in
 //! [`compose::PromptInput::sections`], in the order of the table above.
 
 pub mod compose;
+pub(crate) mod focus;
 pub mod preview;
 pub mod section;
 pub mod sections;

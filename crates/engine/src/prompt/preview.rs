@@ -24,6 +24,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::compose::{Prompt, compose, offers};
+use super::focus::previewed;
 use crate::config::ContextConfig;
 use crate::setup::Setup;
 use crate::setup::kinds::Setups;
@@ -146,9 +147,27 @@ async fn next(
     }
     let setup = setups.for_run(&setup, &context, &sources).await;
     drop(sources);
+    let setup = about_focus(store, config, agentable, setup, &context).await;
     let [prompt_offer, with_results] = offers(&setup, &context);
     let offer = if context.has_results { with_results } else { prompt_offer.clone() };
     Ok(NextRun { prompt_offer, offer, setup, context })
+}
+
+/// The setup with what the latest message is about, if it says so.
+async fn about_focus(
+    store: &RunStore,
+    config: &ContextConfig,
+    agentable: &Agentable,
+    setup: Arc<Setup>,
+    context: &RunContext,
+) -> Arc<Setup> {
+    let Some(client) = context.client.as_deref().filter(|client| client.focus.is_some()) else {
+        return setup;
+    };
+    let [_, tools] = offers(&setup, context);
+    let about = previewed((store, config.focus), agentable.id, (&setup, &tools), client).await;
+    let sections = setup.sections.iter().cloned().chain(about).collect();
+    Arc::new(Setup { sections, ..Setup::clone(&setup) })
 }
 
 /// What a model would be sent for `agentable` if its next run began now.

@@ -12,8 +12,8 @@ use crate::background::side_model::SideModel;
 use crate::config::Config;
 use crate::live::LiveRuns;
 use crate::observer::Observers;
+use crate::prompt::focus::Providers;
 use crate::rates::Rates;
-use crate::run::tool_runner::Providers;
 use crate::setup::Setup;
 use crate::setup::kinds::Setups;
 

@@ -103,6 +103,11 @@ impl Setups {
         &self.kinds
     }
 
+    /// Whether a kind has context providers.
+    pub(crate) fn has_providers(&self) -> bool {
+        self.kinds.values().any(|setup| !setup.agent_type.context_providers.is_empty())
+    }
+
     /// The setup of the agent that answers for an agentable of this kind. `None` when this process does not have the kind. For
     /// a team whose router has not picked yet, the setup of the kind.
     pub async fn serving(&self, kind: &str, serving: &Serving) -> Option<Arc<Setup>> {

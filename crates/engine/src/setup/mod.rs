@@ -19,6 +19,7 @@ use std::sync::Arc;
 use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
+use houston_domain::focus::check_providers;
 use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_off};
 use houston_domain::skill::{BundledSkill, USE_SKILL};
 use houston_domain::snippet::SnippetTool;
@@ -106,6 +107,14 @@ pub enum SetupError {
         /// What is wrong.
         source: Box<GuardError>,
     },
+    /// The context providers of the agent type are wrong.
+    #[error("jobs/agents/{kind}.toml: context_providers: {reason}")]
+    Providers {
+        /// The kind, which is also the name of its file.
+        kind: String,
+        /// What is wrong, and what is allowed.
+        reason: String,
+    },
     /// The agent type names a driver that does not exist.
     #[error("jobs/agents/{kind}.toml: there is no driver `{driver}`; there are: {known}")]
     Driver {
@@ -130,6 +139,8 @@ pub(crate) fn set_up(
         use_case: agent_type.use_case.clone(),
         known: models.keys().cloned().collect::<Vec<_>>().join(", "),
     })?;
+    check_providers(&agent_type.context_providers, |tool| Some(tools.get(tool)?.definition().effect))
+        .map_err(|reason| SetupError::Providers { kind: agent_type.kind.clone(), reason })?;
     build_setup(agent_type, model, config, tools, guards)
 }
 

@@ -1,17 +1,18 @@
-//! What providers have answered about the focuses of messages, per user. An answer is fresh for [`FRESH_S`]; an older one is
-//! still shown while one process asks anew.
+//! What providers have answered about the focuses of messages, per user. A fresh answer is used as it is; an older one, of at
+//! most [`KEEP_S`], is still used while one process asks anew.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{TenantId, UserId};
+use houston_domain::focus::FocusRef;
+use houston_domain::id::{AgentableId, TenantId, UserId};
 use sqlx::PgPool;
 
 use crate::error::Result;
 use crate::handle::RunStore;
 
-/// Seconds for which an answer is fresh.
-pub const FRESH_S: f64 = 300.0;
+/// Seconds for which an answer is kept: what is older says nothing about today, and is asked for instead.
+pub const KEEP_S: f64 = 86_400.0;
 /// The most bytes of an answer that are kept.
 pub const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// The most answers of a user; more are forgotten, the oldest first.
@@ -38,13 +39,22 @@ pub struct CacheKey {
     pub tool: String,
 }
 
-/// What is known.
+/// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CachedContext {
     /// The answer.
     pub answer: String,
     /// Whether it is fresh.
     pub is_fresh: bool,
+    /// Seconds since the provider was asked.
+    pub age_s: i64,
+}
+
+impl CachedContext {
+    fn new(answer: String, age: f64, fresh: Duration) -> Self {
+        let age = Duration::try_from_secs_f64(age).unwrap_or_default();
+        Self { answer, is_fresh: age < fresh, age_s: i64::try_from(age.as_secs()).unwrap_or(i64::MAX) }
+    }
 }
 
 impl RunStore {
@@ -56,28 +66,59 @@ impl RunStore {
 }
 
 impl ContextCache {
-    /// The answer, if there is one.
+    /// The answer, if there is one. It is fresh for `fresh`.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn get(&self, key: &CacheKey) -> Result<Option<CachedContext>> {
+    pub async fn get(&self, key: &CacheKey, fresh: Duration) -> Result<Option<CachedContext>> {
         let CacheKey { tenant, user, kind, id, tool } = key;
         let row = sqlx::query!(
             r#"-- store::context_cache::get
-            select c.answer as "answer!", c.fetched_at > clock_timestamp() - make_interval(secs => $6) as "is_fresh!"
+            select c.answer as "answer!",
+                   extract(epoch from clock_timestamp() - c.fetched_at)::float8 as "age!"
               from houston.context_cache c
              where c.tenant_id = $1 and c.user_id = $2 and c.type = $3 and c.id = $4 and c.tool = $5
-               and c.answer is not null and c.fetched_at is not null"#,
+               and c.answer is not null and c.fetched_at > clock_timestamp() - make_interval(secs => $6)"#,
             tenant.0,
             user.0,
             kind,
             id,
             tool,
-            FRESH_S
+            KEEP_S
         )
         .fetch_optional(&self.pool)
         .await?;
-        Ok(row.map(|row| CachedContext { answer: row.answer, is_fresh: row.is_fresh }))
+        Ok(row.map(|row| CachedContext::new(row.answer, row.age, fresh)))
+    }
+
+    /// The same for the user of an agentable, whatever its tenant: for a preview of what is sent for it.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn of_agentable(
+        &self,
+        agentable: AgentableId,
+        focus: &FocusRef,
+        tool: &str,
+        fresh: Duration,
+    ) -> Result<Option<CachedContext>> {
+        let row = sqlx::query!(
+            r#"-- store::context_cache::of_agentable
+            select c.answer as "answer!",
+                   extract(epoch from clock_timestamp() - c.fetched_at)::float8 as "age!"
+              from houston.agentables a
+              join houston.context_cache c on c.tenant_id = a.tenant_id and c.user_id = a.user_id
+             where a.id = $1 and c.type = $2 and c.id = $3 and c.tool = $4
+               and c.answer is not null and c.fetched_at > clock_timestamp() - make_interval(secs => $5)"#,
+            agentable.0,
+            focus.kind,
+            focus.id,
+            tool,
+            KEEP_S
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.map(|row| CachedContext::new(row.answer, row.age, fresh)))
     }
 
     /// Lets the caller ask the provider, alone for `within`: the time at which it began; `None`: another does. Forgets the oldest
@@ -89,18 +130,19 @@ impl ContextCache {
         let CacheKey { tenant, user, kind, id, tool } = key;
         let began = sqlx::query_scalar!(
             r#"-- store::context_cache::begin
-            with old as (
+            with t as materialized (select clock_timestamp() as at),
+            old as (
                 select c.ctid from houston.context_cache c where c.tenant_id = $1 and c.user_id = $2
                  order by c.fetched_at desc nulls first offset $7),
             forgotten as (
                 delete from houston.context_cache c using old
                  where c.ctid = old.ctid and c.tenant_id = $1 and not (c.type = $3 and c.id = $4 and c.tool = $5))
             insert into houston.context_cache as c (tenant_id, user_id, type, id, tool, refreshing_until)
-            select u.tenant_id, u.id, $3, $4, $5, clock_timestamp() + make_interval(secs => $6)
-              from houston.users u where u.tenant_id = $1 and u.id = $2
+            select u.tenant_id, u.id, $3, $4, $5, t.at + make_interval(secs => $6)
+              from houston.users u cross join t where u.tenant_id = $1 and u.id = $2
             on conflict (user_id, type, id, tool) do update set refreshing_until = excluded.refreshing_until
-             where c.tenant_id = $1 and (c.refreshing_until is null or c.refreshing_until < clock_timestamp())
-            returning clock_timestamp() as "began!""#,
+             where c.tenant_id = $1 and (c.refreshing_until is null or c.refreshing_until < excluded.refreshing_until - make_interval(secs => $6))
+            returning c.refreshing_until - make_interval(secs => $6) as "began!""#,
             tenant.0,
             user.0,
             kind,
@@ -125,7 +167,7 @@ impl ContextCache {
         sqlx::query!(
             "-- store::context_cache::end
             update houston.context_cache c
-               set refreshing_until = null,
+               set refreshing_until = $6::timestamptz,
                    answer = case when $7::text is null or c.voided_at > $6 then c.answer else $7 end,
                    fetched_at = case when $7::text is null or c.voided_at > $6 then c.fetched_at else $6 end
              where c.tenant_id = $1 and c.user_id = $2 and c.type = $3 and c.id = $4 and c.tool = $5",
@@ -151,7 +193,7 @@ impl ContextCache {
         sqlx::query!(
             "-- store::context_cache::void
             update houston.context_cache c
-               set answer = null, fetched_at = null, refreshing_until = null, voided_at = clock_timestamp()
+               set answer = null, fetched_at = null, refreshing_until = null, voided_at = now()
              where c.tenant_id = $1 and c.user_id = $2 and c.id = any ($3)",
             tenant.0,
             user.0,
@@ -160,5 +202,26 @@ impl ContextCache {
         .execute(&self.pool)
         .await?;
         Ok(())
+    }
+
+    /// Forgets at most `batch` answers of all users that are too old to be used. Returns the number.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn forget_old(&self, batch: i64) -> Result<u64> {
+        let done = sqlx::query!(
+            "-- store::context_cache::forget_old
+            delete from houston.context_cache c
+             where c.ctid = any (array(
+                   select o.ctid from houston.context_cache o
+                    where greatest(o.fetched_at, o.voided_at, o.refreshing_until) < now() - make_interval(secs => $1)
+                    order by greatest(o.fetched_at, o.voided_at, o.refreshing_until)
+                    limit $2 for update skip locked))",
+            KEEP_S,
+            batch
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(done.rows_affected())
     }
 }

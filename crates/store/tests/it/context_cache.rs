@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::client_offer::ClientOffer;
-use houston_domain::focus::Focus;
+use houston_domain::focus::{Focus, FocusRef};
 use houston_domain::id::UserId;
 use houston_domain::knowledge::PromptLimits;
 use houston_store::context_cache::CacheKey;
@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::test_store::TestStore;
 
 const WITHIN: Duration = Duration::from_secs(30);
+const FRESH: Duration = Duration::from_secs(300);
 
 fn user(test: &TestStore) -> UserId {
     let user = test.sql(&format!("select user_id from houston.agentables where id = '{}'", test.goal.0));
@@ -30,32 +31,28 @@ fn key(test: &TestStore, id: &str) -> CacheKey {
 async fn answers_are_kept_for_five_minutes_and_asked_once() {
     let test = TestStore::start().await;
     let (cache, key) = (test.runs().context_cache(), key(&test, "17"));
-    assert_eq!(cache.get(&key).await.unwrap(), None);
+    assert_eq!(cache.get(&key, FRESH).await.unwrap(), None);
     let began = cache.begin(&key, WITHIN).await.unwrap().unwrap();
     assert_eq!(cache.begin(&key, WITHIN).await.unwrap(), None, "another asks");
     cache.end(&key, began, Some("open")).await.unwrap();
-    let known = cache.get(&key).await.unwrap().unwrap();
-    assert_eq!((known.answer.as_str(), known.is_fresh), ("open", true));
+    let found = cache.get(&key, FRESH).await.unwrap().unwrap();
+    assert_eq!((found.answer.as_str(), found.is_fresh), ("open", true));
 
     test.sql("update houston.context_cache set fetched_at = now() - interval '301 s'");
-    let known = cache.get(&key).await.unwrap().unwrap();
-    assert_eq!(
-        (known.answer.as_str(), known.is_fresh),
-        ("open", false),
-        "it is shown while it is asked anew"
-    );
+    let found = cache.get(&key, FRESH).await.unwrap().unwrap();
+    assert_eq!((found.answer.as_str(), found.is_fresh), ("open", false), "it is used while it is asked anew");
     let again = cache.begin(&key, WITHIN).await.unwrap().unwrap();
     cache.end(&key, again, None).await.unwrap();
-    assert_eq!(cache.get(&key).await.unwrap().unwrap().answer, "open", "a failure keeps the old one");
+    assert_eq!(cache.get(&key, FRESH).await.unwrap().unwrap().answer, "open", "a failure keeps the old one");
     let again = cache.begin(&key, WITHIN).await.unwrap().unwrap();
     cache.end(&key, again, Some(&"x".repeat(70_000))).await.unwrap();
-    assert_eq!(cache.get(&key).await.unwrap().unwrap().answer, "open", "what is too long is not kept");
+    assert_eq!(cache.get(&key, FRESH).await.unwrap().unwrap().answer, "open", "what is too long is not kept");
 
     let other = CacheKey { user: test.ids.next(), ..key.clone() };
-    assert_eq!(cache.get(&other).await.unwrap(), None);
+    assert_eq!(cache.get(&other, FRESH).await.unwrap(), None);
     assert_eq!(cache.begin(&other, WITHIN).await.unwrap(), None, "there is no such user");
     let other = CacheKey { tenant: test.ids.next(), ..key };
-    assert_eq!(cache.get(&other).await.unwrap(), None);
+    assert_eq!(cache.get(&other, FRESH).await.unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,13 +66,13 @@ async fn written_thing_voids_its_answers_also_those_under_way() {
     test.sql("update houston.context_cache set fetched_at = now() - interval '301 s'");
     let before = cache.begin(&key, WITHIN).await.unwrap().unwrap();
     cache.void(test.tenant, user(&test), &["17".to_owned(), "19".to_owned()]).await.unwrap();
-    assert_eq!(cache.get(&key).await.unwrap(), None);
+    assert_eq!(cache.get(&key, FRESH).await.unwrap(), None);
     cache.end(&key, before, Some("open")).await.unwrap();
-    assert_eq!(cache.get(&key).await.unwrap(), None, "it was asked for before the thing was written");
-    assert!(cache.get(&other).await.unwrap().is_some());
+    assert_eq!(cache.get(&key, FRESH).await.unwrap(), None, "it was asked for before the thing was written");
+    assert!(cache.get(&other, FRESH).await.unwrap().is_some());
     let after = cache.begin(&key, WITHIN).await.unwrap().unwrap();
     cache.end(&key, after, Some("paid")).await.unwrap();
-    assert_eq!(cache.get(&key).await.unwrap().unwrap().answer, "paid");
+    assert_eq!(cache.get(&key, FRESH).await.unwrap().unwrap().answer, "paid");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,7 +86,29 @@ async fn number_of_answers_of_a_user_is_bounded() {
     }
     let kept: u32 = test.sql("select count(*) from houston.context_cache").trim().parse().unwrap();
     assert!(kept <= 201, "{kept}");
-    assert!(cache.get(&key(&test, "204")).await.unwrap().is_some());
+    assert!(cache.get(&key(&test, "204"), FRESH).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_older_than_a_day_are_neither_shown_nor_kept() {
+    let test = TestStore::start().await;
+    let (cache, key, failed) = (test.runs().context_cache(), key(&test, "17"), key(&test, "18"));
+    let began = cache.begin(&key, WITHIN).await.unwrap().unwrap();
+    cache.end(&key, began, Some("open")).await.unwrap();
+    let began = cache.begin(&failed, WITHIN).await.unwrap().unwrap();
+    cache.end(&failed, began, None).await.unwrap();
+    assert!(cache.begin(&failed, WITHIN).await.unwrap().is_some(), "after a failure the next one asks");
+    let order = FocusRef { kind: "order".to_owned(), id: "17".to_owned() };
+    let seen = cache.of_agentable(test.goal, &order, "get_order", FRESH);
+    assert_eq!(seen.await.unwrap().unwrap().answer, "open");
+    assert_eq!(cache.forget_old(10).await.unwrap(), 0);
+    test.sql(
+        "update houston.context_cache set fetched_at = fetched_at - interval '25 h',
+                refreshing_until = refreshing_until - interval '25 h'",
+    );
+    assert_eq!(cache.get(&key, FRESH).await.unwrap(), None);
+    assert_eq!(cache.forget_old(1).await.unwrap(), 1);
+    assert_eq!(cache.forget_old(10).await.unwrap(), 1, "one that was never answered is forgotten, too");
 }
 
 async fn post(test: &TestStore, id: &str) -> Posted {

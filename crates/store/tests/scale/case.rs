@@ -3,7 +3,7 @@
 use houston_testkit::seed_data::SeedData;
 
 use crate::batch::SETTINGS;
-use crate::{archived, batch, begun, long, phone, streams};
+use crate::{archived, batch, begun, focus, long, phone, streams};
 
 /// A query in a situation.
 pub(crate) struct Case {
@@ -241,6 +241,13 @@ fn followed() -> Vec<Case> {
         context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [75, 195]),
         context("a team has picked", OF_TEAM, &["agents_pkey", "events_pkey"], [50, 160])
             .after(format!("{SETTINGS}{}", picked(OF_TEAM))),
+        context(
+            "its message has another focus",
+            DRIVEN,
+            &["agents_default", "client_offers_pkey"],
+            [50, 140],
+        )
+        .after(format!("{SETTINGS}{}", focus::offered(DRIVEN))),
         case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
         case("store::record::abandon", "", &[&driven, TOKEN, "false"], &["run_locks_pkey"], [5, 20]),
@@ -326,6 +333,6 @@ fn files() -> Vec<Case> {
 pub(crate) fn all() -> Vec<Case> {
     let driven = [writes(), watching(), streams::all(), followed(), asked(), files(), agents()];
     let archived = [archived::closed(), archived::found(), crate::conversation::all()];
-    let others = [long::sent(), long::unnamed(), begun::all(), batch::batches(), phone::all()];
+    let others = [long::sent(), long::unnamed(), begun::all(), batch::batches(), phone::all(), focus::all()];
     driven.into_iter().chain(archived).chain(others).flatten().collect()
 }

@@ -22,6 +22,8 @@ mod case;
 #[cfg(test)]
 mod conversation;
 #[cfg(test)]
+mod focus;
+#[cfg(test)]
 mod long;
 #[cfg(test)]
 mod phone;

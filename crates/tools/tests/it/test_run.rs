@@ -182,6 +182,15 @@ impl TestRun {
         Ok((tx, answers))
     }
 
+    /// The response to a call that needs nothing but its arguments.
+    pub(crate) fn answer(&self, name: &str, input: Value) -> ToolResponse {
+        let call = ToolCall { id: "c".into(), name: name.to_owned(), input, malformed: None };
+        let Plan::Answer(response) = self.offer.plan(&call, &self.context(self.owner())) else {
+            panic!("{name}")
+        };
+        response
+    }
+
     /// Executes a call that acts outside of Houston's tables.
     pub(crate) async fn execute(&self, name: &str, input: Value) -> ToolResponse {
         let call = ToolCall { id: "c".into(), name: name.to_owned(), input, malformed: None };

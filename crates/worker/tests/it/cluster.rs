@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::clock::SystemClock;
+use houston_domain::focus::ContextProviders;
 use houston_domain::history::{Entry, validate};
 use houston_domain::id::{AgentableId, Ids, MessageId, RunId, TenantId, UserId};
 use houston_domain::message::Source;
@@ -43,6 +44,8 @@ pub(crate) struct TestCluster {
     pub(crate) sweep_ms: u64,
     /// What drives the runs of goals, if it is not a model.
     pub(crate) driver: Option<Arc<dyn Driver>>,
+    /// The context providers of goals.
+    pub(crate) providers: ContextProviders,
     /// What the tools of tenants' own need.
     pub(crate) own_tools: OwnToolsParts,
     /// How events are sent to webhooks.
@@ -81,6 +84,7 @@ impl TestCluster {
             slots: 2000,
             sweep_ms: 500,
             driver: None,
+            providers: ContextProviders::new(),
             own_tools: OwnToolsParts::default(),
             webhooks: crate::webhooks::settings(&[]),
             tracker,

@@ -20,6 +20,7 @@ mod fairness;
 #[cfg(test)]
 mod fallback;
 #[cfg(test)]
+mod focus;
 mod guarded;
 #[cfg(test)]
 mod health;

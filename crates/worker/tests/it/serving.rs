@@ -15,7 +15,7 @@ use crate::cluster::{TestCluster, assert_status};
 use crate::workers::agent_types;
 
 /// Statements of idle workers, and of this test.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "store::sweep::",
     "store::lease::",
     "store::health::",
@@ -24,10 +24,17 @@ const OTHERS: [&str; 10] = [
     "store::erasure::sweep::",
     "store::question::is_due",
     "store::rate::forget",
+    "store::context_cache::forget_old",
     // Looked for once in a while as long as there are no webhooks.
     "store::fan_out::",
     "store::replay::",
 ];
+
+/// Makes Postgres log all statements. Open connections use the new setting from their next statement on.
+pub(crate) fn log_statements(cluster: &TestCluster) {
+    cluster.servers.sql("alter system set log_statement = 'all'").unwrap();
+    cluster.servers.sql("select pg_reload_conf()").unwrap();
+}
 
 /// Statements of runs that Postgres has executed so far, by name.
 fn executed(cluster: &TestCluster) -> BTreeMap<String, usize> {
@@ -44,7 +51,7 @@ fn executed(cluster: &TestCluster) -> BTreeMap<String, usize> {
 }
 
 /// Statements that this many runs of `goal` execute, without claims: a sweep may claim without success.
-async fn cost(cluster: &TestCluster, goal: AgentableId, runs: usize) -> BTreeMap<String, usize> {
+pub(crate) async fn cost(cluster: &TestCluster, goal: AgentableId, runs: usize) -> BTreeMap<String, usize> {
     let before = executed(cluster);
     for _ in 0..runs {
         let posted = cluster.post(goal, "hello").await;
@@ -79,16 +86,14 @@ async fn agent(cluster: &TestCluster, name: &str) -> AgentId {
     agent.id
 }
 
-fn times(names: &[(&str, usize)]) -> BTreeMap<String, usize> {
+pub(crate) fn times(names: &[(&str, usize)]) -> BTreeMap<String, usize> {
     names.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answering_agent_costs_no_round_trip_and_a_team_one_commit() {
     let cluster = TestCluster::start_with_own_postgres().await;
-    cluster.servers.sql("alter system set log_statement = 'all'").unwrap();
-    cluster.servers.sql("select pg_reload_conf()").unwrap();
-    // Open connections use the new setting from their next statement on.
+    log_statements(&cluster);
     let worker = cluster.worker();
     let warm = cluster.post(cluster.goal, "hello").await;
     assert_status(&cluster.wait_for_end(warm.run).await, RunStatus::MessageSent);

@@ -12,7 +12,7 @@ use houston_domain::retry::DelayedRetry;
 use houston_domain::schedule::Schedules;
 use houston_domain::task::TaskLimits;
 use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
-use houston_engine::{Config, Drivers, Engine, Parts};
+use houston_engine::{Config, Drivers, Engine, MakeModel, Parts, Setups};
 use houston_llm::{Model, Simulated};
 use houston_queue::{DeltaBus, HintSender};
 use houston_tools::{Outside, Registry, SharedTool, builtin};
@@ -105,6 +105,23 @@ impl TestCluster {
         drivers
     }
 
+    /// The kinds, which have these tools as well.
+    fn kinds(&self, tools: &[SharedTool]) -> Vec<AgentType> {
+        let extra = tools.iter().map(|tool| tool.definition().name.clone());
+        let mut types = agent_types();
+        types.iter_mut().for_each(|agent_type| agent_type.tools.extend(extra.clone()));
+        types[0].context_providers = self.providers.clone();
+        types
+    }
+
+    /// What previews of such a worker's prompts are made with.
+    pub(crate) fn setups(&self, model: Arc<dyn Model>, tools: Vec<SharedTool>) -> Setups {
+        let types = self.kinds(&tools);
+        let models = BTreeMap::from([("agent".to_owned(), Arc::clone(&model))]);
+        let make_model: MakeModel = Arc::new(move |_| Box::pin(std::future::ready(Arc::clone(&model))));
+        Setups::new(types, config(), registry_with(tools), models, make_model, guards()).unwrap()
+    }
+
     fn build(
         &self,
         config: Config,
@@ -112,10 +129,8 @@ impl TestCluster {
         tools: Vec<SharedTool>,
         monitor: MonitorConfig,
     ) -> TestWorker {
-        let extra: Vec<String> = tools.iter().map(|tool| tool.definition().name.clone()).collect();
+        let mut types = self.kinds(&tools);
         let registry = registry_with(tools);
-        let mut types = agent_types();
-        types.iter_mut().for_each(|agent_type| agent_type.tools.extend(extra.iter().cloned()));
         let drivers = self.drivers(&mut types[0]);
         let (store, redis) = (open(self.servers.database_url()), redis(&self.servers));
         let bus = DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone());
@@ -222,6 +237,7 @@ pub(crate) fn config() -> Config {
         context: ContextConfig {
             images: houston_domain::image::ContextImages::default(),
             attachments: Default::default(),
+            focus: Default::default(),
             notes: 20,
             prompt_chars: 16_000,
             prompt: houston_domain::knowledge::PromptLimits::default(),

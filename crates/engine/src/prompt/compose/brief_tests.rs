@@ -2,8 +2,11 @@
 
 use houston_domain::focus::{BRIEF_CHARS, BRIEF_CHILDREN, brief};
 use houston_domain::history::{Block, Entry};
-use houston_domain::id::NoteId;
+use houston_domain::id::{NoteId, ResultId};
+use houston_domain::tool_call::ToolResponse;
+use houston_domain::tool_result::ResultLimits;
 use houston_llm::tokens;
+use houston_tools::builtin::preview;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -23,14 +26,16 @@ fn tokens_of(text: &str) -> u64 {
     tokens::of_entries(&[Entry::user(vec![Block::text(text)])])
 }
 
+/// The fixed user: titles with texts.
+fn items(title: &str, count: usize, length: usize) -> Vec<(String, String)> {
+    (0..count).map(|nth| (format!("{title} {nth}"), sentences(&format!("{title} {nth}"), length))).collect()
+}
+
 #[test]
 fn brief_prompt_has_at_most_30_percent_of_the_tokens() {
-    let notes: Vec<(String, String)> = (0..NOTES)
-        .map(|nth| (format!("Hotel {nth} in Rome"), sentences(&format!("hotel {nth}"), 6)))
-        .collect();
-    let tasks: Vec<(String, String)> =
-        (0..TASKS).map(|nth| (format!("Compare hotels of street {nth}"), sentences("street", 3))).collect();
-    let results: Vec<String> = (0..RESULTS).map(|nth| sentences(&format!("result {nth}"), 12)).collect();
+    let (notes, tasks) = (items("Hotels in Rome", NOTES, 6), items("Compare hotels", TASKS, 3));
+    // As long as a page that was fetched.
+    let results = items("result", RESULTS, 200);
     let context = RunContext {
         // As many as `context.notes` of orchestrator.toml.
         notes: notes.iter().take(20).map(|(title, _)| (NoteId(Uuid::from_u128(7)), title.clone())).collect(),
@@ -41,12 +46,19 @@ fn brief_prompt_has_at_most_30_percent_of_the_tokens() {
     let children = |texts: &[(String, String)]| -> Vec<_> {
         texts.iter().map(|(title, text)| json!({"title": title, "text": text})).collect()
     };
-    let answer = json!({"title": "A trip to Rome", "tasks": children(&tasks), "results": results, "notes": children(&notes)});
+    let answer = json!({"title": "A trip to Rome", "tasks": children(&tasks), "notes": children(&notes)});
     let (about, is_all) = brief(&answer.to_string());
     assert!(!is_all && about.chars().count() <= BRIEF_CHARS + BRIEF_CHILDREN * 110, "{about}");
-    let all = notes.iter().chain(&tasks).flat_map(|(title, text)| [title, text]).chain(&results);
+    let beginning = |(_, text): &(String, String)| {
+        let (whole, most) = (ToolResponse::success(text.clone()), ResultLimits::default().beginning_bytes);
+        assert!(text.len() > ResultLimits::default().inline_bytes);
+        preview(&whole, ResultId(Uuid::from_u128(8)), most).text().to_owned()
+    };
+    let short = results.iter().map(beginning).fold(prompt + &about, |all, text| all + "\n" + &text);
+    let all = notes.iter().chain(&tasks).chain(&results).flat_map(|(title, text)| [title, text]);
     let whole =
         all.fold(full_text(&goal(), "A trip to Rome", &RunContext::default()), |all, text| all + "\n" + text);
-    let (short, long) = (tokens_of(&(prompt + &about)), tokens_of(&whole));
+    let (short, long) = (tokens_of(&short), tokens_of(&whole));
+    println!("{short} of {long} tokens");
     assert!(short * 100 <= long * 30, "{short} of {long} tokens");
 }

@@ -11,7 +11,7 @@ use houston_domain::focus::{ContextProvider, Focus, Tier};
 use houston_domain::frame::FrameMark;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::run::RunStatus;
-use houston_domain::tool_call::EffectClass;
+use houston_domain::tool_call::{EffectClass, ToolErrorCode};
 use houston_store::run_context::RunContext;
 use tokio::time::Instant;
 
@@ -77,7 +77,9 @@ async fn shift_is_said_after_the_history_and_once() {
     assert_eq!(before[0].entries, after[0].entries, "and so does the history");
     assert!(!before[0].context.contains("<focus>"), "{}", before[0].context);
     let context = &after[0].context;
-    assert!(context.contains("<context_shift>\nfrom: order 17\nto: order 18\n"), "{context}");
+    let shift = "<context_shift from=\"order 17\" to=\"order 18\">\nWhat was said last was about order 17; this message is \
+                 about order 18.\n</context_shift>\n";
+    assert!(context.contains(shift), "{context}");
     assert!(context.contains("<focus>\nThe message is about order 18.\n"), "{context}");
     assert!(context.contains("Done."), "{context}");
     assert_eq!(shifts(&shifted), 1);
@@ -90,7 +92,7 @@ async fn first_focus_and_the_same_again_are_no_shift() {
         let same = process(&model, provider(EffectClass::Read, Behaviour::Answers), Tier::Brief);
         drive(&same, Some(client(last, now)), hello()).await;
         assert_eq!(shifts(&same), 0);
-        assert!(!model.requests.lock().unwrap()[0].context.contains("<context_shift>"));
+        assert!(!model.requests.lock().unwrap()[0].context.contains("<context_shift"));
     }
 }
 
@@ -103,10 +105,7 @@ async fn attempt_that_has_an_answer_reports_no_shift_again() {
     history.extend(hello());
     drive(&process, Some(client(order("17"), order("18"))), history).await;
     assert_eq!(shifts(&process), 0);
-    assert!(
-        model.requests.lock().unwrap()[0].context.contains("<context_shift>"),
-        "the model still reads it"
-    );
+    assert!(model.requests.lock().unwrap()[0].context.contains("<context_shift"), "the model still reads it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,22 +116,29 @@ async fn provider_that_hangs_is_waited_for_half_a_second() {
     drive(&process, Some(client(None, order("17"))), hello()).await;
     assert!(began.elapsed() < Duration::from_millis(600), "{:?}", began.elapsed());
     let context = model.requests.lock().unwrap()[0].context.clone();
+    assert!(context.contains("get_order has not answered in time"), "{context}");
     assert!(context.contains("More of it: get_order with order_id = 17."), "{context}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_tools_that_read_are_providers() {
-    for behaviour in [Behaviour::Answers, Behaviour::Panics] {
+async fn run_goes_on_without_a_provider_that_fails() {
+    for behaviour in [Behaviour::Panics, Behaviour::Fails(ToolErrorCode::IoError)] {
         let model = ScriptedModel::new([says("Hi.")]);
-        let tool = provider(EffectClass::Effect, behaviour);
-        let executed = Arc::clone(&tool.executed);
+        let tool = provider(EffectClass::Read, behaviour);
+        let (executed, inputs) = (Arc::clone(&tool.executed), Arc::clone(&tool.inputs));
         drive(&process(&model, tool, Tier::Detail), Some(client(None, order("17"))), hello()).await;
-        assert_eq!(executed.load(Ordering::Relaxed), 0);
+        assert_eq!(executed.load(Ordering::Relaxed), 1);
+        assert_eq!(inputs.lock().unwrap()[0]["order_id"], "17");
+        let context = model.requests.lock().unwrap()[0].context.clone();
+        assert!(context.contains("get_order cannot say more about it now."), "{context}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn agent_without_the_tool_reads_only_the_id() {
     let model = ScriptedModel::new([says("Hi.")]);
-    let tool = provider(EffectClass::Read, Behaviour::Panics);
-    let (executed, inputs) = (Arc::clone(&tool.executed), Arc::clone(&tool.inputs));
-    drive(&process(&model, tool, Tier::Detail), Some(client(None, order("17"))), hello()).await;
-    assert_eq!(executed.load(Ordering::Relaxed), 1, "a panic ends nothing");
-    assert_eq!(inputs.lock().unwrap()[0]["order_id"], "17");
+    let tool = TestTool::new("find_order", EffectClass::Read, Behaviour::Answers);
+    drive(&process(&model, tool, Tier::Brief), Some(client(None, order("17"))), hello()).await;
+    let context = model.requests.lock().unwrap()[0].context.clone();
+    assert!(context.contains("<focus>\nThe message is about order 17.\n</focus>"), "{context}");
 }

@@ -94,8 +94,13 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
         Ok(())
     }
 
-    /// Makes what providers have answered about these ids void. If Postgres refuses it, the answers are shown until they are old.
-    pub(super) async fn void_context(&self, ids: &[String]) -> Result<(), Interrupted> {
+    /// Makes void what providers have answered about the ids that calls have named since the last time.
+    pub(super) async fn void_written(&mut self) -> Result<(), Interrupted> {
+        let written = self.tools.take_written();
+        if written.is_empty() { Ok(()) } else { Box::pin(self.void_context(&written)).await }
+    }
+
+    async fn void_context(&self, ids: &[String]) -> Result<(), Interrupted> {
         let Owner { tenant, user, .. } = self.journal.owner;
         let Some(cache) = self.journal.context_cache() else { return Ok(()) };
         self.journal.retrying(|_| cache.void(tenant, user, ids)).await

@@ -266,7 +266,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             }
             // A plan says first what becomes of its steps.
             if self.journal.signals.is_cancelled() && !self.setup.is_plan() {
-                return Box::pin(self.cancel()).await;
+                return Box::pin(self.cancelled()).await;
             }
             let flow = match self.setup.driver.clone() {
                 None if self.setup.is_plan() => Box::pin(self.plan_step()).await?,
@@ -277,6 +277,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 return Ok(outcome);
             }
         }
+    }
+
+    /// Ends a cancelled run. Its calls that did not return may have changed something.
+    async fn cancelled(&mut self) -> Result<DriveOutcome, Interrupted> {
+        let outcome = self.cancel().await?;
+        self.void_written().await?;
+        Ok(outcome)
     }
 
     /// The step that the state machine of the agent asks for.

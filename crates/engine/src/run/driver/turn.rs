@@ -141,7 +141,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             step.events.push(Event::Thought { text: reasoning });
         }
         let said = step.entries.iter().map(Entry::text).collect::<String>();
-        self.tools.note_written(&turn.calls);
+        self.tools.note_written(&self.journal, &turn.calls);
         let history = self.run.history();
         let mut plans = self.tools.plan(&self.journal, &turn.calls, &said, history);
         self.tools.grant(&self.journal, &mut plans, (&turn.calls, &said), history).await?;
@@ -204,7 +204,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// person.
     pub(super) async fn resume_tools(&mut self, calls: Vec<ToolCall>) -> Flow {
         let said = self.run.history().last().map(Entry::text).unwrap_or_default();
-        self.tools.note_written(&calls);
+        self.tools.note_written(&self.journal, &calls);
         let Resumed { step, prepared } = Box::pin(self.tools.resume(&mut self.journal, calls, &said)).await?;
         let turn = match (step, prepared) {
             (None, Prepared::Open { responses, external, held, .. }) => {
@@ -307,10 +307,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             None => self.journal.commit(step).await?,
         };
         self.read(&done);
-        let written = self.tools.take_written();
-        if !written.is_empty() {
-            Box::pin(self.void_context(&written)).await?;
-        }
+        self.void_written().await?;
         Ok(match status {
             Some(status) if !done.continued => ControlFlow::Break(DriveOutcome::Ended(status)),
             _ => ControlFlow::Continue(()),

@@ -44,6 +44,7 @@ pub(super) fn config() -> Config {
             approvals: ApprovalConfig::default(),
             images: ContextImages::default(),
             attachments: Default::default(),
+            focus: Default::default(),
         },
         tasks: TaskLimits::default(),
         reach: houston_domain::reach::ReachLimits::default(),

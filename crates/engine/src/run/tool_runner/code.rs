@@ -84,6 +84,7 @@ impl ToolRunner {
             falling.failed(cut(journal, failed));
         }
         let calls: Vec<(usize, ToolCall)> = calls.into_iter().map(|call| named(&of, call)).collect();
+        calls.iter().for_each(|(_, call)| self.note_written(journal, std::slice::from_ref(call)));
         let names: Vec<String> = calls.iter().map(|(_, call)| call.name.clone()).collect();
         let ids = calls.iter().map(|(_, call)| (call.id.clone(), Progress::Runs)).collect();
         codes.rounds.push(Round { of: of.clone(), calls: ids, tools: names.clone(), answers });
