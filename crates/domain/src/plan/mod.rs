@@ -22,6 +22,7 @@ mod state;
 mod tests;
 
 pub use document::{Action, Document, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
+pub(crate) use expression::names;
 pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub use problem::Problem;
 pub use state::{Advance, End, Failure, Given, State, States, Status, advance, answer, fail, succeed};
