@@ -6,6 +6,7 @@ pub(crate) mod delete;
 pub(crate) mod firings;
 pub(crate) mod get;
 pub(crate) mod list;
+pub(crate) mod new;
 
 use chrono::{DateTime, Utc};
 use houston_domain::trigger::effect::{TriggerTask, check_template};

@@ -34,6 +34,7 @@ mod stats;
 mod tables;
 mod tools;
 mod trace;
+mod triggers;
 mod work;
 
 use std::path::PathBuf;
@@ -116,6 +117,8 @@ pub(crate) enum Command {
     Snippets(snippets::Snippets),
     /// List the custom tables of a user, export and import their records as CSV, or add fields
     Tables(tables::Tables),
+    /// List, add, pause and delete the triggers of a user
+    Triggers(triggers::Triggers),
     /// Write what a run was given, what it did and what was answered, for `replay`
     Trace(trace::Trace),
     /// Replay a recorded run, with the recorded answers or with another prompt or model
@@ -171,6 +174,7 @@ impl Command {
             Self::Guard(command) => command.run(context),
             Self::Snippets(command) => command.run(context),
             Self::Tables(command) => command.run(context),
+            Self::Triggers(command) => command.run(context),
             Self::Trace(command) => command.run(context),
             Self::Replay(command) => command.run(context),
             Self::Eval(command) => command.run(&context),

@@ -261,10 +261,16 @@ async fn note(connection: &mut PgConnection, heard: &[(&Listening, &OwnedEvent)]
     Ok(count)
 }
 
-/// The runs that have caused an event: its own, and that of the task whose end it is, which an open run may read.
+/// The runs that have caused an event: its own, and that of the task whose end it is, or reports. An open run may read it that
+/// has nothing to do with the task.
 fn runs_of(event: &OwnedEvent) -> impl Iterator<Item = RunId> {
-    let task = match &event.event.event {
-        Event::TaskEnded { task_run_id, .. } => Some(*task_run_id),
+    let task = match (&event.event.event, &event.event.body) {
+        (Event::TaskEnded { task_run_id, .. }, _) => Some(*task_run_id),
+        (Event::MessagePosted { .. }, Some(body)) if body.source == Source::System => {
+            let text = |name: &str| body.metadata.get(name).and_then(serde_json::Value::as_str);
+            let run = text("run_id").filter(|_| text("type") == Some("task_ended"));
+            run.and_then(|run| run.parse().ok())
+        }
         _ => None,
     };
     [event.event.run_id].into_iter().chain(task)

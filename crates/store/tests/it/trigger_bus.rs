@@ -113,7 +113,7 @@ async fn reader_that_dies_misses_doubles_and_inverts_nothing() {
     fire_heard(&test).await;
     for goal in &goals {
         let (written, told) = written_and_told(&test, *goal);
-        assert_eq!(told, written, "each once, in its order");
+        assert_eq!(told, written, "each once, in its order: {}", test.sql("select id, fired, refused, refusal, firings from houston.triggers; select * from houston.readers; select * from houston.trigger_firings limit 5"));
         assert_eq!(written.len(), if goal == late_goal { 1 } else { MESSAGES });
     }
 }
