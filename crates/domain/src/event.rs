@@ -10,19 +10,20 @@ use serde_json::Value;
 use crate::compression::CompressionReason;
 use crate::focus::FocusRef;
 use crate::guard::DecidedBy;
-use crate::id::{AgentId, AgentableId, CompressionId, MessageId, RunId, SessionId, TeamId};
-use crate::message::{MessageType, Source};
+use crate::id::{AgentId, CompressionId, MessageId, RunId, SessionId, TeamId};
 use crate::model::Usage;
 use crate::question::{ClosedQuestion, NewQuestion};
 use crate::run::RunStatus;
 use crate::session::CompletionReason;
 use crate::team::RoutedBy;
 
+mod committed;
 mod delta;
 pub mod derived;
 mod progress;
 pub mod topic;
 
+pub use committed::{Committed, Live, LiveItem, MessageBody};
 pub use delta::{Delta, Part};
 pub use progress::CallProgress;
 
@@ -223,6 +224,82 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
+    /// A plan was made for this agentable.
+    PlanCreated {
+        /// The public id of the plan, as in `plan_<32 hex digits>`.
+        plan_id: String,
+        /// What it is for.
+        goal: String,
+        /// Its steps as people see them: the content of the activity that front ends show.
+        checklist: Value,
+    },
+    /// A plan of this agentable got on.
+    PlanProgress {
+        /// The public id of the plan.
+        plan_id: String,
+        /// What changed in its list of steps: a JSON Patch (RFC 6902). Empty if the whole list is there.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        delta: Vec<Value>,
+        /// The whole list: in the first such event of a run that the list was not shown in, and where it has other steps.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checklist: Option<Value>,
+    },
+    /// The document of a plan of this agentable was replaced.
+    PlanChanged {
+        /// The public id of the plan.
+        plan_id: String,
+        /// The number of the new document.
+        version: i32,
+        /// Why.
+        reason: String,
+        /// Its steps as people see them.
+        checklist: Value,
+    },
+    /// A plan of this agentable ended.
+    PlanEnded {
+        /// The public id of the plan.
+        plan_id: String,
+        /// How its run ended.
+        status: RunStatus,
+        /// The error code, when it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
+        /// The error for people, when it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// Its steps as people see them.
+        checklist: Value,
+    },
+    /// A step of this plan began.
+    PlanStepStarted {
+        /// Its path, as in `each[2].read`.
+        path: String,
+        /// Its title.
+        title: String,
+        /// What it does: `tool`, `llm`, `task`, …
+        step: String,
+        /// Number of this attempt, from 1.
+        attempt: u32,
+    },
+    /// A step of this plan succeeded, was skipped or cancelled.
+    PlanStepFinished {
+        /// Its path.
+        path: String,
+        /// Its status.
+        status: String,
+    },
+    /// An attempt at a step of this plan failed.
+    PlanStepFailed {
+        /// Its path.
+        path: String,
+        /// The error code.
+        code: String,
+        /// The error for people.
+        message: String,
+        /// When it is tried again; `None`: never.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<DateTime<Utc>>,
+    },
     /// A worker that is shutting down released the run.
     HandedOver {
         /// The iteration that was interrupted.
@@ -266,8 +343,7 @@ pub enum Event {
         /// The error for people, when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
-        /// The error code, when it failed; for a cancelled run, who requested it: `user`, `interrupt`,
-        /// `rollback`, …
+        /// The error code, when it failed; for a cancelled run, who requested it: `user`, `interrupt`, …
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
     },
@@ -289,9 +365,8 @@ impl Event {
 
     /// Whether text that is being streamed stays open across this event. True for
     ///
-    /// - events from outside the run (a posted message, tasks, a title),
-    /// - events that are committed together with the turn being streamed (the error message, the model fallback),
-    /// - events that are committed before anything is streamed (the choice of an agent, a closed session).
+    /// - events from outside the run (a posted message, tasks, plans, a title),
+    /// - events committed with the turn being streamed (an error message), or before it (the choice of an agent).
     #[must_use]
     pub fn is_transparent(&self) -> bool {
         matches!(
@@ -308,68 +383,17 @@ impl Event {
                 | Self::StateChanged { .. }
                 | Self::TaskStarted { .. }
                 | Self::TaskEnded { .. }
+                | Self::PlanCreated { .. }
+                | Self::PlanProgress { .. }
+                | Self::PlanChanged { .. }
+                | Self::PlanEnded { .. }
+                | Self::PlanStepStarted { .. }
+                | Self::PlanStepFinished { .. }
+                | Self::PlanStepFailed { .. }
                 | Self::QuestionAsked { .. }
                 | Self::QuestionClosed { .. }
         )
     }
-}
-
-/// The content of the message an event refers to, joined in so that a stream needs no second query.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MessageBody {
-    /// The author.
-    pub source: Source,
-    /// Text message or tool cell.
-    pub message_type: MessageType,
-    /// The text, Markdown.
-    pub content: String,
-    /// The metadata; `null` when there is none.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub metadata: Value,
-}
-
-/// A committed event.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Committed {
-    /// Position in the agentable's stream, without gaps.
-    pub seq: i64,
-    /// The run it belongs to.
-    pub run_id: RunId,
-    /// When it was committed.
-    pub at: DateTime<Utc>,
-    /// What happened.
-    pub event: Event,
-    /// The content of the message the event refers to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<MessageBody>,
-}
-
-/// What the delta bus carries to the open streams of one agentable.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Live {
-    /// Text while the model writes it.
-    Delta(Delta),
-    /// How far a tool call is.
-    Progress(CallProgress),
-    /// Events that were just committed, in order and without gaps among them.
-    Committed(Vec<Committed>),
-    /// Events were committed: read them from Postgres.
-    Nudge,
-    /// A stream needs the text written so far; the worker that drives the run answers with deltas from offset
-    /// 0.
-    TranscriptWanted,
-    /// A cancel of this run was requested: the worker that drives it must check Postgres now.
-    CancelRequested(RunId),
-}
-
-/// A live item and its agentable.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LiveItem {
-    /// The agentable.
-    pub agentable: AgentableId,
-    /// The item.
-    pub live: Live,
 }
 
 #[cfg(test)]

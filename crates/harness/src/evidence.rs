@@ -107,6 +107,13 @@ pub(crate) const PARTS: [Part; 16] = [
         quick: &["bench", "--hints", "--quick"],
     },
     Part {
+        name: "bus",
+        what: "100,000 events through the readers of webhooks and triggers",
+        program: Program::Harness,
+        whole: &["bench", "--bus"],
+        quick: &["bench", "--bus", "--quick"],
+    },
+    Part {
         name: "conversation",
         what: "cost of a conversation of 500 turns, and turn latency after 10,000",
         program: Program::Harness,

@@ -343,6 +343,13 @@ impl Cursor {
             | Durable::ModelFallback { .. }
             | Durable::TeamRouted { .. }
             | Durable::SessionArchived { .. }
+            | Durable::PlanCreated { .. }
+            | Durable::PlanProgress { .. }
+            | Durable::PlanChanged { .. }
+            | Durable::PlanEnded { .. }
+            | Durable::PlanStepStarted { .. }
+            | Durable::PlanStepFinished { .. }
+            | Durable::PlanStepFailed { .. }
             | Durable::ContextCompressed { .. }
             | Durable::ContextShifted { .. }
             | Durable::TitleSet { .. }

@@ -80,6 +80,13 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }
+        Durable::PlanCreated { .. }
+        | Durable::PlanProgress { .. }
+        | Durable::PlanChanged { .. }
+        | Durable::PlanEnded { .. }
+        | Durable::PlanStepStarted { .. }
+        | Durable::PlanStepFinished { .. }
+        | Durable::PlanStepFailed { .. } => Vec::new(),
         event @ (Durable::TaskStarted { .. } | Durable::TaskEnded { .. }) => task_frames(timestamp, event),
         event
         @ (Durable::RetryScheduled { .. } | Durable::RunWaiting { .. } | Durable::HandedOver { .. }) => {

@@ -47,6 +47,13 @@ topics! {
     ErrorShown "error.reported";
     TaskStarted "task.started";
     TaskEnded "task.ended";
+    PlanCreated "plan.created";
+    PlanProgress "plan.progress";
+    PlanChanged "plan.changed";
+    PlanEnded "plan.ended";
+    PlanStepStarted "plan.step.started";
+    PlanStepFinished "plan.step.finished";
+    PlanStepFailed "plan.step.failed";
     HandedOver "run.handed_over";
     RunWaiting "run.waiting";
     QuestionAsked "question.asked";
@@ -79,6 +86,8 @@ const OUTLINED: &[&str] = &[
     "name",
     "number",
     "of",
+    "path",
+    "plan_id",
     "question_id",
     "resumed",
     "retry_at",
@@ -86,6 +95,7 @@ const OUTLINED: &[&str] = &[
     "started_at",
     "state",
     "status",
+    "step",
     "takeover",
     "task_id",
     "task_run_id",
@@ -95,6 +105,7 @@ const OUTLINED: &[&str] = &[
     "tokens_before",
     "until",
     "usage",
+    "version",
 ];
 
 impl Event {

@@ -5,10 +5,11 @@
 //! between machines and with other systems; latency and throughput depend on how many cores are left.
 //!
 //! Besides: `--throughput` measures 32 and 128 runs at once and with new goals, `--workers` does so with 1, 2 and 4 worker
-//! processes beside an API process, `--streams` measures clients that only cost, `--interfaces` what limits and webhooks cost a run, and `--hints` the lanes of hints without
-//! Postgres.
+//! processes beside an API process, `--streams` measures clients that only cost, `--interfaces` what limits and webhooks cost a run, `--hints` the lanes of hints without
+//! Postgres, and `--bus` the readers of events.
 
 pub(crate) mod adapters;
+pub(crate) mod bus;
 pub(crate) mod cancel;
 pub(crate) mod conversation;
 pub(crate) mod database;

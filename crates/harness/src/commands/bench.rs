@@ -8,8 +8,8 @@ use clap::Args;
 
 use crate::bench::report::{conversation_table, targets_table};
 use crate::bench::{
-    Size, adapters, cancel, conversation, hints, history, interfaces, measure, scale, streams, throughput,
-    tokens,
+    Size, adapters, bus, cancel, conversation, hints, history, interfaces, measure, scale, streams,
+    throughput, tokens,
 };
 use crate::installation;
 use houston_xtask::console::{print, print_status};
@@ -57,6 +57,9 @@ pub(crate) struct Bench {
     /// Measure only the lanes of hints in Redis: hints per second, and the pick-up of a hint by an idle worker
     #[arg(long)]
     hints: bool,
+    /// Measure only the readers of events: events per second for webhooks and triggers, and how late they are
+    #[arg(long)]
+    bus: bool,
     /// With `--throughput` or `--workers`: count the statements of Postgres, and their time
     #[arg(long, requires = "load")]
     statements: bool,
@@ -76,6 +79,9 @@ impl Bench {
         }
         if self.hints {
             return self.hints().await;
+        }
+        if self.bus {
+            return self.bus().await;
         }
         let binary = match &self.binary {
             Some(binary) => binary.canonicalize()?,
@@ -122,6 +128,14 @@ impl Bench {
         } else {
             print(&report.table())?;
         }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Needs no optimised harness: an example does the work.
+    async fn bus(&self) -> Result<ExitCode> {
+        let size = if self.quick { Size::QUICK } else { Size::FULL };
+        let measured = bus::measure(size).await?;
+        print(&if self.json { serde_json::to_string(&measured)? } else { measured.table() })?;
         Ok(ExitCode::SUCCESS)
     }
 

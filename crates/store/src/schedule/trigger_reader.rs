@@ -76,8 +76,8 @@ impl RunStore {
         .fetch_optional(&mut *tx)
         .await?;
         let Some(position) = position else { return Ok(Listened::Idle) };
-        let listening = listening(&mut tx).await?;
-        if listening.is_empty() {
+        let tenants = hearing_tenants(&mut tx).await?;
+        if tenants.is_empty() {
             sqlx::query!(
                 "-- store::trigger_reader::end\ndelete from houston.readers where name = 'triggers'"
             )
@@ -86,9 +86,6 @@ impl RunStore {
             tx.commit().await?;
             return Ok(Listened::Idle);
         }
-        let mut tenants: Vec<Uuid> = listening.keys().map(|(tenant, _)| tenant.0).collect();
-        tenants.sort_unstable();
-        tenants.dedup();
         let read = match position.parse::<EventPosition>() {
             Ok(position) => self.owned_events_since(&position, limit, &tenants).await,
             Err(_) => Err(Error::UnknownPosition),
@@ -102,6 +99,7 @@ impl RunStore {
             }
             read => read?,
         };
+        let listening = listening(&mut tx, &page.events).await?;
         let (heard, failed) = heard_of(&listening, &page.events, now).await;
         let count = if heard.is_empty() { 0 } else { note(&mut tx, &heard).await? };
         note_failures(&mut tx, &failed).await?;
@@ -121,12 +119,29 @@ async fn move_to(connection: &mut PgConnection, position: &EventPosition) -> Res
     Ok(())
 }
 
-/// The triggers that hear events. One whose rule a later version does not accept hears nothing.
-async fn listening(connection: &mut PgConnection) -> Result<ByUser> {
+/// The tenants with triggers that hear events.
+async fn hearing_tenants(connection: &mut PgConnection) -> Result<Vec<Uuid>> {
+    let tenants = sqlx::query_scalar!(
+        "-- store::trigger_reader::tenants
+        select distinct tenant_id from houston.triggers where enabled and next_at is null"
+    );
+    Ok(tenants.fetch_all(connection).await?)
+}
+
+/// The triggers that hear events, of the users whose events these are. One whose rule a later version does not accept hears
+/// nothing.
+async fn listening(connection: &mut PgConnection, events: &[OwnedEvent]) -> Result<ByUser> {
+    let mut users: Vec<Uuid> = events.iter().map(|event| event.owner.user.0).collect();
+    users.sort_unstable();
+    users.dedup();
+    if users.is_empty() {
+        return Ok(ByUser::new());
+    }
     let rows = sqlx::query!(
         r#"-- store::trigger_reader::listening
         select id, tenant_id, user_id, agentable_id, rule as "rule: Json<When>", created_at from houston.triggers
-         where enabled and next_at is null"#
+         where enabled and next_at is null and user_id = any ($1)"#,
+        &users
     )
     .fetch_all(connection)
     .await?;

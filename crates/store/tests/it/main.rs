@@ -73,4 +73,5 @@ mod trigger_effects;
 mod triggers;
 #[cfg(test)]
 mod waiting;
+#[cfg(test)]
 mod webhooks;

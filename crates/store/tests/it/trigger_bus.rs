@@ -64,11 +64,11 @@ async fn read_all(test: &TestStore) {
 fn written_and_told(test: &TestStore, goal: AgentableId) -> (Vec<String>, Vec<String>) {
     let lines = |sql: &str| test.sql(sql).lines().map(|line| line.trim().to_owned()).collect();
     let written = format!(
-        "select 'message_' || replace(id::text, '-', '') from houston.messages where agentable_id = '{}' and source = 'user' order by seq",
+        "select 'msg_' || replace(id::text, '-', '') from houston.messages where agentable_id = '{}' and source = 'user' order by seq",
         goal.0
     );
     let told = format!(
-        "select substring(content from '(message_[0-9a-f]+)') from houston.messages
+        "select substring(content from '(msg_[0-9a-f]+)') from houston.messages
           where agentable_id = '{}' and metadata ->> 'type' = 'trigger' order by seq",
         goal.0
     );
@@ -113,7 +113,7 @@ async fn reader_that_dies_misses_doubles_and_inverts_nothing() {
     fire_heard(&test).await;
     for goal in &goals {
         let (written, told) = written_and_told(&test, *goal);
-        assert_eq!(told, written, "each once, in its order: {}", test.sql("select id, fired, refused, refusal, firings from houston.triggers; select * from houston.readers; select * from houston.trigger_firings limit 5"));
+        assert_eq!(told, written, "each once, in its order");
         assert_eq!(written.len(), if goal == late_goal { 1 } else { MESSAGES });
     }
 }

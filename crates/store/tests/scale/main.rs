@@ -32,4 +32,6 @@ mod scale;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]
+mod triggers;
+#[cfg(test)]
 mod waiting;
