@@ -28,7 +28,7 @@ enum Program {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: [Part; 16] = [
+pub(crate) const PARTS: [Part; 17] = [
     Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",

@@ -157,12 +157,16 @@ async fn add(
     let types = context.loaded.agent_types();
     let trigger = houston_api::new_trigger(&types, (ids.beside(user), user), request, SystemClock.now())
         .map_err(|error| Failure::Usage(anyhow!("{}", said(error))))?;
-    store.create_trigger(&trigger, None, &Value::Null).await.map_err(|error| match error {
-        Error::NotFound { .. } => {
-            Failure::Other(anyhow!("{user} has no {}", trigger.agentable.0.public_id(&trigger.agentable.1)))
-        }
+    let (agentable, kind) = &trigger.agentable;
+    let has_none = || Failure::Other(anyhow!("{user} has no {}", agentable.public_id(kind)));
+    let stored = store.kind_for_trigger(user, *agentable).await.map_err(|error| match error {
+        Error::NotFound { .. } => has_none(),
         error => error.into(),
     })?;
+    if stored != *kind {
+        return Err(has_none());
+    }
+    store.create_trigger(&trigger, None, &Value::Null).await?;
     print(&format!("{}: added", trigger.id));
     Ok(())
 }

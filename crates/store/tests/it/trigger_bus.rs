@@ -34,7 +34,7 @@ async fn polled<F: Future>(future: F, mut polls: usize) -> Option<F::Output> {
 /// Reads as a process that dies again and again, at another place each time. Returns how often it has died.
 async fn dying_reader(test: &TestStore, open: &AtomicUsize) -> usize {
     let (mut round, mut deaths) = (0_usize, 0);
-    while open.load(Ordering::Relaxed) > 0 || deaths < 40 {
+    while open.load(Ordering::Relaxed) > 0 || deaths < 50 {
         let read = test.runs().listen_for_triggers(7, test.ids.clock().now());
         deaths += usize::from(polled(read, 1 + round * 7 % 40).await.is_none());
         round += 1;
@@ -104,7 +104,7 @@ async fn reader_that_dies_misses_doubles_and_inverts_nothing() {
     };
     let (_, first, second, ()) =
         tokio::join!(write, dying_reader(&test, &open), dying_reader(&test, &open), fire);
-    assert!(first + second >= 80, "{first} {second}");
+    assert!(first + second >= 100, "{first} {second}");
     read_all(&test).await;
     fire_heard(&test).await;
     assert_eq!(written_and_told(&test, *late_goal).1, [""; 0], "nothing of the open transaction");
