@@ -96,7 +96,7 @@ impl Triggers {
             Action::Add { user, file, database } => database.with(context, async |context, stores| {
                 let store = stores.of(user);
                 let tenant = store.operator().tenant_of(user).await?;
-                add(context, store.tenant(tenant), user, read(&file)?).await?;
+                add(&context, store.tenant(tenant), user, read(&file)?).await?;
                 Ok(ExitCode::SUCCESS)
             }),
             Action::Pause { id, database } => switch(context, database, id, false),

@@ -269,8 +269,8 @@ impl TenantStore<'_> {
     pub async fn delete_trigger(self, id: TriggerId) -> Result<()> {
         let deleted = sqlx::query_scalar!(
             r#"-- store::trigger::delete
-            with heard as (delete from houston.trigger_firings where tenant_id = $1 and trigger_id = $2),
-            gone as (delete from houston.triggers where tenant_id = $1 and id = $2 returning 1)
+            with gone as (delete from houston.triggers where tenant_id = $1 and id = $2 returning id),
+            heard as (delete from houston.trigger_firings f using gone where f.tenant_id = $1 and f.trigger_id = gone.id)
             select count(*) as "count!" from gone"#,
             self.tenant.0,
             id.0

@@ -187,6 +187,8 @@ impl RunStore {
         if lock(&mut tx, heard.agentable).await?.is_none() {
             return Ok(Fired::Gone);
         }
+        // Before what was heard, as whoever deletes a trigger does.
+        let trigger = locked(&mut tx, heard.trigger).await?;
         let taken = sqlx::query!(
             r#"-- store::trigger_firing::take
             delete from houston.trigger_firings where trigger_id = $1 and parent_id = $2 and seq = $3
@@ -198,7 +200,7 @@ impl RunStore {
         .fetch_optional(&mut *tx)
         .await?;
         let Some(taken) = taken else { return Ok(Fired::Gone) };
-        let fired = match locked(&mut tx, heard.trigger).await? {
+        let fired = match trigger {
             Some(trigger) => {
                 let triggers = taken.chain.into_iter().map(TriggerId).collect();
                 let chain = Chain { triggers, depth: taken.depth };
