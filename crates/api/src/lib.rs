@@ -204,3 +204,4 @@ pub use models::catalogue::ModelCatalogue;
 pub use router::router;
 pub use serve::serve;
 pub use state::State;
+pub use triggers::new::new_trigger;

@@ -163,6 +163,7 @@ fn user_routes() -> Endpoints {
         .routes(ROW, routes!(todos::get::get, todos::change::change, todos::delete::delete))
         .routes(USER, routes!(triggers::list::list, triggers::create::create))
         .routes(ROW, routes!(triggers::get::get, triggers::change::change, triggers::delete::delete))
+        .routes(ROW, routes!(triggers::firings::firings))
         .routes(USER, routes!(tables::list::list, tables::create::create))
         .routes(ROW, routes!(tables::get::get, tables::delete::delete))
         .routes(ROW, routes!(tables::add_fields::add_fields))

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
 use houston_domain::agentable::{AgentType, check_kind};
-use houston_domain::id::{Ids, Shard, TenantId};
+use houston_domain::event::{Committed, Live};
+use houston_domain::id::{AgentableId, Ids, Shard, TenantId};
 use houston_engine::{Observer, RunHook};
 use houston_llm::Model;
-use houston_queue::{DeltaBus, HintSender};
+use houston_queue::{DeltaBus, HintSender, Received};
 use houston_store::TenantStore;
 use houston_tools::{Registry, SharedTool};
 use tokio_util::sync::CancellationToken;
@@ -175,6 +176,16 @@ impl Process {
         &self.system.cells.with(shard).hints
     }
 
+    /// Calls `hear` with each event that this process commits, in the order of each agentable, until the worker has ended. It is
+    /// called in a task of its own; events that come faster than it returns are left out.
+    pub fn follow(&self, hear: impl Fn(AgentableId, &Committed) + Send + Sync + 'static) {
+        let hear = Arc::new(hear);
+        for cell in self.system.cells.iter() {
+            let (bus, ended, hear) = (cell.bus.clone(), self.ended.clone(), Arc::clone(&hear));
+            self.system.tracker.spawn(async move { follow(&bus, &ended, &*hear).await });
+        }
+    }
+
     /// Cancelled when the worker has ended: after [`Self::stop`], or because it failed.
     #[must_use]
     pub fn ended(&self) -> &CancellationToken {
@@ -278,4 +289,26 @@ async fn watch(workers: Workers, ended: CancellationToken) {
         tracing::error!(%error, "the worker stopped unexpectedly");
     }
     ended.cancel();
+}
+
+async fn follow(bus: &DeltaBus, ended: &CancellationToken, hear: &(impl Fn(AgentableId, &Committed) + Sync)) {
+    let mut heard = bus.subscribe_committed();
+    loop {
+        let received = tokio::select! {
+            biased;
+            received = heard.recv() => received,
+            () = ended.cancelled() => return,
+        };
+        match received {
+            Received::Item(item) => {
+                if let Live::Committed(events) = &item.live {
+                    events.iter().for_each(|event| hear(item.agentable, event));
+                }
+            }
+            Received::Lagged => {
+                tracing::warn!("events came faster than the program hears them, and some were left out");
+                heard = bus.subscribe_committed();
+            }
+        }
+    }
 }

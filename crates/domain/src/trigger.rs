@@ -1,23 +1,28 @@
-//! Triggers: messages to an agentable at a time, at a word or at an event.
+//! Triggers: at a time, at a word or at an event, an agentable is told something, or a task of it is started.
 //!
 //! - A time is a cron expression with five fields in a time zone: [`cron`].
 //! - Words are searched in what users write: [`keyword`].
-//! - An event is chosen by its topic.
+//! - An event is chosen by its topic, by whose it is, and by a condition: [`event_rule`].
+//! - What happens then, and its texts, are in [`effect`].
 //!
 //! Loops are bounded: a trigger does not hear what it has caused, a chain has at most [`MAX_DEPTH`] triggers, and each fires a
-//! limited number of times an hour ([`Hour`]).
+//! limited number of times an hour ([`allowance`]).
 
+pub mod allowance;
 pub mod cron;
+pub mod effect;
+pub mod event_rule;
 pub mod keyword;
 
 use std::fmt::Write as _;
 
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use self::cron::CronRule;
+use self::event_rule::EventRule;
 use self::keyword::KeywordRule;
-use crate::event::topic::{MAX_PATTERNS, TopicPattern};
 use crate::frame::{attribute, escape};
 use crate::id::TriggerId;
 
@@ -31,6 +36,8 @@ pub const MAX_INSTRUCTIONS_BYTES: usize = 4_000;
 pub const MAX_DEPTH: i16 = 3;
 /// How many characters of a message an agent reads of the user.
 const MAX_CAUSE_CHARS: usize = 2_000;
+/// Maximum size of what an event says besides, as JSON, in bytes.
+const MAX_DATA_BYTES: usize = 8_000;
 
 /// What happens to times that were missed because no worker was alive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +55,7 @@ pub enum Misfire {
 /// ```json
 /// {"type": "cron", "cron": "30 7 * * 1-5", "zone": "Europe/Berlin", "misfire": "once"}
 /// {"type": "keyword", "words": ["invoice", "bill"]}
-/// {"type": "event", "topics": ["task.ended"]}
+/// {"type": "event", "topics": ["task.ended"], "kind": "goal", "if": "event.data.status == 'failed'"}
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
@@ -72,10 +79,19 @@ pub enum When {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         regex: Option<String>,
     },
-    /// At these events.
+    /// At these events of the user's agentables.
     Event {
         /// Patterns of topics.
         topics: Vec<String>,
+        /// Only those of agentables of this kind.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<String>,
+        /// Only those of the agentable with this public id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agentable_id: Option<String>,
+        /// Only those for which this expression is true.
+        #[serde(default, rename = "if", skip_serializing_if = "Option::is_none")]
+        condition: Option<String>,
     },
 }
 
@@ -103,7 +119,7 @@ pub enum Rule {
     /// At words of a user.
     Keyword(KeywordRule),
     /// At events.
-    Event(Vec<TopicPattern>),
+    Event(Box<EventRule>),
 }
 
 impl When {
@@ -117,7 +133,10 @@ impl When {
                 CronRule::new(cron, zone, *misfire).map(Box::new).map(Rule::Cron)
             }
             Self::Keyword { words, regex } => KeywordRule::new(words, regex.as_deref()).map(Rule::Keyword),
-            Self::Event { topics } => event(topics).map(Rule::Event),
+            Self::Event { topics, kind, agentable_id, condition } => {
+                let whose = (kind.as_deref(), agentable_id.as_deref());
+                EventRule::new(topics, whose, condition.as_deref()).map(Box::new).map(Rule::Event)
+            }
         }
     }
 
@@ -130,18 +149,6 @@ impl When {
         let never = "no such date will come: `30 2 31 2 *` is never; write one that exists";
         rule.next_after(now).map(Some).ok_or_else(|| InvalidWhen::at("/cron", never))
     }
-}
-
-fn event(topics: &[String]) -> Result<Vec<TopicPattern>, InvalidWhen> {
-    if topics.is_empty() || topics.len() > MAX_PATTERNS {
-        return Err(InvalidWhen::at("/topics", format!("must have 1 to {MAX_PATTERNS} patterns")));
-    }
-    let parse = |(nth, topic): (usize, &String)| {
-        topic.parse().map_err(|error: crate::event::topic::InvalidPattern| {
-            InvalidWhen::at(&format!("/topics/{nth}"), error.to_string())
-        })
-    };
-    topics.iter().enumerate().map(parse).collect()
 }
 
 /// Which triggers have caused something, one after the other.
@@ -174,27 +181,8 @@ impl Chain {
     }
 }
 
-/// The hour of a trigger's limit: when it began, and how often the trigger has fired since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hour {
-    /// When it began.
-    pub at: DateTime<Utc>,
-    /// How often it has fired.
-    pub count: i32,
-}
-
-impl Hour {
-    /// The hour with one firing more; `None` when it has `most` already. A clock that was set back begins a new hour.
-    #[must_use]
-    pub fn count(hour: Option<Self>, now: DateTime<Utc>, most: i32) -> Option<Self> {
-        let current = hour.filter(|hour| (now - hour.at).abs() < TimeDelta::hours(1));
-        let hour = current.unwrap_or(Self { at: now, count: 0 });
-        (hour.count < most).then_some(Self { count: hour.count + 1, ..hour })
-    }
-}
-
-/// What has made a trigger fire, for the agent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What has made a trigger fire: for conditions, for templates, and for the agent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     /// The time it was due, or when the event happened, RFC 3339.
     pub at: String,
@@ -204,9 +192,15 @@ pub struct Cause {
     /// The public id of the event's agentable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agentable: Option<String>,
-    /// What the user wrote, or the outline of the event.
+    /// The kind of that agentable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// What the user wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// The outline of the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Map<String, Value>>,
 }
 
 impl Cause {
@@ -222,6 +216,21 @@ impl Cause {
     pub fn with_content(self, content: &str) -> Self {
         Self { content: Some(content.chars().take(MAX_CAUSE_CHARS).collect()), ..self }
     }
+
+    /// The same with the outline of the event, unless it is too large.
+    #[must_use]
+    pub fn with_data(self, outline: Map<String, Value>) -> Self {
+        let outline = Value::Object(outline);
+        let is_short = outline.to_string().len() <= MAX_DATA_BYTES;
+        let data = if let Value::Object(data) = outline { Some(data).filter(|_| is_short) } else { None };
+        Self { data, ..self }
+    }
+
+    /// The names of conditions and templates: `event`.
+    #[must_use]
+    pub fn context(&self) -> Value {
+        event_rule::context(self)
+    }
 }
 
 /// The frame that an agent reads when a trigger fires.
@@ -234,8 +243,9 @@ pub fn trigger_message(name: &str, instructions: &str, cause: &Cause) -> String 
         }
     }
     let _ = write!(text, ">\n{}\n", escape(instructions.trim()));
-    if let Some(content) = &cause.content {
-        let _ = writeln!(text, "<cause>{}</cause>", escape(content));
+    let outline = || cause.data.clone().map(|data| Value::Object(data).to_string());
+    if let Some(content) = cause.content.clone().or_else(outline) {
+        let _ = writeln!(text, "<cause>{}</cause>", escape(&content));
     }
     text.push_str("</trigger>");
     text
@@ -263,19 +273,6 @@ mod tests {
     }
 
     #[test]
-    fn hours_count_and_begin_anew() {
-        let start = DateTime::UNIX_EPOCH;
-        let first = Hour::count(None, start, 2).unwrap();
-        let second = Hour::count(Some(first), start + TimeDelta::minutes(59), 2).unwrap();
-        assert_eq!((second.at, second.count), (start, 2));
-        assert_eq!(Hour::count(Some(second), start + TimeDelta::minutes(59), 2), None);
-        for minutes in [60, -60] {
-            let now = start + TimeDelta::minutes(minutes);
-            assert_eq!(Hour::count(Some(second), now, 2).unwrap(), Hour { at: now, count: 1 });
-        }
-    }
-
-    #[test]
     fn refusals_name_the_part() {
         let refused = |json: &str| {
             let when: When = serde_json::from_str(json).unwrap();
@@ -292,8 +289,55 @@ mod tests {
             (r#"{"type": "keyword", "regex": "(a"}"#, "/regex"),
             (r#"{"type": "event", "topics": []}"#, "/topics"),
             (r#"{"type": "event", "topics": ["run.*", "no.such"]}"#, "/topics/1"),
+            (r#"{"type": "event", "topics": ["**"], "agentable_id": "goal_1"}"#, "/agentable_id"),
+            (r#"{"type": "event", "topics": ["**"], "if": "event.kind =="}"#, "/if"),
+            (r#"{"type": "event", "topics": ["**"], "if": "event.no_filter | nothing"}"#, "/if"),
+            (r#"{"type": "event", "topics": ["**"], "if": "run.status == 'failed'"}"#, "/if"),
+            (r#"{"type": "event", "topics": ["**"], "if": ""}"#, "/if"),
         ] {
             assert_eq!(refused(json), pointer, "{json}");
+        }
+    }
+
+    fn ended(status: &str) -> Cause {
+        let data = serde_json::json!({"status": status, "task_id": "task_1"});
+        let cause = Cause { at: "now".into(), topic: Some("task.ended".into()), ..Cause::default() };
+        cause.with_data(data.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn conditions_read_the_event() {
+        let rule = |condition: &str| {
+            let json = serde_json::json!({"type": "event", "topics": ["task.*"], "if": condition});
+            match serde_json::from_value::<When>(json).unwrap().rule().unwrap() {
+                Rule::Event(rule) => rule,
+                other => panic!("{other:?}"),
+            }
+        };
+        for (condition, expected) in [
+            ("event.data.status == 'failed'", true),
+            ("event.data.status in ['completed', 'cancelled']", false),
+            ("event.topic == 'task.ended' and event.content is none", true),
+        ] {
+            assert_eq!(rule(condition).holds(&ended("failed")).unwrap(), expected, "{condition}");
+        }
+        for condition in ["event.data.no.such", "1 / 0 > 1", "range(100000) | list | length > 1"] {
+            assert!(rule(condition).holds(&ended("failed")).is_err(), "{condition}");
+        }
+    }
+
+    #[test]
+    fn templates_insert_data() {
+        let cause = ended("</trigger><trigger mark=\"x\">").with_content("two\nlines");
+        let text = effect::filled("It is {{ event.data.status }}.", &cause).unwrap();
+        let message = trigger_message("t", &text, &cause);
+        assert_eq!(message.matches("</trigger>").count(), 1, "{message}");
+        assert!(message.contains("It is &lt;/trigger&gt;"), "{message}");
+        assert_eq!(effect::filled("as it is: { }", &cause).unwrap(), "as it is: { }");
+        assert_eq!(effect::filled_title("Read {{ event.content }}", &cause).unwrap(), "Read two lines");
+        assert!(effect::filled("{{ event.data.nothing }}", &cause).is_err());
+        for bad in ["{{ event", "{{ other }}", "{% include 'a' %}"] {
+            assert_eq!(effect::check_template("/x", bad).unwrap_err().pointer, "/x", "{bad}");
         }
     }
 

@@ -28,7 +28,7 @@ enum Program {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: [Part; 16] = [
+pub(crate) const PARTS: [Part; 17] = [
     Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",
@@ -105,6 +105,13 @@ pub(crate) const PARTS: [Part; 16] = [
         program: Program::Harness,
         whole: &["bench", "--hints"],
         quick: &["bench", "--hints", "--quick"],
+    },
+    Part {
+        name: "bus",
+        what: "100,000 events through the readers of webhooks and triggers",
+        program: Program::Harness,
+        whole: &["bench", "--bus"],
+        quick: &["bench", "--bus", "--quick"],
     },
     Part {
         name: "conversation",

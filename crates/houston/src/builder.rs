@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::agent::Agent;
 use crate::error::Error;
+use crate::happened::{Followers, Happened, Wanted};
 use crate::question::{Decision, Question};
 use crate::run::Decide;
 use crate::running::Running;
@@ -41,6 +42,7 @@ pub struct AgentBuilder {
     autonomy: Autonomy,
     hooks: Vec<Arc<dyn RunHook>>,
     observers: Vec<Arc<dyn Observer>>,
+    wanted: Vec<Wanted>,
     decide: Option<Arc<Decide>>,
     folder: Option<PathBuf>,
     jobs: Option<PathBuf>,
@@ -119,6 +121,22 @@ impl AgentBuilder {
         self
     }
 
+    /// Calls `hear` with events whose topic matches the pattern: `"tool.*"`, `"run.finished"`, `"**"`; the API's documentation
+    /// lists the topics.
+    ///
+    /// It hears what this process commits, after the commit, in the order of each conversation. **Events may be lost**: those of
+    /// other processes, those before a restart, and those that come faster than `hear` returns. What must not miss one is a
+    /// trigger or a webhook. `hear` is called in a task of its own, never on the way of a run; it should return quickly and must
+    /// not panic.
+    pub fn on(
+        mut self,
+        pattern: impl Into<String>,
+        hear: impl Fn(&Happened) + Send + Sync + 'static,
+    ) -> Self {
+        self.wanted.push((pattern.into(), Arc::new(hear)));
+        self
+    }
+
     /// Decides the questions of runs that this program follows. Without it they are left to people, and
     /// [`Run::answer`](crate::Run::answer) returns [`Error::Question`].
     pub fn on_question<F>(mut self, decide: impl Fn(Question) -> F + Send + Sync + 'static) -> Self
@@ -164,11 +182,16 @@ impl AgentBuilder {
     /// Starts the agent: the servers that no URL names, and a worker.
     ///
     /// # Errors
-    /// [`Error::Tool`] and [`Error::Guards`] when those are wrong; [`Error::Process`] when other settings are wrong, or a server or
-    /// the worker cannot be started.
-    pub async fn build(self) -> Result<Agent, Error> {
+    /// [`Error::Tool`], [`Error::Guards`] and [`Error::Topic`] when those are wrong; [`Error::Process`] when other settings are
+    /// wrong, or a server or the worker cannot be started.
+    pub async fn build(mut self) -> Result<Agent, Error> {
         let decide = self.decide.clone();
+        let followers = Followers::new(std::mem::take(&mut self.wanted))?;
         let process = Box::pin(Process::start(self.plan()?)).await?;
+        if !followers.is_empty() {
+            let kind = process.agent().kind.clone();
+            process.follow(move |agentable, event| followers.hear(&kind, agentable, event));
+        }
         Ok(Agent::new(Running { process, decide }))
     }
 

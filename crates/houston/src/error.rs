@@ -1,6 +1,7 @@
 //! [`Error`].
 
 use houston_cli::process::ProcessError;
+use houston_domain::event::topic::InvalidPattern;
 use houston_domain::guard::GuardError;
 use houston_domain::id::{InvalidId, RunId};
 use houston_domain::question::schema::Mismatch;
@@ -25,6 +26,14 @@ pub enum Error {
         name: String,
         /// What is wrong, and what is allowed.
         reason: String,
+    },
+    /// A pattern of topics is wrong.
+    #[error("`{pattern}`: {reason}")]
+    Topic {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong, and what is allowed.
+        reason: InvalidPattern,
     },
     /// A message cannot be posted.
     #[error("the message cannot be posted: {0}")]

@@ -42,6 +42,7 @@
 //! | questions whether a call may be carried out | [`AgentBuilder::on_question`], [`Conversation::questions`], [`Decision`] |
 //! | what an agent may do with its tools | [`AgentBuilder::guards`], [`FunctionTool::risk`] |
 //! | another model, other tools or texts for a run | [`AgentBuilder::before_run`], [`RunHook`] |
+//! | what happens in all conversations, chosen by topic | [`AgentBuilder::on`], [`Happened`] |
 //! | traces, metrics, logs | [`AgentBuilder::on_event`], [`Observer`], [`Observation`] |
 //!
 //! `examples/` has a complete program for the first four.
@@ -66,6 +67,7 @@ mod builder;
 mod conversation;
 mod error;
 mod event;
+mod happened;
 mod question;
 mod reader;
 mod run;
@@ -77,6 +79,7 @@ pub use builder::{AgentBuilder, AgentGuards, AgentModel};
 pub use conversation::Conversation;
 pub use error::Error;
 pub use event::{Answer, Event, Failure};
+pub use happened::Happened;
 pub use question::{AskedCall, Decision, Question};
 pub use run::Run;
 pub use tool::{AgentTool, Context, FunctionTool, ToolError, tool};

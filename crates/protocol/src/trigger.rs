@@ -1,6 +1,7 @@
-//! Triggers: messages to an agentable at a time, at a word or at an event.
+//! Triggers: at a time, at a word or at an event, an agentable is told something, or a task of it is started.
 
 use houston_domain::id::{TriggerId, UserId};
+use houston_domain::trigger::effect::Firing;
 use houston_domain::trigger::{Misfire, When};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -50,6 +51,18 @@ pub enum TriggerWhen {
         /// 1 to 20 patterns of topics: `run.*`, `task.ended`, `tool.**`.
         #[schema(min_items = 1, max_items = 20)]
         topics: Vec<String>,
+        /// Only events of agentables of this kind.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<String>,
+        /// Only events of this agentable.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<schema::AgentableId>)]
+        agentable_id: Option<String>,
+        /// Only events for which this expression is true, of up to 1,000 bytes: `event.data.status == "failed"`. `event` has
+        /// `at`, `topic`, `agentable_id`, `kind`, `content` (what the user wrote) and `data` (as in webhooks). An expression that
+        /// fails does not fire the trigger; `refused` counts it, and `refusal` says why.
+        #[serde(default, rename = "if", skip_serializing_if = "Option::is_none")]
+        condition: Option<String>,
     },
 }
 
@@ -64,7 +77,9 @@ impl From<TriggerWhen> for When {
                 Self::Cron { cron, zone, misfire }
             }
             TriggerWhen::Keyword { words, regex } => Self::Keyword { words, regex },
-            TriggerWhen::Event { topics } => Self::Event { topics },
+            TriggerWhen::Event { topics, kind, agentable_id, condition } => {
+                Self::Event { topics, kind, agentable_id, condition }
+            }
         }
     }
 }
@@ -80,12 +95,15 @@ impl From<When> for TriggerWhen {
                 Self::Cron { cron, zone, misfire }
             }
             When::Keyword { words, regex } => Self::Keyword { words, regex },
-            When::Event { topics } => Self::Event { topics },
+            When::Event { topics, kind, agentable_id, condition } => {
+                Self::Event { topics, kind, agentable_id, condition }
+            }
         }
     }
 }
 
-/// What a trigger does.
+/// What a trigger does. Its texts may be templates, as in `It is {{ event.data.status }}`: `event` is as in conditions, and what
+/// is inserted is data.
 ///
 /// ```json
 /// {"type": "tell", "agentable_id": "goal_0190…", "instructions": "Look for new offers."}
@@ -98,6 +116,19 @@ pub enum TriggerThen {
         #[schema(value_type = schema::AgentableId)]
         agentable_id: String,
         /// What the agent reads first, up to 4,000 bytes.
+        instructions: String,
+    },
+    /// Starts a task of an agentable of the user. Its end is reported to that agentable.
+    Task {
+        #[schema(value_type = schema::AgentableId)]
+        agentable_id: String,
+        /// One of the kinds of tasks that the agentable may create; the first of them when left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<String>,
+        /// One line that says what the task is about, up to 200 characters.
+        #[schema(max_length = 200)]
+        title: String,
+        /// What the task reads first, up to 4,000 bytes.
         instructions: String,
     },
 }
@@ -162,7 +193,8 @@ pub struct TriggerResponse {
     pub fired: i64,
     /// How often it was due and did not fire.
     pub refused: i64,
-    /// Why the last time: `limit` (it has fired too often this hour), `loop`, `missed`, or `archived`.
+    /// Why the last time: `limit` (it has fired too often this hour), `loop`, `missed`, `archived`, `tasks` (the agentable has
+    /// enough open tasks), or `condition: …` and `template: …` with the error.
     pub refusal: Option<String>,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,
@@ -174,4 +206,36 @@ pub struct TriggerResponse {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TriggerList {
     pub data: Vec<TriggerResponse>,
+}
+
+/// What became of a trigger that was due.
+///
+/// ```json
+/// {"at": "2026-11-27T06:30:00.000Z", "topic": "task.ended", "agentable_id": "goal_0190…", "made": "run_0190…", "refusal": null}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TriggerFiring {
+    #[schema(value_type = schema::Time)]
+    pub at: Time,
+    /// The topic of the event; null: a time.
+    pub topic: Option<String>,
+    /// Whose event it is.
+    pub agentable_id: Option<String>,
+    /// The run that read the message, or the task that was started; null: it did not fire.
+    pub made: Option<String>,
+    /// Why it did not fire, as `refusal` of the trigger.
+    pub refusal: Option<String>,
+}
+
+impl From<Firing> for TriggerFiring {
+    fn from(firing: Firing) -> Self {
+        let Firing { at, topic, agentable, made, refusal } = firing;
+        Self { at: Time(at), topic, agentable_id: agentable, made, refusal }
+    }
+}
+
+/// The last 20 firings of a trigger, the latest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TriggerFiringList {
+    pub data: Vec<TriggerFiring>,
 }

@@ -7,8 +7,8 @@ mod publisher;
 mod subscription;
 mod topics;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 
 use houston_domain::event::{Live, LiveItem};
 use houston_domain::id::AgentableId;
@@ -29,6 +29,8 @@ use crate::health::{ConnectionMonitor, RedisHealth};
 #[derive(Clone)]
 pub struct DeltaBus {
     topics: Arc<Topics>,
+    /// Those who hear all events that this process commits. Nothing, until the first of them asks.
+    committed: Arc<OnceLock<Arc<Topics>>>,
     counts: Arc<ReceiveCounts>,
     outbox: Option<Arc<Outbox>>,
     health: RedisHealth,
@@ -77,7 +79,7 @@ impl DeltaBus {
         tracker.spawn(link.run());
         let monitor = ConnectionMonitor::new("deltas out", redis.clone());
         tracker.spawn(Publisher { redis, process, outbox: Arc::clone(&outbox), monitor, stop }.run());
-        Self { topics, counts, outbox: Some(outbox), health }
+        Self { topics, committed: Arc::default(), counts, outbox: Some(outbox), health }
     }
 
     /// A bus without Redis, for a single process.
@@ -85,6 +87,7 @@ impl DeltaBus {
     pub fn within_process() -> Self {
         Self {
             topics: Arc::new(Topics::new()),
+            committed: Arc::default(),
             counts: Arc::default(),
             outbox: None,
             health: RedisHealth::absent(),
@@ -114,6 +117,13 @@ impl DeltaBus {
         Subscription::new(Channel::Control, Arc::clone(&self.topics))
     }
 
+    /// Subscribes to the [`Live::Committed`] items that this process publishes, of whichever agentable.
+    #[must_use]
+    pub fn subscribe_committed(&self) -> Subscription {
+        let topics = self.committed.get_or_init(|| Arc::new(Topics::new()));
+        Subscription::new(Channel::Control, Arc::clone(topics))
+    }
+
     /// Health of the pub/sub connection, on which items of other processes arrive.
     #[must_use]
     pub fn health(&self) -> &RedisHealth {
@@ -137,7 +147,10 @@ impl DeltaBus {
     fn send(&self, channel: Channel, item: LiveItem) {
         let weight = payload::weight(&item.live);
         let item = Arc::new(item);
-        let lagged = self.topics.deliver(channel, &item, weight);
+        let mut lagged = self.topics.deliver(channel, &item, weight);
+        if let (Live::Committed(_), Some(listeners)) = (&item.live, self.committed.get()) {
+            lagged += listeners.deliver(Channel::Control, &item, weight);
+        }
         if lagged > 0 {
             self.counts.lagged.fetch_add(lagged as u64, Relaxed);
         }

@@ -25,6 +25,8 @@ impl Store {
         let settings = [
             ("fairness.max_running", fairness.running()),
             ("fairness.max_pending", fairness.pending()),
+            ("tasks.max_depth", tasks.max_depth),
+            ("tasks.max_open", tasks.max_open),
             ("tasks.note_chars", tasks.note_chars),
             ("tasks.report_chars", tasks.report_chars),
             ("tasks.report_notes", tasks.report_notes),

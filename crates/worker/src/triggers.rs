@@ -124,14 +124,17 @@ impl Triggers {
     }
 
     fn firing_ids(&self, agentable: AgentableId) -> FiringIds {
-        FiringIds { message: self.ids.beside(agentable), run: self.ids.beside(agentable), now: self.now() }
+        let ids = &self.ids;
+        let (message, run) = (ids.beside(agentable), ids.beside(agentable));
+        FiringIds { message, run, task: ids.beside(agentable), now: self.now() }
     }
 
     /// Wakes open streams of the agentable. Workers learn of the run by `NOTIFY`. One that fails does not hold the others back.
     fn announce(&self, fired: Result<Fired>) {
         match fired {
             Ok(Fired::Posted(agentable)) => self.bus.publish(agentable, Live::Nudge),
-            Ok(Fired::Refused | Fired::Gone) => {}
+            // Nobody streams a task that has just begun.
+            Ok(Fired::Started(_) | Fired::Refused | Fired::Gone) => {}
             Err(error) => tracing::warn!(%error, "a trigger could not fire; the next look finds it again"),
         }
     }

@@ -1,13 +1,16 @@
-//! Triggers of a user's agentables: messages to them at a time, at a word or at an event.
+//! Triggers of a user's agentables: at a time, at a word or at an event, they are told something, or a task of them starts.
 
 pub(crate) mod change;
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod firings;
 pub(crate) mod get;
 pub(crate) mod list;
+pub(crate) mod new;
 
 use chrono::{DateTime, Utc};
-use houston_domain::trigger::{MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
+use houston_domain::trigger::effect::{TriggerTask, check_template};
+use houston_domain::trigger::{InvalidWhen, MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
 use houston_protocol::time::Time;
 use houston_protocol::trigger::{TriggerResponse, TriggerThen};
 use houston_store::trigger::Trigger;
@@ -18,15 +21,19 @@ use crate::error::ApiError;
 fn response(trigger: Trigger) -> TriggerResponse {
     let (agentable, kind) = trigger.agentable;
     let (refused, refusal) = trigger.refused;
+    let (agentable_id, instructions) = (agentable.public_id(&kind), trigger.instructions);
+    let then = match trigger.task {
+        None => TriggerThen::Tell { agentable_id, instructions },
+        Some(TriggerTask { kind, title, .. }) => {
+            TriggerThen::Task { agentable_id, kind: Some(kind), title, instructions }
+        }
+    };
     TriggerResponse {
         id: trigger.id,
         user_id: trigger.user,
         name: trigger.name,
         when: trigger.when.into(),
-        then: TriggerThen::Tell {
-            agentable_id: agentable.public_id(&kind),
-            instructions: trigger.instructions,
-        },
+        then,
         enabled: trigger.enabled,
         next_at: trigger.next_at.map(Time),
         last_at: trigger.last_at.map(Time),
@@ -43,13 +50,26 @@ fn response(trigger: Trigger) -> TriggerResponse {
 /// # Errors
 /// [`ApiError::InvalidRequest`] that names the part which is not allowed.
 fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ApiError> {
-    if let When::Keyword { words, regex } = when {
-        for (nth, word) in words.iter().enumerate() {
-            check_text(&format!("/when/words/{nth}"), word)?;
+    match when {
+        When::Keyword { words, regex } => {
+            for (nth, word) in words.iter().enumerate() {
+                check_text(&format!("/when/words/{nth}"), word)?;
+            }
+            check_text("/when/regex", regex.as_deref().unwrap_or_default())?;
         }
-        check_text("/when/regex", regex.as_deref().unwrap_or_default())?;
+        When::Event { kind, condition, .. } => {
+            if let Some(kind) = kind {
+                check_line("/when/kind", kind, MAX_NAME_CHARS)?;
+            }
+            check_text("/when/if", condition.as_deref().unwrap_or_default())?;
+        }
+        When::Cron { .. } => {}
     }
-    when.first_after(now).map_err(|error| ApiError::field(&format!("/when{}", error.pointer), error.reason))
+    when.first_after(now).map_err(|error| refused("/when", error))
+}
+
+fn refused(within: &str, error: InvalidWhen) -> ApiError {
+    ApiError::field(&format!("{within}{}", error.pointer), error.reason)
 }
 
 fn check_name(name: &str) -> Result<(), ApiError> {
@@ -59,5 +79,8 @@ fn check_name(name: &str) -> Result<(), ApiError> {
 fn check_instructions(pointer: &str, instructions: &str) -> Result<(), ApiError> {
     check_text(pointer, instructions)?;
     check_size(pointer, instructions.len(), MAX_INSTRUCTIONS_BYTES)?;
-    if instructions.trim().is_empty() { Err(ApiError::field(pointer, "must not be empty")) } else { Ok(()) }
+    if instructions.trim().is_empty() {
+        return Err(ApiError::field(pointer, "must not be empty"));
+    }
+    check_template(pointer, instructions).map_err(|error| refused("", error))
 }

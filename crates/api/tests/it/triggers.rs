@@ -41,6 +41,17 @@ async fn refused_triggers_are_told_where_they_are_wrong() {
     let cron = |cron: &str, zone: &str| trigger(&api, json!({"type": "cron", "cron": cron, "zone": zone}));
     let mut of_task = cron("0 9 * * *", "UTC");
     of_task["then"]["agentable_id"] = json!("task_00000000000000000000000000000001");
+    let event = |rest: Value| {
+        let mut when = json!({"type": "event", "topics": ["task.ended"]});
+        when.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        trigger(&api, when)
+    };
+    let starts = |kind: &str, title: &str, instructions: &str| {
+        let mut starts = cron("0 9 * * *", "UTC");
+        starts["then"] = json!({"type": "task", "agentable_id": api.goal, "kind": kind, "title": title,
+                                "instructions": instructions});
+        starts
+    };
     let mut silent = cron("0 9 * * *", "UTC");
     silent["then"]["instructions"] = json!(" ");
     for (body, pointer) in [
@@ -50,6 +61,14 @@ async fn refused_triggers_are_told_where_they_are_wrong() {
         (trigger(&api, json!({"type": "keyword", "regex": "("})), "/when/regex"),
         (trigger(&api, json!({"type": "keyword", "words": ["a\0"]})), "/when/words/0"),
         (trigger(&api, json!({"type": "event", "topics": ["run.*", "runs.x"]})), "/when/topics/1"),
+        (event(json!({"if": "event.data.status =="})), "/when/if"),
+        (event(json!({"if": "run.status == 'failed'"})), "/when/if"),
+        (event(json!({"if": "event.kind | nothing"})), "/when/if"),
+        (event(json!({"agentable_id": "goal"})), "/when/agentable_id"),
+        (event(json!({"kind": ""})), "/when/kind"),
+        (starts("goal", "t", "i"), "/then/kind"),
+        (starts("task", "{{ event", "i"), "/then/title"),
+        (starts("task", "t", "{{ user.name }}"), "/then/instructions"),
         (of_task, "/then/agentable_id"),
         (silent, "/then/instructions"),
     ] {
@@ -60,4 +79,24 @@ async fn refused_triggers_are_told_where_they_are_wrong() {
     let mut of_nobody = cron("0 9 * * *", "UTC");
     of_nobody["then"]["agentable_id"] = json!("goal_00000000000000000000000000000001");
     api.post(&path, of_nobody).await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn trigger_with_condition_and_task_is_shown_as_it_was_given() {
+    let api = TestApi::start().await;
+    let path = format!("/v1/users/{}/triggers", api.user);
+    let body = json!({
+        "name": "Failed tasks",
+        "when": {"type": "event", "topics": ["task.ended"], "kind": "goal", "agentable_id": api.goal,
+                 "if": "event.data.status == 'failed'"},
+        "then": {"type": "task", "agentable_id": api.goal, "kind": "task", "title": "After {{ event.data.task_id }}",
+                 "instructions": "Find out why."},
+    });
+    let made = api.post(&path, body.clone()).await.ok();
+    assert_eq!((&made["when"], &made["then"]), (&body["when"], &body["then"]), "{made}");
+    let one = format!("/v1/triggers/{}", made["id"].as_str().unwrap());
+    assert_eq!(api.get(&one).await.ok()["then"], body["then"]);
+    assert_eq!(api.get(&format!("{one}/firings")).await.ok(), json!({"data": []}));
+    let unknown = "/v1/triggers/trigger_00000000000000000000000000000001/firings";
+    api.get(unknown).await.refused(404, "not_found");
 }

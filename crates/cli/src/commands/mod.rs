@@ -36,6 +36,7 @@ mod stats;
 mod tables;
 mod tools;
 mod trace;
+mod triggers;
 mod work;
 
 use std::path::PathBuf;
@@ -120,6 +121,8 @@ pub(crate) enum Command {
     Tables(tables::Tables),
     /// Check, show, list and run plans
     Plan(plan::Plan),
+    /// List, add, pause and delete the triggers of a user
+    Triggers(triggers::Triggers),
     /// Write what a run was given, what it did and what was answered, for `replay`
     Trace(trace::Trace),
     /// Replay a recorded run, with the recorded answers or with another prompt or model
@@ -176,6 +179,7 @@ impl Command {
             Self::Snippets(command) => command.run(context),
             Self::Tables(command) => command.run(context),
             Self::Plan(command) => command.run(&context),
+            Self::Triggers(command) => command.run(context),
             Self::Trace(command) => command.run(context),
             Self::Replay(command) => command.run(context),
             Self::Eval(command) => command.run(&context),

@@ -103,3 +103,4 @@ mod test_houston;
 mod titles;
 #[cfg(test)]
 mod traces_of_runs;
+mod triggers;

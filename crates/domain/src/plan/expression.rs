@@ -150,7 +150,7 @@ fn nested(argument: &Value, context: &Value, depth: usize) -> Result<Value, Expr
 }
 
 /// The names that an expression or template takes from its context.
-pub(super) fn names(source: &str, is_template: bool) -> Result<BTreeSet<String>, ExpressionError> {
+pub(crate) fn names(source: &str, is_template: bool) -> Result<BTreeSet<String>, ExpressionError> {
     limited(source, if is_template { TEMPLATE } else { EXPRESSION })?;
     let compiles = |source: &str| match is_template {
         true => {

@@ -41,6 +41,7 @@ pub use document::{
     Action, Document, FORBIDDEN_TOOLS, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step,
 };
 pub use ended::ended;
+pub(crate) use expression::names;
 pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub use limits::Limits;
 pub use patch::{MAX_REPAIRS, MAX_REPLANS, Patched, patch};

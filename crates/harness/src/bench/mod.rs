@@ -6,9 +6,10 @@
 //!
 //! Besides: `--throughput` measures 32 and 128 runs at once and with new goals, `--workers` does so with 1, 2 and 4 worker
 //! processes beside an API process, `--streams` measures clients that only cost, `--interfaces` what limits and webhooks cost a run, `--hints` the lanes of hints without
-//! Postgres, and `--replay` the replay of a recorded run without any server.
+//! Postgres, `--replay` the replay of a recorded run without any server, and `--bus` the readers of events.
 
 pub(crate) mod adapters;
+pub(crate) mod bus;
 pub(crate) mod cancel;
 pub(crate) mod conversation;
 pub(crate) mod database;

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::bench::report::{conversation_table, targets_table};
 use crate::bench::{
-    Size, adapters, cancel, conversation, hints, history, interfaces, measure, replay, scale, streams,
+    Size, adapters, bus, cancel, conversation, hints, history, interfaces, measure, replay, scale, streams,
     throughput, tokens,
 };
 use crate::installation;
@@ -60,6 +60,9 @@ pub(crate) struct Bench {
     /// Measure only how long a recorded run of twenty iterations takes to be replayed
     #[arg(long)]
     replay: bool,
+    /// Measure only the readers of events: events per second for webhooks and triggers, and how late they are
+    #[arg(long)]
+    bus: bool,
     /// With `--throughput` or `--workers`: count the statements of Postgres, and their time
     #[arg(long, requires = "load")]
     statements: bool,
@@ -79,6 +82,9 @@ impl Bench {
         }
         if self.hints {
             return self.hints().await;
+        }
+        if self.bus {
+            return self.bus().await;
         }
         let binary = match &self.binary {
             Some(binary) => binary.canonicalize()?,
@@ -137,6 +143,14 @@ impl Bench {
             return self.streams(binary).await.map(Some);
         }
         Ok(None)
+    }
+
+    /// Needs no optimised harness: an example does the work.
+    async fn bus(&self) -> Result<ExitCode> {
+        let size = if self.quick { Size::QUICK } else { Size::FULL };
+        let measured = bus::measure(size).await?;
+        print(&if self.json { serde_json::to_string(&measured)? } else { measured.table() })?;
+        Ok(ExitCode::SUCCESS)
     }
 
     /// Needs no optimised harness: one client that waits most of the time.

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use houston::{
-    Context, Decision, Error, Event, FunctionTool, Observation, Observed, Risk, RunSetup, RunStatus, tool,
+    Context, Decision, Error, Event, FunctionTool, Happened, Observation, Observed, Risk, RunSetup,
+    RunStatus, tool,
 };
 use serde::Deserialize;
 
@@ -63,6 +64,34 @@ async fn conversation_and_open_question_survive_a_restart() {
     ));
     assert!(same.open_run().await.unwrap().is_none() && same.questions().await.unwrap().is_empty());
     agent.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn program_hears_events_by_their_topics() {
+    let (servers, paid) = (installation(), Arc::new(AtomicUsize::new(0)));
+    let wrong = simulated(&servers).on("tools.*", |_| {}).build().await;
+    assert!(matches!(&wrong, Err(Error::Topic { pattern, .. }) if pattern == "tools.*"), "{wrong:?}");
+    let heard: Arc<Mutex<Vec<(String, String, i64)>>> = Arc::default();
+    let (tools, ends) = (Arc::clone(&heard), Arc::clone(&heard));
+    let note = |all: &Mutex<Vec<_>>, happened: &Happened| {
+        all.lock().unwrap().push((happened.conversation.clone(), happened.topic.to_owned(), happened.seq));
+    };
+    let agent = simulated(&servers)
+        .tool(pay(&paid))
+        .on_question(async |_| Decision::Approve)
+        .on("tool.*", move |happened| note(&tools, happened))
+        .on("run.finished", move |happened| note(&ends, happened))
+        .build()
+        .await
+        .unwrap();
+    let ann = agent.conversation("ann").await.unwrap();
+    ann.prompt(PAY_FIVE).await.unwrap();
+    agent.shutdown().await.unwrap();
+    let heard = heard.lock().unwrap();
+    let topics: Vec<&str> = heard.iter().map(|(_, topic, _)| topic.as_str()).collect();
+    assert_eq!(topics, ["tool.called", "tool.returned", "run.finished"]);
+    assert!(heard.iter().all(|(conversation, ..)| *conversation == ann.id()));
+    assert!(heard.windows(2).all(|two| two[0].2 < two[1].2), "in order: {heard:?}");
 }
 
 #[tokio::test]

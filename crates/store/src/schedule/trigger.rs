@@ -2,7 +2,8 @@
 //! [`super::trigger_reader`].
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, TriggerId, UserId};
+use houston_domain::id::{AgentableId, TenantId, TriggerId, UserId};
+use houston_domain::trigger::effect::{Firing, TriggerTask};
 use houston_domain::trigger::{MAX_TRIGGERS, When};
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -11,7 +12,7 @@ use sqlx::types::Json;
 use super::trigger_reader::ensure_reader;
 use crate::bound;
 use crate::error::{Error, Result};
-use crate::handle::TenantStore;
+use crate::handle::{OperatorStore, TenantStore};
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 
 /// A trigger as people see it.
@@ -25,8 +26,10 @@ pub struct Trigger {
     pub agentable: (AgentableId, String),
     /// For people.
     pub name: String,
-    /// What the agent reads first.
+    /// What the agent reads first: a template.
     pub instructions: String,
+    /// The task of that agentable which it starts; `None`: it tells the agentable.
+    pub task: Option<TriggerTask>,
     /// When it fires.
     pub when: When,
     /// When it is due, if that is a time.
@@ -69,6 +72,7 @@ macro_rules! trigger {
             agentable: (AgentableId(row.agentable_id), row.kind),
             name: row.name,
             instructions: row.instructions,
+            task: row.task.map(|task| task.0),
             when: row.rule.0,
             next_at: row.next_at,
             enabled: row.enabled,
@@ -131,9 +135,9 @@ impl TenantStore<'_> {
         // By the clock of the database, by which events have their times.
         let made = sqlx::query!(
             "-- store::trigger::create
-            insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, next_at, created_at,
-                                          updated_at)
-            select $2, $1, $3, a.id, $5, $6, $7, $8, statement_timestamp(), statement_timestamp()
+            insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, next_at, task,
+                                          created_at, updated_at)
+            select $2, $1, $3, a.id, $5, $6, $7, $8, $9, statement_timestamp(), statement_timestamp()
               from houston.agentables a where a.tenant_id = $1 and a.user_id = $3 and a.id = $4",
             self.tenant.0,
             new.id.0,
@@ -142,7 +146,8 @@ impl TenantStore<'_> {
             new.name,
             new.instructions,
             Json(&new.when) as Json<&When>,
-            new.next_at
+            new.next_at,
+            new.task.as_ref().map(Json) as Option<Json<&TriggerTask>>
         )
         .execute(&mut *tx)
         .await?;
@@ -160,8 +165,8 @@ impl TenantStore<'_> {
     pub async fn triggers(self, user: UserId) -> Result<Vec<Trigger>> {
         let rows = sqlx::query!(
             r#"-- store::trigger::list
-            select t.id, t.user_id, t.agentable_id, a.kind, t.name, t.instructions, t.rule as "rule: Json<When>", t.next_at,
-                   t.enabled, t.fired, t.refused, t.refusal, t.last_at, t.created_at, t.updated_at
+            select t.id, t.user_id, t.agentable_id, a.kind, t.name, t.instructions,
+                   t.task as "task: Json<TriggerTask>", t.rule as "rule: Json<When>", t.next_at, t.enabled, t.fired, t.refused, t.refusal, t.last_at, t.created_at, t.updated_at
               from houston.triggers t join houston.agentables a on a.id = t.agentable_id
              where t.tenant_id = $1 and t.user_id = $2 order by t.id limit 100"#,
             self.tenant.0,
@@ -180,8 +185,8 @@ impl TenantStore<'_> {
     pub async fn trigger(self, id: TriggerId) -> Result<Trigger> {
         let row = sqlx::query!(
             r#"-- store::trigger::get
-            select t.id, t.user_id, t.agentable_id, a.kind, t.name, t.instructions, t.rule as "rule: Json<When>", t.next_at,
-                   t.enabled, t.fired, t.refused, t.refusal, t.last_at, t.created_at, t.updated_at
+            select t.id, t.user_id, t.agentable_id, a.kind, t.name, t.instructions,
+                   t.task as "task: Json<TriggerTask>", t.rule as "rule: Json<When>", t.next_at, t.enabled, t.fired, t.refused, t.refusal, t.last_at, t.created_at, t.updated_at
               from houston.triggers t join houston.agentables a on a.id = t.agentable_id
              where t.tenant_id = $1 and t.id = $2"#,
             self.tenant.0,
@@ -190,6 +195,22 @@ impl TenantStore<'_> {
         .fetch_optional(&self.pool)
         .await?;
         row.map(|row| trigger!(row)).ok_or(NOT_FOUND)
+    }
+
+    /// What became of a trigger the last times, the latest first.
+    ///
+    /// # Errors
+    /// As [`Self::trigger`].
+    pub async fn trigger_firings(self, id: TriggerId) -> Result<Vec<Firing>> {
+        let firings = sqlx::query_scalar!(
+            r#"-- store::trigger::firings
+            select firings as "firings: Json<Vec<Firing>>" from houston.triggers where tenant_id = $1 and id = $2"#,
+            self.tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        firings.map(|firings| firings.0).ok_or(NOT_FOUND)
     }
 
     /// Changes a trigger. One whose rule is changed, or that is switched on, is due for the first time after `now`.
@@ -248,8 +269,8 @@ impl TenantStore<'_> {
     pub async fn delete_trigger(self, id: TriggerId) -> Result<()> {
         let deleted = sqlx::query_scalar!(
             r#"-- store::trigger::delete
-            with heard as (delete from houston.trigger_firings where tenant_id = $1 and trigger_id = $2),
-            gone as (delete from houston.triggers where tenant_id = $1 and id = $2 returning 1)
+            with gone as (delete from houston.triggers where tenant_id = $1 and id = $2 returning id),
+            heard as (delete from houston.trigger_firings f using gone where f.tenant_id = $1 and f.trigger_id = gone.id)
             select count(*) as "count!" from gone"#,
             self.tenant.0,
             id.0
@@ -257,6 +278,24 @@ impl TenantStore<'_> {
         .fetch_one(&self.pool)
         .await?;
         if deleted == 0 { Err(NOT_FOUND) } else { Ok(()) }
+    }
+}
+
+impl OperatorStore<'_> {
+    /// The tenant that a trigger belongs to.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such trigger, [`Error::Database`] when Postgres cannot be reached or refuses the
+    /// statement.
+    pub async fn tenant_of_trigger(self, id: TriggerId) -> Result<TenantId> {
+        let tenant = sqlx::query_scalar!(
+            "-- store::trigger::tenant_of
+            select tenant_id from houston.triggers where id = $1",
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        tenant.map(TenantId).ok_or(NOT_FOUND)
     }
 }
 

@@ -1,19 +1,17 @@
-//! Triggers that fire: each posts a message to its agentable, in the transaction that moves the time it is due, or that deletes
-//! the event it has heard. So each fires once, however many workers look, and whatever dies.
+//! Triggers that fire: each posts a message to its agentable or starts a task of it, in the transaction that moves the time it is
+//! due, or that deletes the event it has heard. So each fires once, however many workers look, and whatever dies.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::id::{AgentableId, MessageId, RunId, TriggerId};
-use houston_domain::mode::Mode;
-use houston_domain::trigger::{Cause, Chain, Hour, Rule, When, trigger_message};
-use serde_json::json;
+use houston_domain::trigger::effect::TriggerTask;
+use houston_domain::trigger::{Cause, Chain, Rule, When};
 use sqlx::PgConnection;
 use sqlx::types::Json;
-use uuid::Uuid;
 
+use super::trigger_effect::{act, refuse};
 use crate::error::Result;
-use crate::fairness::Fairness;
 use crate::handle::RunStore;
-use crate::system_message::{Delivery, NewSystemMessage, deliver, lock};
+use crate::system_message::lock;
 
 /// How triggers fire: `jobs/triggers.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +27,9 @@ pub struct FiringLimits {
 pub enum Fired {
     /// A message was posted to this agentable.
     Posted(AgentableId),
-    /// It was refused: its hour is full, its time was missed, or its agentable is archived.
+    /// This task was started.
+    Started(AgentableId),
+    /// It was refused: it has fired too often, its time was missed, a template failed, or its agentable is archived.
     Refused,
     /// Another worker took it, or it is switched off or deleted.
     Gone,
@@ -64,19 +64,22 @@ pub struct FiringIds {
     pub message: MessageId,
     /// Of the run that the message may open.
     pub run: RunId,
+    /// Of the task that it may start.
+    pub task: AgentableId,
     /// The current time.
     pub now: DateTime<Utc>,
 }
 
 /// A locked trigger.
-struct Locked {
-    id: TriggerId,
-    agentable: AgentableId,
-    name: String,
-    instructions: String,
+pub(super) struct Locked {
+    pub(super) id: TriggerId,
+    pub(super) agentable: AgentableId,
+    pub(super) name: String,
+    pub(super) instructions: String,
+    pub(super) task: Option<TriggerTask>,
+    pub(super) free_at: Option<DateTime<Utc>>,
     rule: When,
     next_at: Option<DateTime<Utc>>,
-    hour: Option<Hour>,
 }
 
 impl RunStore {
@@ -116,7 +119,7 @@ impl RunStore {
         Ok(rows.into_iter().map(|row| due(row.id, row.agentable_id, row.next_at)).collect())
     }
 
-    /// Fires a trigger that is due, unless another worker did: moves its time and posts the message.
+    /// Fires a trigger that is due, unless another worker did: moves its time, and does what it does.
     ///
     /// # Errors
     /// As [`Self::has_triggers`]. Then nothing has happened.
@@ -141,11 +144,11 @@ impl RunStore {
         )
         .execute(&mut *tx)
         .await?;
+        let cause = Cause::time(due.due_at, rule.zone());
         let fired = if what.fires {
-            let cause = Cause::time(due.due_at, rule.zone());
-            tell(&mut tx, &trigger, (&cause, &Chain::default()), (limits, ids), self.fairness).await?
+            act(&mut tx, &trigger, (&cause, &Chain::default()), (limits, ids), self.fairness).await?
         } else {
-            refuse(&mut tx, trigger.id, "missed").await?
+            refuse(&mut tx, trigger.id, (&cause, ids.now), "missed").await?
         };
         tx.commit().await?;
         Ok(fired)
@@ -158,7 +161,8 @@ impl RunStore {
     pub async fn heard(&self, limit: i64) -> Result<Vec<Heard>> {
         let rows = sqlx::query!(
             "-- store::trigger_firing::heard
-            select trigger_id, agentable_id, parent_id, seq from houston.trigger_firings order by created_at limit $1",
+            select trigger_id, agentable_id, parent_id, seq from houston.trigger_firings
+             order by created_at, parent_id, seq limit $1",
             limit
         )
         .fetch_all(&self.pool)
@@ -174,7 +178,7 @@ impl RunStore {
             .collect())
     }
 
-    /// Posts the message about an event that was heard, unless another worker did.
+    /// Fires a trigger for an event that it has heard, unless another worker did.
     ///
     /// # Errors
     /// As [`Self::has_triggers`]. Then nothing has happened.
@@ -183,6 +187,8 @@ impl RunStore {
         if lock(&mut tx, heard.agentable).await?.is_none() {
             return Ok(Fired::Gone);
         }
+        // Before what was heard, as whoever deletes a trigger does.
+        let trigger = locked(&mut tx, heard.trigger).await?;
         let taken = sqlx::query!(
             r#"-- store::trigger_firing::take
             delete from houston.trigger_firings where trigger_id = $1 and parent_id = $2 and seq = $3
@@ -194,11 +200,11 @@ impl RunStore {
         .fetch_optional(&mut *tx)
         .await?;
         let Some(taken) = taken else { return Ok(Fired::Gone) };
-        let fired = match locked(&mut tx, heard.trigger).await? {
+        let fired = match trigger {
             Some(trigger) => {
                 let triggers = taken.chain.into_iter().map(TriggerId).collect();
                 let chain = Chain { triggers, depth: taken.depth };
-                tell(&mut tx, &trigger, (&taken.cause.0, &chain), (limits, ids), self.fairness).await?
+                act(&mut tx, &trigger, (&taken.cause.0, &chain), (limits, ids), self.fairness).await?
             }
             None => Fired::Gone,
         };
@@ -211,7 +217,7 @@ impl RunStore {
 async fn locked(connection: &mut PgConnection, id: TriggerId) -> Result<Option<Locked>> {
     let row = sqlx::query!(
         r#"-- store::trigger_firing::lock
-        select agentable_id, name, instructions, rule as "rule: Json<When>", next_at, hour_at, hour_count
+        select agentable_id, name, instructions, task as "task: Json<TriggerTask>", rule as "rule: Json<When>", next_at, free_at
           from houston.triggers where id = $1 and enabled for no key update"#,
         id.0
     )
@@ -222,68 +228,9 @@ async fn locked(connection: &mut PgConnection, id: TriggerId) -> Result<Option<L
         agentable: AgentableId(row.agentable_id),
         name: row.name,
         instructions: row.instructions,
+        task: row.task.map(|task| task.0),
         rule: row.rule.0,
         next_at: row.next_at,
-        hour: row.hour_at.map(|at| Hour { at, count: row.hour_count }),
+        free_at: row.free_at,
     }))
-}
-
-/// Posts the message: an open run reads it at its next step; otherwise it opens a run.
-async fn tell(
-    connection: &mut PgConnection,
-    trigger: &Locked,
-    (cause, before): (&Cause, &Chain),
-    (limits, ids): (FiringLimits, FiringIds),
-    fairness: Fairness,
-) -> Result<Fired> {
-    let Some(chain) = before.then(trigger.id) else { return refuse(connection, trigger.id, "loop").await };
-    let Some(hour) = Hour::count(trigger.hour, ids.now, limits.per_hour) else {
-        return refuse(connection, trigger.id, "limit").await;
-    };
-    let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(Fired::Gone) };
-    let message = NewSystemMessage {
-        agentable: trigger.agentable,
-        message: ids.message,
-        run: ids.run,
-        mode: (!row.run_open).then_some(Mode::Trigger),
-        content: &trigger_message(&trigger.name, &trigger.instructions, cause),
-        metadata: &json!({"type": Mode::Trigger, "trigger_id": trigger.id, "trigger_depth": chain.depth}),
-        event: None,
-    };
-    if deliver(connection, &row, &message, fairness).await? != Delivery::Posted {
-        return refuse(connection, trigger.id, "archived").await;
-    }
-    let run = row.run_id.filter(|_| row.run_open).unwrap_or(ids.run.0);
-    let triggers: Vec<Uuid> = chain.triggers.iter().map(|trigger| trigger.0).collect();
-    sqlx::query!(
-        "-- store::trigger_firing::fired
-        with run as (
-            update houston.runs r
-               set trigger_chain = array(select distinct t from unnest(coalesce(r.trigger_chain, '{}') || $3::uuid[]) as u (t)),
-                   trigger_depth = greatest(coalesce(r.trigger_depth, 0::smallint), $4::smallint)
-             where r.id = $2)
-        update houston.triggers set fired = fired + 1, last_at = $5, hour_at = $6, hour_count = $7 where id = $1",
-        trigger.id.0,
-        run,
-        &triggers,
-        chain.depth,
-        ids.now,
-        hour.at,
-        hour.count
-    )
-    .execute(connection)
-    .await?;
-    Ok(Fired::Posted(trigger.agentable))
-}
-
-async fn refuse(connection: &mut PgConnection, id: TriggerId, why: &str) -> Result<Fired> {
-    sqlx::query!(
-        "-- store::trigger_firing::refuse
-        update houston.triggers set refused = refused + 1, refusal = $2 where id = $1",
-        id.0,
-        why
-    )
-    .execute(connection)
-    .await?;
-    Ok(Fired::Refused)
 }

@@ -7,8 +7,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, RunId, TenantId, TriggerId, UserId};
 use houston_domain::message::Source;
+use houston_domain::trigger::effect::{Firing, MAX_FIRINGS};
 use houston_domain::trigger::{Cause, Chain, Rule, When};
-use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -76,8 +76,8 @@ impl RunStore {
         .fetch_optional(&mut *tx)
         .await?;
         let Some(position) = position else { return Ok(Listened::Idle) };
-        let listening = listening(&mut tx).await?;
-        if listening.is_empty() {
+        let tenants = hearing_tenants(&mut tx).await?;
+        if tenants.is_empty() {
             sqlx::query!(
                 "-- store::trigger_reader::end\ndelete from houston.readers where name = 'triggers'"
             )
@@ -86,9 +86,6 @@ impl RunStore {
             tx.commit().await?;
             return Ok(Listened::Idle);
         }
-        let mut tenants: Vec<Uuid> = listening.keys().map(|(tenant, _)| tenant.0).collect();
-        tenants.sort_unstable();
-        tenants.dedup();
         let read = match position.parse::<EventPosition>() {
             Ok(position) => self.owned_events_since(&position, limit, &tenants).await,
             Err(_) => Err(Error::UnknownPosition),
@@ -102,9 +99,10 @@ impl RunStore {
             }
             read => read?,
         };
-        let heard: Vec<(&Listening, &OwnedEvent)> =
-            page.events.iter().flat_map(|event| wanted(&listening, event)).collect();
-        let count = if heard.is_empty() { 0 } else { note(&mut tx, &heard, now).await? };
+        let listening = listening(&mut tx, &page.events).await?;
+        let (heard, failed) = heard_of(&listening, &page.events, now).await;
+        let count = if heard.is_empty() { 0 } else { note(&mut tx, &heard).await? };
+        note_failures(&mut tx, &failed).await?;
         move_to(&mut tx, &page.next).await?;
         tx.commit().await?;
         Ok(Listened::Read { heard: count, has_more: page.has_more })
@@ -121,12 +119,29 @@ async fn move_to(connection: &mut PgConnection, position: &EventPosition) -> Res
     Ok(())
 }
 
-/// The triggers that hear events. One whose rule a later version does not accept hears nothing.
-async fn listening(connection: &mut PgConnection) -> Result<ByUser> {
+/// The tenants with triggers that hear events.
+async fn hearing_tenants(connection: &mut PgConnection) -> Result<Vec<Uuid>> {
+    let tenants = sqlx::query_scalar!(
+        "-- store::trigger_reader::tenants
+        select distinct tenant_id from houston.triggers where enabled and next_at is null"
+    );
+    Ok(tenants.fetch_all(connection).await?)
+}
+
+/// The triggers that hear events, of the users whose events these are. One whose rule a later version does not accept hears
+/// nothing.
+async fn listening(connection: &mut PgConnection, events: &[OwnedEvent]) -> Result<ByUser> {
+    let mut users: Vec<Uuid> = events.iter().map(|event| event.owner.user.0).collect();
+    users.sort_unstable();
+    users.dedup();
+    if users.is_empty() {
+        return Ok(ByUser::new());
+    }
     let rows = sqlx::query!(
         r#"-- store::trigger_reader::listening
         select id, tenant_id, user_id, agentable_id, rule as "rule: Json<When>", created_at from houston.triggers
-         where enabled and next_at is null"#
+         where enabled and next_at is null and user_id = any ($1)"#,
+        &users
     )
     .fetch_all(connection)
     .await?;
@@ -144,24 +159,73 @@ async fn listening(connection: &mut PgConnection) -> Result<ByUser> {
     Ok(all)
 }
 
-/// The triggers that want to hear the event.
-fn wanted<'t>(
-    all: &'t ByUser,
-    event: &'t OwnedEvent,
-) -> impl Iterator<Item = (&'t Listening, &'t OwnedEvent)> {
-    let of_user = all.get(&(event.tenant, event.owner.user)).into_iter().flatten();
-    of_user.filter(|one| one.since <= event.event.at && hears(&one.rule, event)).map(move |one| (one, event))
+/// What was heard, and conditions that failed: how often, and the last time.
+type Heard<'t> = (Vec<(&'t Listening, &'t OwnedEvent)>, BTreeMap<TriggerId, (i64, Firing)>);
+
+/// The triggers that want to hear each event. A condition takes some milliseconds at most, and others get their turn after each.
+async fn heard_of<'t>(listening: &'t ByUser, events: &'t [OwnedEvent], now: DateTime<Utc>) -> Heard<'t> {
+    let (mut heard, mut failed) = (Vec::new(), BTreeMap::new());
+    for event in events {
+        let of_user = listening.get(&(event.tenant, event.owner.user)).into_iter().flatten();
+        for one in of_user.filter(|one| one.since <= event.event.at && hears(&one.rule, event)) {
+            let Rule::Event(rule) = &one.rule else {
+                heard.push((one, event));
+                continue;
+            };
+            if !rule.has_condition() {
+                heard.push((one, event));
+                continue;
+            }
+            let cause = cause(event);
+            match rule.holds(&cause) {
+                Ok(true) => heard.push((one, event)),
+                Ok(false) => {}
+                Err(error) => {
+                    let refusal = Some(format!("condition: {error}"));
+                    let (count, last) = failed.entry(one.id).or_insert((0, Firing::default()));
+                    *count += 1;
+                    *last = Firing { refusal, ..Firing::about(&cause, now) };
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    (heard, failed)
 }
 
+/// Whether the topic, the owner or the words are wanted.
 fn hears(rule: &Rule, event: &OwnedEvent) -> bool {
     match rule {
         Rule::Cron(_) => false,
-        Rule::Event(topics) => {
-            let topic = event.event.event.topic();
-            topics.iter().any(|pattern| pattern.matches(topic))
-        }
+        Rule::Event(rule) => rule.chooses(event.event.event.topic(), &event.owner),
         Rule::Keyword(words) => said_by_user(event).is_some_and(|text| words.matches(text)),
     }
+}
+
+/// Counts conditions that failed, and says why. A trigger that somebody changes at the moment is left out: whoever changes it
+/// may wait for the reader.
+async fn note_failures(
+    connection: &mut PgConnection,
+    failed: &BTreeMap<TriggerId, (i64, Firing)>,
+) -> Result<()> {
+    for (id, (count, last)) in failed {
+        sqlx::query!(
+            "-- store::trigger_reader::failed
+            update houston.triggers t
+               set refused = t.refused + $2, refusal = $3,
+                   firings = (select jsonb_agg(f order by nth) from jsonb_array_elements($4::jsonb || t.firings)
+                                     with ordinality as e (f, nth) where nth <= $5)
+              from (select id from houston.triggers where id = $1 for no key update skip locked) as l where t.id = l.id",
+            id.0,
+            count,
+            last.refusal,
+            Json([last]) as Json<[&Firing; 1]>,
+            MAX_FIRINGS
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
 }
 
 /// What a user wrote, if the event is that.
@@ -171,20 +235,20 @@ fn said_by_user(event: &OwnedEvent) -> Option<&str> {
     Some(&body.content)
 }
 
-/// Notes what was heard, but for what the triggers have caused themselves. Returns how many.
-async fn note(
-    connection: &mut PgConnection,
-    heard: &[(&Listening, &OwnedEvent)],
-    now: DateTime<Utc>,
-) -> Result<usize> {
+/// Notes what was heard, but for what the triggers have caused themselves. Returns how many. The times are of the database, so
+/// that what one reader notes is later than what another has noted before.
+async fn note(connection: &mut PgConnection, heard: &[(&Listening, &OwnedEvent)]) -> Result<usize> {
     // What a user writes has no other cause, whichever run is open.
     let caused = heard.iter().filter(|(_, event)| said_by_user(event).is_none());
-    let chains = chains(&mut *connection, caused.map(|(_, event)| event.event.run_id).collect()).await?;
+    let runs = caused.flat_map(|(_, event)| runs_of(event)).collect();
+    let chains = chains(&mut *connection, runs).await?;
     let mut count = 0;
     for (listening, event) in heard {
         let chain = match said_by_user(event) {
             Some(_) => Chain::default(),
-            None => chains.get(&event.event.run_id).cloned().unwrap_or_default(),
+            None => runs_of(event)
+                .filter_map(|run| chains.get(&run).cloned())
+                .fold(Chain::default(), |chain, other| chain.with(other)),
         };
         if chain.then(listening.id).is_none() {
             continue;
@@ -194,7 +258,7 @@ async fn note(
             "-- store::trigger_reader::note
             insert into houston.trigger_firings (trigger_id, tenant_id, agentable_id, parent_id, seq, topic, cause, chain, depth,
                                                  created_at)
-            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict do nothing",
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp()) on conflict do nothing",
             listening.id.0,
             event.tenant.0,
             listening.agentable.0,
@@ -203,8 +267,7 @@ async fn note(
             event.event.event.topic(),
             Json(cause(event)) as Json<Cause>,
             &triggers,
-            chain.depth,
-            now
+            chain.depth
         )
         .execute(&mut *connection)
         .await?;
@@ -213,16 +276,33 @@ async fn note(
     Ok(count)
 }
 
+/// The runs that have caused an event: its own, and that of the task whose end it is, or reports. An open run may read it that
+/// has nothing to do with the task.
+fn runs_of(event: &OwnedEvent) -> impl Iterator<Item = RunId> {
+    let task = match (&event.event.event, &event.event.body) {
+        (Event::TaskEnded { task_run_id, .. }, _) => Some(*task_run_id),
+        (Event::MessagePosted { .. }, Some(body)) if body.source == Source::System => {
+            let text = |name: &str| body.metadata.get(name).and_then(serde_json::Value::as_str);
+            let run = text("run_id").filter(|_| text("type") == Some("task_ended"));
+            run.and_then(|run| run.parse().ok())
+        }
+        _ => None,
+    };
+    [event.event.run_id].into_iter().chain(task)
+}
+
 fn cause(event: &OwnedEvent) -> Cause {
     let cause = Cause {
         at: event.event.at.to_rfc3339_opts(SecondsFormat::Secs, true),
         topic: Some(event.event.event.topic().to_owned()),
         agentable: Some(event.owner.agentable.public_id(&event.owner.kind)),
-        content: None,
+        kind: Some(event.owner.kind.clone()),
+        ..Cause::default()
     };
+    let cause = cause.with_data(event.event.event.outline());
     match said_by_user(event) {
         Some(text) => cause.with_content(text),
-        None => cause.with_content(&Value::Object(event.event.event.outline()).to_string()),
+        None => cause,
     }
 }
 

@@ -113,8 +113,10 @@ begin
     insert into houston.title_requests (agentable_id, tenant_id, due_at) values (g, t, now() + interval '1 day');
     insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
     values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');
-    insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, created_at, updated_at)
-    values (s, t, u, g, w, w, '{"type": "event", "topics": ["**"]}', now(), now());
+    insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, task, firings, created_at,
+                                  updated_at)
+    values (s, t, u, g, w, w, '{"type": "event", "topics": ["**"]}', jsonb_build_object('kind', 'task', 'title', w),
+            jsonb_build_array(jsonb_build_object('at', now(), 'refusal', w)), now(), now());
     insert into houston.trigger_firings (trigger_id, tenant_id, agentable_id, parent_id, seq, topic, cause, chain, depth, created_at)
     values (s, t, g, g, 1, 'run.queued', jsonb_build_object('at', '', 'content', w), '{}', 0, now());
     insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id, response)

@@ -68,6 +68,8 @@ mod test_store;
 #[cfg(test)]
 mod texting;
 #[cfg(test)]
+mod trigger_bus;
+mod trigger_effects;
 mod triggers;
 #[cfg(test)]
 mod waiting;

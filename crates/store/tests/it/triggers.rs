@@ -12,44 +12,53 @@ use serde_json::Value;
 use crate::step::{answer, done};
 use crate::test_store::TestStore;
 
-const LIMITS: FiringLimits = FiringLimits { per_hour: 60, grace: TimeDelta::minutes(5) };
+pub(crate) const LIMITS: FiringLimits = FiringLimits { per_hour: 60, grace: TimeDelta::minutes(5) };
 
 fn every_ten_minutes(misfire: Misfire) -> When {
     When::Cron { cron: "*/10 * * * *".into(), zone: "UTC".into(), misfire }
 }
 
-fn event(topic: &str) -> When {
-    When::Event { topics: vec![topic.to_owned()] }
+pub(crate) fn event(topic: &str) -> When {
+    When::Event { topics: vec![topic.to_owned()], kind: None, agentable_id: None, condition: None }
 }
 
-async fn make(test: &TestStore, when: When) -> TriggerId {
-    let (id, now) = (test.ids.beside(test.goal), test.ids.clock().now());
-    let next_at = when.first_after(now).unwrap();
-    let trigger = Trigger {
-        id,
-        user: test.requests().user_of_agentable(test.goal).await.unwrap(),
-        agentable: (test.goal, "goal".into()),
+pub(crate) async fn make(test: &TestStore, when: When) -> TriggerId {
+    create(test, new(test, test.goal, when).await).await
+}
+
+/// A trigger that tells this goal something.
+pub(crate) async fn new(test: &TestStore, goal: AgentableId, when: When) -> Trigger {
+    let now = test.ids.clock().now();
+    Trigger {
+        id: test.ids.beside(goal),
+        user: test.requests().user_of_agentable(goal).await.unwrap(),
+        agentable: (goal, "goal".into()),
         name: "Look".into(),
         instructions: "Look around.".into(),
+        task: None,
+        next_at: when.first_after(now).unwrap(),
         when,
-        next_at,
         enabled: true,
         fired: 0,
         refused: (0, None),
         last_at: None,
         created_at: now,
         updated_at: now,
-    };
-    test.requests().create_trigger(&trigger, None, &Value::Null).await.unwrap();
-    id
+    }
 }
 
-fn ids(test: &TestStore, now: DateTime<Utc>) -> FiringIds {
-    FiringIds { message: test.ids.beside(test.goal), run: test.ids.beside(test.goal), now }
+pub(crate) async fn create(test: &TestStore, trigger: Trigger) -> TriggerId {
+    test.requests().create_trigger(&trigger, None, &Value::Null).await.unwrap();
+    trigger.id
+}
+
+pub(crate) fn ids(test: &TestStore, now: DateTime<Utc>) -> FiringIds {
+    let (message, run) = (test.ids.beside(test.goal), test.ids.beside(test.goal));
+    FiringIds { message, run, task: test.ids.beside(test.goal), now }
 }
 
 /// Fires what is due at `now`, as one of several workers. Returns how many were posted.
-async fn fire_at(test: &TestStore, now: DateTime<Utc>) -> usize {
+pub(crate) async fn fire_at(test: &TestStore, now: DateTime<Utc>) -> usize {
     let mut posted = 0;
     for due in test.runs().due_triggers(now, 10).await.unwrap() {
         let fired = test.runs().fire_at_time(due, LIMITS, ids(test, now)).await.unwrap();
@@ -59,7 +68,7 @@ async fn fire_at(test: &TestStore, now: DateTime<Utc>) -> usize {
 }
 
 /// Reads what is new and fires what was heard, as one of several workers. Returns how many were posted.
-async fn hear(test: &TestStore, limits: FiringLimits) -> usize {
+pub(crate) async fn hear(test: &TestStore, limits: FiringLimits) -> usize {
     let now = test.ids.clock().now();
     while let Listened::Read { has_more: true, .. } = test.runs().listen_for_triggers(7, now).await.unwrap() {
     }
@@ -71,13 +80,13 @@ async fn hear(test: &TestStore, limits: FiringLimits) -> usize {
     posted
 }
 
-fn posted(test: &TestStore) -> usize {
+pub(crate) fn posted(test: &TestStore) -> usize {
     let sql = "select count(*) from houston.messages where metadata ->> 'type' = 'trigger'";
     test.sql(sql).trim().parse().unwrap()
 }
 
 /// Answers the open run of the agentable.
-async fn answer_run(test: &TestStore, goal: AgentableId) {
+pub(crate) async fn answer_run(test: &TestStore, goal: AgentableId) {
     let claimed = test.claim_of(goal).await.unwrap();
     done(test.runs().commit(&claimed.fence, &answer(test, &claimed, "hello")).await.unwrap());
 }

@@ -3,7 +3,7 @@
 use houston_testkit::seed_data::SeedData;
 
 use crate::batch::SETTINGS;
-use crate::{archived, batch, begun, focus, long, phone, streams};
+use crate::{archived, batch, begun, focus, long, phone, streams, triggers};
 
 /// A query in a situation.
 pub(crate) struct Case {
@@ -333,6 +333,14 @@ fn files() -> Vec<Case> {
 pub(crate) fn all() -> Vec<Case> {
     let driven = [writes(), watching(), streams::all(), followed(), asked(), files(), agents()];
     let archived = [archived::closed(), archived::found(), crate::conversation::all()];
-    let others = [long::sent(), long::unnamed(), begun::all(), batch::batches(), phone::all(), focus::all()];
+    let others = [
+        long::sent(),
+        long::unnamed(),
+        begun::all(),
+        batch::batches(),
+        phone::all(),
+        focus::all(),
+        triggers::all(),
+    ];
     driven.into_iter().chain(archived).chain(others).flatten().collect()
 }

@@ -34,4 +34,6 @@ mod scale;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]
+mod triggers;
+#[cfg(test)]
 mod waiting;

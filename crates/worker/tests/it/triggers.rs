@@ -20,6 +20,7 @@ async fn make(cluster: &TestCluster, goal: AgentableId, when: When, clock: &Manu
         agentable: (goal, "goal".into()),
         name: "Look".into(),
         instructions: "Look around.".into(),
+        task: None,
         when,
         next_at,
         enabled: true,

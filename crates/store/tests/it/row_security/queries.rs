@@ -17,7 +17,8 @@ const THEIRS: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_beef);
 const ASKING: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
 
 /// What answers differently in each database, whosever rows it has: numbers of connections, times as numbers.
-const OF_THE_SERVER: [&str; 2] = ["store::fan_out::ensure_reader", "store::health::server::connections"];
+const OF_THE_SERVER: [&str; 3] =
+    ["store::fan_out::ensure_reader", "store::trigger_reader::ensure", "store::health::server::connections"];
 
 /// A query as it was prepared for the macros: its text, and the types of its parameters.
 struct Query {

@@ -1,0 +1,106 @@
+//! A trigger from a request: what is allowed in it.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
+use houston_domain::id::{AgentableId, TriggerId, UserId, parse_prefixed};
+use houston_domain::mode::Mode;
+use houston_domain::trigger::When;
+use houston_domain::trigger::effect::{TriggerTask, check_template};
+use houston_protocol::trigger::{CreateTrigger, TriggerThen};
+use houston_store::trigger::Trigger;
+
+use super::{check_instructions, check_name, check_when};
+use crate::body::check_line;
+use crate::error::ApiError;
+
+type AgentTypes = BTreeMap<String, AgentType>;
+
+/// A trigger that is due for the first time after `now`.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] that names the part which is not allowed. Whether the user has the agentable is not checked.
+pub fn new_trigger(
+    types: &AgentTypes,
+    (id, user): (TriggerId, UserId),
+    request: CreateTrigger,
+    now: DateTime<Utc>,
+) -> Result<Trigger, ApiError> {
+    let CreateTrigger { name, when, then } = request;
+    check_name(&name)?;
+    let (agentable_id, instructions, task) = match then {
+        TriggerThen::Tell { agentable_id, instructions } => (agentable_id, instructions, None),
+        TriggerThen::Task { agentable_id, kind, title, instructions } => {
+            (agentable_id, instructions, Some((kind, title)))
+        }
+    };
+    check_instructions("/then/instructions", &instructions)?;
+    let when: When = when.into();
+    let next_at = check_when(&when, now)?;
+    let (found, agentable) = agentable(types, &agentable_id)?;
+    let task = match task {
+        None => hears_triggers(found).map(|()| None)?,
+        Some((kind, title)) => Some(task_of(types, found, kind.as_deref(), title)?),
+    };
+    Ok(Trigger {
+        id,
+        user,
+        agentable: (agentable, found.kind.clone()),
+        name,
+        instructions,
+        task,
+        when,
+        next_at,
+        enabled: true,
+        fired: 0,
+        refused: (0, None),
+        last_at: None,
+        created_at: now,
+        updated_at: now,
+    })
+}
+
+/// The agentable that gets the message or the task, and its kind.
+fn agentable<'a>(types: &'a AgentTypes, id: &str) -> Result<(&'a AgentType, AgentableId), ApiError> {
+    let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);
+    let found = types.get(kind);
+    let found = found.and_then(|found| Some((found, parse_prefixed(kind, id).ok()?.into())));
+    found.ok_or_else(|| {
+        ApiError::field("/then/agentable_id", "must be the id of an agentable, as in `goal_…`")
+    })
+}
+
+/// Whoever is told something must have the mode `trigger`.
+fn hears_triggers(found: &AgentType) -> Result<(), ApiError> {
+    if found.modes.contains(&Mode::Trigger) {
+        return Ok(());
+    }
+    let reason = format!("{} has no triggers; only kinds with `modes = [\"trigger\"]` have them", found.kind);
+    Err(ApiError::field("/then/agentable_id", reason))
+}
+
+/// A task of this kind, or of the first that the agentable may create.
+fn task_of(
+    types: &AgentTypes,
+    parent: &AgentType,
+    kind: Option<&str>,
+    title: String,
+) -> Result<TriggerTask, ApiError> {
+    check_line("/then/title", &title, MAX_TITLE_CHARS)?;
+    check_template("/then/title", &title).map_err(|error| ApiError::field(&error.pointer, error.reason))?;
+    let found = match kind {
+        Some(wanted) => parent.creates.iter().find(|kind| *kind == wanted),
+        None => parent.creates.first(),
+    };
+    let Some(found) = found.and_then(|kind| types.get(kind)) else {
+        let may = match parent.creates.join("`, `") {
+            kinds if kinds.is_empty() => "it may create none".to_owned(),
+            kinds => format!("it may create `{kinds}`"),
+        };
+        let reason = format!("{} cannot create such tasks; {may}", parent.kind);
+        return Err(ApiError::field("/then/kind", reason));
+    };
+    let (kind, status) = (found.kind.clone(), found.initial_status().map(str::to_owned));
+    Ok(TriggerTask { kind, status, title })
+}

@@ -1,0 +1,88 @@
+//! What a trigger does: it tells an agentable something, or starts a task of it.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::{Cause, InvalidWhen, MAX_INSTRUCTIONS_BYTES, event_rule};
+use crate::agentable::MAX_TITLE_CHARS;
+use crate::plan::{ExpressionError, render};
+
+/// How many of its last firings a trigger keeps.
+pub const MAX_FIRINGS: i64 = 20;
+
+/// A task that a trigger starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriggerTask {
+    /// Its kind.
+    pub kind: String,
+    /// The first stored status of such a task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// A template of its title, one line.
+    pub title: String,
+}
+
+/// What became of a trigger that was due.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Firing {
+    /// When.
+    pub at: DateTime<Utc>,
+    /// The topic of the event; `None`: a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// The public id of the event's agentable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agentable: Option<String>,
+    /// The public id of the run that read the message, or of the task that was started; `None`: it did not fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<String>,
+    /// Why it did not fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
+}
+
+impl Firing {
+    /// About this cause.
+    #[must_use]
+    pub fn about(cause: &Cause, at: DateTime<Utc>) -> Self {
+        Self { at, topic: cause.topic.clone(), agentable: cause.agentable.clone(), made: None, refusal: None }
+    }
+}
+
+/// Whether a text is a template.
+fn is_template(text: &str) -> bool {
+    ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
+}
+
+/// Checks a text that may be a template.
+///
+/// # Errors
+/// [`InvalidWhen`] with `pointer`: what is wrong, and what is allowed.
+pub fn check_template(pointer: &str, text: &str) -> Result<(), InvalidWhen> {
+    if text.len() > MAX_INSTRUCTIONS_BYTES {
+        return Err(InvalidWhen::at(pointer, format!("must have at most {MAX_INSTRUCTIONS_BYTES} bytes")));
+    }
+    if is_template(text) {
+        event_rule::check(text, true).map_err(|reason| InvalidWhen::at(pointer, reason))?;
+    }
+    Ok(())
+}
+
+/// The text with what happened in it. What is inserted is data: whoever shows the text to a model escapes all of it.
+///
+/// # Errors
+/// The template names what the event does not have, writes too much or takes too long.
+pub fn filled(text: &str, cause: &Cause) -> Result<String, ExpressionError> {
+    if is_template(text) { render(text, &cause.context(), false) } else { Ok(text.to_owned()) }
+}
+
+/// The title with what happened in it: one line, shortened.
+///
+/// # Errors
+/// As [`filled`].
+pub fn filled_title(title: &str, cause: &Cause) -> Result<String, ExpressionError> {
+    let title = filled(title, cause)?;
+    let words = title.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let line = words.collect::<Vec<_>>().join(" ");
+    Ok(line.chars().take(MAX_TITLE_CHARS).collect())
+}

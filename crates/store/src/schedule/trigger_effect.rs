@@ -1,0 +1,225 @@
+//! What a trigger does when it fires, in the transaction of its caller, who holds the locks of the agentable and of the trigger.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, TriggerId};
+use houston_domain::mode::Mode;
+use houston_domain::plan::ExpressionError;
+use houston_domain::trigger::effect::{Firing, MAX_FIRINGS, TriggerTask, filled, filled_title};
+use houston_domain::trigger::{Cause, Chain, allowance, trigger_message};
+use serde_json::json;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use super::trigger_firing::{Fired, FiringIds, FiringLimits, Locked};
+use crate::cancel::ARCHIVED;
+use crate::error::Result;
+use crate::fairness::Fairness;
+use crate::system_message::{Delivery, LockedRow, NewSystemMessage, deliver, lock};
+
+/// What was made, or why nothing was.
+type Made = std::result::Result<(Fired, Uuid, String), &'static str>;
+
+/// Tells the agentable, or starts a task of it, unless the chain is too long, the trigger has fired too often, or its template
+/// fails.
+pub(super) async fn act(
+    connection: &mut PgConnection,
+    trigger: &Locked,
+    (cause, before): (&Cause, &Chain),
+    (limits, ids): (FiringLimits, FiringIds),
+    fairness: Fairness,
+) -> Result<Fired> {
+    let about = (cause, ids.now);
+    let Some(chain) = before.then(trigger.id) else {
+        return refuse(connection, trigger.id, about, "loop").await;
+    };
+    let Some(free_at) = allowance::count(trigger.free_at, ids.now, limits.per_hour) else {
+        return refuse(connection, trigger.id, about, "limit").await;
+    };
+    let texts = match texts(trigger, cause) {
+        Ok(texts) => texts,
+        Err(error) => {
+            return refuse(connection, trigger.id, about, &format!("template: {error}")).await;
+        }
+    };
+    let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(Fired::Gone) };
+    let made = match &trigger.task {
+        None => tell(connection, (trigger, &row), (&texts.0, chain.depth), ids, fairness).await?,
+        Some(task) => start(connection, (trigger, task), &texts, ids, fairness).await?,
+    };
+    let (fired, run, made) = match made {
+        Ok(made) => made,
+        Err(why) => return refuse(connection, trigger.id, about, why).await,
+    };
+    let firing = Firing { made: Some(made), ..Firing::about(cause, ids.now) };
+    note_fired(connection, trigger.id, (run, &chain), &firing, free_at).await?;
+    Ok(fired)
+}
+
+/// The message, and the title of a task, with what happened in them.
+fn texts(trigger: &Locked, cause: &Cause) -> std::result::Result<(String, String), ExpressionError> {
+    let instructions = filled(&trigger.instructions, cause)?;
+    let message = trigger_message(&trigger.name, &instructions, cause);
+    let title = trigger.task.as_ref().map_or(Ok(String::new()), |task| filled_title(&task.title, cause))?;
+    Ok((message, title))
+}
+
+/// Posts the message: an open run reads it at its next step; otherwise it opens a run.
+async fn tell(
+    connection: &mut PgConnection,
+    (trigger, row): (&Locked, &LockedRow),
+    (content, depth): (&str, i16),
+    ids: FiringIds,
+    fairness: Fairness,
+) -> Result<Made> {
+    let message = NewSystemMessage {
+        agentable: trigger.agentable,
+        message: ids.message,
+        run: ids.run,
+        mode: (!row.run_open).then_some(Mode::Trigger),
+        content,
+        metadata: &json!({"type": Mode::Trigger, "trigger_id": trigger.id, "trigger_depth": depth}),
+        event: None,
+    };
+    if deliver(connection, row, &message, fairness).await? != Delivery::Posted {
+        return Ok(Err("archived"));
+    }
+    let run = row.run_id.filter(|_| row.run_open).unwrap_or(ids.run.0);
+    let public = houston_domain::id::RunId(run).to_string();
+    Ok(Ok((Fired::Posted(trigger.agentable), run, public)))
+}
+
+/// Starts a task of the agentable, open and awake, unless it is archived or has enough open tasks. Its end is reported as that of
+/// a task which a run has started.
+async fn start(
+    connection: &mut PgConnection,
+    (trigger, task): (&Locked, &TriggerTask),
+    (content, title): &(String, String),
+    ids: FiringIds,
+    fairness: Fairness,
+) -> Result<Made> {
+    let parent = sqlx::query!(
+        r#"-- store::trigger_effect::parent
+        select a.status is not distinct from $2 as "archived!",
+               l.open_tasks >= coalesce(houston.setting('tasks.max_open'), 5)
+                   or a.depth >= coalesce(houston.setting('tasks.max_depth'), 1) as "full!"
+          from houston.agentables a join houston.run_locks l on l.agentable_id = a.id where a.id = $1"#,
+        trigger.agentable.0,
+        ARCHIVED
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if parent.archived {
+        return Ok(Err("archived"));
+    }
+    if parent.full {
+        return Ok(Err("tasks"));
+    }
+    sqlx::query!(
+        r#"-- store::trigger_effect::start
+        with t as (select clock_timestamp() as at),
+        counted as (update houston.run_locks set open_tasks = open_tasks + 1 where agentable_id = $2),
+        task as (
+            insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title, status, untrusted)
+            select $1, a.tenant_id, a.user_id, a.id, a.depth + 1, $3, $4, $5, a.untrusted
+              from houston.agentables a where a.id = $2
+            returning id, tenant_id, user_id),
+        lock as (
+            insert into houston.run_locks (agentable_id, tenant_id, user_id, last_seq, wake, unread, run_id, run_open)
+            select id, tenant_id, user_id, 2, true, 1, $6, true from task),
+        run as (
+            insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at)
+            select $6, tenant_id, id, 1, 'trigger', t.at from task cross join t)
+        insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata, run_id,
+                                      created_at)
+        select $7, tenant_id, id, 2, 'system', 'text', $8, $9, $6, t.at from task cross join t"#,
+        ids.task.0,
+        trigger.agentable.0,
+        task.kind,
+        title,
+        task.status,
+        ids.run.0,
+        ids.message.0,
+        content,
+        json!({"type": "task_started", "origin_type": Mode::Trigger, "trigger_id": trigger.id})
+    )
+    .execute(&mut *connection)
+    .await?;
+    notify(connection, ids.task, fairness).await?;
+    Ok(Ok((Fired::Started(ids.task), ids.run.0, ids.task.public_id(&task.kind))))
+}
+
+/// Workers look at once, if the user has a place for another run.
+async fn notify(connection: &mut PgConnection, task: AgentableId, fairness: Fairness) -> Result<()> {
+    sqlx::query!(
+        r#"-- store::trigger_effect::notify
+        select case when houston.free_slots(user_id, $1, $2) > 0
+                    then pg_notify('houston', format('1 post %s', $1::uuid))::text end as notified
+          from houston.agentables where id = $1"#,
+        task.0,
+        fairness.running()
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(())
+}
+
+/// Counts the firing, and marks the run as caused by the chain.
+async fn note_fired(
+    connection: &mut PgConnection,
+    id: TriggerId,
+    (run, chain): (Uuid, &Chain),
+    firing: &Firing,
+    free_at: DateTime<Utc>,
+) -> Result<()> {
+    let triggers: Vec<Uuid> = chain.triggers.iter().map(|trigger| trigger.0).collect();
+    sqlx::query!(
+        "-- store::trigger_effect::fired
+        with run as (
+            update houston.runs r
+               set trigger_chain = array(select distinct t from unnest(coalesce(r.trigger_chain, '{}') || $3::uuid[]) as u (t)),
+                   trigger_depth = greatest(coalesce(r.trigger_depth, 0::smallint), $4::smallint)
+             where r.id = $2)
+        update houston.triggers
+           set fired = fired + 1, last_at = $5, free_at = $6,
+               firings = (select jsonb_agg(f order by nth) from jsonb_array_elements($7::jsonb || firings)
+                                 with ordinality as e (f, nth) where nth <= $8)
+         where id = $1",
+        id.0,
+        run,
+        &triggers,
+        chain.depth,
+        firing.at,
+        free_at,
+        Json([firing]) as Json<[&Firing; 1]>,
+        MAX_FIRINGS
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Counts what did not fire, and says why.
+pub(super) async fn refuse(
+    connection: &mut PgConnection,
+    id: TriggerId,
+    (cause, now): (&Cause, DateTime<Utc>),
+    why: &str,
+) -> Result<Fired> {
+    let firing = Firing { refusal: Some(why.to_owned()), ..Firing::about(cause, now) };
+    sqlx::query!(
+        "-- store::trigger_effect::refuse
+        update houston.triggers
+           set refused = refused + 1, refusal = $2,
+               firings = (select jsonb_agg(f order by nth) from jsonb_array_elements($3::jsonb || firings)
+                                 with ordinality as e (f, nth) where nth <= $4)
+         where id = $1",
+        id.0,
+        why,
+        Json([&firing]) as Json<[&Firing; 1]>,
+        MAX_FIRINGS
+    )
+    .execute(connection)
+    .await?;
+    Ok(Fired::Refused)
+}

@@ -1,0 +1,10 @@
+-- Triggers that start tasks, conditions that fail, and what became of the last firings.
+alter table houston.triggers
+    -- the task that it starts, a `houston_domain::trigger::effect::TriggerTask`; null: it posts a message
+    add column task jsonb,
+    -- its limit, as in houston.rates: when no earlier firing counts any more
+    add column free_at timestamptz,
+    -- what became of it the last times, the latest first: `houston_domain::trigger::effect::Firing`
+    add column firings jsonb not null default '[]',
+    drop column hour_at,
+    drop column hour_count;
