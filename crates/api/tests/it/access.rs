@@ -150,8 +150,7 @@ async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
                 replace((select id from houston.images)::text, '-', ''),
                 replace((select id from houston.attachments)::text, '-', '')"
     ));
-    let ids = by_sql.lines().find(|line| line.starts_with("ids")).unwrap();
-    let ids: Vec<&str> = ids.split('|').collect();
+    let ids: Vec<&str> = by_sql.lines().find(|line| line.starts_with("ids")).unwrap().split('|').collect();
     BTreeMap::from([
         ("{kinds}", api.goal.clone()),
         ("users", api.user.clone()),

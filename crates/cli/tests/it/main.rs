@@ -103,4 +103,5 @@ mod test_houston;
 mod titles;
 #[cfg(test)]
 mod traces_of_runs;
+#[cfg(test)]
 mod triggers;
