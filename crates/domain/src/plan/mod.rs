@@ -33,9 +33,7 @@ mod tests;
 
 pub use approval::{Approval, approval};
 pub use checklist::{Checklist, Delta, Heading, Line, LineStatus, checklist, delta};
-pub use document::{
-    Action, Document, FORBIDDEN_TOOLS, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step,
-};
+pub use document::{Action, Document, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
 pub use ended::ended;
 pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub use limits::Limits;
