@@ -40,7 +40,7 @@ fn problems_of_plans_are_lines_with_their_place() {
 }
 
 #[test]
-fn valid_plans_and_unreadable_files_are_told_apart() {
+fn valid_plans_exit_with_0_and_missing_files_with_2() {
     let steps = json!([{"id": "a", "type": "llm", "prompt": "Say hi."}]);
     let (output, path) = check(&json!({"v": 1, "goal": "Greet", "steps": steps}).to_string(), &[]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{path}: valid\n"));

@@ -15,12 +15,11 @@ pub const MAX_BYTES: usize = 64 * 1024;
 pub const MAX_STEPS: usize = 100;
 /// Maximum number of turns of a loop.
 pub const MAX_TURNS: usize = 50;
-/// Tools that no plan may call: an answer to the user and a change of plans are for the agent that made the plan.
-pub const FORBIDDEN_TOOLS: [&str; 4] = ["send_message", "create_plan", "change_plan", "read_plan"];
 /// What a document may refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct Offer<'o> {
-    /// Names of the tools that its steps may call.
+    /// Names of the tools that its steps may call. An answer to the user and a change of plans are not among them: they are for
+    /// the agent that made the plan.
     pub tools: &'o [&'o str],
     /// Maximum number of steps, at most [`MAX_STEPS`].
     pub steps: usize,

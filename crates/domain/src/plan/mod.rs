@@ -37,9 +37,7 @@ pub use approval::{Approval, approval};
 pub use by_hand::{ByHandError, repeat, skip};
 pub use changes::{ChangedStep, NewExecutor, PlanChanges, PlanEnd, Shown};
 pub use checklist::{Checklist, Delta, Heading, Line, LineStatus, checklist, delta};
-pub use document::{
-    Action, Document, FORBIDDEN_TOOLS, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step,
-};
+pub use document::{Action, Document, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
 pub use ended::ended;
 pub(crate) use expression::names;
 pub use expression::{ExpressionError, condition, evaluate, render, value};

@@ -134,7 +134,7 @@ fn shared(id: &str, scope: &Value, of: usize) -> Result<String, Failure> {
     Ok(format!("<result step=\"{id}\">{}</result>", escape(&text)))
 }
 
-/// What a step reads from where it stands.
+/// What a step can read, and the steps that it comes from.
 struct Place {
     scope: Value,
     origins: Origins,

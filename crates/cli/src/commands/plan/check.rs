@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use houston_domain::plan::{Document, FORBIDDEN_TOOLS, MAX_BYTES, MAX_STEPS, Offer, Problem};
+use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::plan::{Document, MAX_BYTES, MAX_STEPS, Offer, Problem};
 use serde_json::json;
 
 use crate::commands::{Context, Failure};
@@ -30,7 +31,8 @@ impl Check {
         let Self { file, tools, json } = self;
         let text = read(&file).map_err(Failure::Usage)?;
         let names: Vec<String> = context.registry.names().into_iter().chain(tools).collect();
-        let names = names.iter().map(String::as_str).filter(|name| !FORBIDDEN_TOOLS.contains(name));
+        // The answer to the user is for the agent that made the plan.
+        let names = names.iter().map(String::as_str).filter(|name| *name != SEND_MESSAGE);
         let offered: Vec<&str> = names.collect();
         let problems = match Document::parse(&text, Offer { tools: &offered, steps: MAX_STEPS }) {
             Ok(_) => Vec::new(),
