@@ -79,22 +79,23 @@ fn log_of(ends: RunStatus) -> Vec<Committed> {
         answer,
         last,
     ];
+    events.into_iter().enumerate().map(committed).collect()
+}
+
+fn committed((nth, event): (usize, Durable)) -> Committed {
     let body = |content: &str, source| MessageBody {
         source,
         message_type: MessageType::Text,
         content: content.into(),
         metadata: Value::Null,
     };
-    let committed = |(nth, event): (usize, Durable)| {
-        let body = match &event {
-            Durable::MessagePosted { .. } => Some(body("plan: a", Source::User)),
-            Durable::MessageSent { .. } => Some(body("done", Source::Agent)),
-            _ => None,
-        };
-        let (seq, run_id) = (i64::try_from(nth).unwrap() + 1, Uuid::from_u128(8).into());
-        Committed { seq, run_id, at: DateTime::UNIX_EPOCH, event, body }
+    let body = match &event {
+        Durable::MessagePosted { .. } => Some(body("plan: a", Source::User)),
+        Durable::MessageSent { .. } => Some(body("done", Source::Agent)),
+        _ => None,
     };
-    events.into_iter().enumerate().map(committed).collect()
+    let (seq, run_id) = (i64::try_from(nth).unwrap() + 1, Uuid::from_u128(8).into());
+    Committed { seq, run_id, at: DateTime::UNIX_EPOCH, event, body }
 }
 
 /// The frames of a client that is cut off after the frames in `cuts`, in order.
