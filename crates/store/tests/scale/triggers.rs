@@ -42,7 +42,13 @@ pub(crate) fn all() -> Vec<Case> {
         case("store::trigger_effect::fired", "", &fired, by_id, [10, 60]),
         case("store::trigger_effect::refuse", "", &[one, "'limit'", "'[{}]'", "20"], by_id, [10, 60]),
         case("store::trigger_effect::parent", "", &[&goal, "'archived'"], &["run_locks_pkey"], [10, 40]),
-        case("store::trigger_reader::listening", "of a user", &[&users], &["triggers_by_user"], [10, 40]),
+        case(
+            "store::trigger_reader::listening",
+            "of a user",
+            &[&users],
+            &["triggers_hearing_by_user"],
+            [10, 40],
+        ),
     ];
     cases.into_iter().map(|case| case.after(seeded())).collect()
 }
