@@ -8,3 +8,6 @@ alter table houston.triggers
     add column firings jsonb not null default '[]',
     drop column hour_at,
     drop column hour_count;
+
+-- Those of the users who have new events, however many triggers there are.
+create index triggers_hearing_by_user on houston.triggers (user_id) where enabled and next_at is null;
