@@ -74,6 +74,7 @@ mod live;
 mod mcp;
 #[cfg(test)]
 mod mcp_servers;
+#[cfg(test)]
 mod messages;
 #[cfg(test)]
 mod models;

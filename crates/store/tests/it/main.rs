@@ -69,7 +69,9 @@ mod test_store;
 mod texting;
 #[cfg(test)]
 mod trigger_bus;
+#[cfg(test)]
 mod trigger_effects;
+#[cfg(test)]
 mod triggers;
 #[cfg(test)]
 mod waiting;

@@ -263,11 +263,12 @@ async fn shift_is_reported_once_and_leaves_history_and_prefix() {
         ),
         "{shifted}"
     );
-    let sent = orders.model.sent.lock().unwrap();
-    let (earlier, now) = (&sent[before - 1], sent.last().unwrap());
-    assert_eq!(earlier.system, now.system, "byte for byte");
-    assert_eq!(earlier.entries, now.entries[..earlier.entries.len()], "the history stays as it was");
-    drop(sent);
+    {
+        let sent = orders.model.sent.lock().unwrap();
+        let (earlier, now) = (&sent[before - 1], sent.last().unwrap());
+        assert_eq!(earlier.system, now.system, "byte for byte");
+        assert_eq!(earlier.entries, now.entries[..earlier.entries.len()], "the history stays as it was");
+    }
     let events = orders.cluster.events(orders.cluster.goal).await;
     let shifts: Vec<(String, String)> = events
         .iter()

@@ -21,6 +21,7 @@ mod fairness;
 mod fallback;
 #[cfg(test)]
 mod focus;
+#[cfg(test)]
 mod guarded;
 #[cfg(test)]
 mod health;
