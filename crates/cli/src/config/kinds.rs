@@ -19,7 +19,9 @@ use super::{ConfigError, Loaded, ModelSelection, USE_CASES};
 
 /// The built-in agent types: kind and TOML.
 pub(super) const BUILT_IN: &[(&str, &str)] = &[
+    ("executor", include_str!("../../../../jobs/agents/executor.toml")),
     ("goal", include_str!("../../../../jobs/agents/goal.toml")),
+    ("plan", include_str!("../../../../jobs/agents/plan.toml")),
     ("task", include_str!("../../../../jobs/agents/task.toml")),
     ("user_agent", include_str!("../../../../jobs/agents/user_agent.toml")),
 ];
