@@ -19,11 +19,11 @@ use super::{ConfigError, Loaded, ModelSelection, USE_CASES};
 
 /// The built-in agent types: kind and TOML.
 pub(super) const BUILT_IN: &[(&str, &str)] = &[
-    ("executor", include_str!("../../../../jobs/agents/executor.toml")),
     ("goal", include_str!("../../../../jobs/agents/goal.toml")),
-    ("plan", include_str!("../../../../jobs/agents/plan.toml")),
     ("task", include_str!("../../../../jobs/agents/task.toml")),
     ("user_agent", include_str!("../../../../jobs/agents/user_agent.toml")),
+    ("plan", include_str!("../../../../jobs/agents/plan.toml")),
+    ("executor", include_str!("../../../../jobs/agents/executor.toml")),
 ];
 
 /// An agent type, and the file it comes from.
