@@ -22,6 +22,8 @@ pub(super) const BUILT_IN: &[(&str, &str)] = &[
     ("goal", include_str!("../../../../jobs/agents/goal.toml")),
     ("task", include_str!("../../../../jobs/agents/task.toml")),
     ("user_agent", include_str!("../../../../jobs/agents/user_agent.toml")),
+    ("plan", include_str!("../../../../jobs/agents/plan.toml")),
+    ("executor", include_str!("../../../../jobs/agents/executor.toml")),
 ];
 
 /// An agent type, and the file it comes from.

@@ -17,7 +17,7 @@ pub(crate) fn tools() -> Vec<String> {
 fn built_in_settings_load() {
     let loaded = load(None, &tools()).unwrap();
     assert_eq!(loaded.settings.orchestrator.limits.max_iterations, 20);
-    assert_eq!(loaded.kinds.len(), 3);
+    assert_eq!(loaded.kinds.len(), 5);
     assert!(loaded.kinds["goal"].agent_type.conversational);
     let context = loaded.settings.orchestrator.context;
     assert_eq!(context.prompt, PromptLimits::default());
