@@ -21,7 +21,7 @@ create table houston.plans (
     -- how often something other than its own run has changed it or its steps
     changes bigint not null default 0,
     -- the run of the parent whose stream has the whole list of steps
-    shown_in uuid,
+    listed_in uuid,
     output jsonb,
     created_at timestamptz not null default now(),
     ended_at timestamptz

@@ -242,12 +242,9 @@ pub enum ApiError {
         /// Maximum size in bytes.
         limit: usize,
     },
-    /// The step of a plan has another status than the request needs.
-    #[error("{reason}")]
-    InvalidStepStatus {
-        /// Which it has, and which are possible.
-        reason: String,
-    },
+    /// The step of a plan has another status than the request needs: which it has, and which are possible.
+    #[error("{0}")]
+    InvalidStepStatus(String),
     /// The run has ended and cannot be cancelled or changed.
     #[error("the run has already ended as `{}` and cannot be cancelled or changed", status.as_str())]
     InvalidState {
@@ -381,8 +378,7 @@ impl ApiError {
             Self::UnreadableFiles { .. } => ProblemCode::UnreadableFiles,
             Self::ToolChanged { .. } => ProblemCode::ToolChanged,
             Self::McpServerFailed { .. } => ProblemCode::McpServerFailed,
-            Self::MessageRejected { .. } => ProblemCode::RunInProgress,
-            Self::RunInProgress { .. } => ProblemCode::RunInProgress,
+            Self::MessageRejected { .. } | Self::RunInProgress { .. } => ProblemCode::RunInProgress,
             Self::QuestionClosed { .. } => ProblemCode::QuestionClosed,
             Self::TooLarge { .. } => ProblemCode::TooLarge,
             Self::InvalidState { .. } => ProblemCode::InvalidState,

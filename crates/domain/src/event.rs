@@ -240,7 +240,7 @@ pub enum Event {
         /// What changed in its list of steps: a JSON Patch (RFC 6902). Empty if the whole list is there.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         delta: Vec<Value>,
-        /// The whole list: in the first such event of a run that the list was not shown in, and where it has other steps.
+        /// The whole list: in the first such event of a run that does not have the list yet, and where it has other steps.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checklist: Option<Value>,
     },

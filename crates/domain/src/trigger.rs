@@ -1,4 +1,4 @@
-//! Triggers: at a time, at a word or at an event, an agentable is told something, or a task of it is started.
+//! Triggers: at a time, at a word or at an event, an agentable gets a message, or a task of it is started.
 //!
 //! - A time is a cron expression with five fields in a time zone: [`cron`].
 //! - Words are searched in what users write: [`keyword`].

@@ -112,7 +112,7 @@ pub struct ContextConfig {
     pub images: ContextImages,
     /// Files of the history that a model is sent.
     pub attachments: ContextAttachments,
-    /// What is known of the focuses of messages.
+    /// What is kept about the focuses of messages.
     pub focus: FocusConfig,
 }
 
@@ -122,7 +122,7 @@ pub struct ContextConfig {
 pub struct FocusConfig {
     /// Milliseconds for which a run waits for a provider.
     pub wait_ms: u64,
-    /// Seconds for which an answer is shown without asking again.
+    /// Seconds for which an answer is used without asking again.
     pub fresh_s: u64,
 }
 

@@ -133,7 +133,7 @@ impl Triggers {
     fn announce(&self, fired: Result<Fired>) {
         match fired {
             Ok(Fired::Posted(agentable)) => self.bus.publish(agentable, Live::Nudge),
-            // Nobody streams a task that has just begun.
+            // No stream is open of a task that has just begun.
             Ok(Fired::Started(_) | Fired::Refused | Fired::Gone) => {}
             Err(error) => tracing::warn!(%error, "a trigger could not fire; the next look finds it again"),
         }

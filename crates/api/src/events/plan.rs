@@ -17,12 +17,12 @@ use serde_json::Value;
 /// The AG-UI events for an event of a plan; none for another event.
 pub(crate) fn plan(timestamp: Timestamp, event: &Durable) -> Vec<Event<'_>> {
     let step = step(event).map(|fact| Event::Custom { timestamp, fact });
-    let told = told(event).map(|fact| Event::Custom { timestamp, fact });
-    step.into_iter().chain(told).chain(shown(timestamp, event)).collect()
+    let reported = reported(event).map(|fact| Event::Custom { timestamp, fact });
+    step.into_iter().chain(reported).chain(listed(timestamp, event)).collect()
 }
 
 /// What happened to a plan as a whole.
-fn told(event: &Durable) -> Option<Fact<'_>> {
+fn reported(event: &Durable) -> Option<Fact<'_>> {
     Some(match event {
         Durable::PlanCreated { plan_id, goal, .. } => {
             Fact::PlanCreated { plan_id: plan_id.into(), goal: goal.into() }
@@ -63,7 +63,7 @@ fn step(event: &Durable) -> Option<Fact<'_>> {
 }
 
 /// The list of steps: whole, or what changed in it.
-fn shown(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
+fn listed(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
     let whole = |plan_id: &str, content| snapshot(timestamp, plan_id, content);
     match event {
         Durable::PlanCreated { plan_id, checklist, .. }
@@ -115,10 +115,10 @@ mod tests {
             goal: "go".into(),
             checklist: checklist.clone(),
         };
-        let told = |name: &str, value: Value| json!({"type": "CUSTOM", "timestamp": 5, "name": name, "value": value});
+        let reported = |name: &str, value: Value| json!({"type": "CUSTOM", "timestamp": 5, "name": name, "value": value});
         assert_eq!(
             rendered(&created),
-            json!([told("houston.plan.created", json!({"plan_id": PLAN, "goal": "go"})), activity])
+            json!([reported("houston.plan.created", json!({"plan_id": PLAN, "goal": "go"})), activity])
         );
         let changed = Durable::PlanChanged {
             plan_id: plan_id.clone(),
@@ -129,7 +129,10 @@ mod tests {
         assert_eq!(
             rendered(&changed),
             json!([
-                told("houston.plan.changed", json!({"plan_id": PLAN, "version": 2, "reason": "`a` failed"})),
+                reported(
+                    "houston.plan.changed",
+                    json!({"plan_id": PLAN, "version": 2, "reason": "`a` failed"})
+                ),
                 activity
             ])
         );
@@ -143,7 +146,10 @@ mod tests {
         assert_eq!(
             rendered(&ended),
             json!([
-                told("houston.plan.ended", json!({"plan_id": PLAN, "status": "failed", "code": "TIMEOUT"})),
+                reported(
+                    "houston.plan.ended",
+                    json!({"plan_id": PLAN, "status": "failed", "code": "TIMEOUT"})
+                ),
                 activity
             ])
         );

@@ -10,7 +10,7 @@ use houston_protocol::schema;
 use houston_store::plan::{PlanChange, StoredPlan};
 use serde_json::{Value, json};
 
-use super::{PlanPath, invalid, refused, shown, tell};
+use super::{PlanPath, invalid, listed, refused, tell};
 use crate::auth::Caller;
 use crate::body::{Creation, check_line};
 use crate::error::ApiError;
@@ -50,7 +50,7 @@ pub(crate) async fn change(
     let done = app.store(caller).change_plan(id, body.version, rule).await?;
     done.map_err(|refusal| refused(refusal, |problems| invalid("", problems)))?;
     tell(&app, &plan);
-    shown(&app, caller, id).await
+    listed(&app, caller, id).await
 }
 
 fn by_patch(

@@ -1,4 +1,4 @@
-//! `POST /v1/{kinds}/{id}/plans`: makes a plan, without any model. No run waits for it; the agentable is told its end.
+//! `POST /v1/{kinds}/{id}/plans`: makes a plan, without any model. No run waits for it; the agentable is reported its end.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}/plans",
     tag = "plans",
     operation_id = "create_plan",
-    summary = "Make a plan for an agentable, without any model. When it ends, the agentable is told.",
+    summary = "Make a plan for an agentable, without any model. When it ends, the agentable is reported.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
         ("id" = schema::AgentableId, Path, description = "Id of the agentable."),

@@ -7,7 +7,7 @@ use axum::extract::State;
 use houston_protocol::plan::PlanResponse;
 use houston_protocol::schema;
 
-use super::{PlanPath, shown};
+use super::{PlanPath, listed};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
@@ -26,5 +26,5 @@ pub(crate) async fn get(
     caller: Caller,
     PlanPath(id): PlanPath,
 ) -> Result<Json<PlanResponse>, ApiError> {
-    shown(&app, caller, id).await
+    listed(&app, caller, id).await
 }

@@ -8,12 +8,12 @@ use houston_protocol::time::Time;
 use houston_store::plan::PlanStep;
 use serde_json::Value;
 
-/// How many steps are shown with a plan itself.
-const SHOWN: usize = 200;
-/// Length of a result that is shown with a plan itself, in characters.
+/// How many steps are listed with a plan itself.
+const LISTED: usize = 200;
+/// Length of a result that is listed with a plan itself, in characters.
 const BEGINNING: usize = 400;
 
-/// A step, with what is known of it.
+/// A step, with its state.
 pub(super) struct Line<'p> {
     pub(super) path: String,
     step: &'p Step,
@@ -30,7 +30,7 @@ pub(super) fn lines<'p>(document: &'p Document, rows: &'p [PlanStep]) -> Vec<Lin
 
 /// The first steps, with the beginnings of their results.
 pub(super) fn beginnings(document: &Document, rows: &[PlanStep]) -> Vec<PlanStepResponse> {
-    lines(document, rows).iter().take(SHOWN).map(|line| line.response(BEGINNING)).collect()
+    lines(document, rows).iter().take(LISTED).map(|line| line.response(BEGINNING)).collect()
 }
 
 fn walk<'p>(steps: &'p [Step], prefix: &str, rows: &HashMap<&str, &'p PlanStep>, lines: &mut Vec<Line<'p>>) {
@@ -112,10 +112,10 @@ mod tests {
         let looped = State { status: Status::Running, turns: vec![json!(1), json!(2)], ..State::default() };
         let long = State { status: Status::Succeeded, result: json!("ä".repeat(500)), ..State::default() };
         let rows = [row("z", long), row("each", looped)];
-        let shown = beginnings(&document, &rows);
-        let paths: Vec<&str> = shown.iter().map(|step| step.path.as_str()).collect();
+        let listed = beginnings(&document, &rows);
+        let paths: Vec<&str> = listed.iter().map(|step| step.path.as_str()).collect();
         assert_eq!(paths, ["z", "each", "each[0].read", "each[1].read", "if", "if.a"]);
-        assert_eq!((shown[0].is_cut, shown[0].result.clone()), (true, Some(json!("ä".repeat(400)))));
-        assert_eq!((shown[2].status.as_str(), shown[2].is_cut), ("pending", false));
+        assert_eq!((listed[0].is_cut, listed[0].result.clone()), (true, Some(json!("ä".repeat(400)))));
+        assert_eq!((listed[2].status.as_str(), listed[2].is_cut), ("pending", false));
     }
 }

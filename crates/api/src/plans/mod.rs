@@ -63,7 +63,7 @@ impl FromRequestParts<Arc<App>> for StepPath {
 }
 
 /// The plan now.
-pub(crate) async fn shown(
+pub(crate) async fn listed(
     app: &App,
     caller: Caller,
     id: AgentableId,

@@ -7,7 +7,7 @@ use axum::extract::State;
 use houston_protocol::plan::PlanResponse;
 use houston_protocol::schema;
 
-use super::{PlanPath, refused, shown, tell};
+use super::{PlanPath, listed, refused, tell};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
@@ -62,5 +62,5 @@ async fn set(
     let done = app.store(caller).pause_plan(id, paused).await?;
     done.map_err(|refusal| refused(refusal, |()| super::NOT_FOUND))?;
     tell(app, &plan);
-    shown(app, caller, id).await
+    listed(app, caller, id).await
 }

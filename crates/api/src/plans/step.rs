@@ -9,7 +9,7 @@ use houston_protocol::plan::PlanResponse;
 use houston_protocol::schema;
 use houston_store::plan::StepsChange;
 
-use super::{PlanPath, StepPath, refused, shown, tell};
+use super::{PlanPath, StepPath, listed, refused, tell};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
@@ -74,9 +74,9 @@ async fn change(
     done.map_err(|refusal| {
         refused(refusal, |error| match error {
             ByHandError::Unknown => ApiError::NotFound { what: "step of the plan" },
-            ByHandError::Status(reason) => ApiError::InvalidStepStatus { reason },
+            ByHandError::Status(reason) => ApiError::InvalidStepStatus(reason),
         })
     })?;
     tell(app, &plan);
-    shown(app, caller, id).await
+    listed(app, caller, id).await
 }

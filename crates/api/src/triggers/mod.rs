@@ -1,4 +1,4 @@
-//! Triggers of a user's agentables: at a time, at a word or at an event, they are told something, or a task of them starts.
+//! Triggers of a user's agentables: at a time, at a word or at an event, they get a message, or a task of them starts.
 
 pub(crate) mod change;
 pub(crate) mod create;

@@ -71,7 +71,7 @@ fn agentable<'a>(types: &'a AgentTypes, id: &str) -> Result<(&'a AgentType, Agen
     })
 }
 
-/// Whoever is told something must have the mode `trigger`.
+/// An agentable that gets a message must have the mode `trigger`.
 fn hears_triggers(found: &AgentType) -> Result<(), ApiError> {
     if found.modes.contains(&Mode::Trigger) {
         return Ok(());

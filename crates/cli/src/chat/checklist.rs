@@ -48,8 +48,8 @@ pub(crate) fn part(list: &Checklist) -> Vec<String> {
     let is_over = |line: &Line| matches!(line.status, LineStatus::Done | LineStatus::Skipped);
     let first = list.steps.iter().position(|line| !is_over(line)).unwrap_or(list.steps.len());
     let start = first.min(list.steps.len().saturating_sub(MOST_LINES));
-    let shown = list.steps.iter().skip(start).take(MOST_LINES).map(line);
-    std::iter::once(head(list)).chain(shown).collect()
+    let listed = list.steps.iter().skip(start).take(MOST_LINES).map(line);
+    std::iter::once(head(list)).chain(listed).collect()
 }
 
 /// Whether the plan has ended.

@@ -171,7 +171,7 @@ async fn add(
     Ok(())
 }
 
-/// The error with the places in the file.
+/// The error with its positions in the file.
 fn said(error: houston_api::ApiError) -> String {
     match error {
         houston_api::ApiError::InvalidRequest { errors } => {

@@ -20,8 +20,8 @@ async function run(client, content) {
   client.addMessage({ id: randomUUID(), role: 'user', content });
   const events = [];
   const onEvent = ({ event }) => {
-    const known = EventSchema.safeParse(event);
-    assert(known.success, `${JSON.stringify(event)}: ${known.error}`);
+    const parsed = EventSchema.safeParse(event);
+    assert(parsed.success, `${JSON.stringify(event)}: ${parsed.error}`);
     events.push(event);
   };
   await client.runAgent({ runId: randomUUID() }, { onEvent });

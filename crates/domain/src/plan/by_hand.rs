@@ -97,7 +97,7 @@ struct Place<'d> {
 /// The containers of a step, the outermost first, and the step itself.
 fn trail<'d>(document: &'d Document, states: &States, path: &str) -> Result<Vec<Place<'d>>, ByHandError> {
     let mut lists: Vec<&'d [Step]> = vec![&document.steps];
-    let (mut prefix, mut places) = (String::new(), Vec::new());
+    let (mut prefix, mut chain) = (String::new(), Vec::new());
     for part in path.split('.') {
         let (id, turn) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
             Some((id, turn)) => (id, Some(turn.parse::<usize>().map_err(|_| ByHandError::Unknown)?)),
@@ -109,13 +109,13 @@ fn trail<'d>(document: &'d Document, states: &States, path: &str) -> Result<Vec<
         if turn.is_some_and(|turn| states.get(&here).is_none_or(|state| state.turns.len() <= turn)) {
             return Err(ByHandError::Unknown);
         }
-        places.push(Place { path: here, prefix: prefix.clone(), list, step });
+        chain.push(Place { path: here, prefix: prefix.clone(), list, step });
         prefix.push_str(part);
         prefix.push('.');
         lists = step.lists();
     }
     // A turn is not a step.
-    if path.ends_with(']') { Err(ByHandError::Unknown) } else { Ok(places) }
+    if path.ends_with(']') { Err(ByHandError::Unknown) } else { Ok(chain) }
 }
 
 /// The step gets the state, and what settled because of it is open again.

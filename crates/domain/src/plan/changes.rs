@@ -17,7 +17,7 @@ pub struct PlanChanges {
     /// A new document, and why there is one.
     pub document: Option<(Value, String)>,
     /// What people see of the plan; `None`: nothing that they see has changed.
-    pub shown: Option<Shown>,
+    pub listed: Option<Listing>,
     /// Set if the plan ends.
     pub end: Option<PlanEnd>,
 }
@@ -38,7 +38,7 @@ pub struct ChangedStep {
 /// An executor to be created: a task of the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewExecutor {
-    /// Its id.
+    /// The id of its agentable.
     pub id: AgentableId,
     /// The id of its first run.
     pub run: RunId,
@@ -58,7 +58,7 @@ pub struct NewExecutor {
 
 /// What people see of a plan after a step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct Listing {
     /// The whole list of steps.
     pub checklist: Value,
     /// How it differs from the list before, as a JSON Patch; empty: it has other steps.

@@ -35,7 +35,7 @@ mod tests;
 
 pub use approval::{Approval, approval};
 pub use by_hand::{ByHandError, repeat, skip};
-pub use changes::{ChangedStep, NewExecutor, PlanChanges, PlanEnd, Shown};
+pub use changes::{ChangedStep, Listing, NewExecutor, PlanChanges, PlanEnd};
 pub use checklist::{Checklist, Delta, Heading, Line, LineStatus, checklist, delta};
 pub use document::{Action, Document, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
 pub use ended::ended;

@@ -1,4 +1,4 @@
-//! What a trigger does: it tells an agentable something, or starts a task of it.
+//! What a trigger does: it posts to an agentable, or starts a task of it.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ pub fn check_template(pointer: &str, text: &str) -> Result<(), InvalidWhen> {
     Ok(())
 }
 
-/// The text with what happened in it. What is inserted is data: whoever shows the text to a model escapes all of it.
+/// The text with what happened in it. What is inserted is data: the caller that gives the text to a model escapes all of it.
 ///
 /// # Errors
 /// The template names what the event does not have, writes too much or takes too long.

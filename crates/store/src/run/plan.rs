@@ -171,7 +171,7 @@ pub(crate) async fn insert_plan(
             insert into houston.plan_versions (plan_id, tenant_id, version, document, reason)
             select $1, $2, 1, $6, '')
         insert into houston.plans (agentable_id, tenant_id, user_id, parent_id, parent_run_id, document, input, attached,
-                                   deadline_at, shown_in)
+                                   deadline_at, listed_in)
         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $5)",
         plan.id.0,
         owner.tenant.0,
@@ -198,7 +198,7 @@ impl RunStore {
             r#"-- store::plan::driven
             select p.parent_id, p.attached, p.version, p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at,
                    p.changes,
-                   (select json_agg(json_build_object('path', s.path, 'state', s.state, 'task', s.task_id,
+                   (select json_agg(json_build_object('path', s.path, 'state', s.state, 'executor', s.task_id,
                                                       'outcome', s.outcome, 'question', s.question_id) order by s.path)
                       from houston.plan_steps s where s.plan_id = p.agentable_id) as "steps: Json<Vec<StepRow>>"
               from houston.plans p where p.agentable_id = $1"#,
@@ -271,14 +271,20 @@ impl RunStore {
 struct StepRow {
     path: String,
     state: State,
-    task: Option<Uuid>,
+    executor: Option<Uuid>,
     outcome: Option<ExecutorOutcome>,
     question: Option<Uuid>,
 }
 
 impl StepRow {
     fn into_step(self) -> StoredStep {
-        let Self { path, state, task, outcome, question } = self;
-        StoredStep { path, state, task: task.map(AgentableId), outcome, question: question.map(QuestionId) }
+        let Self { path, state, executor, outcome, question } = self;
+        StoredStep {
+            path,
+            state,
+            task: executor.map(AgentableId),
+            outcome,
+            question: question.map(QuestionId),
+        }
     }
 }

@@ -188,20 +188,16 @@ impl LockedRow {
     }
 
     /// Gives an open run that waits a reason to go on, without a message; workers are notified at commit.
-    pub(crate) async fn wake(&self, connection: &mut PgConnection, fairness: Fairness) -> Result<()> {
+    pub(crate) async fn wake(&self, connection: &mut PgConnection) -> Result<()> {
         sqlx::query!(
             "-- store::system_message::wake
             with lock as (
-                update houston.run_locks l
-                   set waiting_since = case when l.wake then l.waiting_since else statement_timestamp() end, wake = true,
-                       next_attempt_at = null
-                 where l.agentable_id = $1 and l.run_open)
-            select case when $2 and houston.free_slots($3, $1, $4) > 0
-                        then pg_notify('houston', format('1 post %s', $1::uuid))::text end as notified",
+                update houston.run_locks
+                   set wake = true, next_attempt_at = null, waiting_since = statement_timestamp()
+                 where agentable_id = $1 and run_open and (not wake or next_attempt_at is not null))
+            select case when $2 then pg_notify('houston', format('1 post %s', $1::uuid))::text end as notified",
             self.agentable.0,
-            !self.is_held,
-            self.user_id,
-            fairness.running()
+            !self.is_held
         )
         .fetch_one(connection)
         .await?;

@@ -62,7 +62,7 @@ pub(crate) async fn report(
         return send(connection, &parent, task.parent, (&task.end, Some(plan)), &plan.report, fairness).await;
     }
     if is_executor {
-        return keep(connection, task, &parent, fairness).await;
+        return keep(connection, task, &parent).await;
     }
     let limits = limits(connection).await?;
     let output = output(connection, task, &limits).await?;
@@ -131,18 +131,13 @@ fn plan_event(end: &TaskEnd, plan: &PlanEnd) -> Event {
 }
 
 /// Keeps what the executor of a plan returned for the run of that plan.
-async fn keep(
-    connection: &mut PgConnection,
-    task: &EndedTask<'_>,
-    plan: &LockedRow,
-    fairness: Fairness,
-) -> Result<()> {
+async fn keep(connection: &mut PgConnection, task: &EndedTask<'_>, plan: &LockedRow) -> Result<()> {
     let outcome = ExecutorOutcome {
         text: last_text(connection, task).await?,
         error: (!task.end.is_complete()).then(|| task.end.failure()),
         untrusted: task.untrusted,
     };
-    keep_outcome(connection, plan, task.id, &outcome, fairness).await
+    keep_outcome(connection, plan, task.id, &outcome).await
 }
 
 /// The last text of an executor's agent, empty if it wrote none.

@@ -28,7 +28,7 @@ pub struct Trigger {
     pub name: String,
     /// What the agent reads first: a template.
     pub instructions: String,
-    /// The task of that agentable which it starts; `None`: it tells the agentable.
+    /// The task of that agentable which it starts; `None`: it posts to the agentable.
     pub task: Option<TriggerTask>,
     /// When it fires.
     pub when: When,

@@ -187,7 +187,7 @@ impl RunStore {
         if lock(&mut tx, heard.agentable).await?.is_none() {
             return Ok(Fired::Gone);
         }
-        // Before what was heard, as whoever deletes a trigger does.
+        // Before what was heard, as the request that deletes a trigger does.
         let trigger = locked(&mut tx, heard.trigger).await?;
         let taken = sqlx::query!(
             r#"-- store::trigger_firing::take

@@ -202,7 +202,7 @@ fn hears(rule: &Rule, event: &OwnedEvent) -> bool {
     }
 }
 
-/// Counts conditions that failed, and says why. A trigger that somebody changes at the moment is left out: whoever changes it
+/// Counts conditions that failed, and says why. A trigger that is being changed is left out: the change
 /// may wait for the reader.
 async fn note_failures(
     connection: &mut PgConnection,

@@ -60,19 +60,19 @@ async fn read_all(test: &TestStore) {
     }
 }
 
-/// What users wrote, and what triggers have told, in their orders.
-fn written_and_told(test: &TestStore, goal: AgentableId) -> (Vec<String>, Vec<String>) {
+/// What users wrote, and what triggers have reported, in their orders.
+fn written_and_reported(test: &TestStore, goal: AgentableId) -> (Vec<String>, Vec<String>) {
     let lines = |sql: &str| test.sql(sql).lines().map(|line| line.trim().to_owned()).collect();
     let written = format!(
         "select 'msg_' || replace(id::text, '-', '') from houston.messages where agentable_id = '{}' and source = 'user' order by seq",
         goal.0
     );
-    let told = format!(
+    let reported = format!(
         "select substring(content from '(msg_[0-9a-f]+)') from houston.messages
           where agentable_id = '{}' and metadata ->> 'type' = 'trigger' order by seq",
         goal.0
     );
-    (lines(&written), lines(&told))
+    (lines(&written), lines(&reported))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,13 +107,13 @@ async fn reader_that_dies_misses_doubles_and_inverts_nothing() {
     assert!(first + second >= 100, "{first} {second}");
     read_all(&test).await;
     fire_heard(&test).await;
-    assert_eq!(written_and_told(&test, *late_goal).1, [""; 0], "nothing of the open transaction");
+    assert_eq!(written_and_reported(&test, *late_goal).1, [""; 0], "nothing of the open transaction");
     late.commit().await.unwrap();
     read_all(&test).await;
     fire_heard(&test).await;
     for goal in &goals {
-        let (written, told) = written_and_told(&test, *goal);
-        assert_eq!(told, written, "each once, in its order");
+        let (written, reported) = written_and_reported(&test, *goal);
+        assert_eq!(reported, written, "each once, in its order");
         assert_eq!(written.len(), if goal == late_goal { 1 } else { MESSAGES });
     }
 }

@@ -138,7 +138,7 @@ async fn two_triggers_that_feed_each_other_end() {
     let mut starts = new(&test, test.goal, event("run.finished")).await;
     starts.task = task("Look");
     let starts = create(&test, starts).await;
-    let tells = make(&test, event("task.ended")).await;
+    let posts = make(&test, event("task.ended")).await;
     test.post_to(test.goal, "hi").await.unwrap();
     answer_run(&test, test.goal).await;
     let (mut rounds, mut done_tasks) = (0, 0);
@@ -160,8 +160,8 @@ async fn two_triggers_that_feed_each_other_end() {
         rounds += 1;
         assert!(rounds < 20, "they do not end");
     }
-    let (starts, tells) = (found(&test, starts).await, found(&test, tells).await);
-    assert_eq!((starts.fired, tells.fired), (1, 1), "{starts:?} {tells:?}");
+    let (starts, posts) = (found(&test, starts).await, found(&test, posts).await);
+    assert_eq!((starts.fired, posts.fired), (1, 1), "{starts:?} {posts:?}");
 }
 
 /// The same while the goal is busy: the report of the task is read by a run that a user has opened.

@@ -26,7 +26,7 @@ pub(crate) async fn make(test: &TestStore, when: When) -> TriggerId {
     create(test, new(test, test.goal, when).await).await
 }
 
-/// A trigger that tells this goal something.
+/// A trigger that posts to this goal.
 pub(crate) async fn new(test: &TestStore, goal: AgentableId, when: When) -> Trigger {
     let now = test.ids.clock().now();
     Trigger {

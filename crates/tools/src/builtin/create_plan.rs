@@ -56,12 +56,12 @@ impl Default for CreatePlan {
                         "Each has `id` (a_z), `title`, `type`, and the fields of its type. tool: `tool`, `args`. llm: `prompt`. \
                          task (an agent of its own): `instructions`, `tools`. input (asks the user): `question`. condition: \
                          `if`, `then`, `else`. parallel: `steps`. loop: `over` (an expression), `as`, `max`, `steps`. \
-                         Example: [{\"id\": \"find\", \"type\": \"tool\", \"title\": \"Search\", \"tool\": \"search_web\", \
+                         Example: [{\"id\": \"find\", \"type\": \"tool\", \"title\": \"Search\", \"tool\": \"…\", \
                          \"args\": {\"query\": \"hotels\"}}, {\"id\": \"pick\", \"type\": \"llm\", \"title\": \"Pick one\", \
                          \"prompt\": \"Pick one: {{ find.result }}\"}]"},
                     "output": {"type": "string", "description": "What the plan results in, as in {{ pick.result }}."},
                     "detached": {"type": "boolean", "description":
-                        "true: do not wait for the plan; you will be told when it has ended."},
+                        "true: do not wait for the plan; a message says when it has ended."},
                 },
                 "required": ["goal", "steps"],
                 "additionalProperties": false,
@@ -140,7 +140,7 @@ impl Record for Call {
             let follows = if self.attached {
                 "You go on when it has ended."
             } else {
-                "You will be told when it has ended."
+                "A message says when it has ended."
             };
             Ok(ToolResponse::success(format!("Made {}. {follows}", id.public_id(&self.kind.kind))))
         })

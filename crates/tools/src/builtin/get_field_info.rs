@@ -55,7 +55,7 @@ impl Tool for GetFieldInfo {
             let all = Entity::ALL.map(Entity::as_str).join(", ");
             return Err(InvalidInput(format!("{NAME}: `entity` must be one of {all}")));
         };
-        let shown = match field.as_deref().map(str::trim) {
+        let answer = match field.as_deref().map(str::trim) {
             None => json!(entity.fields()),
             Some(name) => match entity.field(name) {
                 Some(field) => json!(field),
@@ -66,6 +66,6 @@ impl Tool for GetFieldInfo {
                 }
             },
         };
-        Ok(Plan::Answer(ToolResponse::success(shown.to_string())))
+        Ok(Plan::Answer(ToolResponse::success(answer.to_string())))
     }
 }

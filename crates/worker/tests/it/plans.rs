@@ -1,4 +1,4 @@
-//! Plans on real servers: steps side by side, executors, ends that are told once, whatever dies.
+//! Plans on real servers: steps side by side, executors, ends that are reported once, whatever dies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl TestCluster {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plan_runs_tools_executors_and_models_and_is_told_once() {
+async fn plan_runs_tools_executors_and_models_and_is_reported_once() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker();
     let steps = json!([
@@ -60,9 +60,9 @@ async fn plan_runs_tools_executors_and_models_and_is_told_once() {
     );
     let notes = "select string_agg(title, ', ' order by title) from houston.knowledge_items where title in ('first', 'second')";
     assert_eq!(cluster.sql(notes).await, "first, second");
-    let told =
+    let reported =
         "select count(*) from houston.messages where source = 'system' and content like '<plan_ended%'";
-    assert_eq!(cluster.sql(told).await, "1");
+    assert_eq!(cluster.sql(reported).await, "1");
     assert_eq!(cluster.sql("select count(*) from houston.agentables where kind = 'executor'").await, "1");
     let runs = format!("select count(*) from houston.runs where agentable_id = '{}'", cluster.goal.0);
     assert_eq!(cluster.sql(&runs).await, "1", "the run that made the plan waits for it");
@@ -121,9 +121,9 @@ async fn plans_end_once_while_workers_are_killed() {
     let notes =
         "select count(*) from houston.knowledge_items where title in ('first', 'left', 'right', 'last')";
     assert_eq!(cluster.sql(notes).await, (PLANS * 4).to_string());
-    let told =
+    let reported =
         "select count(*) from houston.messages where source = 'system' and content like '<plan_ended%'";
-    assert_eq!(cluster.sql(told).await, PLANS.to_string());
+    assert_eq!(cluster.sql(reported).await, PLANS.to_string());
     assert_eq!(cluster.held().await, "0");
     for worker in workers {
         worker.drain().await;
@@ -230,14 +230,14 @@ impl Model for Planner {
         let patch = json!({"add": [step], "output": "{{ other.status }}"}).to_string();
         Box::pin(async move {
             let inner = Simulated::new().with_delay(Duration::ZERO).stream(request).await?;
-            let told = inner.map(move |event| match event {
+            let reported = inner.map(move |event| match event {
                 Ok(ModelEvent::Done(mut turn)) if plans => {
                     turn.content = vec![Block::text(format!("Here it is: {patch}"))];
                     Ok(ModelEvent::Done(turn))
                 }
                 other => other,
             });
-            Ok(Box::pin(told) as EventStream)
+            Ok(Box::pin(reported) as EventStream)
         })
     }
 }

@@ -16,7 +16,7 @@ const HANDLES: [(&str, &[&str]); 5] = [
 ];
 
 /// Queries of requests without a condition on the tenant, and why.
-const WITHOUT_TENANT: [(&str, &str); 19] = [
+const WITHOUT_TENANT: [(&str, &str); 21] = [
     ("store::guards::set_of_tenant", "its row is the tenant"),
     (
         "store::bound::lock",
@@ -45,6 +45,8 @@ const WITHOUT_TENANT: [(&str, &str); 19] = [
     ("store::event::position::setting", "reads no table"),
     ("store::fan_out::ensure_reader", "the reader is one for all tenants; only that it exists is written"),
     ("store::fan_out::notify", "reads no table"),
+    ("store::trigger_reader::ensure", "the reader is one for all tenants; only that it exists is written"),
+    ("store::trigger::notify", "reads no table"),
 ];
 
 /// What a request reaches and that runs without row-level security, and why. Everything else has the connections of its

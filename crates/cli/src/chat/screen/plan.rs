@@ -12,7 +12,7 @@ use super::{Paint, Screen};
 use crate::chat::checklist::{all, head, is_over, line, part};
 use crate::chat::output::{Output, Transient};
 
-/// The plans that are shown.
+/// The plans that are listed.
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     open: Vec<(EntityId, Value)>,
@@ -83,7 +83,7 @@ impl Screen {
         self.plans.open.push((id, content));
     }
 
-    /// The run ends: plans that go on are no longer told of.
+    /// The run ends: plans that go on are no longer reported of.
     pub(super) fn end_plans(&mut self, out: &mut Output) {
         let open = std::mem::take(&mut self.plans.open);
         for list in open.iter().filter_map(|(_, content)| read(content)) {

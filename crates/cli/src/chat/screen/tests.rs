@@ -19,8 +19,8 @@ fn plain() -> Screen {
 
 /// Feeds the events and returns all that was written.
 fn show(screen: &mut Screen, events: &[Value]) -> String {
-    let shown = |event: &Value| screen.event(&Event::read(&event.to_string()), noon()).shown(false);
-    events.iter().map(shown).collect()
+    let printed = |event: &Value| screen.event(&Event::read(&event.to_string()), noon()).printed(false);
+    events.iter().map(printed).collect()
 }
 
 /// A screen, and the terminal that shows it.
@@ -154,7 +154,7 @@ fn piped_output_separates_replies_and_has_no_escapes() {
     screen.posted("note milk");
     let out: String = a_note()
         .iter()
-        .map(|event| screen.event(&Event::read(&event.to_string()), noon()).shown(true))
+        .map(|event| screen.event(&Event::read(&event.to_string()), noon()).printed(true))
         .collect();
     assert_eq!(out, "[⚙ Create note …][ done][\n]I wrote it down.\n");
 }
@@ -171,7 +171,7 @@ fn reasoning_stays_when_requested() {
 }
 
 #[test]
-fn plain_text_answers_stream_and_are_shown_once() {
+fn plain_text_answers_stream_and_are_printed_once() {
     for thoughts in [false, true] {
         let mut seen = seen(Style { thoughts, live: true, ..Style::default() });
         seen.show(&[started()]);
@@ -186,7 +186,7 @@ fn plain_text_answers_stream_and_are_shown_once() {
 }
 
 #[test]
-fn system_messages_are_shown_as_notices() {
+fn system_messages_are_printed_as_notices() {
     let content =
         "<task_ended id=\"task_1\" title=\"Flights\" status=\"completed\">\nThree found.\n</task_ended>";
     let notice = posted_by("system", content, &json!({"type": "task_ended"}));
@@ -263,11 +263,12 @@ fn lines_typed_during_an_answer_follow_it() {
 #[test]
 fn prompt_is_written_without_an_editor() {
     let mut screen = Screen::new(Style { interactive: true, ..Style::default() });
-    assert_eq!(screen.prompt().shown(false), "> ");
+    assert_eq!(screen.prompt().printed(false), "> ");
     screen.posted("x");
-    assert_eq!(screen.entered("x").shown(false) + &screen.prompt().shown(false), "");
+    assert_eq!(screen.entered("x").printed(false) + &screen.prompt().printed(false), "");
     screen.refused("x");
-    let out = screen.error("no").shown(false) + &screen.prompt().shown(false) + &screen.leave().shown(false);
+    let out =
+        screen.error("no").printed(false) + &screen.prompt().printed(false) + &screen.leave().printed(false);
     assert_eq!(out, "✗ no\n> \n");
 }
 
@@ -288,10 +289,10 @@ fn history_looks_like_the_conversation() {
         message("system", "text", "<feed_generation from=\"x\">Write.</feed_generation>", ""),
     ];
     assert_eq!(
-        plain().thread(&messages).shown(false),
+        plain().thread(&messages).printed(false),
         "> note milk\n⚙ Create note … done\n⚙ List notes …\nI wrote it\ndown.\n✗ no model\nℹ the feed is to be written\n"
     );
-    assert_eq!(plain().thread(&[]).shown(false), "there are no messages yet\n");
+    assert_eq!(plain().thread(&[]).printed(false), "there are no messages yet\n");
 }
 
 fn plan(content: Value) -> Value {
@@ -311,13 +312,13 @@ fn list_of_a_plan_changes_in_place_on_a_terminal() {
 
     let mut screen = live();
     let begun = plan(list("running", &[("find", "running"), ("pick", "pending")]));
-    let shown = screen.show(&[begun]);
-    assert!(shown.contains("plan: Compare hotels (0 of 2)\n  ◐ find\n  ○ pick"), "{shown}");
-    let shown = screen.show(&[got_on("/steps/0/status", "done"), got_on("/steps/1/status", "running")]);
-    assert!(shown.contains("  ✓ find\n  ◐ pick") && shown.matches("find").count() == 1, "{shown}");
-    let shown = screen.show(&[plan(list("completed", &[("find", "done"), ("pick", "done")]))]);
-    assert!(shown.contains("plan: Compare hotels (completed, 2 of 2)\n  ✓ find\n  ✓ pick"), "{shown}");
-    assert_eq!(shown.matches("find").count(), 1, "{shown}");
+    let printed = screen.show(&[begun]);
+    assert!(printed.contains("plan: Compare hotels (0 of 2)\n  ◐ find\n  ○ pick"), "{printed}");
+    let printed = screen.show(&[got_on("/steps/0/status", "done"), got_on("/steps/1/status", "running")]);
+    assert!(printed.contains("  ✓ find\n  ◐ pick") && printed.matches("find").count() == 1, "{printed}");
+    let printed = screen.show(&[plan(list("completed", &[("find", "done"), ("pick", "done")]))]);
+    assert!(printed.contains("plan: Compare hotels (completed, 2 of 2)\n  ✓ find\n  ✓ pick"), "{printed}");
+    assert_eq!(printed.matches("find").count(), 1, "{printed}");
 }
 
 #[test]

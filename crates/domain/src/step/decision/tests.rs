@@ -316,9 +316,8 @@ struct Rows {
     is_awake: bool,
     is_answered: bool,
     cancel_seq: Option<i64>,
-    /// Unread messages that a run with open calls has looked at.
+    /// Unread messages that a run with open calls has looked at, and whether it has open calls.
     seen: i32,
-    /// Whether the run waits with open calls.
     has_open_calls: bool,
 }
 

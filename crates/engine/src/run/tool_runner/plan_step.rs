@@ -21,7 +21,7 @@ pub(crate) enum Begin {
     New,
     /// A person has allowed it.
     Allowed,
-    /// It was begun before, and nothing is known of it.
+    /// It was begun before, and has no response.
     Again,
 }
 

@@ -5,7 +5,6 @@ use sqlx::types::Json;
 
 use super::ExecutorOutcome;
 use crate::error::Result;
-use crate::fairness::Fairness;
 use crate::system_message::LockedRow;
 use houston_domain::id::AgentableId;
 
@@ -16,7 +15,6 @@ pub(crate) async fn keep_outcome(
     plan: &LockedRow,
     task: AgentableId,
     outcome: &ExecutorOutcome,
-    fairness: Fairness,
 ) -> Result<()> {
     let kept = sqlx::query_scalar!(
         r#"-- store::plan::outcome::keep
@@ -32,5 +30,5 @@ pub(crate) async fn keep_outcome(
     )
     .fetch_one(&mut *connection)
     .await?;
-    if kept { plan.wake(connection, fairness).await } else { Ok(()) }
+    if kept { plan.wake(connection).await } else { Ok(()) }
 }

@@ -23,7 +23,7 @@ pub struct StoredPlan {
     pub id: AgentableId,
     /// Its kind, as in `plan`.
     pub kind: String,
-    /// Whose it is.
+    /// The user whose plan it is.
     pub user: UserId,
     /// Kind and id of the agentable that it works for.
     pub parent: (String, AgentableId),
@@ -69,12 +69,12 @@ impl StoredPlan {
     /// What people read: the status of its run, or `paused`.
     #[must_use]
     pub fn status(&self) -> &'static str {
-        shown_status(self.paused && self.ended_at.is_none(), self.run_status)
+        listed_status(self.paused && self.ended_at.is_none(), self.run_status)
     }
 }
 
 /// What people read of a plan's status.
-pub(crate) fn shown_status(paused: bool, run: Option<RunStatus>) -> &'static str {
+pub(crate) fn listed_status(paused: bool, run: Option<RunStatus>) -> &'static str {
     match run.unwrap_or(RunStatus::Queued) {
         status if paused && !status.is_terminal() => "paused",
         status => status.as_str(),

@@ -2,7 +2,7 @@
 
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
-use houston_domain::plan::{NewExecutor, PlanChanges, Shown};
+use houston_domain::plan::{Listing, NewExecutor, PlanChanges};
 use houston_domain::step::Step;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -21,7 +21,7 @@ pub(crate) async fn write(
     changes: &PlanChanges,
 ) -> Result<i64> {
     write_steps(connection, fence.agentable, changes).await?;
-    let PlanChanges { calls, document, end, shown, .. } = changes;
+    let PlanChanges { calls, document, end, listed, .. } = changes;
     if !changes.removed.is_empty() {
         forget_steps(connection, fence.agentable, &changes.removed).await?;
     }
@@ -29,20 +29,20 @@ pub(crate) async fn write(
     let plan = sqlx::query!(
         r#"-- store::plan::write::plan
         update houston.plans p
-           set calls = p.calls + $2, document = coalesce($3, p.document), version = p.version + $4, replans = p.replans + $4,
-               output = coalesce($5, p.output), ended_at = case when $6 then statement_timestamp() else p.ended_at end
+           set calls = p.calls + $2, document = coalesce($3, p.document), version = p.version + $4, replans = p.replans + $4
           from houston.agentables a
          where p.agentable_id = $1 and a.id = $1
-        returning p.tenant_id, p.user_id, p.parent_id, p.version, p.changes, p.shown_in, a.kind, a.depth"#,
+        returning p.tenant_id, p.user_id, p.parent_id, p.version, p.changes, p.listed_in, a.kind, a.depth"#,
         fence.agentable.0,
         i32::try_from(*calls).unwrap_or(i32::MAX),
         document.map(|(document, _)| document),
-        i32::from(document.is_some()),
-        end.as_ref().map(|end| &end.output),
-        end.is_some()
+        i32::from(document.is_some())
     )
     .fetch_one(&mut *connection)
     .await?;
+    if let Some(end) = end {
+        end_plan(connection, fence.agentable, &end.output).await?;
+    }
     let tenant = TenantId(plan.tenant_id);
     if let Some((document, reason)) = document {
         add_version(connection, fence.agentable, tenant, (plan.version, document, reason)).await?;
@@ -58,18 +58,30 @@ pub(crate) async fn write(
         };
         insert_task(connection, owner, &executor.task(), plan.depth + 1).await?;
     }
-    if let Some(shown) = shown {
+    if let Some(listed) = listed {
         let plan_id = fence.agentable.public_id(&plan.kind);
         show(
             connection,
             fence.agentable,
-            AgentableId(plan.parent_id),
-            (plan_id, shown),
-            plan.shown_in.map(RunId),
+            (tenant, AgentableId(plan.parent_id)),
+            (plan_id, listed),
+            plan.listed_in.map(RunId),
         )
         .await?;
     }
     Ok(plan.changes)
+}
+
+async fn end_plan(connection: &mut PgConnection, plan: AgentableId, output: &Value) -> Result<()> {
+    sqlx::query!(
+        "-- store::plan::write::end
+        update houston.plans set output = $2, ended_at = statement_timestamp() where agentable_id = $1",
+        plan.0,
+        output
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 async fn write_steps(connection: &mut PgConnection, plan: AgentableId, changes: &PlanChanges) -> Result<()> {
@@ -142,14 +154,14 @@ pub(crate) async fn add_version(
 pub(crate) async fn show(
     connection: &mut PgConnection,
     plan: AgentableId,
-    parent: AgentableId,
-    (plan_id, shown): (String, &Shown),
-    shown_in: Option<RunId>,
+    (tenant, parent): (TenantId, AgentableId),
+    (plan_id, listed): (String, &Listing),
+    listed_in: Option<RunId>,
 ) -> Result<()> {
     let Some(row) = lock(connection, parent).await?.filter(|row| row.run_open) else { return Ok(()) };
     let run = row.run_id.map(RunId);
-    let is_known = run == shown_in;
-    let Shown { checklist, delta, changed } = shown.clone();
+    let is_known = run == listed_in;
+    let Listing { checklist, delta, changed } = listed.clone();
     let event = match changed {
         Some((version, reason)) => Event::PlanChanged { plan_id, version, reason, checklist },
         None if is_known && !delta.is_empty() => Event::PlanProgress { plan_id, delta, checklist: None },
@@ -160,10 +172,11 @@ pub(crate) async fn show(
         return Ok(());
     }
     sqlx::query!(
-        "-- store::plan::write::shown
-        update houston.plans set shown_in = $2 where agentable_id = $1",
+        "-- store::plan::write::listed
+        update houston.plans set listed_in = $2 where tenant_id = $3 and agentable_id = $1",
         plan.0,
-        run.map(|run| run.0)
+        run.map(|run| run.0),
+        tenant.0
     )
     .execute(connection)
     .await?;

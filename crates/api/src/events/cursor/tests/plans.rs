@@ -1,4 +1,4 @@
-//! The list of a plan's steps, wherever the connection of a client breaks, and the order of what it is told.
+//! The list of a plan's steps, wherever the connection of a client breaks, and the order of what it is reported.
 
 use chrono::DateTime;
 use houston_domain::event::MessageBody;
@@ -137,11 +137,11 @@ fn order(frames: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn plan_is_told_in_the_order_that_front_ends_expect() {
+fn plan_is_reported_in_the_order_that_front_ends_expect() {
     let all = frames(&log_of(RunStatus::Completed), &BTreeSet::new());
-    let told: Vec<&str> = order(&all).into_iter().filter(|kind| !kind.starts_with("TOOL_CALL")).collect();
+    let reported: Vec<&str> = order(&all).into_iter().filter(|kind| !kind.starts_with("TOOL_CALL")).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "RUN_STARTED",
             "houston.message.posted",

@@ -52,7 +52,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let plan_end = self.plan_end(graph, &end, status, output.clone());
         if let Some(changes) = self.journal.plan.as_mut() {
             changes.end = Some(plan_end);
-            changes.shown = None;
+            changes.listed = None;
         }
         if let Some(Failure { code, message }) = failed {
             return self.terminate(step, &code, user_text(&code), message).await.map(ControlFlow::Break);
@@ -105,7 +105,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) fn close_graph(&mut self, graph: &mut Graph, end: &End) {
         let status = if *end == End::Cancelled { "cancelled" } else { "failed" };
         let (mut changes, _) = graph.changes_with(&Begun::default());
-        changes.shown = None;
+        changes.listed = None;
         changes.end = Some(self.plan_end(graph, end, status, Value::Null));
         self.journal.plan = Some(Box::new(changes));
     }

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId};
 use houston_domain::plan::{
-    Action, Advance, ChangedStep, Checklist, Delta, Document, Given, Heading, Limits, MAX_STEPS, Offer,
-    PlanChanges, Shown, State, States, Status, Step, advance, checklist, delta, step,
+    Action, Advance, ChangedStep, Checklist, Delta, Document, Given, Heading, Limits, Listing, MAX_STEPS,
+    Offer, PlanChanges, State, States, Status, Step, advance, checklist, delta, step,
 };
 use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(super) struct Graph {
     executors: BTreeMap<String, AgentableId>,
     questions: BTreeMap<String, QuestionId>,
     /// The list that the stream of the parent has.
-    shown: Option<Checklist>,
+    listed: Option<Checklist>,
     /// What executors have returned that no commit has taken over.
     outcomes: Vec<(String, ExecutorOutcome)>,
     /// Calls of tools and models since the last commit.
@@ -75,14 +75,14 @@ impl Graph {
             committed,
             executors,
             questions,
-            shown: None,
+            listed: None,
             outcomes,
             calls: 0,
             replaced: None,
             limits,
             has_planner,
         };
-        graph.shown = Some(graph.checklist(None));
+        graph.listed = Some(graph.checklist(None));
         Ok(graph)
     }
 
@@ -191,23 +191,25 @@ impl Graph {
         let gone = self.committed.keys().filter(|path| !self.states.contains_key(*path));
         let removed = gone.cloned().collect();
         let list = self.checklist(None);
-        let difference = self.shown.as_ref().map_or(Delta::Snapshot, |shown| delta(shown, &list));
-        let shown = match difference {
+        let difference = self.listed.as_ref().map_or(Delta::Snapshot, |listed| delta(listed, &list));
+        let listed = match difference {
             Delta::Changes(changes) if changes.is_empty() => None,
-            Delta::Changes(changes) => Some(Shown { checklist: json!(list), delta: changes, changed: None }),
-            Delta::Snapshot => Some(Shown { checklist: json!(list), delta: Vec::new(), changed: None }),
+            Delta::Changes(changes) => {
+                Some(Listing { checklist: json!(list), delta: changes, changed: None })
+            }
+            Delta::Snapshot => Some(Listing { checklist: json!(list), delta: Vec::new(), changed: None }),
         };
         let version = self.stored.version.saturating_add(1);
         let document = self.replaced.clone().map(|reason| (self.stored.document.clone(), reason));
-        let shown = match &self.replaced {
-            Some(reason) => Some(Shown {
+        let listed = match &self.replaced {
+            Some(reason) => Some(Listing {
                 checklist: json!(list),
                 delta: Vec::new(),
                 changed: Some((version, reason.clone())),
             }),
-            None => shown,
+            None => listed,
         };
-        (PlanChanges { steps, removed, calls: self.calls, document, shown, end: None }, events)
+        (PlanChanges { steps, removed, calls: self.calls, document, listed, end: None }, events)
     }
 
     /// Replaces the document, because steps have failed.
@@ -241,7 +243,7 @@ impl Graph {
     pub(super) fn commit(&mut self, begun: &Begun) {
         self.executors.extend(begun.executors.iter().map(|(path, executor)| (path.clone(), executor.id)));
         self.committed = self.states.clone();
-        self.shown = Some(self.checklist(None));
+        self.listed = Some(self.checklist(None));
         self.stored.calls = self.stored.calls.saturating_add(i32::try_from(self.calls).unwrap_or(i32::MAX));
         self.calls = 0;
         if self.replaced.take().is_some() {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use houston_domain::id::{AgentableId, RunId};
-use houston_domain::plan::{Document, Heading, Shown, State, States, checklist};
+use houston_domain::plan::{Document, Heading, Listing, State, States, checklist};
 use houston_domain::question::QuestionState;
 use houston_domain::run::RunStatus;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{NOT_FOUND, PlanStep, read, shown_status, states};
+use super::{NOT_FOUND, PlanStep, listed_status, read, states};
 use crate::error::Result;
 use crate::handle::TenantStore;
 use crate::plan::write::{add_version, show};
@@ -51,7 +51,7 @@ struct Locked {
     parent: AgentableId,
     version: i32,
     document: Value,
-    shown_in: Option<RunId>,
+    listed_in: Option<RunId>,
     paused: bool,
     run_status: Option<RunStatus>,
     steps: Vec<PlanStep>,
@@ -85,7 +85,7 @@ impl TenantStore<'_> {
         )
         .execute(&mut *tx)
         .await?;
-        plan.row.wake(&mut tx, self.fairness).await?;
+        plan.row.wake(&mut tx).await?;
         tx.commit().await?;
         Ok(Ok(()))
     }
@@ -119,7 +119,7 @@ impl TenantStore<'_> {
         let changed = change.states.iter().filter(|(path, state)| before.get(*path) != Some(*state));
         self.write_states(&mut tx, id, changed).await?;
         self.show_change(&mut tx, id, &plan, &change).await?;
-        plan.row.wake(&mut tx, self.fairness).await?;
+        plan.row.wake(&mut tx).await?;
         tx.commit().await?;
         Ok(Ok(()))
     }
@@ -151,7 +151,7 @@ impl TenantStore<'_> {
         )
         .execute(&mut *tx)
         .await?;
-        plan.row.wake(&mut tx, self.fairness).await?;
+        plan.row.wake(&mut tx).await?;
         let asked = plan.steps.iter().filter(|step| changed.contains_key(&step.path));
         let questions: Vec<Uuid> = asked.filter_map(|step| step.question).map(|id| id.0).collect();
         let closed = close(&mut tx, &questions, QuestionState::Cancelled, None, None).await?;
@@ -180,7 +180,7 @@ impl TenantStore<'_> {
         let row = lock(tx, id).await?.ok_or(NOT_FOUND)?;
         let plan = sqlx::query!(
             r#"-- store::plan::requests::change::lock
-            select p.parent_id, p.version, p.document, p.shown_in, p.paused, p.ended_at, r.status as "run_status?"
+            select p.parent_id, p.version, p.document, p.listed_in, p.paused, p.ended_at, r.status as "run_status?"
               from houston.plans p
               join houston.run_locks l on l.agentable_id = p.agentable_id
               left join houston.runs r on r.id = l.run_id
@@ -218,7 +218,7 @@ impl TenantStore<'_> {
             parent: AgentableId(plan.parent_id),
             version: plan.version,
             document: plan.document,
-            shown_in: plan.shown_in.map(RunId),
+            listed_in: plan.listed_in.map(RunId),
             paused: plan.paused,
             run_status,
             steps: steps.collect(),
@@ -292,11 +292,12 @@ impl TenantStore<'_> {
         let heading = Heading {
             plan_id: Some(&plan_id),
             version: u32::try_from(version).unwrap_or_default(),
-            status: shown_status(plan.paused, plan.run_status),
+            status: listed_status(plan.paused, plan.run_status),
             questions: &questions,
         };
         let checklist = json!(checklist(&read(id, &change.document)?, &change.states, heading));
-        let shown = Shown { checklist, delta: Vec::new(), changed: Some((version, change.reason.clone())) };
-        show(tx, id, plan.parent, (plan_id, &shown), plan.shown_in).await
+        let listed =
+            Listing { checklist, delta: Vec::new(), changed: Some((version, change.reason.clone())) };
+        show(tx, id, (self.tenant, plan.parent), (plan_id, &listed), plan.listed_in).await
     }
 }

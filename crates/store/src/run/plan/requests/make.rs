@@ -75,8 +75,8 @@ impl TenantStore<'_> {
         if let Some(run) = row.run_id.filter(|_| row.run_open) {
             row.add_event(&mut tx, &created(plan)?).await?;
             sqlx::query!(
-                "-- store::plan::requests::make::shown
-                update houston.plans set shown_in = $3 where tenant_id = $1 and agentable_id = $2",
+                "-- store::plan::requests::make::listed
+                update houston.plans set listed_in = $3 where tenant_id = $1 and agentable_id = $2",
                 self.tenant.0,
                 plan.id.0,
                 run
