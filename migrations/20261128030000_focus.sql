@@ -1,4 +1,4 @@
--- What messages are about (crates/domain/src/focus.rs). The focus of the message stands in its offer.
+-- What messages are about (crates/domain/src/focus.rs). The focus of a message is part of its offer.
 
 -- The focus that the last run with one had, so that a run whose focus is another can say so.
 alter table houston.client_offers add column last_focus jsonb;

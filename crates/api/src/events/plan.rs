@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use houston_domain::event::Event as Durable;
 use houston_protocol::agui::{
-    ActivityDelta, ActivitySnapshot, EntityId, Event, Fact, PLAN_ACTIVITY, Timestamp,
+    EntityId, Event, Fact, PLAN_ACTIVITY, Timestamp,
 };
 use houston_protocol::time::Time;
 use serde_json::Value;
@@ -71,24 +71,24 @@ fn listed(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
         | Durable::PlanEnded { plan_id, checklist, .. }
         | Durable::PlanProgress { plan_id, checklist: Some(checklist), .. } => whole(plan_id, checklist),
         Durable::PlanProgress { plan_id, delta, .. } if !delta.is_empty() => {
-            Some(Event::ActivityDelta(ActivityDelta {
+            Some(Event::ActivityDelta {
                 timestamp,
                 message_id: EntityId::of_plan(plan_id)?,
                 activity_type: PLAN_ACTIVITY.into(),
                 patch: delta.into(),
-            }))
+            })
         }
         _ => None,
     }
 }
 
 fn snapshot<'a>(timestamp: Timestamp, plan_id: &str, content: &'a Value) -> Option<Event<'a>> {
-    Some(Event::ActivitySnapshot(ActivitySnapshot {
+    Some(Event::ActivitySnapshot {
         timestamp,
         message_id: EntityId::of_plan(plan_id)?,
         activity_type: PLAN_ACTIVITY.into(),
         content: Cow::Borrowed(content),
-    }))
+    })
 }
 
 #[cfg(test)]

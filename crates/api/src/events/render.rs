@@ -12,7 +12,7 @@ use houston_domain::message::Source;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_protocol::agui::{
-    ActivitySnapshot, ERROR_ACTIVITY, EntityId, Event, Fact, HoustonMetadata, Metadata, Outcome,
+    ERROR_ACTIVITY, EntityId, Event, Fact, HoustonMetadata, Metadata, Outcome,
     PROTOCOL_VERSION, PostedMessage, Role, RunResult, StepName, SubagentOutcome, Timestamp, TokenUsage,
 };
 use houston_protocol::time::Time;
@@ -220,12 +220,12 @@ fn tool_called<'a>(
 }
 
 fn error_shown(timestamp: Timestamp, id: MessageId, text: &str, metadata: &Value) -> Event<'static> {
-    Event::ActivitySnapshot(ActivitySnapshot {
+    Event::ActivitySnapshot {
         timestamp,
         message_id: EntityId::Message(id),
         activity_type: ERROR_ACTIVITY.into(),
         content: Cow::Owned(ErrorMessage::client_fields(text, metadata)),
-    })
+    }
 }
 
 fn task_frames(timestamp: Timestamp, event: &Durable) -> Vec<Event<'_>> {

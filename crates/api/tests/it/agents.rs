@@ -44,7 +44,7 @@ async fn agents_and_teams_of_other_tenants_are_not_found() {
     let answer = api.send_as(OTHER, "POST", "/v1/teams", body).await;
     assert!(answer.status == 422 && answer.text().contains("/agents/0"), "{}", answer.text());
     let list = api.send_as(OTHER, "GET", "/v1/agents", Value::Null).await.ok();
-    assert_eq!(list["data"].as_array().unwrap().len(), 4, "three default agents and its own: {list}");
+    assert_eq!(list["data"].as_array().unwrap().len(), 6, "five default agents and its own: {list}");
     let list = api.send_as(KEY, "GET", "/v1/agents?limit=2", Value::Null).await.ok();
     let next = format!("/v1/agents?limit=2&cursor={}", list["next_cursor"].as_str().unwrap());
     assert_eq!(api.get(&next).await.ok()["data"].as_array().unwrap().len(), 2);

@@ -35,7 +35,7 @@ async fn trigger_is_created_once_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn refused_triggers_are_told_where_they_are_wrong() {
+async fn refused_triggers_say_where_they_are_wrong() {
     let api = TestApi::start().await;
     let path = format!("/v1/users/{}/triggers", api.user);
     let cron = |cron: &str, zone: &str| trigger(&api, json!({"type": "cron", "cron": cron, "zone": zone}));
@@ -76,9 +76,9 @@ async fn refused_triggers_are_told_where_they_are_wrong() {
         assert_eq!(answer.status, 422, "{body}: {}", answer.text());
         assert!(answer.text().contains(&format!("\"{pointer}\"")), "{pointer}: {}", answer.text());
     }
-    let mut of_nobody = cron("0 9 * * *", "UTC");
-    of_nobody["then"]["agentable_id"] = json!("goal_00000000000000000000000000000001");
-    api.post(&path, of_nobody).await.refused(404, "not_found");
+    let mut of_none = cron("0 9 * * *", "UTC");
+    of_none["then"]["agentable_id"] = json!("goal_00000000000000000000000000000001");
+    api.post(&path, of_none).await.refused(404, "not_found");
 }
 
 #[tokio::test]

@@ -156,8 +156,10 @@ impl Screen {
                 self.write_line(&mut out, Paint::Red, &format!("✗ {cause} ({code})"));
                 self.end_run(&mut out);
             }
-            Event::ActivitySnapshot(activity) => self.plan_snapshot(&mut out, activity),
-            Event::ActivityDelta(activity) => self.plan_delta(&mut out, activity),
+            Event::ActivitySnapshot { message_id, activity_type, content, .. } if activity_type == PLAN_ACTIVITY => {
+                self.plan(&mut out, *message_id, content.clone().into_owned());
+            }
+            Event::ActivityDelta { message_id, patch, .. } => self.plan_delta(&mut out, *message_id, patch),
             _ => {}
         }
         self.with_transient(out)

@@ -175,10 +175,10 @@ mod tests {
         let (kind, id) = parse(&loaded, &format!("user_agent_{hex}")).unwrap();
         assert_eq!((kind.as_str(), id.0.simple().to_string().as_str()), ("user_agent", hex));
         for (given, words) in [
-            (format!("run_{hex}"), "goal, task, user_agent"),
+            (format!("run_{hex}"), "executor, goal, plan, task, user_agent"),
             ("goal_12".to_owned(), "goal_<32 hex digits>"),
             ("goal".to_owned(), "begins with its kind"),
-            (format!("goals_{hex}"), "goal, task, user_agent"),
+            (format!("goals_{hex}"), "executor, goal, plan, task, user_agent"),
         ] {
             let error = parse(&loaded, &given).unwrap_err().to_string();
             assert!(error.contains(words) && error.contains(&given), "{error}");

@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(read("runs").unwrap(), What::Runs);
         assert_eq!(read("user_agents").unwrap(), What::Agentables(vec!["user_agent".to_owned()]));
         assert_eq!(read("goal").unwrap(), What::Agentables(vec!["goal".to_owned()]));
-        assert!(matches!(What::read(None, &loaded).unwrap(), What::Agentables(kinds) if kinds.len() == 3));
+        assert!(matches!(What::read(None, &loaded).unwrap(), What::Agentables(kinds) if kinds.len() == 5));
         let error = read("gaols").unwrap_err().to_string();
         assert!(error.contains("did you mean `goals`?") && error.contains("teams"), "{error}");
     }

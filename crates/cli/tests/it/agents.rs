@@ -272,7 +272,7 @@ async fn unchanged_default_agents_follow_their_files() {
     assert_eq!(status, 200, "{report}");
     assert_eq!(
         report,
-        json!({"created": [], "updated": ["goal"], "unchanged": ["project", "user_agent"], "kept": ["task"],
+        json!({"created": [], "updated": ["goal"], "unchanged": ["executor", "plan", "project", "user_agent"], "kept": ["task"],
                "needs_restart": ["boat"]})
     );
     assert_eq!(scripted.ask(&goal, "hello").await, "SECOND by usual", "the same worker");

@@ -1,6 +1,5 @@
 //! The AG-UI events of a stream.
 
-mod activity;
 mod read;
 
 use std::borrow::Cow;
@@ -10,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-pub use self::activity::{ActivityDelta, ActivitySnapshot};
 use super::{
     EntityId, Fact, Metadata, Outcome, Role, RunResult, SnapshotMessage, SnapshotMetadata, StepName,
     SubagentOutcome, TokenUsage,
@@ -29,7 +27,6 @@ pub type Timestamp = Option<i64>;
 #[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Event<'a> {
     /// A run starts.
-    ///
     /// ```json
     /// {"type": "RUN_STARTED", "timestamp": 1795338000000, "threadId": "goal_0190…", "runId": "run_0190…", "protocolVersion": "1.0"}
     /// ```
@@ -48,7 +45,6 @@ pub enum Event<'a> {
         protocol_version: Cow<'a, str>,
     },
     /// A run ended without an error.
-    ///
     /// ```json
     /// {"type": "RUN_FINISHED", "timestamp": 1795338007120, "threadId": "goal_0190…", "runId": "run_0190…",
     ///  "result": {"status": "message_sent", "cost": "0.0012"}, "outcome": {"type": "success"},
@@ -69,7 +65,6 @@ pub enum Event<'a> {
         usage: Option<[TokenUsage; 1]>,
     },
     /// A run failed.
-    ///
     /// ```json
     /// {"type": "RUN_ERROR", "timestamp": 1795338007120, "message": "The AI model is busy right now.",
     ///  "code": "RATE_LIMITED", "metadata": {"houston": {"cause": "openai: slow down (HTTP 429)"}}}
@@ -92,7 +87,6 @@ pub enum Event<'a> {
         usage: Option<[TokenUsage; 1]>,
     },
     /// An iteration starts: a model call with the tool calls it asks for.
-    ///
     /// ```json
     /// {"type": "STEP_STARTED", "timestamp": 1795338000010, "stepName": "iteration 1"}
     /// ```
@@ -105,7 +99,6 @@ pub enum Event<'a> {
         step_name: StepName,
     },
     /// An iteration ended.
-    ///
     /// ```json
     /// {"type": "STEP_FINISHED", "timestamp": 1795338007100, "stepName": "iteration 1"}
     /// ```
@@ -118,7 +111,6 @@ pub enum Event<'a> {
         step_name: StepName,
     },
     /// A message of the agent starts.
-    ///
     /// ```json
     /// {"type": "TEXT_MESSAGE_START", "messageId": "msg_0190…", "role": "assistant"}
     /// ```
@@ -132,7 +124,6 @@ pub enum Event<'a> {
         role: Role,
     },
     /// A piece of the message; never empty.
-    ///
     /// ```json
     /// {"type": "TEXT_MESSAGE_CONTENT", "messageId": "msg_0190…", "delta": "Hello"}
     /// ```
@@ -147,7 +138,6 @@ pub enum Event<'a> {
         delta: Cow<'a, str>,
     },
     /// The message is complete.
-    ///
     /// ```json
     /// {"type": "TEXT_MESSAGE_END", "timestamp": 1795338007100, "messageId": "msg_0190…"}
     /// ```
@@ -162,7 +152,6 @@ pub enum Event<'a> {
         metadata: Option<Metadata<'a>>,
     },
     /// The model's reasoning starts.
-    ///
     /// ```json
     /// {"type": "REASONING_MESSAGE_START", "messageId": "reasoning_0190…", "role": "reasoning"}
     /// ```
@@ -176,7 +165,6 @@ pub enum Event<'a> {
         role: Role,
     },
     /// A piece of the reasoning; never empty.
-    ///
     /// ```json
     /// {"type": "REASONING_MESSAGE_CONTENT", "messageId": "reasoning_0190…", "delta": "The user wants"}
     /// ```
@@ -191,7 +179,6 @@ pub enum Event<'a> {
         delta: Cow<'a, str>,
     },
     /// The reasoning is complete.
-    ///
     /// ```json
     /// {"type": "REASONING_MESSAGE_END", "messageId": "reasoning_0190…"}
     /// ```
@@ -204,7 +191,6 @@ pub enum Event<'a> {
         message_id: EntityId,
     },
     /// The model calls a tool.
-    ///
     /// ```json
     /// {"type": "TOOL_CALL_START", "timestamp": 1795338003000, "toolCallId": "msg_0190…", "toolCallName": "create_note",
     ///  "metadata": {"houston": {"call_id": "call_1"}}}
@@ -222,7 +208,6 @@ pub enum Event<'a> {
         metadata: Metadata<'a>,
     },
     /// The arguments of the call: a JSON object as text.
-    ///
     /// ```json
     /// {"type": "TOOL_CALL_ARGS", "toolCallId": "msg_0190…", "delta": "{\"title\":\"Hotels\",\"content\":\"…\"}"}
     /// ```
@@ -237,7 +222,6 @@ pub enum Event<'a> {
         delta: Cow<'a, str>,
     },
     /// The arguments are complete.
-    ///
     /// ```json
     /// {"type": "TOOL_CALL_END", "toolCallId": "msg_0190…"}
     /// ```
@@ -250,7 +234,6 @@ pub enum Event<'a> {
         tool_call_id: EntityId,
     },
     /// The result of the call.
-    ///
     /// ```json
     /// {"type": "TOOL_CALL_RESULT", "timestamp": 1795338003100, "messageId": "result_0190…", "toolCallId": "msg_0190…",
     ///  "content": "saved", "role": "tool"}
@@ -271,7 +254,6 @@ pub enum Event<'a> {
         metadata: Option<Metadata<'a>>,
     },
     /// A task was created. It has runs and an event stream of its own.
-    ///
     /// ```json
     /// {"type": "SUBAGENT_STARTED", "subagentRunId": "run_0190…", "name": "Look up trains", "parentToolCallId": "msg_0190…",
     ///  "metadata": {"houston": {"task_id": "task_0190…"}}}
@@ -292,7 +274,6 @@ pub enum Event<'a> {
         metadata: Metadata<'a>,
     },
     /// The task was completed, or continues beyond this run.
-    ///
     /// ```json
     /// {"type": "SUBAGENT_FINISHED", "subagentRunId": "run_0190…", "outcome": {"type": "success"}}
     /// ```
@@ -306,7 +287,6 @@ pub enum Event<'a> {
         outcome: SubagentOutcome,
     },
     /// The task failed or was cancelled.
-    ///
     /// ```json
     /// {"type": "SUBAGENT_ERROR", "subagentRunId": "run_0190…", "message": "cancelled by user", "code": "cancelled"}
     /// ```
@@ -322,12 +302,42 @@ pub enum Event<'a> {
         #[schema(value_type = String)]
         code: Cow<'a, str>,
     },
-    /// The complete current state of a message that changes in place: see [`ActivitySnapshot`].
-    ActivitySnapshot(ActivitySnapshot<'a>),
-    /// What changed in such a message: see [`ActivityDelta`].
-    ActivityDelta(ActivityDelta<'a>),
+    /// The complete current state of a message that changes in place: [`ERROR_ACTIVITY`](crate::agui::ERROR_ACTIVITY) or
+    /// [`PLAN_ACTIVITY`](crate::agui::PLAN_ACTIVITY).
+    /// ```json
+    /// {"type": "ACTIVITY_SNAPSHOT", "messageId": "msg_0190…", "activityType": "houston.error",
+    ///  "content": {"text": "The AI model is busy right now.", "code": "RATE_LIMITED", "retryable": true}}
+    /// ```
+    #[serde(rename_all = "camelCase")]
+    ActivitySnapshot {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        message_id: EntityId,
+        #[schema(value_type = String)]
+        activity_type: Cow<'a, str>,
+        #[schema(value_type = schema::AnyJson)]
+        content: Cow<'a, Value>,
+    },
+    /// What changed in a message of which a snapshot was sent: operations of a JSON Patch (RFC 6902) on its content.
+    /// ```json
+    /// {"type": "ACTIVITY_DELTA", "messageId": "plan_0190…", "activityType": "houston.plan",
+    ///  "patch": [{"op": "replace", "path": "/steps/0/status", "value": "done"}]}
+    /// ```
+    #[serde(rename_all = "camelCase")]
+    ActivityDelta {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        message_id: EntityId,
+        #[schema(value_type = String)]
+        activity_type: Cow<'a, str>,
+        #[schema(value_type = Vec<schema::AnyJson>)]
+        patch: Cow<'a, [Value]>,
+    },
     /// The state that the agent shares with its front ends, at the start of a run; only of kinds that have one.
-    ///
     /// ```json
     /// {"type": "STATE_SNAPSHOT", "timestamp": 1795338000000, "snapshot": {"items": ["milk"]}}
     /// ```
@@ -340,7 +350,6 @@ pub enum Event<'a> {
         snapshot: Cow<'a, Value>,
     },
     /// The state was changed: operations of a JSON Patch (RFC 6902), `add`, `remove` and `replace`.
-    ///
     /// ```json
     /// {"type": "STATE_DELTA", "timestamp": 1795338003100, "delta": [{"op": "add", "path": "/items/1", "value": "bread"}]}
     /// ```
@@ -353,7 +362,6 @@ pub enum Event<'a> {
         delta: Cow<'a, [Value]>,
     },
     /// The complete thread: a client replaces its messages with it.
-    ///
     /// ```json
     /// {"type": "MESSAGES_SNAPSHOT", "messages": [{"id": "msg_0190…", "role": "user", "content": "Plan a trip to Rome"}]}
     /// ```
@@ -369,7 +377,6 @@ pub enum Event<'a> {
         metadata: Option<SnapshotMetadata>,
     },
     /// A fact for which AG-UI has no event.
-    ///
     /// ```json
     /// {"type": "CUSTOM", "name": "houston.title.set", "value": {"title": "A trip to Rome"}}
     /// ```

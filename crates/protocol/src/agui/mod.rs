@@ -25,7 +25,7 @@ mod run;
 mod snapshot;
 
 pub use self::entity_id::{EntityId, InvalidEntityId, StepName};
-pub use self::event::{ActivityDelta, ActivitySnapshot, Event, Timestamp};
+pub use self::event::{Event, Timestamp};
 pub use self::fact::{Fact, PostedMessage};
 pub use self::input::{InputContext, InputMessage, InputTool, ResumeEntry, ResumeStatus, RunAgentInput};
 pub use self::interrupt::{Interrupt, InterruptDetails, InterruptMetadata};

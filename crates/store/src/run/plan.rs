@@ -198,7 +198,7 @@ impl RunStore {
             r#"-- store::plan::driven
             select p.parent_id, p.attached, p.version, p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at,
                    p.changes,
-                   (select json_agg(json_build_object('path', s.path, 'state', s.state, 'executor', s.task_id,
+                   (select json_agg(json_build_object('path', s.path, 'state', s.state, 'working', s.task_id,
                                                       'outcome', s.outcome, 'question', s.question_id) order by s.path)
                       from houston.plan_steps s where s.plan_id = p.agentable_id) as "steps: Json<Vec<StepRow>>"
               from houston.plans p where p.agentable_id = $1"#,
@@ -271,18 +271,18 @@ impl RunStore {
 struct StepRow {
     path: String,
     state: State,
-    executor: Option<Uuid>,
+    working: Option<Uuid>,
     outcome: Option<ExecutorOutcome>,
     question: Option<Uuid>,
 }
 
 impl StepRow {
     fn into_step(self) -> StoredStep {
-        let Self { path, state, executor, outcome, question } = self;
+        let Self { path, state, working, outcome, question } = self;
         StoredStep {
             path,
             state,
-            task: executor.map(AgentableId),
+            task: working.map(AgentableId),
             outcome,
             question: question.map(QuestionId),
         }

@@ -20,7 +20,7 @@ use crate::system_message::{Delivery, LockedRow, NewSystemMessage, deliver, lock
 /// What was made, or why nothing was.
 type Made = std::result::Result<(Fired, Uuid, String), &'static str>;
 
-/// Tells the agentable, or starts a task of it, unless the chain is too long, the trigger has fired too often, or its template
+/// Posts to the agentable, or starts a task of it, unless the chain is too long, the trigger has fired too often, or its template
 /// fails.
 pub(super) async fn act(
     connection: &mut PgConnection,

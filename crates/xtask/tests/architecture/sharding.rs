@@ -50,6 +50,7 @@ const CALLS: &[(&str, &str)] = &[
     ),
     ("store::step::statement::write_with_tools", "as store::step::statement::write"),
     ("store::system_message::post", "free_slots of the user, for the hint only"),
+    ("store::trigger_effect::notify", "free_slots of the user, for the hint only"),
 ];
 
 /// Exceptions of rule 4.

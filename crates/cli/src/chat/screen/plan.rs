@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use houston_domain::plan::{Checklist, LineStatus};
 use houston_domain::shared_state::apply;
-use houston_protocol::agui::{ActivityDelta, ActivitySnapshot, EntityId, PLAN_ACTIVITY};
+use houston_protocol::agui::EntityId;
 use serde_json::Value;
 
 use super::{Paint, Screen};
@@ -52,22 +52,16 @@ impl Screen {
         std::mem::take(&mut self.plans.asking)
     }
 
-    pub(super) fn plan_snapshot(&mut self, out: &mut Output, activity: &ActivitySnapshot<'_>) {
-        if activity.activity_type == PLAN_ACTIVITY {
-            self.plan(out, activity.message_id, activity.content.clone().into_owned());
-        }
-    }
-
-    pub(super) fn plan_delta(&mut self, out: &mut Output, activity: &ActivityDelta<'_>) {
-        let open = self.plans.open.iter().find(|(id, _)| *id == activity.message_id);
+    pub(super) fn plan_delta(&mut self, out: &mut Output, message: EntityId, patch: &[Value]) {
+        let open = self.plans.open.iter().find(|(id, _)| *id == message);
         if let Some((id, content)) = open.cloned() {
             let mut content = content;
-            apply(&mut content, &activity.patch);
+            apply(&mut content, patch);
             self.plan(out, id, content);
         }
     }
 
-    fn plan(&mut self, out: &mut Output, id: EntityId, content: Value) {
+    pub(super) fn plan(&mut self, out: &mut Output, id: EntityId, content: Value) {
         let Some(list) = read(&content) else { return };
         self.plans.take_note(&list);
         let at = self.plans.open.iter().position(|(open, _)| *open == id);

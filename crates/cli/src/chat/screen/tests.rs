@@ -19,7 +19,7 @@ fn plain() -> Screen {
 
 /// Feeds the events and returns all that was written.
 fn show(screen: &mut Screen, events: &[Value]) -> String {
-    let printed = |event: &Value| screen.event(&Event::read(&event.to_string()), noon()).printed(false);
+    let printed = |event: &Value| screen.event(&Event::read(&event.to_string()), noon()).shown(false);
     events.iter().map(printed).collect()
 }
 
@@ -154,7 +154,7 @@ fn piped_output_separates_replies_and_has_no_escapes() {
     screen.posted("note milk");
     let out: String = a_note()
         .iter()
-        .map(|event| screen.event(&Event::read(&event.to_string()), noon()).printed(true))
+        .map(|event| screen.event(&Event::read(&event.to_string()), noon()).shown(true))
         .collect();
     assert_eq!(out, "[⚙ Create note …][ done][\n]I wrote it down.\n");
 }
@@ -263,12 +263,12 @@ fn lines_typed_during_an_answer_follow_it() {
 #[test]
 fn prompt_is_written_without_an_editor() {
     let mut screen = Screen::new(Style { interactive: true, ..Style::default() });
-    assert_eq!(screen.prompt().printed(false), "> ");
+    assert_eq!(screen.prompt().shown(false), "> ");
     screen.posted("x");
-    assert_eq!(screen.entered("x").printed(false) + &screen.prompt().printed(false), "");
+    assert_eq!(screen.entered("x").shown(false) + &screen.prompt().shown(false), "");
     screen.refused("x");
     let out =
-        screen.error("no").printed(false) + &screen.prompt().printed(false) + &screen.leave().printed(false);
+        screen.error("no").shown(false) + &screen.prompt().shown(false) + &screen.leave().shown(false);
     assert_eq!(out, "✗ no\n> \n");
 }
 
@@ -289,10 +289,10 @@ fn history_looks_like_the_conversation() {
         message("system", "text", "<feed_generation from=\"x\">Write.</feed_generation>", ""),
     ];
     assert_eq!(
-        plain().thread(&messages).printed(false),
+        plain().thread(&messages).shown(false),
         "> note milk\n⚙ Create note … done\n⚙ List notes …\nI wrote it\ndown.\n✗ no model\nℹ the feed is to be written\n"
     );
-    assert_eq!(plain().thread(&[]).printed(false), "there are no messages yet\n");
+    assert_eq!(plain().thread(&[]).shown(false), "there are no messages yet\n");
 }
 
 fn plan(content: Value) -> Value {

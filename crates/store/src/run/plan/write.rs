@@ -160,15 +160,15 @@ pub(crate) async fn show(
 ) -> Result<()> {
     let Some(row) = lock(connection, parent).await?.filter(|row| row.run_open) else { return Ok(()) };
     let run = row.run_id.map(RunId);
-    let is_known = run == listed_in;
+    let has_list = run == listed_in;
     let Listing { checklist, delta, changed } = listed.clone();
     let event = match changed {
         Some((version, reason)) => Event::PlanChanged { plan_id, version, reason, checklist },
-        None if is_known && !delta.is_empty() => Event::PlanProgress { plan_id, delta, checklist: None },
+        None if has_list && !delta.is_empty() => Event::PlanProgress { plan_id, delta, checklist: None },
         None => Event::PlanProgress { plan_id, delta: Vec::new(), checklist: Some(checklist) },
     };
     row.add_event(connection, &event).await?;
-    if is_known {
+    if has_list {
         return Ok(());
     }
     sqlx::query!(

@@ -276,7 +276,7 @@ impl TenantStore<'_> {
         Ok(())
     }
 
-    /// Tells those who read the stream of the agentable that the plan works for.
+    /// Adds the list to the stream of the agentable that the plan works for.
     async fn show_change(
         self,
         tx: &mut PgConnection,
