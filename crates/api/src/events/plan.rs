@@ -8,9 +8,7 @@
 use std::borrow::Cow;
 
 use houston_domain::event::Event as Durable;
-use houston_protocol::agui::{
-    EntityId, Event, Fact, PLAN_ACTIVITY, Timestamp,
-};
+use houston_protocol::agui::{EntityId, Event, Fact, PLAN_ACTIVITY, Timestamp};
 use houston_protocol::time::Time;
 use serde_json::Value;
 
@@ -70,14 +68,12 @@ fn listed(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
         | Durable::PlanChanged { plan_id, checklist, .. }
         | Durable::PlanEnded { plan_id, checklist, .. }
         | Durable::PlanProgress { plan_id, checklist: Some(checklist), .. } => whole(plan_id, checklist),
-        Durable::PlanProgress { plan_id, delta, .. } if !delta.is_empty() => {
-            Some(Event::ActivityDelta {
-                timestamp,
-                message_id: EntityId::of_plan(plan_id)?,
-                activity_type: PLAN_ACTIVITY.into(),
-                patch: delta.into(),
-            })
-        }
+        Durable::PlanProgress { plan_id, delta, .. } if !delta.is_empty() => Some(Event::ActivityDelta {
+            timestamp,
+            message_id: EntityId::of_plan(plan_id)?,
+            activity_type: PLAN_ACTIVITY.into(),
+            patch: delta.into(),
+        }),
         _ => None,
     }
 }

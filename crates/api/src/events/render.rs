@@ -12,8 +12,8 @@ use houston_domain::message::Source;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_protocol::agui::{
-    ERROR_ACTIVITY, EntityId, Event, Fact, HoustonMetadata, Metadata, Outcome,
-    PROTOCOL_VERSION, PostedMessage, Role, RunResult, StepName, SubagentOutcome, Timestamp, TokenUsage,
+    ERROR_ACTIVITY, EntityId, Event, Fact, HoustonMetadata, Metadata, Outcome, PROTOCOL_VERSION,
+    PostedMessage, Role, RunResult, StepName, SubagentOutcome, Timestamp, TokenUsage,
 };
 use houston_protocol::time::Time;
 use serde_json::Value;

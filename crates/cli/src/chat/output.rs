@@ -54,7 +54,7 @@ pub(crate) struct Output {
 pub(crate) struct Transient {
     pub(crate) paint: Paint,
     pub(crate) text: String,
-    /// How many of its last rows are shown at most.
+    /// How many of its last rows are visible at most.
     pub(crate) rows: usize,
 }
 

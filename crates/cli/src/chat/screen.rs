@@ -1,7 +1,7 @@
 //! Renders a conversation: events in, text out, no I/O.
 //!
 //! Messages stay on the screen. What may change (a status, the time until the next attempt, lines typed while an answer
-//! is written) is shown in transient lines below them, on terminals only.
+//! is written) is written in transient lines below them, on terminals only.
 
 mod line;
 mod plan;
@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 
 use chrono::{DateTime, Utc};
 use houston_domain::message::Source;
-use houston_protocol::agui::{EntityId, Event, Fact, Outcome, PostedMessage, SnapshotMessage};
+use houston_protocol::agui::{EntityId, Event, Fact, Outcome, PLAN_ACTIVITY, PostedMessage, SnapshotMessage};
 use serde_json::Value;
 
 use self::line::Line;
@@ -156,7 +156,9 @@ impl Screen {
                 self.write_line(&mut out, Paint::Red, &format!("✗ {cause} ({code})"));
                 self.end_run(&mut out);
             }
-            Event::ActivitySnapshot { message_id, activity_type, content, .. } if activity_type == PLAN_ACTIVITY => {
+            Event::ActivitySnapshot { message_id, activity_type, content, .. }
+                if activity_type == PLAN_ACTIVITY =>
+            {
                 self.plan(&mut out, *message_id, content.clone().into_owned());
             }
             Event::ActivityDelta { message_id, patch, .. } => self.plan_delta(&mut out, *message_id, patch),

@@ -267,8 +267,7 @@ fn prompt_is_written_without_an_editor() {
     screen.posted("x");
     assert_eq!(screen.entered("x").shown(false) + &screen.prompt().shown(false), "");
     screen.refused("x");
-    let out =
-        screen.error("no").shown(false) + &screen.prompt().shown(false) + &screen.leave().shown(false);
+    let out = screen.error("no").shown(false) + &screen.prompt().shown(false) + &screen.leave().shown(false);
     assert_eq!(out, "✗ no\n> \n");
 }
 
