@@ -9,5 +9,9 @@ alter table houston.triggers
     drop column hour_at,
     drop column hour_count;
 
+-- How deep tasks may nest and how many may be open, which a trigger's task keeps to as well: `[tasks]` of jobs/orchestrator.toml.
+insert into houston.settings (name, value) values ('tasks.max_depth', 1), ('tasks.max_open', 5)
+    on conflict do nothing;
+
 -- Those of the users who have new events, however many triggers there are.
 create index triggers_hearing_by_user on houston.triggers (user_id) where enabled and next_at is null;

@@ -131,7 +131,7 @@ async fn erased_user_is_named_in_no_table() {
     let user = user_of(&test, test.goal);
     let requested = request(&test, Target::User(user)).await;
     assert_eq!(requested.stopped, [(test.goal, claimed.run)]);
-    assert_eq!(requested.agentables.len(), 3, "the goal, its task, the user's own agent");
+    assert_eq!(requested.agentables.len(), 4, "the goal, its task, its plan, the user's own agent");
     let missing = |error: Error| assert!(matches!(error, Error::NotFound { .. }), "{error}");
     missing(test.requests().user(user).await.unwrap_err());
     missing(test.requests().agentable("goal", test.goal).await.unwrap_err());
@@ -188,6 +188,7 @@ async fn erasing_a_goal_erases_its_tasks_and_no_user_data() {
     test.sql(
         "delete from houston.attachments where object_id is not null; delete from houston.attachment_objects",
     );
+    test.sql("delete from houston.context_cache");
     test.sql("update houston.todos set title = 'Ann buys milk'");
     test.sql("update houston.custom_tables set description = 'of Ann'");
     test.sql("update houston.custom_records set data = '{}'");

@@ -6,6 +6,7 @@ declare
     u uuid;
     t uuid;
     task uuid := gen_random_uuid();
+    p uuid := gen_random_uuid();
     r uuid := gen_random_uuid();
     m uuid := gen_random_uuid();
     s uuid := gen_random_uuid();
@@ -102,6 +103,15 @@ begin
     insert into houston.client_offers (agentable_id, tenant_id, message_id, offer, last_focus)
     values (g, t, m, jsonb_build_object('context', w), jsonb_build_object('type', w, 'id', w));
     insert into houston.context_cache (tenant_id, user_id, type, id, tool, answer) values (t, u, w, w, w, w);
+    insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title)
+    values (p, t, u, g, 1, 'plan', w);
+    insert into houston.run_locks (agentable_id, tenant_id, user_id) values (p, t, u);
+    insert into houston.plans (agentable_id, tenant_id, user_id, parent_id, attached, document, input, output, deadline_at)
+    values (p, t, u, g, false, jsonb_build_object('goal', w), to_jsonb(w), to_jsonb(w), now());
+    insert into houston.plan_versions (plan_id, tenant_id, version, document, reason)
+    values (p, t, 1, jsonb_build_object('goal', w), w);
+    insert into houston.plan_steps (plan_id, tenant_id, path, state, outcome)
+    values (p, t, w, '{"status": "running", "attempt": 1}', to_jsonb(w));
     insert into houston.shared_states (agentable_id, seq, tenant_id, state)
     values (g, 0, t, jsonb_build_object('note', w));
     insert into houston.attachments (id, tenant_id, user_id, name, media_type, bytes, object_id)

@@ -25,8 +25,17 @@ const LOCAL: [&str; 10] = [
 ];
 
 /// Columns with the id of a user or an agentable: all rows that name each other by them have one shard.
-const OWNERS: [&str; 8] =
-    ["agentable_id", "user_id", "author_id", "parent_id", "parent_depth", "forked_from", "owner_id", "skill"];
+const OWNERS: [&str; 9] = [
+    "agentable_id",
+    "user_id",
+    "author_id",
+    "parent_id",
+    "parent_depth",
+    "forked_from",
+    "owner_id",
+    "skill",
+    "plan_id",
+];
 
 /// Unique indexes whose columns contain no id of a user's thing, and why they are unique over all servers nevertheless.
 const UNIQUE: [(&str, &str); 4] = [
@@ -85,7 +94,7 @@ async fn foreign_keys_never_cross_users() {
                join pg_class c on c.oid = f.conrelid join pg_class r on r.oid = f.confrelid
               where f.contype = 'f' and c.relnamespace = 'houston'::regnamespace
                 and r.relname not in ({})
-                and not (r.relname in ('users', 'agentables', 'skills')
+                and not (r.relname in ('users', 'agentables', 'skills', 'plans')
                          and not exists (select from unnest(f.conkey) as k (n)
                                            join pg_attribute a on a.attrelid = c.oid and a.attnum = k.n
                                           where a.attname not in ({})))",
@@ -141,7 +150,7 @@ async fn every_row_of_a_user_names_its_shard() {
                 and c.relname not in ({}, {})
                 and not exists (select from pg_attribute a
                                  where a.attrelid = c.oid and a.atttypid = 'uuid'::regtype and a.attnotnull
-                                   and a.attname in ('id', 'agentable_id', 'user_id', 'resource_id', 'owner_id'))",
+                                   and a.attname in ('id', 'agentable_id', 'user_id', 'resource_id', 'owner_id', 'plan_id'))",
             quoted(&COPIED),
             quoted(&LOCAL)
         ),

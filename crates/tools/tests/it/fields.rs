@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::test_run::TestRun;
 
-/// Bodies of a PATCH without a table: one sentence, and what the user's own table or the kind's own schema describes.
-const WITHOUT_TABLE: [&str; 2] = ["Sentence", "UpdateRecord"];
+/// Bodies of a PATCH without a table: one sentence, what the user's own table or the kind's own schema describes, and the
+/// changes of a plan's document, which has its own schema.
+const WITHOUT_TABLE: [&str; 3] = ["ChangePlan", "Sentence", "UpdateRecord"];
 /// The fields of bodies that change nothing of the thing itself.
 const OF_REQUESTS: [&str; 3] = ["version", "allow_unlisted_model", "kind"];
 
