@@ -31,6 +31,14 @@ pub(crate) fn all() -> Vec<Case> {
     let fired =
         [one, "gen_random_uuid()", "array[]::uuid[]", "1::smallint", "now()", "now()", "'[{}]'", "20"];
     let cases = [
+        // The first, since each case leaves a dead row of the user in the index.
+        case(
+            "store::trigger_reader::listening",
+            "of a user",
+            &[&users],
+            &["triggers_hearing_by_user"],
+            [10, 40],
+        ),
         case("store::trigger::list", "", &[&tenant, &user], &["triggers_by_user"], [20, 60]),
         case("store::trigger::get", "", &[&tenant, one], by_id, [10, 40]),
         case("store::trigger::firings", "", &[&tenant, one], by_id, [5, 20]),
@@ -41,13 +49,6 @@ pub(crate) fn all() -> Vec<Case> {
         case("store::trigger_effect::fired", "", &fired, by_id, [10, 60]),
         case("store::trigger_effect::refuse", "", &[one, "'limit'", "'[{}]'", "20"], by_id, [10, 60]),
         case("store::trigger_effect::parent", "", &[&goal, "'archived'"], &["run_locks_pkey"], [10, 40]),
-        case(
-            "store::trigger_reader::listening",
-            "of a user",
-            &[&users],
-            &["triggers_hearing_by_user"],
-            [10, 40],
-        ),
     ];
     cases.into_iter().map(|case| case.after(seeded())).collect()
 }
