@@ -318,7 +318,7 @@ async fn stats_history_and_tools_report_and_bad_ids_are_refused() {
 
     let hex = &goal["goal_".len()..];
     for (id, code, words) in [
-        (format!("run_{hex}"), 2, "kinds are: goal, task, user_agent"),
+        (format!("run_{hex}"), 2, "kinds are: executor, goal, plan, task, user_agent"),
         ("goal_12".to_owned(), 2, "goal_<32 hex digits>"),
         (format!("task_{hex}"), 1, "there is no task_"),
         (format!("goal_{}", "0".repeat(32)), 1, "there is no goal_0"),

@@ -34,7 +34,8 @@ const MOST_BYTES: usize = 1024 * 1024;
 #[derive(Debug, Args)]
 pub(crate) struct Eval {
     /// The folder with the cases
-    folder: PathBuf,
+    #[arg(value_name = "FOLDER")]
+    cases: PathBuf,
     /// `recorded`, or a model as provider/model, which is asked with the tools answered from the record
     #[arg(long, default_value = "recorded")]
     model: String,
@@ -95,13 +96,13 @@ impl Eval {
         let prompt = self.prompt.as_deref().map(PromptFiles::read).transpose()?;
         let (prompt, tools) = (prompt.as_ref(), self.tools);
         let with = With { model: &self.model, prompt, agent: None, tools, from: None };
-        let files = case_files(&self.folder)?;
+        let files = case_files(&self.cases)?;
         let baseline = self.baseline.as_deref().map(Baseline::read).transpose()?;
         let mut judge = Judge::new(self.judge.as_deref());
         let mut outcomes = runtime()?.block_on(async {
             let mut outcomes = Vec::new();
             for file in &files {
-                outcomes.push(outcome(context, &self.folder, file, &with, &mut judge).await?);
+                outcomes.push(outcome(context, &self.cases, file, &with, &mut judge).await?);
             }
             Ok::<_, Failure>(outcomes)
         })?;
