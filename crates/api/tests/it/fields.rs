@@ -40,7 +40,7 @@ async fn changeable(api: &TestApi) -> Vec<(Entity, String)> {
     let todo = api.post(&format!("{user}/todos"), json!({"title": "a"})).await.ok();
     let agent = json!({"kind": "goal", "name": "ann", "role": "You help."});
     let agent = api.post("/v1/agents", agent).await.ok();
-    let team = json!({"name": "all", "agents": [agent["id"]], "router": {"by": "rules", "rules": [{"words": ["x"], "agent": agent["id"]}]}});
+    let team = json!({"name": "all", "agents": [agent["id"]], "router": {"by": "rules", "rules": [{"when": {"regex": "x"}, "agent_id": agent["id"]}]}});
     let team = api.post("/v1/teams", team).await.ok();
     let trigger = json!({"name": "a", "when": {"type": "cron", "cron": "30 7 * * 1-5", "zone": "Europe/Berlin"},
                          "then": {"type": "tell", "agentable_id": api.goal, "instructions": "Look."}});

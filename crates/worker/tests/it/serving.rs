@@ -25,6 +25,7 @@ const OTHERS: [&str; 11] = [
     "store::question::is_due",
     "store::rate::forget",
     "store::context_cache::forget_old",
+    "store::trigger_firing::has_triggers",
     // Looked for once in a while as long as there are no webhooks.
     "store::fan_out::",
     "store::replay::",
