@@ -15,7 +15,7 @@ use crate::cluster::{TestCluster, assert_status};
 use crate::workers::agent_types;
 
 /// Statements of idle workers, and of this test.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 12] = [
     "store::sweep::",
     "store::lease::",
     "store::health::",
