@@ -1,7 +1,8 @@
 //! The Houston that `cargo xtask chaos` runs: its tools record their executions.
 //!
 //! Each tool appends one line to a ledger in the folder `CHAOS_LEDGERS` before it waits, so that a kill cannot lose the
-//! line. The argument `op` identifies a call; the model never requests the same one twice.
+//! line. The argument `op` identifies a call; the model never requests the same one twice. `ms` is how long it takes, `words`
+//! the length of what it returns.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,7 +32,7 @@ impl LedgerTool {
             description: format!("Executes an operation of the class {effect:?} and records it."),
             input_schema: json!({
                 "type": "object",
-                "properties": {"op": {"type": "string"}, "ms": {"type": "integer"}},
+                "properties": {"op": {"type": "string"}, "ms": {"type": "integer"}, "words": {"type": "integer"}},
                 "required": ["op"],
                 "additionalProperties": false,
             })
@@ -58,6 +59,8 @@ impl Tool for LedgerTool {
             at: context.now,
         };
         let time = Duration::from_millis(input["ms"].as_u64().unwrap_or(0));
+        let words: String =
+            (0..input["words"].as_u64().unwrap_or(0)).map(|word| format!(" word{word}")).collect();
         Ok(Plan::Execute(Box::pin(async move {
             if let Err(error) = record(&name, &execution) {
                 return ToolResponse::failure(
@@ -69,7 +72,7 @@ impl Tool for LedgerTool {
                 std::process::abort();
             }
             tokio::time::sleep(time).await;
-            ToolResponse::success("Done.")
+            ToolResponse::success(format!("Done.{words}"))
         })))
     }
 }

@@ -20,7 +20,7 @@
 //!
 //! # Add a crash point
 //!
-//! 1. Call `fault!` with the next free name (`C27`).
+//! 1. Call `fault!` with the next free name (`C34`).
 //! 2. Add a case to `crates/cli/tests/crash_points`: which process reaches it, and what must hold afterwards.
 //!
 //! An architecture test fails if a crash point of the code has no case.

@@ -52,7 +52,7 @@ pub(crate) const PARTS: [Part; 17] = [
     },
     Part {
         name: "crash-points",
-        what: "26 crash points × kill, pause, error, delay",
+        what: "33 crash points × kill, pause, error, delay",
         program: Program::Cargo,
         whole: &["xtask", "test", "--crash-points"],
         quick: &["xtask", "test", "--crash-points", "C10"],

@@ -113,6 +113,17 @@ pub(crate) fn command_on(servers: &TestServers, program: &Path, arguments: &[&st
     command
 }
 
+/// Writes the agent type `kind` to the folder `jobs`, with more tools.
+pub(crate) fn add_tools(jobs: &Path, kind: &str, tools: &[&str]) -> Result<()> {
+    let file = Path::new("agents").join(format!("{kind}.toml"));
+    let text = std::fs::read_to_string(repository::root().join("jobs").join(&file))?;
+    let added: String = tools.iter().map(|tool| format!("\"{tool}\", ")).collect();
+    let changed = text.replacen("tools = [", &format!("tools = [{added}"), 1);
+    ensure!(changed != text, "jobs/{} has no tools", file.display());
+    std::fs::create_dir_all(jobs.join("agents"))?;
+    Ok(std::fs::write(jobs.join(file), changed)?)
+}
+
 /// Creates the tables and a key, and starts an API process that is ready. `houston` makes a command of its arguments.
 pub(crate) fn serve(houston: impl Fn(&[&str]) -> Command) -> Result<(Process, SocketAddr, String)> {
     output(&mut houston(&["migrate"]))?;

@@ -1,4 +1,4 @@
-//! The 104 cases.
+//! The 132 cases.
 
 use std::time::Duration;
 
@@ -57,6 +57,20 @@ pub(crate) enum CrashPoint {
     C25,
     /// It is committed, the writer has no confirmation.
     C26,
+    /// The rows of a plan are written, the step of its creator is not committed.
+    C27,
+    /// The states of a plan's steps and an executor are written, not committed.
+    C28,
+    /// They are committed, nothing of it has begun.
+    C29,
+    /// What an executor returned is written and its plan is awake, the end of the executor is not committed.
+    C30,
+    /// The changed document of a plan is written, not committed.
+    C31,
+    /// The end of a plan is reported, not committed.
+    C32,
+    /// A step of a plan that another worker had begun is taken over, and not begun again.
+    C33,
 }
 
 /// The fault that is injected.
@@ -68,16 +82,16 @@ pub(crate) enum Action {
     Delay,
 }
 
-pub(crate) const CRASH_POINTS: [CrashPoint; 26] = {
+pub(crate) const CRASH_POINTS: [CrashPoint; 33] = {
     use CrashPoint::*;
     [
         C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
-        C23, C24, C25, C26,
+        C23, C24, C25, C26, C27, C28, C29, C30, C31, C32, C33,
     ]
 };
 pub(crate) const ACTIONS: [Action; 4] = [Action::Kill, Action::Pause, Action::Error, Action::Delay];
 
-/// One of the 104 cases.
+/// One of the 132 cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) point: CrashPoint,

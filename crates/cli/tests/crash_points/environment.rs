@@ -135,7 +135,12 @@ impl Drop for CaseEnvironment {
 /// Writes agent types that may use the tools of the tests.
 pub(crate) fn jobs(folder: &Path) {
     std::fs::create_dir_all(folder.join("agents")).unwrap();
-    let goal = include_str!("../../../../jobs/agents/goal.toml");
-    let goal = goal.replace("tools = [", "tools = [\"send_letter\", \"set_label\", \"look_up\", ");
-    std::fs::write(folder.join("agents/goal.toml"), goal).unwrap();
+    let kinds = [
+        ("goal", include_str!("../../../../jobs/agents/goal.toml")),
+        ("plan", include_str!("../../../../jobs/agents/plan.toml")),
+    ];
+    for (kind, text) in kinds {
+        let text = text.replace("tools = [", "tools = [\"send_letter\", \"set_label\", \"look_up\", ");
+        std::fs::write(folder.join(format!("agents/{kind}.toml")), text).unwrap();
+    }
 }

@@ -1,4 +1,4 @@
-//! 26 crash points × {kill, pause, error, delay}: 104 cases with a real Postgres, a real Redis, real processes, a
+//! 33 crash points × {kill, pause, error, delay}: 132 cases with a real Postgres, a real Redis, real processes, a
 //! scripted model, and a ledger of tool calls outside the service. Each case injects one fault into one process at one
 //! crash point, and then checks what the design guarantees there.
 //!
@@ -26,6 +26,8 @@ mod environment;
 mod guarantees;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod plans;
 #[cfg(test)]
 mod run;
 #[cfg(test)]

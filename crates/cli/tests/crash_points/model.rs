@@ -8,6 +8,7 @@ use houston_testkit::model_server::{Call, Fault, Reply};
 use serde_json::json;
 
 use crate::case::CrashPoint;
+use crate::plans;
 use crate::tasks_and_feeds;
 use crate::tools::{LOOK_UP, SEND_LETTER, SET_LABEL};
 
@@ -36,6 +37,9 @@ pub(crate) fn script() -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     let stalled: Mutex<HashSet<String>> = Mutex::default();
     move |call| {
         let said = call.last_user_text();
+        if let Some(reply) = plans::reply(call, &said) {
+            return reply;
+        }
         if let Some(reply) = tasks_and_feeds::reply(call, &said) {
             return reply;
         }

@@ -10,6 +10,7 @@ use crate::crash_server::{CrashServer, PATIENCE};
 use crate::environment::CaseEnvironment;
 use crate::guarantees;
 use crate::model::{is_plain, question};
+use crate::plans;
 use crate::tasks_and_feeds;
 
 /// The idempotency key of the message.
@@ -29,6 +30,9 @@ pub(crate) async fn run(case: Case, environment: CaseEnvironment) {
     let goal = client.goal().await;
     if matches!(case.point, CrashPoint::C17 | CrashPoint::C18 | CrashPoint::C19 | CrashPoint::C20) {
         return tasks_and_feeds::run(&mut server, &client, &goal).await;
+    }
+    if plans::is_about_plans(case.point) {
+        return plans::run(&mut server, &client, &goal).await;
     }
     let outcome = match case.point {
         CrashPoint::C1 | CrashPoint::C2 | CrashPoint::C3 | CrashPoint::C21 | CrashPoint::C22 => {

@@ -50,7 +50,7 @@ pub(crate) async fn run(server: &mut CrashServer, client: &Client, goal: &str) {
 }
 
 /// Waits until a query returns `expected` and no run is open.
-async fn settled(server: &CrashServer, what: &str, expected: &str) {
+pub(crate) async fn settled(server: &CrashServer, what: &str, expected: &str) {
     let deadline = Instant::now() + PATIENCE;
     let found = || server.environment.sql(what);
     let quiet = || {

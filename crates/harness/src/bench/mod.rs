@@ -6,7 +6,8 @@
 //!
 //! Besides: `--throughput` measures 32 and 128 runs at once and with new goals, `--workers` does so with 1, 2 and 4 worker
 //! processes beside an API process, `--streams` measures clients that only cost, `--interfaces` what limits and webhooks cost a run, `--hints` the lanes of hints without
-//! Postgres, `--replay` the replay of a recorded run without any server, and `--bus` the readers of events.
+//! Postgres, `--replay` the replay of a recorded run without any server, `--bus` the readers of events, and `--plan` a plan
+//! against the loop.
 
 pub(crate) mod adapters;
 pub(crate) mod bus;
@@ -21,6 +22,7 @@ mod idle;
 mod installation;
 pub(crate) mod interfaces;
 mod machine;
+pub(crate) mod plans;
 pub(crate) mod replay;
 pub(crate) mod report;
 mod saturated;

@@ -1,4 +1,4 @@
-//! The checker: counts violations of the invariants R1 to R9 and R11 to R13, comparing what was recorded outside the service
+//! The checker: counts violations of the invariants R1 to R9 and R11 to R14, comparing what was recorded outside the service
 //! with one read of its rows. It does not know which faults were injected.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -8,11 +8,12 @@ use houston_testkit::model_server::Ending;
 
 mod approvals;
 mod innocents;
+mod plans;
 mod poison;
 mod sessions;
 
 use super::evidence::{EventRow, Evidence};
-use super::message_script::{answer, answered};
+use super::message_script::{REPORTED, answer, answered};
 use super::reader::bare_id;
 use super::recovery;
 
@@ -73,6 +74,7 @@ pub(crate) fn all(evidence: &Evidence) -> Vec<Finding> {
     // Reads several tables one after the other: while runs are open they need not be consistent.
     findings.push(sessions::sessions(evidence));
     findings.push(innocents::innocents(evidence));
+    findings.push(plans::plans(evidence));
     findings
 }
 
@@ -282,6 +284,9 @@ fn streams(evidence: &Evidence) -> Finding {
     }
     let sent: Vec<_> = evidence.rows.messages.iter().filter(|message| message.source == "agent").collect();
     for message in &sent {
+        if message.content == REPORTED {
+            continue;
+        }
         if answered(&message.content).is_none_or(|numbers| answer(&numbers) != message.content) {
             finding.add(|| {
                 format!("message {}: no message asks for the answer `{}`", message.id, message.content)

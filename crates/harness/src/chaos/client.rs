@@ -52,6 +52,8 @@ pub(crate) struct ClientPool {
     pub(crate) last_try: Instant,
     /// Mean pause between two posts of one client, in ms.
     pub(crate) pause: u64,
+    /// Share of the messages that make a plan, per thousand.
+    pub(crate) plans: u64,
 }
 
 impl ClientPool {
@@ -78,7 +80,7 @@ impl ClientPool {
     }
 
     async fn send_message(&self, goal: usize, seed: &mut Seed) -> Option<AcceptedMessageResponse> {
-        let script = MessageScript::draw(seed);
+        let script = MessageScript::draw(seed, self.plans);
         let (number, content) = {
             let mut posts = self.posts();
             let number = posts.posts.len();

@@ -89,6 +89,28 @@ pub(crate) struct ApprovalRow {
     pub(crate) run_ended: bool,
 }
 
+/// A plan.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct PlanRow {
+    pub(crate) id: String,
+    pub(crate) ended: bool,
+    /// The status of its run.
+    pub(crate) status: String,
+    pub(crate) steps: i64,
+    /// Steps that have begun and not settled.
+    pub(crate) open_steps: i64,
+    /// The most often that one of its steps has settled.
+    pub(crate) settled: i64,
+    /// Messages, and events in the stream of its goal, that say that it has ended.
+    pub(crate) reports: i64,
+    pub(crate) ends: i64,
+    pub(crate) executors: i64,
+    /// Executors that have not ended.
+    pub(crate) working: i64,
+    /// Attempts at steps that executors work on.
+    pub(crate) attempts: i64,
+}
+
 /// The lock of an agentable.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct LockRow {
@@ -115,6 +137,7 @@ pub(crate) struct Rows {
     pub(crate) sessions: Vec<SessionRow>,
     pub(crate) locks: Vec<LockRow>,
     pub(crate) approvals: Vec<ApprovalRow>,
+    pub(crate) plans: Vec<PlanRow>,
     /// Titles of the notes.
     pub(crate) notes: Vec<String>,
 }
@@ -133,8 +156,9 @@ impl Rows {
             )?,
             messages: rows(
                 psql,
-                "select id, replace(agentable_id::text, '-', '') as goal, source, content, run_id as run from houston.messages
-                  where message_type = 'text' order by agentable_id, seq",
+                "select m.id, replace(m.agentable_id::text, '-', '') as goal, m.source, m.content, m.run_id as run
+                   from houston.messages m join houston.agentables a on a.id = m.agentable_id
+                  where m.message_type = 'text' and a.kind = 'goal' order by m.agentable_id, m.seq",
             )?,
             runs: rows(psql, "select id, replace(agentable_id::text, '-', '') as goal, status, attempt from houston.runs")?,
             history: rows(
@@ -169,6 +193,7 @@ impl Rows {
                         r.ended_at is not null as run_ended
                    from houston.questions q join houston.runs r on r.id = q.run_id where q.approval is not null",
             )?,
+            plans: rows(psql, PLANS)?,
             notes: rows::<Value>(psql, "select title from houston.knowledge_items where kind = 'note'")?
                 .into_iter()
                 .filter_map(|note| note["title"].as_str().map(str::to_owned))
@@ -176,6 +201,33 @@ impl Rows {
         })
     }
 }
+
+const PLANS: &str = "
+    select p.id, p.ended, r.status,
+           (select count(*) from houston.plan_steps s where s.plan_id = p.agentable_id) as steps,
+           (select count(*) from houston.plan_steps s where s.plan_id = p.agentable_id
+               and s.status not in ('succeeded', 'failed', 'cancelled', 'skipped')) as open_steps,
+           (select coalesce(max(n), 0) from (
+               select count(*) as n from houston.events e
+                where e.agentable_id = p.agentable_id
+                  and (e.data->>'type' = 'plan_step_finished'
+                       or e.data->>'type' = 'plan_step_failed' and e.data->>'retry_at' is null)
+                group by e.data->>'path') as settled) as settled,
+           (select count(*) from houston.messages m
+             where m.agentable_id = p.parent_id and m.source = 'system' and m.metadata->>'task_id' = 'plan_' || p.id)
+               as reports,
+           (select count(*) from houston.events e
+             where e.agentable_id = p.parent_id and e.data->>'type' = 'plan_ended' and e.data->>'plan_id' = 'plan_' || p.id)
+               as ends,
+           (select count(*) from houston.agentables x where x.parent_id = p.agentable_id) as executors,
+           (select count(*) from houston.agentables x join houston.run_locks k on k.agentable_id = x.id
+             where x.parent_id = p.agentable_id and k.run_open) as working,
+           (select coalesce(sum(s.attempt), 0) from houston.plan_steps s
+             where s.plan_id = p.agentable_id and s.task_id is not null) as attempts
+      from (select agentable_id, parent_id, replace(agentable_id::text, '-', '') as id, ended_at is not null as ended
+              from houston.plans) p
+      join houston.run_locks l on l.agentable_id = p.agentable_id
+      join houston.runs r on r.id = l.run_id";
 
 fn rows<T: DeserializeOwned>(psql: &Databases, sql: &str) -> Result<Vec<T>> {
     let answer = psql.rows(&format!("select row_to_json(t) from ({sql}) t"))?;

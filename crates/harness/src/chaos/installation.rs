@@ -20,7 +20,7 @@ use super::model::ScriptedModel;
 use super::node::{Node, Servers, Start};
 use super::plan::{APIS, NODES, name};
 use crate::http::Connection;
-use crate::installation::{goal, user, without_settings};
+use crate::installation::{add_tools, goal, user, without_settings};
 use houston_xtask::child::output;
 use houston_xtask::console::print_status;
 use houston_xtask::{programs, repository};
@@ -233,13 +233,12 @@ pub(crate) fn environment(cells: &[(String, String)]) -> Vec<(&'static str, Stri
     vec![("HOUSTON_CELLS__CELLS", format!("[{}]", cells.collect::<Vec<_>>().join(",")))]
 }
 
-/// Writes the kind `goal` with the tools of this test added, and the guards with the rule that some calls need a yes.
+/// Writes the agent types with the tools of this test added, and the guards with the rule that some calls need a yes.
 fn jobs(folder: &Path) -> Result<()> {
-    let goal = std::fs::read_to_string(repository::root().join("jobs/agents/goal.toml"))?;
-    let tools = format!("tools = [\"charge\", \"upsert\", \"look\", \"{POISON}\", ");
-    let changed = goal.replacen("tools = [", &tools, 1);
-    ensure!(changed != goal, "jobs/agents/goal.toml has no tools");
-    std::fs::write(folder.join("agents/goal.toml"), changed)?;
+    add_tools(folder, "goal", &["charge", "upsert", "look", POISON])?;
+    for kind in ["plan", "executor"] {
+        add_tools(folder, kind, &["charge", "upsert", "look"])?;
+    }
     let guards = std::fs::read_to_string(repository::root().join("jobs/guards.toml"))?;
     std::fs::write(folder.join("guards.toml"), format!("{guards}\n{RULE}"))?;
     Ok(())

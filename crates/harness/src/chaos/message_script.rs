@@ -11,6 +11,12 @@ const TOOLS: [&str; 5] = ["charge", "upsert", "look", "create_note", ASK];
 pub(crate) const ASK: &str = "ask";
 /// The tool that kills its worker each time it is called.
 pub(crate) const POISON: &str = "poison";
+/// What the steps of a plan are: calls of tools, an executor, a question to a model.
+const STEPS: [&str; 6] = ["charge", "upsert", "look", "create_note", EXECUTOR, QUESTION];
+pub(crate) const EXECUTOR: &str = "executor";
+pub(crate) const QUESTION: &str = "question";
+/// What the agent says when a plan has ended that no message waits for any more.
+pub(crate) const REPORTED: &str = "A plan has ended.";
 /// Share of messages that call [`POISON`], per thousand.
 const POISONED: u64 = 10;
 
@@ -26,14 +32,24 @@ pub(crate) struct MessageScript {
     pub(crate) pace: u64,
     /// Whether the answer is plain text instead of `send_message`.
     pub(crate) plain: bool,
+    /// The steps of the plan that is made after the rounds; none: no plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) plan: Vec<String>,
 }
 
 impl MessageScript {
-    /// A random script: mostly quick, sometimes with tools, sometimes streamed slowly, rarely poison.
-    pub(crate) fn draw(seed: &mut Seed) -> Self {
-        let mut script = Self { rounds: Vec::new(), ms: 0, pieces: 4, pace: 20, plain: seed.permille(100) };
+    /// A random script: mostly quick, sometimes with tools, sometimes streamed slowly, rarely poison. `plans`: the share of
+    /// those that make a plan, per thousand.
+    pub(crate) fn draw(seed: &mut Seed, plans: u64) -> Self {
+        let plain = seed.permille(100);
+        let mut script = Self { rounds: Vec::new(), ms: 0, pieces: 4, pace: 20, plain, plan: Vec::new() };
         if seed.permille(POISONED) {
             script.rounds.push(vec![POISON.to_owned()]);
+            return script;
+        }
+        if seed.permille(plans) {
+            script.ms = seed.between(20, 800);
+            script.plan = (0..seed.between(3, 5)).map(|_| seed.one_of(&STEPS).to_owned()).collect();
             return script;
         }
         if seed.permille(450) {
@@ -90,7 +106,7 @@ mod tests {
     #[test]
     fn scripts_and_answers_round_trip() {
         let mut seed = Seed::of(3, 0);
-        let (one, other) = (MessageScript::draw(&mut seed), MessageScript::draw(&mut seed));
+        let (one, other) = (MessageScript::draw(&mut seed, 500), MessageScript::draw(&mut seed, 0));
         let text = format!("{}\n\n{}", one.text(4), other.text(17));
         assert_eq!(scripts_in(&text).collect::<Vec<_>>(), [(4, one), (17, other)]);
         assert_eq!(answered(&answer(&[4, 17])), Some(vec![4, 17]));
@@ -100,11 +116,12 @@ mod tests {
     #[test]
     fn every_kind_of_script_is_drawn() {
         let mut seed = Seed::of(1, 0);
-        let drawn: Vec<MessageScript> = (0..2000).map(|_| MessageScript::draw(&mut seed)).collect();
+        let drawn: Vec<MessageScript> = (0..2000).map(|_| MessageScript::draw(&mut seed, 100)).collect();
         let poisonous = drawn.iter().filter(|script| script.is_poison()).count();
         assert!((5..50).contains(&poisonous), "{poisonous}");
         for kind in [
             |script: &MessageScript| script.plain,
+            |script: &MessageScript| script.plan.iter().any(|step| step == EXECUTOR),
             |script: &MessageScript| script.pieces == 20,
             |script: &MessageScript| script.rounds.len() == 3,
             |script: &MessageScript| script.rounds.iter().any(|round| round.len() == 3),

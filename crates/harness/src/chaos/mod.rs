@@ -89,6 +89,8 @@ pub(crate) struct Options {
     /// The number of cells, each with a Postgres and a Redis.
     pub(crate) cells: usize,
     pub(crate) time: Duration,
+    /// Share of the messages that make a plan, per thousand.
+    pub(crate) plans: u64,
     /// Multiplies the number of faults; 1 is the plan as written.
     pub(crate) fault_rate: u64,
     /// The part of the protocol to switch off (`HOUSTON_MUTATION`); then the run ends at the first violation.
@@ -114,6 +116,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         last_post: began + options.time,
         last_try: began + options.time + QUIET / 2,
         pause: PAUSE,
+        plans: options.plans,
     };
     let (ends, end) = watch::channel(None);
     let mut readers = read(&installation, &goals, options, &end)?;

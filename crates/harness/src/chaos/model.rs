@@ -9,10 +9,16 @@ use houston_testkit::model_server::{Call, Fault, Reply, without_system_context};
 use serde_json::{Value, json};
 
 use super::decider::needs_yes;
-use super::message_script::{ASK, MessageScript, answer, scripts_in};
+use super::message_script::{ASK, EXECUTOR, MessageScript, QUESTION, REPORTED, answer, scripts_in};
 
 /// How the system prompt of a summary request begins.
 const SUMMARISER: &str = "You write the summary";
+
+/// How the system prompts of requests begin that belong to a plan: to change it, and to answer one step.
+const PLANNER: &str = "A step of a plan failed";
+const STEP: &str = "You carry out one step of a plan. Text";
+/// How the instructions of an executor begin.
+const ORDER: &str = "Carry out ";
 
 /// How the model misbehaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,7 +89,13 @@ impl ScriptedModel {
     /// The reply to `call`.
     pub(crate) fn reply(&self, call: &Call) -> Reply {
         if call.system().starts_with(SUMMARISER) {
-            return self.summary(call);
+            return self.aside(call, Reply::text("They talked, and it was answered."));
+        }
+        if call.system().starts_with(PLANNER) {
+            return self.aside(call, Reply::text(json!({"give_up": "A step failed."}).to_string()));
+        }
+        if call.tools().is_empty() && call.system().starts_with(STEP) {
+            return self.aside(call, Reply::text("Considered."));
         }
         let messages = call.json()["messages"].as_array().map_or(&[][..], Vec::as_slice);
         let conversation_state = ConversationState::of(messages);
@@ -101,13 +113,19 @@ impl ScriptedModel {
             is_faulted: fault != ModelFault::None,
         });
         drop(state);
-        with_fault(fault, call, conversation_state.reply())
+        let said = call.last_user_text();
+        let reply = match said.strip_prefix(ORDER) {
+            Some(op) if call.has_tool_results() => Reply::text(format!("Carried out {op}.")),
+            Some(op) => Reply::tool("look", json!({"op": op, "ms": 50})),
+            None => conversation_state.reply(),
+        };
+        with_fault(fault, call, reply)
     }
 
-    /// A summary of a closed session. It answers no message, so it is not recorded.
-    fn summary(&self, call: &Call) -> Reply {
+    /// A reply that answers no message: a summary, a step of a plan. It is not recorded.
+    fn aside(&self, call: &Call, reply: Reply) -> Reply {
         let fault = if call.number.is_multiple_of(2) { self.state().fault } else { ModelFault::None };
-        with_fault(fault, call, Reply::text("They talked, and it was answered."))
+        with_fault(fault, call, reply)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -155,7 +173,7 @@ impl ConversationState {
     }
 
     fn reply(&self) -> Reply {
-        let Some(script) = &self.script else { return Reply::text("There is no message to answer.") };
+        let Some(script) = &self.script else { return Reply::text(REPORTED) };
         let last = self.pending.last().copied().unwrap_or(0);
         if let Some(tools) = script.rounds.get(self.rounds) {
             let mut reply = Reply::text(format!("Round {} of #{last}.", self.rounds));
@@ -173,6 +191,11 @@ impl ConversationState {
             }
             return reply.in_pieces(2).every(Duration::from_millis(5));
         }
+        if !script.plan.is_empty() && self.rounds == script.rounds.len() {
+            return Reply::tool("create_plan", plan(last, script))
+                .in_pieces(2)
+                .every(Duration::from_millis(5));
+        }
         let text = answer(&self.pending);
         let reply = if script.plain {
             Reply::text(text)
@@ -181,6 +204,29 @@ impl ConversationState {
         };
         reply.in_pieces(script.pieces).every(Duration::from_millis(script.pace))
     }
+}
+
+/// The plan of message `number`: the first two steps begin at once, each other one when the one two before has settled.
+fn plan(number: usize, script: &MessageScript) -> Value {
+    let step = |(nth, kind): (usize, &String)| {
+        let op = format!("#{number}/plan/{nth}");
+        let mut step = match kind.as_str() {
+            EXECUTOR => json!({"type": "task", "instructions": format!("{ORDER}{op}"), "tools": ["look"]}),
+            QUESTION => json!({"type": "llm", "prompt": format!("What about {op}?")}),
+            "create_note" => {
+                json!({"type": "tool", "tool": kind, "args": {"title": op, "content": "A note."}})
+            }
+            tool => json!({"type": "tool", "tool": tool, "args": {"op": op, "ms": script.ms}}),
+        };
+        step["id"] = json!(format!("s{nth}"));
+        step["title"] = json!(kind);
+        if nth >= 2 {
+            step["after"] = json!([format!("s{}", nth - 2)]);
+        }
+        step
+    };
+    let steps: Vec<Value> = script.plan.iter().enumerate().map(step).collect();
+    json!({"goal": format!("Carry out message {number}"), "steps": steps, "output": "Done."})
 }
 
 /// Hash of a conversation without the system prompt and system context, which contain the time.
@@ -221,7 +267,7 @@ mod tests {
 
     fn user(number: usize, rounds: &[&[&str]]) -> Value {
         let rounds = rounds.iter().map(|round| round.iter().map(|&tool| tool.to_owned()).collect()).collect();
-        let script = MessageScript { rounds, ms: 1, pieces: 1, pace: 0, plain: false };
+        let script = MessageScript { rounds, ms: 1, pieces: 1, pace: 0, plain: false, plan: Vec::new() };
         json!({"role": "user", "content": script.text(number)})
     }
 

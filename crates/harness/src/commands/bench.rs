@@ -8,8 +8,8 @@ use clap::Args;
 
 use crate::bench::report::{conversation_table, targets_table};
 use crate::bench::{
-    Size, adapters, bus, cancel, conversation, hints, history, interfaces, measure, replay, scale, streams,
-    throughput, tokens,
+    Size, adapters, bus, cancel, conversation, hints, history, interfaces, measure, plans, replay, scale,
+    streams, throughput, tokens,
 };
 use crate::installation;
 use houston_xtask::console::{print, print_status};
@@ -63,6 +63,9 @@ pub(crate) struct Bench {
     /// Measure only the readers of events: events per second for webhooks and triggers, and how late they are
     #[arg(long)]
     bus: bool,
+    /// Measure only a plan of five steps side by side, and the same work by the loop of its goal
+    #[arg(long)]
+    plan: bool,
     /// With `--throughput` or `--workers`: count the statements of Postgres, and their time
     #[arg(long, requires = "load")]
     statements: bool,
@@ -85,6 +88,9 @@ impl Bench {
         }
         if self.bus {
             return self.bus().await;
+        }
+        if self.plan {
+            return self.plan().await;
         }
         let binary = match &self.binary {
             Some(binary) => binary.canonicalize()?,
@@ -150,6 +156,21 @@ impl Bench {
         let size = if self.quick { Size::QUICK } else { Size::FULL };
         let measured = bus::measure(size).await?;
         print(&if self.json { serde_json::to_string(&measured)? } else { measured.table() })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Needs no optimised harness: one client waits most of the time. Its service has tools that take a time.
+    async fn plan(&self) -> Result<ExitCode> {
+        let binary = match &self.binary {
+            Some(binary) => binary.canonicalize()?,
+            None => installation::build_example("houston-cli", "chaos_tools").await?,
+        };
+        let servers = programs::servers(|config| {
+            config.fsync = true;
+            config.postgres_settings = plans::postgres_settings();
+        })?;
+        let measured = Box::pin(plans::measure(&binary, &servers, if self.quick { 2 } else { 10 })).await?;
+        print(&if self.json { serde_json::to_string(&measured)? } else { measured.table()? })?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -33,6 +33,9 @@ pub(crate) struct Chaos {
     /// The number of cells, each with a Postgres and a Redis of its own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     cells: u8,
+    /// How many of a thousand messages make a plan of three to five steps
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=1000))]
+    plans: u64,
     /// The machine does other work meanwhile: recovery times are reported, but none is a violation
     #[arg(long)]
     busy: bool,
@@ -99,6 +102,7 @@ impl Chaos {
             folder: chaos::folder(&repository::target(), &name),
             seed: self.seed,
             cells: self.cells.into(),
+            plans: self.plans,
             time,
             fault_rate: if mutation.is_some() { 2 } else { 1 },
             mutation: mutation.map(Mutation::name),

@@ -185,7 +185,7 @@ pub(crate) async fn insert_plan(
     )
     .execute(connection)
     .await?;
-    Ok(())
+    Ok(houston_faults::fault!("C27")?)
 }
 
 impl RunStore {

@@ -59,7 +59,8 @@ pub(crate) async fn report(
         return Ok(());
     }
     if let Some(plan) = task.plan {
-        return send(connection, &parent, task.parent, (&task.end, Some(plan)), &plan.report, fairness).await;
+        send(connection, &parent, task.parent, (&task.end, Some(plan)), &plan.report, fairness).await?;
+        return Ok(houston_faults::fault!("C32")?);
     }
     if is_executor {
         return keep(connection, task, &parent).await;

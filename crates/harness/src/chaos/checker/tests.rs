@@ -129,7 +129,7 @@ fn correct_evidence_has_no_violation() {
     let wrong: Vec<_> = findings.iter().filter(|finding| finding.count > 0).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     let rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
-    assert_eq!(rules, ["R1", "R2", "R3", "R4", "R5", "R12", "R6", "R7", "R8", "R9", "R11", "R13"]);
+    assert_eq!(rules, ["R1", "R2", "R3", "R4", "R5", "R12", "R6", "R7", "R8", "R9", "R11", "R13", "R14"]);
 }
 
 #[test]

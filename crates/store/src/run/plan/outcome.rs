@@ -30,5 +30,9 @@ pub(crate) async fn keep_outcome(
     )
     .fetch_one(&mut *connection)
     .await?;
-    if kept { plan.wake(connection).await } else { Ok(()) }
+    if kept {
+        plan.wake(connection).await?;
+        houston_faults::fault!("C30")?;
+    }
+    Ok(())
 }

@@ -46,9 +46,9 @@ pub(crate) async fn write(
     let tenant = TenantId(plan.tenant_id);
     if let Some((document, reason)) = document {
         add_version(connection, fence.agentable, tenant, (plan.version, document, reason)).await?;
+        houston_faults::fault!("C31")?;
     }
-    let executors = changes.steps.iter().filter_map(|step| step.executor.as_ref());
-    for executor in executors {
+    for executor in changes.steps.iter().filter_map(|step| step.executor.as_ref()) {
         let owner = Owner {
             tenant,
             user: UserId(plan.user_id),
@@ -57,6 +57,7 @@ pub(crate) async fn write(
             untrusted: step.untrusted,
         };
         insert_task(connection, owner, &executor.task(), plan.depth + 1).await?;
+        houston_faults::fault!("C28")?;
     }
     if let Some(listed) = listed {
         let plan_id = fence.agentable.public_id(&plan.kind);

@@ -248,6 +248,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Some(written) => written.commit(&mut self.journal, step).await?,
             None => self.journal.commit(step).await?,
         };
+        houston_faults::fault!("C29")?;
         self.read(&done);
         graph.commit(begun);
         self.after_commit(graph, begun);

@@ -117,6 +117,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         for (path, attempt) in graph.running_here() {
             if here.get(&path) != Some(&attempt) {
                 self.begin_step(graph, &path, Begin::Again, &mut begun).await?;
+                houston_faults::fault!("C33")?;
             }
         }
         Ok(begun)

@@ -1,0 +1,219 @@
+//! A plan against the same work by the loop of the goal: time, input tokens, model calls, statements.
+//!
+//! Five places are looked up side by side: a search, the page it found, a judgement; then there is one answer. The model
+//! takes [`script::MODEL`] for each call, whatever it writes; the tools take [`script::SEARCH`] and [`script::PAGE`]. The
+//! service is the example `chaos_tools`, which has a tool that takes a time and returns a text.
+
+mod script;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use houston_protocol::message::AcceptedMessageResponse;
+use houston_testkit::model_server::{JournalDetail, ModelServer};
+use houston_testkit::servers::TestServers;
+use serde::Serialize;
+use serde_json::json;
+use tempfile::TempDir;
+
+use self::script::Way;
+use super::database::{count, query};
+use super::report::targets_table;
+use super::spread::{Spread, round};
+use crate::installation::{Installation, add_tools, goal};
+use houston_xtask::console::Progress;
+
+/// How long the service is measured at rest.
+const REST: Duration = Duration::from_secs(4);
+
+/// The result.
+#[derive(Debug, Serialize)]
+pub(crate) struct Plans {
+    rounds: usize,
+    ways: Vec<Measured>,
+}
+
+/// One way to do the work; means per message, except the time.
+#[derive(Debug, Serialize)]
+struct Measured {
+    way: &'static str,
+    done_ms: Spread,
+    input_tokens: f64,
+    model_calls: f64,
+    /// Statements of Houston beyond those at rest.
+    statements: f64,
+}
+
+/// What the model server counts.
+#[derive(Debug, Default)]
+struct Counts {
+    calls: AtomicU64,
+    tokens: AtomicU64,
+}
+
+/// The service, its model and its servers.
+struct Setup<'s> {
+    houston: Installation,
+    counts: Arc<Counts>,
+    servers: &'s TestServers,
+    _model: ModelServer,
+    _folder: TempDir,
+}
+
+/// Does the work so often in each way.
+pub(crate) async fn measure(program: &Path, servers: &TestServers, rounds: usize) -> Result<Plans> {
+    let setup = Setup::start(program, servers).await?;
+    let user = setup.houston.user("bench").await?;
+    // Not measured: connections are opened, statements are planned.
+    for way in Way::ALL {
+        setup.work(way, &user).await?;
+    }
+    let before = setup.statements()?;
+    tokio::time::sleep(REST).await;
+    let at_rest = (setup.statements()? - before) / REST.as_secs_f64();
+    let mut ways = Vec::with_capacity(Way::ALL.len());
+    for way in Way::ALL {
+        let mut progress = Progress::new(&format!("plans: {}", way.name()), rounds as u64);
+        let (counts, began) = (setup.counts(), Instant::now());
+        let (before, mut times) = (setup.statements()?, Vec::with_capacity(rounds));
+        for _ in 0..rounds {
+            times.push(setup.work(way, &user).await?);
+            progress.step();
+        }
+        let statements = setup.statements()? - before - at_rest * began.elapsed().as_secs_f64();
+        let (calls, tokens) = setup.counts();
+        let per_message = |amount: f64| round(amount / rounds as f64);
+        ways.push(Measured {
+            way: way.name(),
+            done_ms: Spread::of(times),
+            input_tokens: per_message((tokens - counts.1) as f64),
+            model_calls: per_message((calls - counts.0) as f64),
+            statements: per_message(statements),
+        });
+    }
+    let failed = count(servers, "houston.runs where status not in ('completed', 'message_sent')")?;
+    ensure!(failed == 0, "{failed} runs did not complete");
+    let steps = count(servers, "houston.plan_steps where status <> 'succeeded'")?;
+    ensure!(steps == 0, "{steps} steps of plans did not succeed");
+    Ok(Plans { rounds, ways })
+}
+
+/// Settings of Postgres that count statements.
+pub(crate) fn postgres_settings() -> Vec<String> {
+    vec!["shared_preload_libraries=pg_stat_statements".to_owned()]
+}
+
+impl<'s> Setup<'s> {
+    async fn start(program: &Path, servers: &'s TestServers) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("houston-plans-").tempdir()?;
+        for kind in ["goal", "plan", "executor"] {
+            add_tools(folder.path(), kind, &[script::SEARCHES, script::PAGES])?;
+        }
+        let counts = Arc::new(Counts::default());
+        let counting = Arc::clone(&counts);
+        let model = ModelServer::start(move |call| {
+            let tokens = script::tokens(call);
+            counting.calls.fetch_add(1, Ordering::Relaxed);
+            counting.tokens.fetch_add(tokens, Ordering::Relaxed);
+            script::reply(call).usage(tokens, script::OUTPUT).after(script::MODEL)
+        })
+        .await?;
+        model.journal().set_detail(JournalDetail::Counts);
+        let variables = [
+            ("HOUSTON_MODEL", "local/bench".to_owned()),
+            ("HOUSTON_LOCAL_URL", model.url()),
+            ("HOUSTON_JOBS", folder.path().display().to_string()),
+            ("CHAOS_LEDGERS", folder.path().display().to_string()),
+        ];
+        let houston = Installation::start(program, servers, &variables).await?;
+        query(servers, "create extension pg_stat_statements")?;
+        Ok(Self { houston, counts, servers, _model: model, _folder: folder })
+    }
+
+    /// Calls of the model so far, and their input tokens.
+    fn counts(&self) -> (u64, u64) {
+        (self.counts.calls.load(Ordering::Relaxed), self.counts.tokens.load(Ordering::Relaxed))
+    }
+
+    /// Statements of Houston so far.
+    fn statements(&self) -> Result<f64> {
+        let sum = "select coalesce(sum(calls), 0) from pg_stat_statements where query like '-- store::%'";
+        Ok(query(self.servers, sum)?.trim().parse()?)
+    }
+
+    /// Does the work once, for a new goal: from the post to the end of its stream.
+    async fn work(&self, way: Way, user: &str) -> Result<Duration> {
+        let mut connection = self.houston.connect().await?;
+        let goal = goal(&mut connection, user, "A trip").await?;
+        let body = json!({ "content": way.message() }).to_string();
+        let began = Instant::now();
+        let path = format!("/v1/goals/{goal}/messages");
+        let accepted: AcceptedMessageResponse = connection.post(&path, &body).await?.json()?;
+        connection.events(&accepted.events_url).await?.read(|_| ()).await?;
+        let time = began.elapsed();
+        let id = goal.split_once('_').context("the goal has no id")?.1;
+        let answers = format!(
+            "houston.messages where agentable_id = '{id}' and source = 'agent' and content = '{}'",
+            script::ANSWER
+        );
+        if count(self.servers, &answers)? != 1 {
+            let thread = format!(
+                "select source, message_type, content from houston.messages where agentable_id = '{id}' order by seq"
+            );
+            bail!("{}: the goal has not answered once:\n{}", way.name(), query(self.servers, &thread)?);
+        }
+        Ok(time)
+    }
+}
+
+impl Plans {
+    /// The table of `--plan`.
+    pub(crate) fn table(&self) -> Result<String> {
+        let of = |way: Way| self.ways.iter().find(|measured| measured.way == way.name());
+        let the_loop = of(Way::Loop).context("the loop was not measured")?;
+        let mut rows = Vec::new();
+        for measured in &self.ways {
+            let Measured { way, done_ms, input_tokens, model_calls, statements } = measured;
+            rows.push([
+                format!("{way}, ms p50 / p99"),
+                format!("{:.0} / {:.0}", done_ms.p50, done_ms.p99),
+                String::new(),
+                String::new(),
+            ]);
+            for (what, figure) in
+                [("input tokens", input_tokens), ("model calls", model_calls), ("statements", statements)]
+            {
+                rows.push([format!("  {what}"), format!("{figure:.0}"), String::new(), String::new()]);
+            }
+            if ![Way::Tools.name(), Way::Executors.name()].contains(way) {
+                continue;
+            }
+            let faster = the_loop.done_ms.p50 / done_ms.p50;
+            let fewer = (1.0 - input_tokens / the_loop.input_tokens) * 100.0;
+            let met = |met: bool| if met { "yes" } else { "NO" }.to_owned();
+            rows.push([
+                "  faster than the loop".to_owned(),
+                format!("{faster:.2} ×"),
+                "≥ 2.5 ×".to_owned(),
+                met(faster >= 2.5),
+            ]);
+            rows.push([
+                "  fewer input tokens".to_owned(),
+                format!("{fewer:.0} %"),
+                "≥ 50 %".to_owned(),
+                met(fewer >= 50.0),
+            ]);
+        }
+        let heading = format!(
+            "five places looked up, {} times; the model takes {} ms a call, the tools {} and {} ms\n",
+            self.rounds,
+            script::MODEL.as_millis(),
+            script::SEARCH,
+            script::PAGE
+        );
+        Ok(heading + &targets_table(&rows))
+    }
+}
