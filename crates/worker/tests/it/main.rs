@@ -34,6 +34,8 @@ mod own_tools;
 #[cfg(test)]
 mod pauses;
 #[cfg(test)]
+mod plan_changes;
+#[cfg(test)]
 mod plans;
 #[cfg(test)]
 mod race;
