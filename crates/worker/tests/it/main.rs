@@ -14,6 +14,8 @@ mod cluster;
 #[cfg(test)]
 mod erasing;
 #[cfg(test)]
+mod executor_limits;
+#[cfg(test)]
 mod failure;
 #[cfg(test)]
 mod fairness;

@@ -6,6 +6,7 @@ mod answering_agent;
 mod approval_tests;
 #[cfg(test)]
 mod asking_tests;
+mod bounds;
 #[cfg(test)]
 mod code_tests;
 mod compression;

@@ -5,10 +5,12 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::agent::budget::Spent;
+use houston_domain::history::{Block, Entry};
 use houston_domain::plan::{Failure, NewExecutor, Resolved, Status, resolve};
 use houston_domain::question::{NewQuestion, Question, QuestionKind};
 use houston_domain::step::ModelCall;
 use houston_domain::tool_call::ToolCall;
+use houston_llm::tokens;
 use serde_json::{Value, json};
 
 use super::begun::{Begun, Work};
@@ -157,6 +159,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 return self.begin_call(graph, (path, attempt), call, begin, begun).await;
             }
             Ok(Resolved::Llm { prompt, schema, max_output_tokens }) => {
+                let entries = [Entry::user(vec![Block::text(prompt.clone())])];
+                if let Some((code, message)) = self.is_too_large(tokens::of_entries(&entries)) {
+                    self.record_failure(graph, path, Failure { code: code.to_owned(), message });
+                    return Ok(());
+                }
                 graph.calls += u32::from(begin != Begin::Again);
                 let work = Work::Llm { prompt, schema, max_output_tokens };
                 begun.works.push((path.to_owned(), attempt, work));
