@@ -9,6 +9,7 @@ use houston_domain::cell::Cells;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::{AgentableId, Ids, RunId, Shard};
+use houston_domain::plan::Limits as PlanLimits;
 use houston_domain::schedule::FeedConfig;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
@@ -71,6 +72,8 @@ pub struct State {
     pub check_ins: CheckInLimits,
     /// `[rules]` of `jobs/teams.toml`.
     pub team_rules: RuleLimits,
+    /// `jobs/plans.toml`.
+    pub plans: PlanLimits,
     /// Cancelled before the process shuts down: then `/readyz` answers 503 and streams are aborted, so that their
     /// clients reconnect to another process; other requests are still served.
     pub draining: CancellationToken,

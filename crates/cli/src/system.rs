@@ -212,6 +212,7 @@ impl System {
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             check_ins: self.loaded.settings.agent_check_in.limits,
             team_rules: self.loaded.settings.teams.rules,
+            plans: self.loaded.settings.plans,
             draining: self.stop.clone(),
         }
     }

@@ -122,6 +122,13 @@ pub struct AgentType {
     /// Overrides of `[context.budget_tokens]` in `orchestrator.toml`.
     #[serde(default)]
     pub budget_tokens: TokenBudgetChanges,
+    /// Tool calls of one run; `None`: no limit. Further ones are not executed, and the run fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u32>,
+    /// Tokens of one request to a model, as Houston estimates them; `None`: no limit but that of the model. A larger request
+    /// is not sent, and the run fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_request_tokens: Option<u64>,
     /// What its agents may do with their tools, below what `jobs/guards.toml` allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<Box<GuardSettings>>,

@@ -43,6 +43,8 @@ pub fn user_text(code: &str) -> &'static str {
         "INVALID_RESPONSE" | "UNKNOWN" => "The AI model gave no answer that could be used.",
         "CONTEXT_LENGTH_EXCEEDED" => "This conversation has become too long for the AI model.",
         "BUDGET_EXCEEDED" => "The budget for this is used up.",
+        "TOOL_CALL_LIMIT" => "I stopped: this took more tool calls than one run may make.",
+        "REQUEST_TOO_LARGE" => "I stopped: there was more to read than one request may have.",
         OVERSEER_KILLED | OVERSEER_STOPPED => "I stopped: I was not getting any further.",
         CONTENT_FILTER => {
             "The answer was stopped by the AI provider's content filter. Try again in other words."
@@ -172,6 +174,8 @@ mod tests {
             "UNKNOWN",
             "CONTEXT_LENGTH_EXCEEDED",
             "BUDGET_EXCEEDED",
+            "TOOL_CALL_LIMIT",
+            "REQUEST_TOO_LARGE",
             CONTENT_FILTER,
             "AUTHENTICATION_ERROR",
             "AGENT_UNAVAILABLE",

@@ -161,6 +161,11 @@ impl Engine {
                 Ok(DriveOutcome::Lost)
             }
             Ok(Err(Interrupted::Landed)) => Ok(DriveOutcome::HandedOver),
+            // The drive of a plan reads it again by itself; elsewhere, the next claim does.
+            Ok(Err(Interrupted::PlanChanged)) => {
+                Box::pin(self.abandon(agentable, token, holder, false)).await;
+                Ok(DriveOutcome::Lost)
+            }
             Ok(Err(Interrupted::Store(error))) => {
                 Box::pin(self.abandon(agentable, token, holder, true)).await;
                 Err(error)

@@ -12,6 +12,9 @@ pub enum Interrupted {
     /// read again.
     #[error("the run has changed since it was read")]
     Landed,
+    /// Something else has changed the plan since its run read it; nothing was committed. The run reads it again.
+    #[error("the plan has changed since it was read")]
+    PlanChanged,
     /// Postgres refused a statement, and waiting does not help.
     #[error(transparent)]
     Store(StoreError),
@@ -28,6 +31,7 @@ impl From<StoreError> for Interrupted {
         match error {
             StoreError::Fenced => Self::Lost,
             StoreError::Answered => Self::Landed,
+            StoreError::PlanChanged => Self::PlanChanged,
             other => Self::Store(other),
         }
     }

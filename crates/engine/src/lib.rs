@@ -18,6 +18,8 @@
 //! | one answer of the model | `limits.max_output_tokens`; `context.max_answer_bytes`, 1 MiB | the attempt fails and is retried |
 //! | one event of a provider's stream | 4 MiB, a line of NDJSON 1 MiB (`houston_llm`) | the same |
 //! | tool calls of an iteration | `context.max_tool_calls`, 32 | answered with RATE_LIMITED, not executed |
+//! | tool calls of a run | `max_tool_calls` of its kind, 10 for executors | not executed; it fails with TOOL_CALL_LIMIT |
+//! | tokens of a request | `max_request_tokens` of its kind, 10,000 for executors and plans | not sent; REQUEST_TOO_LARGE |
 //! | a tool's result | `context.max_tool_result_bytes`, 2 MiB | cut, with a note |
 //! | the part of it in the history | `context.results.inline_bytes`, 16 KiB | its beginning; `read_result` reads the rest |
 //! | tokens of a history | `context.budget_tokens`; the model's context window | its beginning is summarised (`run::driver::compression`) |

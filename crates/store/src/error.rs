@@ -16,6 +16,9 @@ pub enum Error {
     /// A person has answered an approval that the step takes back: nothing was written, and the run must look again.
     #[error("the approval has been answered meanwhile")]
     Answered,
+    /// Something else has changed the plan since its run read it: nothing was written, and the run must look again.
+    #[error("the plan was changed meanwhile")]
+    PlanChanged,
     /// The tenant has no such row, or it was erased.
     #[error("{what} not found")]
     NotFound {

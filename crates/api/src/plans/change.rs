@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use houston_domain::plan::{Limits, Offer, Patched, Problem, patch};
+use houston_domain::plan::{Offer, Patched, Problem, patch};
 use houston_protocol::plan::{ChangePlan, PlanResponse};
 use houston_protocol::schema;
 use houston_store::plan::{PlanChange, StoredPlan};
@@ -46,7 +46,9 @@ pub(crate) async fn change(
     check_storable_value("/add", &json!(body.add))?;
     check_storable_value("/output", &json!(body.output))?;
     let plan = app.store(caller).plan(id).await?;
-    let rule = |document: &Value, states: &_| by_patch(&plan, &body, document, states);
+    let rule = |document: &Value, states: &_| {
+        by_patch((&plan, app.state.plans.steps_of_request), &body, document, states)
+    };
     let done = app.store(caller).change_plan(id, body.version, rule).await?;
     done.map_err(|refusal| refused(refusal, |problems| invalid("", problems)))?;
     tell(&app, &plan);
@@ -54,13 +56,13 @@ pub(crate) async fn change(
 }
 
 fn by_patch(
-    plan: &StoredPlan,
+    (plan, steps): (&StoredPlan, usize),
     body: &ChangePlan,
     document: &Value,
     states: &houston_domain::plan::States,
 ) -> Result<PlanChange, Vec<Problem>> {
     let tools: Vec<&str> = plan.tools.iter().map(String::as_str).collect();
-    let offer = Offer { tools: &tools, steps: Limits::default().steps_of_request };
+    let offer = Offer { tools: &tools, steps };
     let mut given = json!({"remove": body.remove, "add": body.add});
     if let Some(output) = &body.output {
         given["output"] = output.clone();

@@ -7,7 +7,7 @@ use axum::response::Response;
 use chrono::TimeDelta;
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::UserId;
-use houston_domain::plan::{Document, Limits, MAX_BYTES, Offer};
+use houston_domain::plan::{Document, MAX_BYTES, Offer};
 use houston_domain::run::RunStatus;
 use houston_protocol::plan::{CreatePlan, PlanResponse};
 use houston_protocol::schema;
@@ -57,7 +57,7 @@ pub(crate) async fn create(
     let kind = parent_kind.creates.iter().filter_map(|kind| kinds.get(kind)).find(|kind| kind.is_plan());
     let kind = kind.ok_or_else(not_creatable)?;
     let tools = tools(&app, caller, (kind, parent_kind), parent.tools.as_deref()).await?;
-    let limits = Limits::default();
+    let limits = app.state.plans;
     let offer = Offer {
         tools: &tools.iter().map(String::as_str).collect::<Vec<_>>(),
         steps: limits.steps_of_request,

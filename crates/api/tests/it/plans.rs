@@ -294,3 +294,22 @@ async fn stream_of_the_goal_shows_the_list_to_all_alike() {
     let (late, _) = api.stream("?after=0", None).await.rest().await;
     assert_eq!(list(&late), list(&seen));
 }
+
+#[tokio::test]
+async fn documents_have_at_most_the_steps_that_are_set() {
+    let api = TestApi::start().await;
+    let steps = |from: usize, to: usize| -> Vec<Value> {
+        (from..to).map(|n| json!({"id": format!("s{n}"), "type": "llm", "prompt": "x"})).collect()
+    };
+    let document = |count| json!({"v": 1, "goal": "Many", "steps": steps(0, count)});
+    let path = api.path("/plans");
+    // The setting of these tests: 12.
+    let refused = api.post(&path, json!({"document": document(13)})).await;
+    assert_eq!(pointers(&refused), ["/document/steps"]);
+    let made = api.post(&path, json!({"document": document(12)})).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    let plan = made.json()["id"].as_str().unwrap().to_owned();
+    let more =
+        api.send("PATCH", &format!("/v1/plans/{plan}"), json!({"version": 1, "add": steps(12, 13)})).await;
+    assert_eq!(more.refused(422, "invalid_request")["errors"].as_array().unwrap().len(), 1);
+}

@@ -16,6 +16,7 @@ use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};
 use houston_domain::mcp_server::pin::ListedTool;
+use houston_domain::plan::Limits as PlanLimits;
 use houston_domain::rate::RateLimits;
 use houston_domain::schedule::CheckInConfig;
 use houston_domain::scope::Scopes;
@@ -139,6 +140,7 @@ impl TestApi {
             feed: Arc::new(toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap()),
             check_ins: check_ins.limits,
             team_rules: RuleLimits::default(),
+            plans: PlanLimits { steps_of_request: 12, ..PlanLimits::default() },
             draining: CancellationToken::new(),
         };
         let tenant = make_tenant(&store, &state.ids, "acme", KEY).await;

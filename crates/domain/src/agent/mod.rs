@@ -172,6 +172,12 @@ impl AgentRun {
         self.progress.iterations
     }
 
+    /// Tool calls that the model has asked for so far.
+    #[must_use]
+    pub fn tool_calls(&self) -> usize {
+        self.used_ids.len()
+    }
+
     /// The policy of this run.
     #[must_use]
     pub fn policy(&self) -> &RunPolicy {

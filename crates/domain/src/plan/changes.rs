@@ -8,6 +8,9 @@ use crate::id::{AgentableId, MessageId, QuestionId, RunId};
 /// What a committed step of a plan's run changes in the plan.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanChanges {
+    /// How often something other than its run had changed the plan when the run read it. If that has happened again since,
+    /// the step is not committed.
+    pub seen: i64,
     /// Plan steps with another state than before.
     pub steps: Vec<ChangedStep>,
     /// Calls of tools and models that begin with it.

@@ -344,7 +344,10 @@ pub(crate) async fn report(
               from l cross join t where k.agentable_id = l.agentable_id and l.nth = 1),
         events as (
             insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
-            select l.agentable_id, l.last_seq + l.nth, l.tenant_id, l.run_id, 0, l.event, t.at from l cross join t)
+            select l.agentable_id, l.last_seq + l.nth, l.tenant_id, l.run_id, 0, l.event, t.at from l cross join t),
+        plans as (
+            -- A plan reads the answer before it writes its next step.
+            update houston.plans p set changes = p.changes + 1 from l where p.agentable_id = l.agentable_id and l.nth = 1)
         select case when l.is_free and houston.free_slots(l.user_id, l.agentable_id, $2) > 0
                     then pg_notify('houston', format('1 post %s', l.agentable_id))::text end as notified
           from l where l.nth = 1"#,

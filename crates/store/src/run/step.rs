@@ -41,8 +41,6 @@ pub struct CommittedStep {
     pub opened: bool,
     /// The newest `seq` when a cancel was requested. A run that was to end has then ended as cancelled.
     pub cancel_seq: Option<i64>,
-    /// Of a plan: how often something other than its run had changed it.
-    pub plan_changes: Option<i64>,
     /// Agentables of the same user that may run now that this lock was released.
     pub waiting: Vec<Due>,
 }
@@ -52,6 +50,8 @@ impl RunStore {
     ///
     /// # Errors
     /// [`Error::Fenced`](crate::Error::Fenced) when another worker has claimed the run: stop and write nothing.
+    /// [`Error::PlanChanged`](crate::Error::PlanChanged) when the step is of a plan that something else has changed since the
+    /// run read it: read it again.
     /// [`Error::Database`](crate::Error::Database) when
     /// Postgres fails: the outcome is unknown, send the same step again.
     pub async fn commit(&self, fence: &Fence, step: &Step) -> Result<Commit> {
@@ -81,7 +81,6 @@ impl CommittedStep {
             opened: changes.next_run.is_some(),
             read: changes.read,
             cancel_seq,
-            plan_changes: None,
             waiting: written.waiting,
         }
     }

@@ -40,6 +40,8 @@ mod lease;
 #[cfg(test)]
 mod paused_calls;
 #[cfg(test)]
+mod plans;
+#[cfg(test)]
 mod post;
 #[cfg(test)]
 mod rates;

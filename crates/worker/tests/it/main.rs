@@ -14,6 +14,8 @@ mod cluster;
 #[cfg(test)]
 mod erasing;
 #[cfg(test)]
+mod executor_limits;
+#[cfg(test)]
 mod failure;
 #[cfg(test)]
 mod fairness;
@@ -33,6 +35,8 @@ mod lease;
 mod own_tools;
 #[cfg(test)]
 mod pauses;
+#[cfg(test)]
+mod plan_changes;
 #[cfg(test)]
 mod plans;
 #[cfg(test)]

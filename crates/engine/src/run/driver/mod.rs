@@ -6,6 +6,7 @@ mod answering_agent;
 mod approval_tests;
 #[cfg(test)]
 mod asking_tests;
+mod bounds;
 #[cfg(test)]
 mod code_tests;
 mod compression;
@@ -309,10 +310,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
     async fn begin(&mut self) -> Flow {
         let is_plan = self.setup.is_plan();
         if self.attempt.must_be_given_up(&self.journal.services.config) {
-            if is_plan {
-                self.give_up_plan().await?;
-            }
-            return self.dead_letter().await.map(ControlFlow::Break);
+            let ended = if is_plan { self.give_up_plan().await } else { self.dead_letter().await };
+            return ended.map(ControlFlow::Break);
         }
         if let Some(reason) = self.answered_by.unavailable.take() {
             return self.stop_unavailable(reason).await.map(ControlFlow::Break);

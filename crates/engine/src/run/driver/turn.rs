@@ -56,6 +56,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if self.model.must_read_files(self.run.history()) {
             Box::pin(self.model.read_files(&self.journal)).await?;
         }
+        if let Some((code, text)) = self.has_too_many_calls() {
+            return Box::pin(self.stop_with(code, text)).await.map(ControlFlow::Break);
+        }
         // What the model has read now, it may repeat in the report of its task.
         self.journal.owner.untrusted = self.tools.has_read_untrusted();
         let tokens = self.model.estimate(self.run.history(), self.tools.offer());
@@ -63,6 +66,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             && Box::pin(self.compress(CompressionReason::Budget, tokens)).await?
         {
             return Ok(ControlFlow::Continue(()));
+        }
+        if let Some((code, text)) = self.is_too_large(tokens) {
+            return Box::pin(self.stop_with(code, text)).await.map(ControlFlow::Break);
         }
         if self.journal.services.config.budget.is_set()
             && let Some(over) = Box::pin(self.exceeded_budget(tokens)).await?
@@ -143,7 +149,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let said = step.entries.iter().map(Entry::text).collect::<String>();
         self.tools.note_written(&self.journal, &turn.calls);
         let history = self.run.history();
-        let mut plans = self.tools.plan(&self.journal, &turn.calls, &said, history);
+        let left = self.calls_left(turn.calls.len());
+        let mut plans = self.tools.plan(&self.journal, &turn.calls, (&said, left), history);
         self.tools.grant(&self.journal, &mut plans, (&turn.calls, &said), history).await?;
         if let Some(reply) = turn.reply {
             // The user has read the streamed text, so exactly that text is stored.

@@ -175,6 +175,16 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         self.usage += usage;
     }
 
+    /// What the run has used so far, for [`Self::unpay`].
+    pub(crate) fn paid(&self) -> (Usage, i32) {
+        (self.usage, self.unpriced_calls)
+    }
+
+    /// Takes back what was added since [`Self::paid`]: the step with it was not committed.
+    pub(crate) fn unpay(&mut self, (usage, unpriced_calls): (Usage, i32)) {
+        (self.usage, self.unpriced_calls) = (usage, unpriced_calls);
+    }
+
     /// Sets the cost of the run so far to what Postgres has, which knows the calls of earlier attempts.
     pub(crate) fn set_cost(&mut self, cost: Cost) {
         (self.usage.cost, self.unpriced_calls) = (cost.total, cost.unpriced_calls);

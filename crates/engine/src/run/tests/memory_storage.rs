@@ -194,7 +194,6 @@ impl MemoryStorage {
                 continued,
                 opened: false,
                 cancel_seq: None,
-                plan_changes: None,
                 waiting: Vec::new(),
             })),
         }

@@ -145,21 +145,25 @@ impl ToolRunner {
         if self.has_results { &self.offer_with_results } else { &self.offer }
     }
 
-    /// Plans the calls of a turn. Calls beyond `max_tool_calls` are refused. `said`: the text beside the calls, which may say
-    /// what they are for. `history`: that of the session, in which the user may have written their addresses.
+    /// Plans the calls of a turn. Calls beyond `max_tool_calls` are refused, and those beyond `left`, which the run may still
+    /// make. `said`: the text beside the calls, which may say what they are for. `history`: that of the session, in which the user may have written their addresses.
     pub(crate) fn plan<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
         calls: &[ToolCall],
-        said: &str,
+        (said, left): (&str, usize),
         history: &[Entry],
     ) -> Plans {
         let intents = Intents::of(said, calls);
         let mut plans = Plans::default();
         let most = journal.services.config.context.max_tool_calls;
         for (nth, call) in calls.iter().enumerate() {
-            if nth >= most {
-                let reason = format!("not executed: a turn may have {most} calls. Call this tool again.");
+            if nth >= most.min(left) {
+                let reason = if nth >= left {
+                    "not executed: the run has made all the calls it may make".to_owned()
+                } else {
+                    format!("not executed: a turn may have {most} calls. Call this tool again.")
+                };
                 let refused = ToolResponse::failure(ToolErrorCode::RateLimited, reason);
                 plans.answered.push((call.id.clone(), refused));
                 continue;

@@ -8,38 +8,44 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::claim::Fence;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::record::Owner;
 use crate::system_message::lock;
 use crate::task::{NewTask, insert_task};
 
-/// Writes what the step changes in its plan. Returns how often something other than its run had changed the plan.
+/// Writes what the step changes in its plan. The caller holds the lock row of the plan.
+///
+/// # Errors
+/// [`Error::PlanChanged`] when something else has changed the plan since the run read it: what the step says was decided
+/// without that, and would undo it.
 pub(crate) async fn write(
     connection: &mut PgConnection,
     fence: &Fence,
     step: &Step,
     changes: &PlanChanges,
-) -> Result<i64> {
-    write_steps(connection, fence.agentable, changes).await?;
-    let PlanChanges { calls, document, end, listed, .. } = changes;
-    if !changes.removed.is_empty() {
-        forget_steps(connection, fence.agentable, &changes.removed).await?;
-    }
+) -> Result<()> {
+    let PlanChanges { seen, calls, document, end, listed, .. } = changes;
     let document = document.as_ref();
     let plan = sqlx::query!(
         r#"-- store::plan::write::plan
         update houston.plans p
            set calls = p.calls + $2, document = coalesce($3, p.document), version = p.version + $4, replans = p.replans + $4
           from houston.agentables a
-         where p.agentable_id = $1 and a.id = $1
-        returning p.tenant_id, p.user_id, p.parent_id, p.version, p.changes, p.listed_in, a.kind, a.depth"#,
+         where p.agentable_id = $1 and a.id = $1 and p.changes = $5
+        returning p.tenant_id, p.user_id, p.parent_id, p.version, p.listed_in, a.kind, a.depth"#,
         fence.agentable.0,
         i32::try_from(*calls).unwrap_or(i32::MAX),
         document.map(|(document, _)| document),
-        i32::from(document.is_some())
+        i32::from(document.is_some()),
+        seen
     )
-    .fetch_one(&mut *connection)
-    .await?;
+    .fetch_optional(&mut *connection)
+    .await?
+    .ok_or(Error::PlanChanged)?;
+    write_steps(connection, fence.agentable, changes).await?;
+    if !changes.removed.is_empty() {
+        forget_steps(connection, fence.agentable, &changes.removed).await?;
+    }
     if let Some(end) = end {
         end_plan(connection, fence.agentable, &end.output).await?;
     }
@@ -70,7 +76,7 @@ pub(crate) async fn write(
         )
         .await?;
     }
-    Ok(plan.changes)
+    Ok(())
 }
 
 async fn end_plan(connection: &mut PgConnection, plan: AgentableId, output: &Value) -> Result<()> {

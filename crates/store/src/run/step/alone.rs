@@ -126,10 +126,9 @@ pub(crate) async fn commit(
     // The row is locked, so only a weakened step can miss it.
     let written = written.into_iter().next().flatten().ok_or(Error::Fenced)?;
     // Executors that begin are counted in the row whose version the statement before has checked.
-    let plan_changes = match step.plan.as_deref() {
-        Some(changes) => Some(plan::write(connection, fence, step, changes).await?),
-        None => None,
-    };
+    if let Some(changes) = step.plan.as_deref() {
+        plan::write(connection, fence, step, changes).await?;
+    }
     assign_messages(connection, fence, step, &changes, &written).await?;
     let own_entries = step.entries.len() + usize::from(!step.frames.is_empty());
     let last_position = reader.last_position + i64::try_from(own_entries).unwrap_or(i64::MAX);
@@ -142,8 +141,7 @@ pub(crate) async fn commit(
     if let Some(call) = &step.call {
         count_call(connection, fence.agentable, step.run.0, step.write, call).await?;
     }
-    let done = CommittedStep::new(step, changes, cancel_seq, written);
-    Ok(Commit::Done(CommittedStep { plan_changes, ..done }))
+    Ok(Commit::Done(CommittedStep::new(step, changes, cancel_seq, written)))
 }
 
 /// Assigns messages to the runs that have read them, or that they open.

@@ -313,7 +313,6 @@ pub(crate) async fn commit(
                 continued,
                 opened,
                 cancel_seq: row.cancel_seq,
-                plan_changes: None,
                 waiting: row
                     .waiting
                     .unwrap_or_default()

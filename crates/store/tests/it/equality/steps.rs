@@ -127,15 +127,7 @@ fn answer_call(step: &mut Step, (call, cell): (String, MessageId), succeeds: boo
 /// What the caller learns of a commit, without ids and times.
 fn learned(result: &houston_store::Result<Commit>) -> String {
     match result {
-        Ok(Commit::Done(CommittedStep {
-            events,
-            read,
-            continued,
-            opened,
-            cancel_seq,
-            waiting,
-            plan_changes: _,
-        })) => {
+        Ok(Commit::Done(CommittedStep { events, read, continued, opened, cancel_seq, waiting })) => {
             let events: Vec<_> = events
                 .iter()
                 .map(|committed| {

@@ -7,9 +7,9 @@ use houston_domain::plan::{End, Failure, PlanEnd, ended};
 use houston_domain::run::RunStatus;
 use serde_json::{Value, json};
 
+use super::begun::Begun;
 use super::graph::Graph;
 use super::replan::Replanned;
-use super::start::Begun;
 use super::work::Works;
 use crate::error::Interrupted;
 use crate::run::driver::{DriveOutcome, Flow, RunDriver};
@@ -68,6 +68,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         step.transition = self.completed(RunStatus::Completed, None, None);
         let done = self.commit(step).await?;
         graph.commit(begun);
+        begun.committed();
         Ok(match done.continued {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(DriveOutcome::Ended(RunStatus::Completed)),
@@ -89,16 +90,27 @@ impl<S: RunStorage> RunDriver<'_, S> {
         // Tools are asked to stop by the same token.
         self.journal.signals.cancel().cancel();
         works.abort_all();
-        let advance = graph.advance(self.journal.now(), true);
-        let executors: Vec<_> = advance.cancel.iter().filter_map(|path| graph.executor(path)).collect();
-        self.cancel_executors(&executors).await?;
-        if status == RunStatus::Cancelled {
-            self.close_graph(graph, &End::Cancelled);
-            return self.cancel().await;
+        loop {
+            let advance = graph.advance(self.journal.now(), true);
+            let executors: Vec<_> = advance.cancel.iter().filter_map(|path| graph.executor(path)).collect();
+            self.cancel_executors(&executors).await?;
+            let ended = if status == RunStatus::Cancelled {
+                self.close_graph(graph, &End::Cancelled);
+                self.cancel().await
+            } else {
+                let message = "the plan took longer than it may".to_owned();
+                self.close_graph(graph, &End::Failed(Failure { code: "TIMEOUT".to_owned(), message }));
+                self.end(status).await
+            };
+            match ended {
+                Err(Interrupted::PlanChanged) => {}
+                ended => return ended,
+            }
+            match self.load_graph().await? {
+                Ok(read) => *graph = read,
+                Err((code, text)) => return self.stop_with(code, text).await,
+            }
         }
-        let message = "the plan took longer than it may".to_owned();
-        self.close_graph(graph, &End::Failed(Failure { code: "TIMEOUT".to_owned(), message }));
-        self.end(status).await
     }
 
     /// The next step, whatever it is, writes that the plan has ended.

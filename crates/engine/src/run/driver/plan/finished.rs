@@ -7,8 +7,8 @@ use houston_domain::tool_call::ToolResponse;
 use houston_store::plan::ExecutorOutcome;
 use serde_json::Value;
 
+use super::begun::Begun;
 use super::graph::Graph;
-use super::start::Begun;
 use crate::run::driver::RunDriver;
 use crate::run::storage::RunStorage;
 
@@ -16,6 +16,7 @@ use crate::run::storage::RunStorage;
 const RETRY: Retry = Retry { max: 2, base_ms: 1_000 };
 
 /// A call of a tool or a model that has finished.
+#[derive(Debug, Clone)]
 pub(super) struct Finished {
     pub(super) path: String,
     pub(super) attempt: u32,
@@ -23,6 +24,7 @@ pub(super) struct Finished {
     pub(super) cost: Option<Box<ModelCall>>,
 }
 
+#[derive(Debug, Clone)]
 pub(super) enum Returned {
     Tool(ToolResponse),
     Llm(Result<Value, Failure>),
@@ -40,6 +42,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if !is_expected {
             return;
         }
+        let result = Finished { path: path.clone(), attempt, returned: returned.clone(), cost: None };
+        begun.results.push(result);
         match returned {
             Returned::Tool(response) => self.record_response(graph, &path, response),
             Returned::Llm(Ok(value)) => {

@@ -12,7 +12,7 @@ use houston_domain::plan::{
 use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
 use serde_json::{Value, json};
 
-use super::start::Begun;
+use super::begun::Begun;
 
 /// A plan with the states of its steps.
 #[derive(Debug)]
@@ -209,7 +209,8 @@ impl Graph {
             }),
             None => listed,
         };
-        (PlanChanges { steps, removed, calls: self.calls, document, listed, end: None }, events)
+        let (seen, calls) = (self.stored.changes, self.calls);
+        (PlanChanges { seen, steps, removed, calls, document, listed, end: None }, events)
     }
 
     /// Replaces the document, because steps have failed.

@@ -6,6 +6,7 @@
 //! - While nothing runs here, the run waits: it holds neither a lock nor a place. The end of an executor, an answer, a change
 //!   from outside or its time wakes it.
 
+mod begun;
 mod ending;
 mod finished;
 mod graph;
@@ -28,9 +29,9 @@ use houston_domain::step::{RunTransition, Step};
 use houston_queue::Hint;
 use houston_store::step::CommittedStep;
 
+use self::begun::Begun;
 use self::finished::Finished;
 use self::graph::Graph;
-use self::start::Begun;
 use self::work::Works;
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
@@ -50,6 +51,14 @@ enum Happened {
     OutOfTime,
 }
 
+/// What follows a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    /// The plan is read again first.
+    Reload,
+}
+
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Drives a plan until it waits, ends, or is released.
     pub(super) async fn plan_step(&mut self) -> Flow {
@@ -57,54 +66,79 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Ok(graph) => graph,
             Err((code, text)) => return self.stop_with(code, text).await.map(ControlFlow::Break),
         };
-        let mut works = Works::default();
-        let mut begun = self.take_over(&mut graph, works.here()).await?;
+        let (mut works, mut begun) = (Works::default(), Begun::default());
+        self.take_over(&mut graph, works.here(), &mut begun).await?;
         let mut drained = pin!(self.journal.signals.drained().fuse());
         loop {
-            if self.journal.signals.is_lost() {
-                return Err(Interrupted::Lost);
-            }
-            if self.journal.signals.is_cancelled() {
-                return self
-                    .stop_plan(&mut graph, &mut works, RunStatus::Cancelled)
-                    .await
-                    .map(ControlFlow::Break);
-            }
-            let until = match self.settle(&mut graph, &mut works, &mut begun).await? {
-                ControlFlow::Continue(until) => until,
-                ControlFlow::Break(end) => match self.end_plan(&mut graph, &mut begun, end).await? {
-                    ControlFlow::Break(outcome) => return Ok(ControlFlow::Break(outcome)),
-                    ControlFlow::Continue(()) => {
-                        // A changed plan is committed with what begins by it.
-                        if !graph.has_changed() {
-                            begun = self.reload_graph(&mut graph, works.here()).await?;
-                        }
-                        continue;
-                    }
-                },
-            };
-            let waits = works.is_empty() && !begun.has_work();
-            if waits && self.journal.signals.is_draining() && !graph.has_changed() {
-                return self.hand_over().await.map(ControlFlow::Break);
-            }
-            let done = self.commit_graph(&mut graph, &mut begun, waits.then_some(until)).await?;
-            works.start(self, &mut begun).await?;
-            if let Some(CommittedStep { continued: false, .. }) = done.as_ref().filter(|_| waits) {
-                let after = until.map(|until| (until - self.journal.now()).to_std().unwrap_or_default());
-                return Ok(ControlFlow::Break(DriveOutcome::Waiting { after, lane: self.journal.lane }));
-            }
-            let is_changed = |done: &CommittedStep| done.plan_changes.is_some_and(|of| of != graph.changes());
-            if waits || done.as_ref().is_some_and(is_changed) {
-                begun = self.reload_graph(&mut graph, works.here()).await?.and(begun);
-            } else if begun.costs.is_empty() && !works.is_empty() && !begun.must_go_on() {
-                let drained = drained.as_mut();
-                if let Some(flow) =
-                    self.await_works(&mut graph, &mut works, &mut begun, until, drained).await?
-                {
-                    return Ok(flow);
+            let paid = self.journal.paid();
+            let round = self.plan_round(&mut graph, &mut works, &mut begun, drained.as_mut()).await;
+            let next = match round {
+                // What was decided is void: something else has changed the plan.
+                Err(Interrupted::PlanChanged) => {
+                    self.journal.unpay(paid);
+                    Next::Reload
                 }
+                Ok(ControlFlow::Break(outcome)) => return Ok(ControlFlow::Break(outcome)),
+                Ok(ControlFlow::Continue(next)) => next,
+                Err(interrupted) => return Err(interrupted),
+            };
+            if next == Next::Reload {
+                let before = std::mem::take(&mut begun);
+                begun = match self.reload_graph(&mut graph, works.here(), before).await? {
+                    Ok(begun) => begun,
+                    Err((code, text)) => return self.stop_with(code, text).await.map(ControlFlow::Break),
+                };
             }
         }
+    }
+
+    /// Lets the plan go on, commits that, and waits until something happens. Has at most one commit, which comes before any
+    /// work starts.
+    async fn plan_round(
+        &mut self,
+        graph: &mut Graph,
+        works: &mut Works,
+        begun: &mut Begun,
+        drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
+    ) -> Result<ControlFlow<DriveOutcome, Next>, Interrupted> {
+        if self.journal.signals.is_lost() {
+            return Err(Interrupted::Lost);
+        }
+        if self.journal.signals.is_cancelled() {
+            if !begun.costs.is_empty() {
+                self.commit_graph(graph, begun, None).await?;
+                return Ok(ControlFlow::Continue(Next::GoOn));
+            }
+            return self.stop_plan(graph, works, RunStatus::Cancelled).await.map(ControlFlow::Break);
+        }
+        let until = match self.settle(graph, works, begun).await? {
+            ControlFlow::Continue(until) => until,
+            ControlFlow::Break(end) => {
+                return Ok(match self.end_plan(graph, begun, end).await? {
+                    ControlFlow::Break(outcome) => ControlFlow::Break(outcome),
+                    // A changed plan is committed with what begins by it.
+                    ControlFlow::Continue(()) if graph.has_changed() => ControlFlow::Continue(Next::GoOn),
+                    ControlFlow::Continue(()) => ControlFlow::Continue(Next::Reload),
+                });
+            }
+        };
+        let waits = works.is_empty() && !begun.has_work();
+        if waits && self.journal.signals.is_draining() && !graph.has_changed() {
+            return self.hand_over().await.map(ControlFlow::Break);
+        }
+        let done = self.commit_graph(graph, begun, waits.then_some(until)).await?;
+        works.start(self, begun).await?;
+        if let Some(CommittedStep { continued: false, .. }) = done.as_ref().filter(|_| waits) {
+            let after = until.map(|until| (until - self.journal.now()).to_std().unwrap_or_default());
+            return Ok(ControlFlow::Break(DriveOutcome::Waiting { after, lane: self.journal.lane }));
+        }
+        if waits {
+            return Ok(ControlFlow::Continue(Next::Reload));
+        }
+        if begun.costs.is_empty() && !works.is_empty() && !begun.must_go_on() {
+            return self.await_works(graph, works, begun, until, drained).await;
+        }
+        Ok(ControlFlow::Continue(Next::GoOn))
     }
 
     /// Lets begin and settle what can, without a commit. Breaks with how the plan ends, or returns when something is due.
@@ -126,7 +160,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
     }
 
-    /// Waits for the works, and takes over what happens. Returns how the drive ends, if it does.
+    /// Waits for the works, and takes over what they return. Returns how the drive ends, if it does.
     async fn await_works(
         &mut self,
         graph: &mut Graph,
@@ -134,7 +168,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         begun: &mut Begun,
         until: Option<DateTime<Utc>>,
         drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
-    ) -> Result<Option<ControlFlow<DriveOutcome>>, Interrupted> {
+    ) -> Result<ControlFlow<DriveOutcome, Next>, Interrupted> {
         match self.wait_for_works(graph, works, until, drained).await? {
             Happened::Finished(finished) => {
                 for one in finished {
@@ -145,20 +179,16 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 let agentable = self.journal.agentable();
                 let changes = self.journal.retrying(|storage| storage.plan_changes(agentable)).await?;
                 if changes != graph.changes() {
-                    *begun = self.reload_graph(graph, works.here()).await?;
+                    return Ok(ControlFlow::Continue(Next::Reload));
                 }
             }
             Happened::Cancelled => {}
-            Happened::Drained => return self.hand_over().await.map(ControlFlow::Break).map(Some),
+            Happened::Drained => return self.hand_over().await.map(ControlFlow::Break),
             Happened::OutOfTime => {
-                return self
-                    .stop_plan(graph, works, RunStatus::MaxDuration)
-                    .await
-                    .map(ControlFlow::Break)
-                    .map(Some);
+                return self.stop_plan(graph, works, RunStatus::MaxDuration).await.map(ControlFlow::Break);
             }
         }
-        Ok(None)
+        Ok(ControlFlow::Continue(Next::GoOn))
     }
 
     /// Waits until work has finished, something is due, or it is time to stop.
@@ -252,11 +282,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.read(&done);
         graph.commit(begun);
         self.after_commit(graph, begun);
+        begun.committed();
         Ok(Some(done))
     }
 
     /// A step with what has changed in the plan.
-    fn plan_commit(&mut self, graph: &mut Graph, begun: &mut Begun) -> Step {
+    fn plan_commit(&mut self, graph: &Graph, begun: &Begun) -> Step {
         let (changes, events) = graph.changes_with(begun);
         self.journal.plan = Some(Box::new(changes));
         let mut step =
@@ -264,11 +295,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
         step.events.extend(events);
         if !begun.questions.is_empty() || !begun.superseded.is_empty() {
             let of_step = step.questions.get_or_insert_default();
-            of_step.asked.extend(begun.questions.drain(..).map(|(_, question)| question));
-            of_step.superseded.append(&mut begun.superseded);
+            of_step.asked.extend(begun.questions.iter().map(|(_, question)| question.clone()));
+            of_step.superseded.extend(&begun.superseded);
         }
-        if let Some(cost) = begun.costs.pop_front() {
-            ToolRunner::pay_step(&mut self.journal, &mut step, Some(cost));
+        if let Some(cost) = begun.costs.front() {
+            ToolRunner::pay_step(&mut self.journal, &mut step, Some(cost.clone()));
         }
         step.untrusted = self.tools.has_read_untrusted();
         step
@@ -280,16 +311,20 @@ impl<S: RunStorage> RunDriver<'_, S> {
         for executor in std::mem::take(&mut begun.executors).into_values() {
             services.hints.send(services.lane(&executor.kind), Hint::run(executor.id));
         }
-        begun.questions.clear();
         services.bus.publish(graph.stored.parent, Live::Nudge);
     }
 
-    /// The plan ends as failed before its next step, because its run kills its workers: the commit that ends the run says so.
-    pub(super) async fn give_up_plan(&mut self) -> Result<(), Interrupted> {
-        if let Ok(mut graph) = self.load_graph().await? {
-            graph.advance(self.journal.now(), true);
-            self.close_graph(&mut graph, &End::Failed(ending::given_up()));
+    /// Ends the run before its next step, because it kills its workers. The same commit says that the plan has failed.
+    pub(super) async fn give_up_plan(&mut self) -> Result<DriveOutcome, Interrupted> {
+        loop {
+            if let Ok(mut graph) = self.load_graph().await? {
+                graph.advance(self.journal.now(), true);
+                self.close_graph(&mut graph, &End::Failed(ending::given_up()));
+            }
+            match self.dead_letter().await {
+                Err(Interrupted::PlanChanged) => {}
+                ended => return ended,
+            }
         }
-        Ok(())
     }
 }

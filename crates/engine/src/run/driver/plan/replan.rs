@@ -9,9 +9,9 @@ use houston_domain::frame::escape;
 use houston_domain::plan::{Failure, MAX_STEPS, Offer, Patched, Problem, patch};
 use serde_json::Value;
 
+use super::begun::Begun;
 use super::ending::failure_of;
 use super::graph::Graph;
-use super::start::Begun;
 use crate::background::side_model::{Answered, NoAnswer, Question, SideModel};
 use crate::error::Interrupted;
 use crate::run::driver::RunDriver;
@@ -50,13 +50,19 @@ impl<S: RunStorage> RunDriver<'_, S> {
     ) -> Result<Replanned, Interrupted> {
         let failed = failure_of(graph, path);
         let mut refused = String::new();
+        // The plan has changed since the model answered: its answer is read again.
+        let mut kept = begun.planned.take().filter(|(of, _)| of == path).map(|(_, answer)| answer);
         for _ in 0..=graph.repairs() {
             let text = format!("{}{refused}", situation(graph, path, &failed));
-            let answer = match self.ask_planner(graph, begun, text).await? {
-                Ok(Some(answer)) => answer,
-                Ok(None) => break,
-                Err(stop) => return Ok(Replanned::Stopped(stop)),
+            let answer = match kept.take() {
+                Some(answer) => answer,
+                None => match self.ask_planner(graph, begun, text).await? {
+                    Ok(Some(answer)) => answer,
+                    Ok(None) => break,
+                    Err(stop) => return Ok(Replanned::Stopped(stop)),
+                },
             };
+            begun.planned = Some((path.to_owned(), answer.clone()));
             let names = self.tools.names();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let offer = Offer { tools: &names, steps: MAX_STEPS };
@@ -86,6 +92,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(Ok(None));
         }
         graph.calls += 1;
+        begun.asked += 1;
         let budget = self.journal.services.config.budget.raised(&self.tools.raises);
         let (agentable, run, now) = (self.journal.agentable(), self.journal.run(), self.journal.now());
         let spent = match budget.is_set() {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use futures_util::future::{AbortHandle, Aborted, BoxFuture, FutureExt as _, abortable};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
+use super::begun::Begun;
 use super::finished::Finished;
-use super::start::Begun;
 use crate::error::Interrupted;
 use crate::run::driver::RunDriver;
 use crate::run::storage::RunStorage;
