@@ -8,7 +8,7 @@ use houston_domain::agentable::{AgentType, check_kind};
 use houston_domain::mode::Mode;
 use houston_store::Archiving;
 use houston_store::reach::Reach;
-use houston_tools::builtin::{CREATE_TASK, REACHING};
+use houston_tools::builtin::{CREATE_TASK, PLANNING, REACHING};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -107,11 +107,16 @@ fn check_created(
         .filter(|kind| begun_by_agents(&kind.agent_type))
         .map(|kind| kind.agent_type.kind.as_str())
         .collect();
+    let plans: Vec<&str> = kinds
+        .values()
+        .filter(|kind| kind.agent_type.is_plan())
+        .map(|kind| kind.agent_type.kind.as_str())
+        .collect();
     for (name, Kind { agent_type, .. }) in kinds {
         let built_in = BUILT_IN.iter().find(|(known, _)| known == name).map_or("", |(_, text)| *text);
         let shipped = (PathBuf::from(format!("jobs/agents/{name}.toml")), built_in.to_owned());
         let (path, text) = texts.get(name).unwrap_or(&shipped);
-        File { path, text }.check_created(agent_type, &allowed)?;
+        File { path, text }.check_created(agent_type, &allowed, &plans)?;
         File { path, text }.check_reached(agent_type, &reachable)?;
     }
     Ok(())
@@ -173,7 +178,12 @@ impl File<'_> {
             .refuse(name.span().start, format!("there is no {what} `{given}`; there are: {allowed}{like}")))
     }
 
-    fn check_created(&self, agent_type: &AgentType, allowed: &[&str]) -> Result<(), ConfigError> {
+    fn check_created(
+        &self,
+        agent_type: &AgentType,
+        allowed: &[&str],
+        plans: &[&str],
+    ) -> Result<(), ConfigError> {
         let named: SpannedNames = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
         for kind in &named.creates {
             let given = kind.get_ref().as_str();
@@ -191,6 +201,16 @@ impl File<'_> {
             let at = in_tools.or(named.packs.first()).map_or(0, |name| name.span().start);
             let reason =
                 format!("{CREATE_TASK} needs `creates = [\"…\"]`; allowed kinds are: {}", allowed.join(", "));
+            return Err(self.refuse(at, reason));
+        }
+        let tool = agent_type.tools.iter().find(|tool| PLANNING.contains(&tool.as_str()));
+        if let Some(tool) =
+            tool.filter(|_| !agent_type.creates.iter().any(|kind| plans.contains(&kind.as_str())))
+        {
+            let in_tools = named.tools.iter().find(|name| name.get_ref() == tool);
+            let at = in_tools.or(named.packs.first()).map_or(0, |name| name.span().start);
+            let reason =
+                format!("{tool} needs a kind of plans in `creates`; there are: {}", plans.join(", "));
             return Err(self.refuse(at, reason));
         }
         let writes_feeds = agent_type.modes.contains(&Mode::FeedGeneration);

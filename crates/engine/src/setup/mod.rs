@@ -64,6 +64,8 @@ pub struct Setup {
     pub skills: Arc<[BundledSkill]>,
     /// The kinds whose conversations it reaches.
     pub reached: Arc<[AgentType]>,
+    /// Whether it creates plans.
+    pub makes_plans: bool,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
     /// Sections of the prompt that hooks added; only in the setup of a run.
@@ -191,6 +193,7 @@ pub(crate) fn build_setup(
         off: Arc::default(),
         skills,
         reached: Arc::new([]),
+        makes_plans: false,
         driver: None,
         sections: Arc::default(),
     }))

@@ -34,6 +34,7 @@ mod own_tools;
 #[cfg(test)]
 mod pauses;
 #[cfg(test)]
+mod plan_tools;
 mod plans;
 #[cfg(test)]
 mod race;
