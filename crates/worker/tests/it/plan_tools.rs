@@ -1,11 +1,14 @@
 //! The tools for plans on real servers: a plan is read and changed by the agent that made it, and some ask first.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use houston_domain::guard::Risk;
-use houston_domain::id::AgentableId;
+use houston_domain::id::{AgentableId, RunId};
+use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
+use houston_llm::{Description, EventStream, Model, Request};
 use serde_json::{Value, json};
 
 use crate::approvals::Wipe;
@@ -148,5 +151,56 @@ async fn plan_with_repeated_effects_asks_first() {
     cluster.decide(question, json!({"decision": "approve"})).await;
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     assert_eq!(cluster.servers.sql(plans).unwrap().trim(), "2");
+    worker.drain().await;
+}
+/// A model that remembers the system context of each request.
+struct Listening {
+    inner: Arc<dyn Model>,
+    contexts: Mutex<Vec<String>>,
+}
+
+impl Model for Listening {
+    fn description(&self) -> &Description {
+        self.inner.description()
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        self.contexts.lock().unwrap().push(request.system_context.unwrap_or_default().to_owned());
+        self.inner.stream(request)
+    }
+}
+
+/// What the rules find complex.
+const COMPLEX: &str = "Search the web for hotels in Rome, fetch the page of each, write a note for every one and then list \
+                       all my notes.";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn complex_message_gets_a_hint_and_others_do_not() {
+    let cluster = TestCluster::start().await;
+    let model = Arc::new(Listening { inner: simulated(), contexts: Mutex::default() });
+    let worker = cluster.worker_with(model.clone(), vec![]);
+    let hints = || std::mem::take(&mut *model.contexts.lock().unwrap());
+    let said = async |run: RunId| {
+        let query = format!(
+            "select data ->> 'strategy' from houston.events where run_id = '{}' and data ->> 'type' = 'analysed'",
+            run.0
+        );
+        cluster.servers.sql(&query).unwrap().trim().to_owned()
+    };
+    let posted = cluster.post(cluster.goal, COMPLEX).await;
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    let contexts = hints();
+    assert!(contexts[0].contains("<analysis>\nThe message seems to need 4 operations."), "{}", contexts[0]);
+    assert_eq!(said(posted.run).await, "complex", "one event");
+    let posted = cluster.post(cluster.goal, "Thank you, that was helpful.").await;
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    assert!(hints().iter().all(|context| !context.contains("<analysis>")));
+    assert_eq!(said(posted.run).await, "");
+    // A kind that creates no plans.
+    let user_agent = "select id from houston.agentables where kind = 'user_agent' limit 1";
+    let user_agent = AgentableId(cluster.servers.sql(user_agent).unwrap().trim().parse().unwrap());
+    let posted = cluster.post(user_agent, COMPLEX).await;
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    assert!(hints().iter().all(|context| !context.contains("<analysis>")));
     worker.drain().await;
 }
