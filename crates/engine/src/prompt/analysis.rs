@@ -1,8 +1,11 @@
-//! Whether a message seems to need several operations, by rules: a sentence in the prompt of an agent that makes plans.
+//! Whether a message seems to need several operations, by rules: a sentence in the prompt of an agent that makes plans. And
+//! whether its run begins with a plan in any case.
 
+use houston_domain::agentable::Planning;
 use houston_domain::analysis::{Vocabulary, analyse, hint};
 use houston_domain::event::Event;
-use houston_domain::history::Role;
+use houston_domain::frame::FrameMark;
+use houston_domain::history::{Entry, Role};
 use houston_store::run_context::RunContext;
 use houston_tools::builtin::{CREATE_PLAN, PLANNING};
 
@@ -30,6 +33,14 @@ pub(crate) fn analysis(setup: &Setup, context: &RunContext) -> Option<(PromptSec
     let (strategy, operations) = analyse(&text, setup.vocabulary.get_or_init(|| vocabulary(setup)));
     let text = hint(strategy, operations, CREATE_PLAN)?;
     Some((PromptSection { name: ELEMENT.to_owned(), text }, Event::Analysed { strategy, operations }))
+}
+
+/// The tool that the run must begin with: its kind plans for each message. `own`: the entries of the run.
+pub(crate) fn forced_tool(setup: &Setup, own: &[Entry], mark: &FrameMark) -> Option<&'static str> {
+    let forces = setup.makes_plans && setup.agent_type.plans == Planning::Force;
+    let begins = forces && own.iter().all(|entry| entry.role == Role::User);
+    let is_new = begins && !user_texts(own, setup, mark).is_empty();
+    (is_new && setup.offer.get(CREATE_PLAN).is_some()).then_some(CREATE_PLAN)
 }
 
 /// The words of what the agent can do, apart from plans.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use houston_domain::agentable::Planning;
 use houston_domain::guard::Risk;
 use houston_domain::id::{AgentableId, RunId};
 use houston_domain::model::ModelError;
@@ -153,10 +154,27 @@ async fn plan_with_repeated_effects_asks_first() {
     assert_eq!(cluster.servers.sql(plans).unwrap().trim(), "2");
     worker.drain().await;
 }
-/// A model that remembers the system context of each request.
+/// A model that remembers requests.
 struct Listening {
     inner: Arc<dyn Model>,
-    contexts: Mutex<Vec<String>>,
+    heard: Mutex<Vec<Heard>>,
+}
+
+/// What a request contained.
+struct Heard {
+    context: String,
+    tools: Vec<String>,
+    must_call: Option<String>,
+}
+
+impl Listening {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { inner: simulated(), heard: Mutex::default() })
+    }
+
+    fn take(&self) -> Vec<Heard> {
+        std::mem::take(&mut *self.heard.lock().unwrap())
+    }
 }
 
 impl Model for Listening {
@@ -165,7 +183,12 @@ impl Model for Listening {
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
-        self.contexts.lock().unwrap().push(request.system_context.unwrap_or_default().to_owned());
+        let heard = Heard {
+            context: request.system_context.unwrap_or_default().to_owned(),
+            tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
+            must_call: request.must_call.map(str::to_owned),
+        };
+        self.heard.lock().unwrap().push(heard);
         self.inner.stream(request)
     }
 }
@@ -177,9 +200,9 @@ const COMPLEX: &str = "Search the web for hotels in Rome, fetch the page of each
 #[tokio::test(flavor = "multi_thread")]
 async fn complex_message_gets_a_hint_and_others_do_not() {
     let cluster = TestCluster::start().await;
-    let model = Arc::new(Listening { inner: simulated(), contexts: Mutex::default() });
+    let model = Listening::new();
     let worker = cluster.worker_with(model.clone(), vec![]);
-    let hints = || std::mem::take(&mut *model.contexts.lock().unwrap());
+    let contexts = || model.take().into_iter().map(|heard| heard.context).collect::<Vec<_>>();
     let said = async |run: RunId| {
         let query = format!(
             "select data ->> 'strategy' from houston.events where run_id = '{}' and data ->> 'type' = 'analysed'",
@@ -189,18 +212,42 @@ async fn complex_message_gets_a_hint_and_others_do_not() {
     };
     let posted = cluster.post(cluster.goal, COMPLEX).await;
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
-    let contexts = hints();
-    assert!(contexts[0].contains("<analysis>\nThe message seems to need 4 operations."), "{}", contexts[0]);
+    let first = contexts().remove(0);
+    assert!(first.contains("<analysis>\nThe message seems to need 4 operations."), "{first}");
     assert_eq!(said(posted.run).await, "complex", "one event");
     let posted = cluster.post(cluster.goal, "Thank you, that was helpful.").await;
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
-    assert!(hints().iter().all(|context| !context.contains("<analysis>")));
+    assert!(contexts().iter().all(|context| !context.contains("<analysis>")));
     assert_eq!(said(posted.run).await, "");
     // A kind that creates no plans.
     let user_agent = "select id from houston.agentables where kind = 'user_agent' limit 1";
     let user_agent = AgentableId(cluster.servers.sql(user_agent).unwrap().trim().parse().unwrap());
     let posted = cluster.post(user_agent, COMPLEX).await;
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
-    assert!(hints().iter().all(|context| !context.contains("<analysis>")));
+    assert!(contexts().iter().all(|context| !context.contains("<analysis>")));
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_of_a_kind_that_must_plan_begins_with_a_plan() {
+    let mut cluster = TestCluster::start().await;
+    cluster.plans = Planning::Force;
+    let model = Listening::new();
+    let worker = cluster.worker_with(model.clone(), vec![]);
+    let posted = cluster.post(cluster.goal, "Hello there").await;
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    let answer = cluster.agent_messages(cluster.goal).await.pop().unwrap();
+    assert!(answer.starts_with("The plan is done."), "{answer}");
+    let plans = "select count(*) from houston.plans where ended_at is not null and attached";
+    assert_eq!(cluster.servers.sql(plans).unwrap().trim(), "1");
+    let of_goal = model.take().into_iter().filter(|heard| !heard.tools.is_empty()).collect::<Vec<_>>();
+    assert_eq!(of_goal[0].tools, ["create_plan"]);
+    assert_eq!(of_goal[0].must_call.as_deref(), Some("create_plan"));
+    assert!(of_goal.len() > 1 && of_goal[1..].iter().all(|heard| heard.must_call.is_none()));
+    assert!(of_goal[1].tools.contains(&"send_message".to_owned()), "{:?}", of_goal[1].tools);
+    // The next message gets a plan of its own.
+    let posted = cluster.post(cluster.goal, "Hello again").await;
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    assert_eq!(cluster.servers.sql(plans).unwrap().trim(), "2");
     worker.drain().await;
 }
