@@ -104,6 +104,9 @@ pub struct AgentType {
     /// The kinds of task it may create with `create_task`; the first is the usual one.
     #[serde(default)]
     pub creates: Vec<String>,
+    /// Whether its agents decide when they plan.
+    #[serde(default, skip_serializing_if = "Planning::is_offer")]
+    pub plans: Planning,
     /// The kinds whose conversations with the same user it may list, read and post to; its prompt lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reaches: Vec<String>,
@@ -143,6 +146,23 @@ pub struct AgentType {
     pub state: Option<Arc<SharedState>>,
     /// The texts of its system prompt.
     pub prompt: Prompt,
+}
+
+/// When an agent that may make plans makes one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Planning {
+    /// When it wants to.
+    #[default]
+    Offer,
+    /// For each message: a run begins with a plan.
+    Force,
+}
+
+impl Planning {
+    fn is_offer(&self) -> bool {
+        *self == Self::Offer
+    }
 }
 
 impl AgentType {

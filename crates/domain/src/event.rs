@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::analysis::Complexity;
 use crate::compression::CompressionReason;
 use crate::focus::FocusRef;
 use crate::guard::DecidedBy;
@@ -169,6 +170,13 @@ pub enum Event {
         from: FocusRef,
         /// What this run is about.
         to: FocusRef,
+    },
+    /// The message seems to need several operations: the model was told that a plan may pay.
+    Analysed {
+        /// What the message needs.
+        strategy: Complexity,
+        /// How many operations were found in it.
+        operations: usize,
     },
     /// Houston gave the agentable a title, because it had none.
     TitleSet {
@@ -379,6 +387,7 @@ impl Event {
                 | Self::SessionArchived { .. }
                 | Self::ContextCompressed { .. }
                 | Self::ContextShifted { .. }
+                | Self::Analysed { .. }
                 | Self::TitleSet { .. }
                 | Self::StateChanged { .. }
                 | Self::TaskStarted { .. }

@@ -109,6 +109,8 @@ pub struct Request<'a> {
     pub tools: &'a [ToolDefinition],
     /// Tools besides `tools`, whose definitions the model is not sent unless it searches for them.
     pub deferred: Option<Deferred<'a>>,
+    /// The one of `tools` that the model must call; `None`: it decides. On wires that cannot say so it decides in any case.
+    pub must_call: Option<&'a str>,
     /// Longest answer allowed, in tokens.
     pub max_output_tokens: u32,
     /// Schema of the answer, if it must be JSON.
@@ -143,6 +145,12 @@ impl<'a> Request<'a> {
             _ => (self.tools, [].as_slice()),
         };
         if model.supports_tools { (tools, deferred) } else { (&[], &[]) }
+    }
+
+    /// The tool that the model must call, if it is sent that tool.
+    pub(crate) fn forced_tool(&self, model: &Description) -> Option<&'a str> {
+        let is_sent = |name: &&str| model.supports_tools && self.tools.iter().any(|tool| tool.name == *name);
+        self.must_call.filter(is_sent)
     }
 
     /// The system context for a wire without a form of images: it says that there is one.

@@ -48,6 +48,7 @@ pub mod offer;
 pub mod outside;
 pub mod pausing;
 pub mod pdf;
+mod plans;
 pub mod progress;
 mod reach;
 pub mod record;

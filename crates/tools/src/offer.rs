@@ -119,7 +119,7 @@ fn callable_from_code(tools: Vec<SharedTool>) -> Vec<SharedTool> {
 impl Offer {
     pub(crate) fn of(tools: Vec<SharedTool>, code_mode: bool) -> Self {
         // One that is not offered in any situation needs what this installation does not have.
-        let ever = Situation { has_sessions: true, has_skills: true };
+        let ever = Situation { has_sessions: true, has_skills: true, makes_plans: true };
         let tools: Vec<SharedTool> = tools.into_iter().filter(|tool| tool.offered(ever)).collect();
         let list = List::direct(tools.clone(), code_mode);
         let lists = Arc::new(Lists { tools, members: Vec::new(), made: Default::default() });
@@ -143,7 +143,7 @@ impl Offer {
     ) -> Self {
         let sizes: Vec<u64> = self.list.sent.iter().map(tokens).collect();
         // Most runs have no skills: the tools for those must not make the others be searched.
-        let usual = Situation { has_sessions: true, has_skills: false };
+        let usual = Situation { has_sessions: true, has_skills: false, makes_plans: true };
         let usual = self.list.tools.iter().zip(&sizes).filter(|(tool, _)| tool.offered(usual));
         if usual.map(|(_, size)| size).sum::<u64>() <= most_tokens {
             return self;

@@ -27,6 +27,11 @@ pub trait Record: Debug + Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
+    /// Why a person has to allow the call first, whatever the guards say. Default: it need not be.
+    fn asks(&self) -> Option<String> {
+        None
+    }
+
     /// The task that a successful call creates, if it creates one. Its id is that of the row.
     fn task(&self) -> Option<NewTaskInfo<'_>> {
         None

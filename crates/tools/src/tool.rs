@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use futures_util::future::BoxFuture;
 use houston_domain::agentable::AgentType;
+use houston_domain::autonomy::Autonomy;
 use houston_domain::capability::Capability;
 use houston_domain::focus::Tier;
 use houston_domain::guard::{Layer, ToolFacts};
@@ -58,7 +59,7 @@ pub struct CallContext {
 }
 
 /// A kind of task that an agent may create.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskKind {
     /// Its name.
     pub kind: String,
@@ -68,6 +69,10 @@ pub struct TaskKind {
     pub is_plan: bool,
     /// The names of the tools it may call: those of its kind that its creator may call as well.
     pub tools: Vec<String>,
+    /// Those of its tools that act outside Houston, if it is a plan.
+    pub acting: Vec<String>,
+    /// How much its creator does without asking.
+    pub autonomy: Autonomy,
 }
 
 /// What executing a call means, once its arguments are parsed.
@@ -145,15 +150,17 @@ pub struct Situation {
     pub has_sessions: bool,
     /// Whether there are skills for it.
     pub has_skills: bool,
+    /// Whether its kind creates plans.
+    pub makes_plans: bool,
 }
 
 impl Situation {
     /// How many different situations there are.
-    pub(crate) const COUNT: usize = 4;
+    pub(crate) const COUNT: usize = 8;
 
     /// The number of this one, below [`Self::COUNT`].
     pub(crate) fn index(self) -> usize {
-        usize::from(self.has_sessions) + 2 * usize::from(self.has_skills)
+        usize::from(self.has_sessions) + 2 * usize::from(self.has_skills) + 4 * usize::from(self.makes_plans)
     }
 }
 

@@ -352,6 +352,7 @@ impl Cursor {
             | Durable::PlanStepFailed { .. }
             | Durable::ContextCompressed { .. }
             | Durable::ContextShifted { .. }
+            | Durable::Analysed { .. }
             | Durable::TitleSet { .. }
             | Durable::StateChanged { .. }
             | Durable::TaskStarted { .. }

@@ -87,6 +87,9 @@ fn past(event: &Durable) -> Option<Fact<'_>> {
                 completed_at: Time(*completed_at),
             }
         }
+        Durable::Analysed { strategy, operations } => {
+            Fact::Analysis { strategy: strategy.as_str().into(), operations: *operations }
+        }
         Durable::ContextShifted { from, to } => Fact::ContextShifted { from: from.clone(), to: to.clone() },
         Durable::ContextCompressed {
             reason,

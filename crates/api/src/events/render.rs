@@ -69,6 +69,7 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         | Durable::SessionArchived { .. }
         | Durable::ContextCompressed { .. }
         | Durable::ContextShifted { .. }
+        | Durable::Analysed { .. }
         | Durable::QuestionAsked(_)
         | Durable::QuestionClosed(_)) => fact(timestamp, event).into_iter().collect(),
         Durable::TitleSet { title, between_runs } => {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use houston_domain::plan::{Action, Document, Step};
+use houston_domain::plan::{Document, Step, listed};
 use houston_protocol::plan::{PlanStepError, PlanStepResponse};
 use houston_protocol::time::Time;
 use houston_store::plan::PlanStep;
@@ -23,29 +23,14 @@ pub(super) struct Line<'p> {
 /// All steps.
 pub(super) fn lines<'p>(document: &'p Document, rows: &'p [PlanStep]) -> Vec<Line<'p>> {
     let rows: HashMap<&str, &PlanStep> = rows.iter().map(|row| (row.path.as_str(), row)).collect();
-    let mut lines = Vec::new();
-    walk(&document.steps, "", &rows, &mut lines);
-    lines
+    let turns = |path: &str| rows.get(path).map_or(0, |row| row.state.turns.len());
+    let steps = listed(document, turns).into_iter();
+    steps.map(|(path, step)| Line { row: rows.get(path.as_str()).copied(), path, step }).collect()
 }
 
 /// The first steps, with the beginnings of their results.
 pub(super) fn beginnings(document: &Document, rows: &[PlanStep]) -> Vec<PlanStepResponse> {
     lines(document, rows).iter().take(LISTED).map(|line| line.response(BEGINNING)).collect()
-}
-
-fn walk<'p>(steps: &'p [Step], prefix: &str, rows: &HashMap<&str, &'p PlanStep>, lines: &mut Vec<Line<'p>>) {
-    for step in steps {
-        let path = format!("{prefix}{}", step.id);
-        let row = rows.get(path.as_str()).copied();
-        lines.push(Line { path: path.clone(), step, row });
-        match &step.action {
-            Action::Loop { steps, .. } => {
-                let turns = row.map_or(0, |row| row.state.turns.len());
-                (0..turns).for_each(|turn| walk(steps, &format!("{path}[{turn}]."), rows, lines));
-            }
-            _ => step.lists().into_iter().for_each(|list| walk(list, &format!("{path}."), rows, lines)),
-        }
-    }
 }
 
 impl Line<'_> {

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use houston_domain::agentable::{AgentType, check_kind};
+use houston_domain::agentable::{AgentType, Planning, check_kind};
 use houston_domain::mode::Mode;
 use houston_store::Archiving;
 use houston_store::reach::Reach;
-use houston_tools::builtin::{CREATE_TASK, REACHING};
+use houston_tools::builtin::{CREATE_PLAN, CREATE_TASK, PLANNING, REACHING};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -107,11 +107,16 @@ fn check_created(
         .filter(|kind| begun_by_agents(&kind.agent_type))
         .map(|kind| kind.agent_type.kind.as_str())
         .collect();
+    let plans: Vec<&str> = kinds
+        .values()
+        .filter(|kind| kind.agent_type.is_plan())
+        .map(|kind| kind.agent_type.kind.as_str())
+        .collect();
     for (name, Kind { agent_type, .. }) in kinds {
         let built_in = BUILT_IN.iter().find(|(known, _)| known == name).map_or("", |(_, text)| *text);
         let shipped = (PathBuf::from(format!("jobs/agents/{name}.toml")), built_in.to_owned());
         let (path, text) = texts.get(name).unwrap_or(&shipped);
-        File { path, text }.check_created(agent_type, &allowed)?;
+        File { path, text }.check_created(agent_type, &allowed, &plans)?;
         File { path, text }.check_reached(agent_type, &reachable)?;
     }
     Ok(())
@@ -131,6 +136,7 @@ struct SpannedNames {
     #[serde(default)]
     reaches: Vec<Spanned<String>>,
     use_case: Option<Spanned<String>>,
+    plans: Option<Spanned<String>>,
 }
 
 /// An agent type's file.
@@ -173,7 +179,12 @@ impl File<'_> {
             .refuse(name.span().start, format!("there is no {what} `{given}`; there are: {allowed}{like}")))
     }
 
-    fn check_created(&self, agent_type: &AgentType, allowed: &[&str]) -> Result<(), ConfigError> {
+    fn check_created(
+        &self,
+        agent_type: &AgentType,
+        allowed: &[&str],
+        plans: &[&str],
+    ) -> Result<(), ConfigError> {
         let named: SpannedNames = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
         for kind in &named.creates {
             let given = kind.get_ref().as_str();
@@ -193,12 +204,41 @@ impl File<'_> {
                 format!("{CREATE_TASK} needs `creates = [\"…\"]`; allowed kinds are: {}", allowed.join(", "));
             return Err(self.refuse(at, reason));
         }
+        self.check_planning(agent_type, &named, plans)?;
         let writes_feeds = agent_type.modes.contains(&Mode::FeedGeneration);
         if writes_feeds && !agent_type.made_with_user {
             let at = self.text.find("modes").unwrap_or(0);
             let reason =
                 "only a kind with `made_with_user = true` has the mode feed_generation: it is one per user";
             return Err(self.refuse(at, reason.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The tools for plans, and plans for each message, need a kind of plans. `plans`: the kinds there are.
+    fn check_planning(
+        &self,
+        agent_type: &AgentType,
+        named: &SpannedNames,
+        plans: &[&str],
+    ) -> Result<(), ConfigError> {
+        let creates_plans = agent_type.creates.iter().any(|kind| plans.contains(&kind.as_str()));
+        let tool = agent_type.tools.iter().find(|tool| PLANNING.contains(&tool.as_str()));
+        if let Some(tool) = tool.filter(|_| !creates_plans) {
+            let in_tools = named.tools.iter().find(|name| name.get_ref() == tool);
+            let at = in_tools.or(named.packs.first()).map_or(0, |name| name.span().start);
+            let reason =
+                format!("{tool} needs a kind of plans in `creates`; there are: {}", plans.join(", "));
+            return Err(self.refuse(at, reason));
+        }
+        let makes_plans = agent_type.tools.iter().any(|tool| tool == CREATE_PLAN);
+        if let Some(at) = named.plans.as_ref().filter(|_| agent_type.plans == Planning::Force && !makes_plans)
+        {
+            let reason = format!(
+                "plans = \"force\" needs {CREATE_PLAN} in `tools`, and a kind of plans in `creates`; there are: {}",
+                plans.join(", ")
+            );
+            return Err(self.refuse(at.span().start, reason));
         }
         Ok(())
     }
@@ -276,6 +316,29 @@ mod tests {
         let tools = ["create_note", "send_message"];
         let path = PathBuf::from(format!("agents/{stem}.toml"));
         File { path: &path, text }.read(stem, &tools, &Packs::default()).map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn tools_for_plans_and_forced_plans_need_a_kind_of_plans() {
+        let refused = |text: String| {
+            let agent_type: AgentType = toml::from_str(&text).unwrap();
+            let file = File { path: Path::new("agents/project.toml"), text: &text };
+            file.check_created(&agent_type, &["plan", "task"], &["plan"]).map_err(|error| error.to_string())
+        };
+        let with_tool = PROJECT.replacen("create_note", CREATE_PLAN, 1);
+        let error = refused(with_tool.clone()).unwrap_err();
+        assert!(
+            error.contains("line 6, column 3: create_plan needs a kind of plans in `creates`"),
+            "{error}"
+        );
+        let forced = format!("plans = \"force\"\n{PROJECT}");
+        let error = refused(forced).unwrap_err();
+        assert!(
+            error.contains("line 1, column 9: plans = \"force\" needs create_plan in `tools`"),
+            "{error}"
+        );
+        let fine = format!("plans = \"force\"\ncreates = [\"plan\"]\n{with_tool}");
+        refused(fine).unwrap();
     }
 
     const PROJECT: &str = "kind = \"project\"\nconversational = true\narchives = true\nreply = \"text\"\n\

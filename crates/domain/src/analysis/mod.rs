@@ -96,15 +96,14 @@ impl Complexity {
     }
 }
 
-/// What the model reads about a message, if anything: it may plan, it need not.
+/// What the model reads about a message, if anything: it may plan, it need not. `tool`: the one that makes plans.
 #[must_use]
-pub fn hint(complexity: Complexity, operations: usize) -> Option<String> {
+pub fn hint(complexity: Complexity, operations: usize, tool: &str) -> Option<String> {
     let is_complex = complexity == Complexity::Complex;
     is_complex.then(|| {
         format!(
-            "<analysis strategy=\"complex\" operations=\"{operations}\">This seems to need several operations. If some of them do \
-             not depend on each other, consider create_plan; if each depends on what the one before it said, call the tools \
-             yourself.</analysis>"
+            "The message seems to need {operations} operations. If some of them do not depend on each other, consider {tool}; if \
+             each depends on what the one before it said, call the tools yourself."
         )
     })
 }

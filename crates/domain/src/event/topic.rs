@@ -42,6 +42,7 @@ topics! {
     TeamRouted "team.routed";
     ContextCompressed "context.compressed";
     ContextShifted "context.shifted";
+    Analysed "message.analysed";
     TitleSet "title.set";
     StateChanged "state.changed";
     ErrorShown "error.reported";
@@ -86,6 +87,7 @@ const OUTLINED: &[&str] = &[
     "name",
     "number",
     "of",
+    "operations",
     "path",
     "plan_id",
     "question_id",
@@ -96,6 +98,7 @@ const OUTLINED: &[&str] = &[
     "state",
     "status",
     "step",
+    "strategy",
     "takeover",
     "task_id",
     "task_run_id",

@@ -127,7 +127,8 @@ pub fn offers(setup: &Setup, context: &RunContext) -> [Offer; 2] {
     // Tools that the history has calls of stay offered.
     let has_skills = has_skill_tools(&setup.offer)
         && (skills(setup, context).is_some() || entry::has_calls(&context.history));
-    let situation = Situation { has_sessions: context.has_sessions, has_skills };
+    let has_sessions = context.has_sessions;
+    let situation = Situation { has_sessions, has_skills, makes_plans: setup.makes_plans };
     [&setup.offer, &setup.offer_with_results].map(|offer| offer.in_situation(situation))
 }
 

@@ -52,6 +52,7 @@
 //! Add a file in [`sections`] with a function that returns a [`section::Section`], and a line in
 //! [`compose::PromptInput::sections`], in the order of the table above.
 
+pub(crate) mod analysis;
 pub mod compose;
 pub(crate) mod focus;
 pub mod preview;

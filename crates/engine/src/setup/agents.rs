@@ -107,6 +107,7 @@ impl Agents {
                     driver: kind.driver.clone(),
                     unknown_tools: unknown_tools.into(),
                     reached: Arc::clone(&kind.reached),
+                    makes_plans: kind.makes_plans,
                     ..setup
                 }),
                 Err(_) => Arc::clone(kind),

@@ -52,6 +52,7 @@ impl Agents {
                 driver: setup.driver.clone(),
                 unknown_tools: Arc::clone(&setup.unknown_tools),
                 reached: Arc::clone(&setup.reached),
+                makes_plans: setup.makes_plans,
                 sections,
                 ..rebuilt
             }),

@@ -48,7 +48,7 @@ impl Setups {
             let setup = set_up(agent_type, &config, &tools, &models, &guards)?;
             kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
         }
-        add_reached(&mut kinds);
+        add_created(&mut kinds);
         let agents = Agents::new(tools, models, make_model, guards);
         let own_tools = OwnTools::new(OwnToolsParts::default());
         Ok(Self { kinds, agents, own_tools, config, hooks: Vec::new() })
@@ -144,13 +144,17 @@ impl Setups {
     }
 }
 
-/// Gives each setup the kinds that it reaches.
-fn add_reached(kinds: &mut BTreeMap<String, Arc<Setup>>) {
+/// Gives each setup the kinds that it reaches, and whether it creates plans.
+fn add_created(kinds: &mut BTreeMap<String, Arc<Setup>>) {
     let types: BTreeMap<String, AgentType> =
         kinds.iter().map(|(kind, setup)| (kind.clone(), setup.agent_type.clone())).collect();
-    for setup in kinds.values_mut().filter(|setup| !setup.agent_type.reaches.is_empty()) {
-        let reached = setup.agent_type.reaches.iter().filter_map(|kind| types.get(kind).cloned()).collect();
-        *setup = Arc::new(Setup { reached, ..Setup::clone(setup) });
+    for setup in kinds.values_mut() {
+        let AgentType { reaches, creates, .. } = &setup.agent_type;
+        let makes_plans = creates.iter().filter_map(|kind| types.get(kind)).any(AgentType::is_plan);
+        if makes_plans || !reaches.is_empty() {
+            let reached = reaches.iter().filter_map(|kind| types.get(kind).cloned()).collect();
+            *setup = Arc::new(Setup { reached, makes_plans, ..Setup::clone(setup) });
+        }
     }
 }
 

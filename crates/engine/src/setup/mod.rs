@@ -14,11 +14,12 @@ mod switches;
 pub(crate) mod taint;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
+use houston_domain::analysis::Vocabulary;
 use houston_domain::focus::check_providers;
 use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_off};
 use houston_domain::skill::{BundledSkill, USE_SKILL};
@@ -64,6 +65,10 @@ pub struct Setup {
     pub skills: Arc<[BundledSkill]>,
     /// The kinds whose conversations it reaches.
     pub reached: Arc<[AgentType]>,
+    /// Whether it creates plans.
+    pub makes_plans: bool,
+    /// The words of its tools, once a message was analysed.
+    pub(crate) vocabulary: Arc<OnceLock<Vocabulary>>,
     /// What decides the next step of a run, instead of the model.
     pub driver: Option<Arc<dyn Driver>>,
     /// Sections of the prompt that hooks added; only in the setup of a run.
@@ -191,6 +196,8 @@ pub(crate) fn build_setup(
         off: Arc::default(),
         skills,
         reached: Arc::new([]),
+        makes_plans: false,
+        vocabulary: Arc::default(),
         driver: None,
         sections: Arc::default(),
     }))

@@ -49,6 +49,8 @@ pub(super) struct Situation<'a> {
     skill: Option<(String, String)>,
     steps: Vec<Step<'a>>,
     offered: Vec<&'a str>,
+    /// The tool that must be called.
+    must_call: Option<&'a str>,
 }
 
 impl<'a> Situation<'a> {
@@ -75,6 +77,7 @@ impl<'a> Situation<'a> {
             skill: entries.iter().skip(last + 1).find_map(|entry| skill_in(&entry.text())),
             steps: steps(entries.get(last + 1..).unwrap_or_default()),
             offered: request.tools.iter().map(|tool| tool.name.as_str()).collect(),
+            must_call: request.must_call,
         }
     }
 
@@ -82,6 +85,9 @@ impl<'a> Situation<'a> {
     pub(super) fn decide(&self) -> Reply {
         if let Some(name) = &self.directives.repeat {
             return Reply::Calls(vec![RequestedCall { name: name.clone(), json: "{}".to_owned() }]);
+        }
+        if let Some(plan) = self.forced_plan() {
+            return plan;
         }
         let Some(step) = self.steps.last() else { return self.first_reply() };
         if step.name == "send_message" && !step.failed {

@@ -19,6 +19,25 @@ struct Definition<'a> {
     parameters: &'a Value,
 }
 
+/// That the model must call this tool.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct FunctionChoice<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Name<'a>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Name<'a> {
+    name: &'a str,
+}
+
+impl<'a> FunctionChoice<'a> {
+    pub(crate) fn new(name: &'a str) -> Self {
+        Self { kind: "function", function: Name { name } }
+    }
+}
+
 impl<'a> FunctionTool<'a> {
     /// Converts a tool definition of the engine.
     pub(crate) fn new(tool: &'a ToolDefinition) -> Self {

@@ -226,6 +226,8 @@ fn versioned(path: &str, has_version: bool, version: &str) -> String {
 
 #[cfg(test)]
 mod context_tests;
+#[cfg(test)]
+mod forced_tests;
 
 #[cfg(test)]
 mod tests {

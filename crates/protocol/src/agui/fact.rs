@@ -241,6 +241,18 @@ pub enum Fact<'a> {
         #[schema(value_type = schema::FocusRef)]
         to: FocusRef,
     },
+    /// The message seems to need several operations: the model was told that a plan may pay, and decides.
+    ///
+    /// ```json
+    /// {"name": "houston.analysis", "value": {"strategy": "complex", "operations": 5}}
+    /// ```
+    #[serde(rename = "houston.analysis")]
+    Analysis {
+        /// `complex`: several operations.
+        strategy: Cow<'a, str>,
+        /// How many operations were found in it.
+        operations: usize,
+    },
     /// A plan was made for the agentable; the activity that follows has its steps.
     ///
     /// ```json

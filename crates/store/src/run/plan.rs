@@ -24,6 +24,7 @@ pub(crate) use self::outcome::keep_outcome;
 pub use self::requests::{
     MAX_OPEN_PLANS, PlanChange, PlanRefusal, PlanStep, PlanVersion, StepsChange, StoredPlan, states,
 };
+pub(crate) use self::requests::{change, find, plans_of, steps_of};
 pub(crate) use self::write::write;
 
 /// A plan to be made.

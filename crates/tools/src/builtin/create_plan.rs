@@ -4,24 +4,19 @@ use std::collections::BTreeMap;
 
 use chrono::TimeDelta;
 use houston_domain::id::AgentableId;
-use houston_domain::plan::{Document, Heading, Offer, States, checklist};
-use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::plan::{Document, Heading, Limits, Offer, States, checklist, model_schema};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_store::plan::NewPlan;
 use houston_store::record::{RecordIds, RecordTx};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::input;
+use crate::plans;
 use crate::record::{NewPlanInfo, NewTaskInfo, Record, RecordFuture};
-use crate::tool::{CallContext, InvalidInput, Plan, TaskKind, Tool};
+use crate::tool::{CallContext, InvalidInput, Plan, Situation, TaskKind, Tool};
 
-pub(super) const NAME: &str = "create_plan";
-
-/// Steps of a plan that a model writes.
-const MAX_STEPS: usize = 30;
-/// How long a plan may take that its run waits for, and one that it does not wait for.
-const ATTACHED: TimeDelta = TimeDelta::seconds(600);
-const DETACHED: TimeDelta = TimeDelta::seconds(86_400);
+pub const NAME: &str = "create_plan";
 
 /// Makes a plan. Written with the step: exactly once.
 #[derive(Debug)]
@@ -38,6 +33,20 @@ struct Input {
     detached: bool,
 }
 
+/// The schema of a document, without its version.
+fn schema() -> Value {
+    let mut schema = model_schema();
+    if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        fields.remove("v");
+        fields.insert(
+            "detached".to_owned(),
+            json!({"type": "boolean", "description": "true: do not wait for the plan; a message says when it has ended."}),
+        );
+    }
+    schema["required"] = json!(["goal", "steps"]);
+    schema
+}
+
 impl Default for CreatePlan {
     fn default() -> Self {
         Self(ToolDefinition {
@@ -45,27 +54,12 @@ impl Default for CreatePlan {
             description: "Carry out several steps that do not depend on what you say in between: side by side where they \
                           can be. A step reads the result of another as {{ id.result }}, and then waits for it. You go \
                           on when the plan has ended, with all results. Use it for three operations or more; call the \
-                          tools yourself for fewer."
+                          tools yourself for fewer. Types of steps with their fields: tool (tool, args), llm (prompt), task: an \
+                          agent of its own (instructions, tools), input: asks your user (question), condition (if, then, \
+                          else), parallel (steps), loop (over, as, max, steps). For example {\"id\": \"pick\", \"type\": \
+                          \"llm\", \"title\": \"Pick one\", \"prompt\": \"Pick one: {{ find.result }}\"}"
                 .to_owned(),
-            input_schema: json!({
-                "type": "object",
-                "properties": {
-                    "goal": {"type": "string", "description": "One line that says what the plan is for."},
-                    "steps": {"type": "array", "minItems": 1, "maxItems": MAX_STEPS, "items": {"type": "object"},
-                        "description":
-                        "Each has `id` (a_z), `title`, `type`, and the fields of its type. tool: `tool`, `args`. llm: `prompt`. \
-                         task (an agent of its own): `instructions`, `tools`. input (asks the user): `question`. condition: \
-                         `if`, `then`, `else`. parallel: `steps`. loop: `over` (an expression), `as`, `max`, `steps`. \
-                         Example: [{\"id\": \"find\", \"type\": \"tool\", \"title\": \"Search\", \"tool\": \"…\", \
-                         \"args\": {\"query\": \"hotels\"}}, {\"id\": \"pick\", \"type\": \"llm\", \"title\": \"Pick one\", \
-                         \"prompt\": \"Pick one: {{ find.result }}\"}]"},
-                    "output": {"type": "string", "description": "What the plan results in, as in {{ pick.result }}."},
-                    "detached": {"type": "boolean", "description":
-                        "true: do not wait for the plan; a message says when it has ended."},
-                },
-                "required": ["goal", "steps"],
-                "additionalProperties": false,
-            }).into(),
+            input_schema: schema().into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
         })
@@ -77,27 +71,31 @@ impl Tool for CreatePlan {
         &self.0
     }
 
+    fn offered(&self, situation: Situation) -> bool {
+        situation.makes_plans
+    }
+
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { goal, steps, output, detached } = input::read(NAME, input)?;
-        let Some(kind) = context.tasks.iter().find(|kind| kind.is_plan) else {
-            let reason = "you cannot make plans: do it step by step, with your own tools";
-            return Ok(Plan::Answer(ToolResponse::failure(ToolErrorCode::PermissionDenied, reason)));
+        let kind = match plans::kind(context) {
+            Ok(kind) => kind,
+            Err(refusal) => return Ok(Plan::Answer(refusal)),
         };
+        let limits = Limits::default();
         let mut document = json!({"v": 1, "goal": goal, "steps": steps});
         if let Some(output) = output {
             document["output"] = output;
         }
         let names: Vec<&str> = kind.tools.iter().map(String::as_str).collect();
-        let parsed = Document::parse(&document.to_string(), Offer { tools: &names, steps: MAX_STEPS });
-        let parsed = parsed.map_err(|problems| {
-            let lines: Vec<String> =
-                problems.iter().map(|problem| format!("{}: {}", problem.pointer, problem.message)).collect();
-            InvalidInput(format!("{NAME}: mend the plan and call this again:\n{}", lines.join("\n")))
+        let offer = Offer { tools: &names, steps: limits.steps_of_model };
+        let parsed = Document::parse(&document.to_string(), offer).map_err(|problems| {
+            InvalidInput(format!("{NAME}: mend the plan and call this again:\n{}", plans::lines(&problems)))
         })?;
-        let lasts = if detached { DETACHED } else { ATTACHED };
+        let lasts = if detached { limits.detached_s } else { limits.attached_s };
         let title = parsed.goal.chars().take(120).collect();
-        let (kind, deadline) = (kind.clone(), context.now + lasts);
-        Ok(Plan::record(Call { parsed, document, title, kind, attached: !detached, deadline }))
+        let (asks, deadline) = (plans::asks(&parsed, kind), context.now + TimeDelta::seconds(lasts.into()));
+        let kind = kind.clone();
+        Ok(Plan::record(Call { parsed, document, title, kind, attached: !detached, deadline, asks }))
     }
 }
 
@@ -110,6 +108,7 @@ struct Call {
     kind: TaskKind,
     attached: bool,
     deadline: chrono::DateTime<chrono::Utc>,
+    asks: Option<String>,
 }
 
 impl Record for Call {
@@ -144,6 +143,10 @@ impl Record for Call {
             };
             Ok(ToolResponse::success(format!("Made {}. {follows}", id.public_id(&self.kind.kind))))
         })
+    }
+
+    fn asks(&self) -> Option<String> {
+        self.asks.clone()
     }
 
     fn task(&self) -> Option<NewTaskInfo<'_>> {

@@ -207,8 +207,7 @@ mod tests {
 
     #[test]
     fn task_is_of_a_kind_that_the_agent_may_create() {
-        let kind =
-            |kind: &str| TaskKind { kind: kind.to_owned(), status: None, is_plan: false, tools: Vec::new() };
+        let kind = |kind: &str| TaskKind { kind: kind.to_owned(), ..TaskKind::default() };
         let kinds = [kind("task"), kind("study")];
         assert_eq!(kind_of(&kinds, None).unwrap().kind, "task");
         assert_eq!(kind_of(&kinds, Some("study")).unwrap().kind, "study");

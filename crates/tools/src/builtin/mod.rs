@@ -5,6 +5,7 @@ mod add_records;
 mod aggregate_records;
 mod analyze_image;
 mod calculate;
+mod change_plan;
 mod create_feed_item;
 mod create_goal;
 mod create_note;
@@ -45,6 +46,7 @@ mod read_custom_instructions;
 mod read_feed_item;
 mod read_file;
 mod read_note;
+mod read_plan;
 mod read_profile;
 mod read_result;
 mod read_skill_file;
@@ -72,6 +74,7 @@ mod write_file;
 
 use std::sync::Arc;
 
+pub use create_plan::NAME as CREATE_PLAN;
 pub use create_task::NAME as CREATE_TASK;
 pub use extract_data::NAME as EXTRACT_DATA;
 pub use list_conversations::NAME as LIST_CONVERSATIONS;
@@ -105,6 +108,9 @@ pub const REACHING: [&str; 5] = [
     update_goal::NAME,
 ];
 
+/// The tools for plans: they need a kind that creates some.
+pub const PLANNING: [&str; 3] = [create_plan::NAME, read_plan::NAME, change_plan::NAME];
+
 /// All built-in tools. Those that act outside Houston use `outside`.
 #[must_use]
 #[expect(clippy::too_many_lines, reason = "one line for each tool")]
@@ -129,6 +135,8 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(search_agent_history::SearchAgentHistory::default()),
         Arc::new(create_task::CreateTask::default()),
         Arc::new(create_plan::CreatePlan::default()),
+        Arc::new(read_plan::ReadPlan::default()),
+        Arc::new(change_plan::ChangePlan::default()),
         Arc::new(list_conversations::ListConversations::default()),
         Arc::new(read_conversation::ReadConversation::default()),
         Arc::new(post_to_conversation::PostToConversation::default()),

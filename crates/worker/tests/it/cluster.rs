@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_domain::agentable::DoubleTexting;
+use houston_domain::agentable::{DoubleTexting, Planning};
 use houston_domain::clock::SystemClock;
 use houston_domain::focus::ContextProviders;
 use houston_domain::history::{Entry, validate};
@@ -44,6 +44,8 @@ pub(crate) struct TestCluster {
     pub(crate) sweep_ms: u64,
     /// What drives the runs of goals, if it is not a model.
     pub(crate) driver: Option<Arc<dyn Driver>>,
+    /// When goals plan.
+    pub(crate) plans: Planning,
     /// The context providers of goals.
     pub(crate) providers: ContextProviders,
     /// What the tools of tenants' own need.
@@ -84,6 +86,7 @@ impl TestCluster {
             slots: 2000,
             sweep_ms: 500,
             driver: None,
+            plans: Planning::Offer,
             providers: ContextProviders::new(),
             own_tools: OwnToolsParts::default(),
             webhooks: crate::webhooks::settings(&[]),

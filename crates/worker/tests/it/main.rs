@@ -38,6 +38,8 @@ mod pauses;
 #[cfg(test)]
 mod plan_changes;
 #[cfg(test)]
+mod plan_tools;
+#[cfg(test)]
 mod plans;
 #[cfg(test)]
 mod race;

@@ -20,7 +20,7 @@ fn asks_for(goal: &str, steps: &Value, output: &str) -> String {
     format!("/sim tool=create_plan args={arguments}")
 }
 
-fn note(id: &str, content: &str) -> Value {
+pub(crate) fn note(id: &str, content: &str) -> Value {
     json!({"id": id, "type": "tool", "title": format!("Write {id}"), "tool": "create_note",
            "args": {"title": id, "content": content}})
 }

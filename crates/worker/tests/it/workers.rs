@@ -111,6 +111,7 @@ impl TestCluster {
         let mut types = agent_types();
         types.iter_mut().for_each(|agent_type| agent_type.tools.extend(extra.clone()));
         types[0].context_providers = self.providers.clone();
+        types[0].plans = self.plans;
         types
     }
 

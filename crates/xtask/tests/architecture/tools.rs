@@ -7,7 +7,7 @@ use crate::sources::{Source, sources};
 const CRATES: [&str; 9] = ["api", "cli", "domain", "engine", "protocol", "queue", "store", "tools", "worker"];
 
 /// Files that may contain a name as well, and why.
-const EXCEPTIONS: [(&str, &str); 6] = [
+const EXCEPTIONS: [(&str, &str); 9] = [
     // A call of it ends the turn, so the state machine has the constant.
     ("send_message", "crates/domain/src/agent/mod.rs"),
     // A call of it is a call of another tool, for the rules of a run and for the overseer.
@@ -16,9 +16,13 @@ const EXCEPTIONS: [(&str, &str); 6] = [
     // says how to read the rest.
     ("use_skill", "crates/domain/src/skill.rs"),
     ("read_skill_file", "crates/domain/src/skill/entry.rs"),
+    // What the end of a plan leaves out, and how to read it.
+    ("read_plan", "crates/domain/src/plan/ended.rs"),
+    ("read_plan", "crates/domain/src/plan/scope.rs"),
     // The id of a REST operation, which is no tool.
     ("update_profile", "crates/api/src/profile/change.rs"),
     ("create_plan", "crates/api/src/plans/create.rs"),
+    ("change_plan", "crates/api/src/plans/change.rs"),
 ];
 
 /// The contents of the string literals of a file, without its tests and comments.

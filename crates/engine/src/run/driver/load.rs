@@ -21,8 +21,9 @@ use super::oversight::Oversight;
 use super::{Attempt, RunDriver};
 use crate::config::{ContextConfig, TitleConfig};
 use crate::error::Interrupted;
-use crate::hook::RunInfo;
+use crate::hook::{PromptSection, RunInfo};
 use crate::live::{LiveRun, Registration};
+use crate::prompt::analysis::analysis;
 use crate::prompt::compose::{compose, offers, skills};
 use crate::run::journal::Journal;
 use crate::run::model_turn::ModelTurn;
@@ -161,6 +162,10 @@ async fn load<S: RunStorage>(
     if let Some(offer) = context.client.as_ref().filter(|offer| offer.focus.is_some()) {
         setup = Box::pin(focused(journal, &mut tools, &setup, (&context, offer))).await;
     }
+    if let Some((section, event)) = analysis(&setup, &context) {
+        journal.analysed = Some(Box::new(event));
+        setup = with_section(&setup, [section]);
+    }
     Ok(loaded(journal, attempt, Arc::clone(live), context, answered_by, (setup, tools)))
 }
 
@@ -182,7 +187,12 @@ async fn focused<S: RunStorage>(
     let was_said = context.history[own..].iter().any(|entry| entry.role == Role::Assistant);
     let shift = offer.shift().filter(|_| !was_said);
     journal.shift = shift.map(|(from, to)| Box::new(Event::ContextShifted { from, to }));
-    let sections = setup.sections.iter().cloned().chain(sections).collect();
+    with_section(setup, sections)
+}
+
+/// The setup with more sections of the prompt.
+fn with_section(setup: &Setup, more: impl IntoIterator<Item = PromptSection>) -> Arc<Setup> {
+    let sections = setup.sections.iter().cloned().chain(more).collect();
     Arc::new(Setup { sections, ..Setup::clone(setup) })
 }
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
+use crate::prompt::analysis::forced_tool;
 use crate::run::journal::{add_message, ending_status};
 use crate::run::model_turn::ModelOutcome;
 use crate::run::signals::Stop;
@@ -75,7 +76,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
         {
             return Box::pin(self.budget_reached(&over)).await;
         }
-        let (history, offer) = (self.run.history(), self.tools.offer());
+        let history = self.run.history();
+        let own = &history[history.len().saturating_sub(self.run.own_entries())..];
+        let forced = forced_tool(&self.setup, own, &self.journal.mark);
+        self.model.force(forced);
+        let only = forced.map(|tool| Box::new(self.tools.offer().limited_to(&[tool.to_owned()])));
+        let offer = only.as_deref().unwrap_or(self.tools.offer());
         match self.model.call(&mut self.journal, history, offer, tokens).await? {
             ModelOutcome::Answered { answer, usage, reasoning, message } => {
                 let turn = Box::pin(self.answered(*answer, usage, Streamed { reasoning, message })).await?;

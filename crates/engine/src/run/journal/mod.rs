@@ -70,6 +70,8 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) switches: Vec<Switch>,
     /// That the focus is another than that of the last run, until a step has said so.
     pub(crate) shift: Option<Box<Event>>,
+    /// That the message seems to need several operations, until a step has said so.
+    pub(crate) analysed: Option<Box<Event>>,
     /// The model call that the next step records.
     pub(crate) call: Option<ModelCall>,
     /// What the run's driver wants to be committed with the next step.
@@ -129,6 +131,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             error: claimed.error.take(),
             switches: Vec::new(),
             shift: None,
+            analysed: None,
             call: None,
             driven: None,
             plan: None,

@@ -50,7 +50,7 @@ impl<S: RunStorage> Journal<'_, S> {
     pub(super) fn complete(&mut self, step: &mut Step) {
         self.count_iteration(step);
         self.settle_error_message(step);
-        self.report_shift(step);
+        self.report_message(step);
         if let Some(call) = self.call.take() {
             step.call = Some(call);
         }
@@ -79,12 +79,13 @@ impl<S: RunStorage> Journal<'_, S> {
         step.iterations = self.open_iteration - u32::from(!closes);
     }
 
-    /// Adds that the focus has shifted to the first step with an answer, or to the end: an attempt that finds an answer knows
-    /// that it was said.
-    fn report_shift(&mut self, step: &mut Step) {
+    /// Adds what was found out about the message to the first step with an answer, or to the end: an attempt that finds an answer
+    /// knows that it was said.
+    fn report_message(&mut self, step: &mut Step) {
         let answered = step.entries.iter().any(|entry| entry.role == Role::Assistant);
         if answered || ending_status(&step.transition).is_some() {
-            step.events.splice(..0, self.shift.take().map(|shift| *shift));
+            let said = self.shift.take().into_iter().chain(self.analysed.take());
+            step.events.splice(..0, said.map(|event| *event));
         }
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct ModelTurn {
     budget: ContextBudget,
     images: Box<Images>,
     attachments: Box<Attachments>,
+    /// The tool that the next answer must call.
+    must_call: Option<&'static str>,
 }
 
 /// What requests contain around the history.
@@ -89,12 +91,17 @@ impl ModelTurn {
             Box::new(Attachments::new(attachments, images, Takes::of(&setup.model.candidates())));
         let images = Box::new(Images::new(images, are_seen));
         let frame = Box::new(Frame { system, system_context, cache_key });
-        Self { setup, live, frame, answering, budget, images, attachments }
+        Self { setup, live, frame, answering, budget, images, attachments, must_call: None }
     }
 
     /// The model that answered last.
     pub(crate) fn answering(&self) -> &Description {
         &self.answering
+    }
+
+    /// Which tool the next answers must call; `None`: the model decides.
+    pub(crate) fn force(&mut self, tool: Option<&'static str>) {
+        self.must_call = tool;
     }
 
     /// Whether images and files that the history refers to must be read before the next request.
@@ -158,6 +165,7 @@ impl ModelTurn {
             entries: history,
             tools: offer.definitions(),
             deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
+            must_call: self.must_call,
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
             answer_schema: None,
             image: None,

@@ -193,6 +193,12 @@ impl ToolRunner {
             *skills = Arc::new(skills.having_read(read_in(history, &journal.mark)));
         }
         let plan = self.offer().plan(&limited, &context);
+        let judgement = match (judgement, &plan) {
+            (Judgement::Allow, Plan::Record(record)) => {
+                record.asks().map_or(Judgement::Allow, |why| Judgement::Hold { why, lasting: false })
+            }
+            (judgement, _) => judgement,
+        };
         match judgement {
             // A call that fails already, because its arguments are wrong, needs no approval.
             Judgement::Hold { why, lasting } if !matches!(&plan, Plan::Answer(response) if !response.is_success()) =>

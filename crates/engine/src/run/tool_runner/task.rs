@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use houston_domain::tool_call::EffectClass;
 use houston_tools::{Offer, TaskKind};
 
 use super::ToolRunner;
@@ -14,11 +15,21 @@ impl ToolRunner {
         let kinds = self.task_kinds.get_or_init(|| {
             let creates = self.setup.agent_type.creates.iter();
             let setups = creates.filter_map(|kind| journal.services.setup(kind));
-            let kind = |setup: &Arc<crate::setup::Setup>| TaskKind {
-                kind: setup.agent_type.kind.clone(),
-                is_plan: setup.is_plan(),
-                status: setup.agent_type.initial_status().map(str::to_owned),
-                tools: common_tools(&self.setup.offer, &setup.offer),
+            let kind = |setup: &Arc<crate::setup::Setup>| {
+                let tools = common_tools(&self.setup.offer, &setup.offer);
+                let acts = |tool: &&String| {
+                    let tool = setup.offer.get(tool);
+                    tool.is_some_and(|tool| tool.definition().effect == EffectClass::Effect)
+                };
+                let is_plan = setup.is_plan();
+                TaskKind {
+                    kind: setup.agent_type.kind.clone(),
+                    is_plan,
+                    status: setup.agent_type.initial_status().map(str::to_owned),
+                    acting: if is_plan { tools.iter().filter(acts).cloned().collect() } else { Vec::new() },
+                    autonomy: self.setup.agent_type.autonomy,
+                    tools,
+                }
             };
             setups.map(kind).collect()
         });

@@ -24,6 +24,13 @@ impl Situation<'_> {
         self.call("create_plan", &plan(&items))
     }
 
+    /// A plan with the whole text as its only item, if a plan must be made and the text asks for none.
+    pub(super) fn forced_plan(&self) -> Option<Reply> {
+        let name =
+            self.must_call.filter(|name| *name == "create_plan" && self.directives.calls.is_empty())?;
+        self.plan_request().or_else(|| self.call(name, &plan(&[self.user_text.trim()])))
+    }
+
     /// The answer after a plan: what it resulted in.
     pub(super) fn plan_ended(&self) -> Option<Reply> {
         let ended = self.user_text.find("<plan_ended ").and_then(|at| self.user_text.get(at..))?;

@@ -25,8 +25,17 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<AnyTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<ToolChoice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig>,
     messages: Vec<Message<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToolChoice<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: &'a str,
 }
 
 #[derive(Serialize)]
@@ -199,6 +208,7 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
             .chain(prompt_schema.map(|form| block(schema::instruction(form).into(), None)))
             .collect(),
         tools: tools.collect(),
+        tool_choice: request.forced_tool(model).map(|name| ToolChoice { kind: "tool", name }),
         output_config: enforced_schema.map(|form| OutputConfig {
             format: Format { kind: "json_schema", schema: schema::closed(form.schema) },
         }),

@@ -22,6 +22,9 @@ struct Body<'a> {
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<FunctionTool<'a>>,
+    /// It names no tool, so the one that must be called is sent alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<ResponseFormat<'a>>,
 }
@@ -78,7 +81,9 @@ struct Function<'a> {
 
 /// The request body, as JSON.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
-    let tools = request.tools.iter().filter(|_| model.supports_tools).map(FunctionTool::new);
+    let forced = request.forced_tool(model);
+    let tools = request.tools.iter().filter(|_| model.supports_tools);
+    let tools = tools.filter(|tool| forced.is_none_or(|name| tool.name == name)).map(FunctionTool::new);
     let tools: Vec<_> = tools.collect();
     // A schema is rejected together with tools; then it is described in the prompt only.
     let schema = request.answer_schema.filter(|_| tools.is_empty());
@@ -88,6 +93,7 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         max_tokens: request.max_output_tokens,
         messages: messages(model, request),
         tools,
+        tool_choice: forced.map(|_| "REQUIRED"),
         response_format: schema
             .map(|AnswerSchema { schema, .. }| ResponseFormat { kind: "json_object", json_schema: schema }),
     };

@@ -21,7 +21,22 @@ struct Body<'a> {
     contents: Vec<Content<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<[Tools<'a>; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<ToolConfig<'a>>,
     generation_config: GenerationConfig<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolConfig<'a> {
+    function_calling_config: FunctionCalling<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionCalling<'a> {
+    mode: &'static str,
+    allowed_function_names: [&'a str; 1],
 }
 
 #[derive(Serialize)]
@@ -133,6 +148,9 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         system_instruction: (!system.is_empty()).then_some(Content { role: None, parts: system }),
         contents: contents(model, generation, request),
         tools: (!tools.is_empty()).then_some([Tools { function_declarations: tools }]),
+        tool_config: request.forced_tool(model).map(|name| ToolConfig {
+            function_calling_config: FunctionCalling { mode: "ANY", allowed_function_names: [name] },
+        }),
         generation_config: GenerationConfig {
             max_output_tokens: request.max_output_tokens,
             thinking_config: generation.thinks.then_some(ThinkingConfig { include_thoughts: true }),

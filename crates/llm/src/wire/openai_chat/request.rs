@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::super::conversation::{
     BlockUse, Turn, append_context, joined, system_text, turns, user_text, user_texts,
 };
-use super::super::function::FunctionTool;
+use super::super::function::{FunctionChoice, FunctionTool};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::{self, NamedSchema};
 use super::super::{Dialect, SchemaSupport};
@@ -33,6 +33,8 @@ struct Body<'a> {
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<FunctionTool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<FunctionChoice<'a>>,
 }
 
 #[derive(Serialize)]
@@ -139,6 +141,7 @@ pub(crate) fn encode(model: &Description, dialect: Dialect, request: &Request<'_
         }),
         messages: messages(model, dialect, request),
         tools: tools.collect(),
+        tool_choice: request.forced_tool(model).map(FunctionChoice::new),
     };
     // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     serde_json::to_vec(&body).unwrap_or_default()

@@ -29,8 +29,17 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<AnyTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<ToolChoice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<TextOptions<'a>>,
     input: Vec<Item<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToolChoice<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: &'a str,
 }
 
 #[derive(Serialize)]
@@ -150,6 +159,7 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         prompt_cache_key: request.cache_key,
         instructions: system_text(request.system),
         tools: tools.collect(),
+        tool_choice: request.forced_tool(model).map(|name| ToolChoice { kind: "function", name }),
         text: request.answer_schema.map(|form| TextOptions {
             format: Format { kind: "json_schema", schema: NamedSchema::new(form) },
         }),

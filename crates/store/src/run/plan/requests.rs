@@ -5,16 +5,19 @@ mod change;
 mod make;
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, QuestionId, RunId, UserId};
+use houston_domain::id::{AgentableId, QuestionId, RunId, TenantId, UserId};
 use houston_domain::plan::{Document, MAX_STEPS, Offer, State, States};
 use houston_domain::run::RunStatus;
 use serde_json::Value;
+use sqlx::PgConnection;
 use sqlx::types::Json;
 
+pub(crate) use self::change::change;
 pub use self::change::{PlanChange, PlanRefusal, StepsChange};
 pub use self::make::MAX_OPEN_PLANS;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::tenant_pool::with_connection;
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,23 +174,8 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such plan, [`Error::Database`] when Postgres cannot be reached or refuses the
     /// statement.
     pub async fn plan(self, id: AgentableId) -> Result<StoredPlan> {
-        let row = sqlx::query!(
-            r#"-- store::plan::requests::get
-            select p.agentable_id, a.kind, p.user_id, p.parent_id, o.kind as parent_kind, a.tools, p.attached, p.version,
-                   p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at, p.output, p.created_at, p.ended_at, l.run_id,
-                   r.status as "run_status?"
-              from houston.plans p
-              join houston.agentables a on a.id = p.agentable_id
-              join houston.agentables o on o.id = p.parent_id
-              join houston.run_locks l on l.agentable_id = p.agentable_id
-              left join houston.runs r on r.id = l.run_id
-             where p.tenant_id = $1 and p.agentable_id = $2"#,
-            self.tenant.0,
-            id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(|row| plan!(row)).ok_or(NOT_FOUND)
+        let found = with_connection!(self.pool, |connection| find(connection, self.tenant, id));
+        found.ok_or(NOT_FOUND)
     }
 
     /// The plans of an agentable of the tenant, newest first, older than `before` if given.
@@ -200,26 +188,8 @@ impl TenantStore<'_> {
         before: Option<AgentableId>,
         limit: i64,
     ) -> Result<Vec<StoredPlan>> {
-        let rows = sqlx::query!(
-            r#"-- store::plan::requests::list
-            select p.agentable_id, a.kind, p.user_id, p.parent_id, o.kind as parent_kind, a.tools, p.attached, p.version,
-                   p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at, p.output, p.created_at, p.ended_at, l.run_id,
-                   r.status as "run_status?"
-              from houston.plans p
-              join houston.agentables a on a.id = p.agentable_id
-              join houston.agentables o on o.id = p.parent_id
-              join houston.run_locks l on l.agentable_id = p.agentable_id
-              left join houston.runs r on r.id = l.run_id
-             where p.tenant_id = $1 and p.parent_id = $2 and ($3::uuid is null or p.agentable_id < $3)
-             order by p.agentable_id desc limit $4"#,
-            self.tenant.0,
-            parent.0,
-            before.map(|before| before.0),
-            limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| plan!(row)).collect())
+        let (tenant, pool) = (self.tenant, self.pool);
+        Ok(with_connection!(pool, |connection| plans_of(connection, tenant, parent, (before, limit))))
     }
 
     /// The steps of plans that have begun or settled, by plan.
@@ -227,32 +197,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn plan_steps(self, plans: &[AgentableId]) -> Result<Vec<(AgentableId, PlanStep)>> {
-        let plans: Vec<uuid::Uuid> = plans.iter().map(|plan| plan.0).collect();
-        let rows = sqlx::query!(
-            r#"-- store::plan::requests::steps
-            select s.plan_id, s.path, s.state as "state: Json<State>", s.task_id, t.kind as "task_kind?", s.question_id,
-                   s.started_at, s.ended_at
-              from houston.plan_steps s left join houston.agentables t on t.id = s.task_id
-             where s.tenant_id = $1 and s.plan_id = any ($2) order by s.plan_id, s.path"#,
-            self.tenant.0,
-            &plans
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| {
-                let step = PlanStep {
-                    path: row.path,
-                    state: row.state.0,
-                    task: row.task_kind.zip(row.task_id).map(|(kind, id)| (kind, AgentableId(id))),
-                    question: row.question_id.map(QuestionId),
-                    started_at: row.started_at,
-                    ended_at: row.ended_at,
-                };
-                (AgentableId(row.plan_id), step)
-            })
-            .collect())
+        Ok(with_connection!(self.pool, |connection| steps_of(connection, self.tenant, plans)))
     }
 
     /// The documents of a plan, newest first, older than version `before` if given.
@@ -280,6 +225,92 @@ impl TenantStore<'_> {
         .await?;
         Ok(rows)
     }
+}
+
+/// A plan of the tenant; `None`: there is none with this id.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    id: AgentableId,
+) -> Result<Option<StoredPlan>> {
+    let row = sqlx::query!(
+        r#"-- store::plan::requests::get
+        select p.agentable_id, a.kind, p.user_id, p.parent_id, o.kind as parent_kind, a.tools, p.attached, p.version,
+               p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at, p.output, p.created_at, p.ended_at, l.run_id,
+               r.status as "run_status?"
+          from houston.plans p
+          join houston.agentables a on a.id = p.agentable_id
+          join houston.agentables o on o.id = p.parent_id
+          join houston.run_locks l on l.agentable_id = p.agentable_id
+          left join houston.runs r on r.id = l.run_id
+         where p.tenant_id = $1 and p.agentable_id = $2"#,
+        tenant.0,
+        id.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| plan!(row)))
+}
+
+/// The plans of an agentable, newest first, older than `before` if given.
+pub(crate) async fn plans_of(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    parent: AgentableId,
+    (before, limit): (Option<AgentableId>, i64),
+) -> Result<Vec<StoredPlan>> {
+    let rows = sqlx::query!(
+        r#"-- store::plan::requests::list
+        select p.agentable_id, a.kind, p.user_id, p.parent_id, o.kind as parent_kind, a.tools, p.attached, p.version,
+               p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at, p.output, p.created_at, p.ended_at, l.run_id,
+               r.status as "run_status?"
+          from houston.plans p
+          join houston.agentables a on a.id = p.agentable_id
+          join houston.agentables o on o.id = p.parent_id
+          join houston.run_locks l on l.agentable_id = p.agentable_id
+          left join houston.runs r on r.id = l.run_id
+         where p.tenant_id = $1 and p.parent_id = $2 and ($3::uuid is null or p.agentable_id < $3)
+         order by p.agentable_id desc limit $4"#,
+        tenant.0,
+        parent.0,
+        before.map(|before| before.0),
+        limit
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| plan!(row)).collect())
+}
+
+/// The steps of plans that have begun or settled, by plan.
+pub(crate) async fn steps_of(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    plans: &[AgentableId],
+) -> Result<Vec<(AgentableId, PlanStep)>> {
+    let plans: Vec<uuid::Uuid> = plans.iter().map(|plan| plan.0).collect();
+    let rows = sqlx::query!(
+        r#"-- store::plan::requests::steps
+        select s.plan_id, s.path, s.state as "state: Json<State>", s.task_id, t.kind as "task_kind?", s.question_id,
+               s.started_at, s.ended_at
+          from houston.plan_steps s left join houston.agentables t on t.id = s.task_id
+         where s.tenant_id = $1 and s.plan_id = any ($2) order by s.plan_id, s.path"#,
+        tenant.0,
+        &plans
+    )
+    .fetch_all(connection)
+    .await?;
+    let steps = rows.into_iter().map(|row| {
+        let step = PlanStep {
+            path: row.path,
+            state: row.state.0,
+            task: row.task_kind.zip(row.task_id).map(|(kind, id)| (kind, AgentableId(id))),
+            question: row.question_id.map(QuestionId),
+            started_at: row.started_at,
+            ended_at: row.ended_at,
+        };
+        (AgentableId(row.plan_id), step)
+    });
+    Ok(steps.collect())
 }
 
 /// The states of steps, by their paths.

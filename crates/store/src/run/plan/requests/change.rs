@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use houston_domain::id::{AgentableId, RunId};
+use houston_domain::id::{AgentableId, RunId, TenantId};
 use houston_domain::plan::{Document, Heading, Listing, State, States, checklist};
 use houston_domain::question::QuestionState;
 use houston_domain::run::RunStatus;
@@ -69,7 +69,7 @@ impl TenantStore<'_> {
         paused: bool,
     ) -> Result<std::result::Result<(), PlanRefusal<()>>> {
         let mut tx = self.pool.begin().await?;
-        let plan = match self.lock_plan(&mut tx, id).await? {
+        let plan = match lock_plan(&mut tx, self.tenant, id).await? {
             Ok(plan) => plan,
             Err(ended) => return Ok(Err(PlanRefusal::Ended(ended))),
         };
@@ -101,27 +101,11 @@ impl TenantStore<'_> {
         rule: impl FnOnce(&Value, &States) -> std::result::Result<PlanChange, E>,
     ) -> Result<std::result::Result<(), PlanRefusal<E>>> {
         let mut tx = self.pool.begin().await?;
-        let plan = match self.lock_plan(&mut tx, id).await? {
-            Ok(plan) => plan,
-            Err(ended) => return Ok(Err(PlanRefusal::Ended(ended))),
-        };
-        if plan.version != version {
-            return Ok(Err(PlanRefusal::Stale(plan.version)));
+        let changed = change(&mut tx, self.tenant, (id, version), rule).await?;
+        if changed.is_ok() {
+            tx.commit().await?;
         }
-        let before = states(&plan.steps);
-        let change = match rule(&plan.document, &before) {
-            Ok(change) => change,
-            Err(refused) => return Ok(Err(PlanRefusal::Refused(refused))),
-        };
-        let gone: Vec<&str> =
-            before.keys().filter(|path| !change.states.contains_key(*path)).map(String::as_str).collect();
-        self.write_document(&mut tx, id, version + 1, &change, &gone).await?;
-        let changed = change.states.iter().filter(|(path, state)| before.get(*path) != Some(*state));
-        self.write_states(&mut tx, id, changed).await?;
-        self.show_change(&mut tx, id, &plan, &change).await?;
-        plan.row.wake(&mut tx).await?;
-        tx.commit().await?;
-        Ok(Ok(()))
+        Ok(changed)
     }
 
     /// Gives steps of a plan the states that `rule` returns. Other steps stay as they are.
@@ -134,7 +118,7 @@ impl TenantStore<'_> {
         rule: impl FnOnce(&Document, &States) -> std::result::Result<StepsChange, E>,
     ) -> Result<std::result::Result<(), PlanRefusal<E>>> {
         let mut tx = self.pool.begin().await?;
-        let plan = match self.lock_plan(&mut tx, id).await? {
+        let plan = match lock_plan(&mut tx, self.tenant, id).await? {
             Ok(plan) => plan,
             Err(ended) => return Ok(Err(PlanRefusal::Ended(ended))),
         };
@@ -142,7 +126,7 @@ impl TenantStore<'_> {
             Ok(changed) => changed,
             Err(refused) => return Ok(Err(PlanRefusal::Refused(refused))),
         };
-        self.write_states(&mut tx, id, changed.iter()).await?;
+        write_states(&mut tx, self.tenant, id, changed.iter()).await?;
         sqlx::query!(
             "-- store::plan::requests::change::count
             update houston.plans set changes = changes + 1 where tenant_id = $1 and agentable_id = $2",
@@ -159,145 +143,172 @@ impl TenantStore<'_> {
         tx.commit().await?;
         Ok(Ok(()))
     }
+}
 
-    /// Takes the lock row of a plan, and reads the plan under it. Within: it has ended.
-    async fn lock_plan(
-        self,
-        tx: &mut PgConnection,
-        id: AgentableId,
-    ) -> Result<std::result::Result<Locked, RunStatus>> {
-        // Whether it is the tenant's own; that never changes.
-        let kind = sqlx::query_scalar!(
-            "-- store::plan::requests::change::kind
-            select a.kind from houston.plans p join houston.agentables a on a.id = p.agentable_id
-             where p.tenant_id = $1 and p.agentable_id = $2",
-            self.tenant.0,
-            id.0
-        )
-        .fetch_optional(&mut *tx)
-        .await?
-        .ok_or(NOT_FOUND)?;
-        let row = lock(tx, id).await?.ok_or(NOT_FOUND)?;
-        let plan = sqlx::query!(
-            r#"-- store::plan::requests::change::lock
-            select p.parent_id, p.version, p.document, p.listed_in, p.paused, p.ended_at, r.status as "run_status?"
-              from houston.plans p
-              join houston.run_locks l on l.agentable_id = p.agentable_id
-              left join houston.runs r on r.id = l.run_id
-             where p.tenant_id = $1 and p.agentable_id = $2"#,
-            self.tenant.0,
-            id.0
-        )
-        .fetch_optional(&mut *tx)
-        .await?
-        .ok_or(NOT_FOUND)?;
-        let run_status = plan.run_status.as_deref().and_then(RunStatus::from_name);
-        if !row.run_open || plan.ended_at.is_some() {
-            return Ok(Err(run_status.unwrap_or(RunStatus::Completed)));
-        }
-        let rows = sqlx::query!(
-            r#"-- store::plan::requests::change::steps
-            select path, state as "state: Json<State>", question_id from houston.plan_steps
-             where tenant_id = $1 and plan_id = $2"#,
-            self.tenant.0,
-            id.0
-        )
-        .fetch_all(&mut *tx)
-        .await?;
-        let steps = rows.into_iter().map(|row| PlanStep {
-            path: row.path,
-            state: row.state.0,
-            task: None,
-            question: row.question_id.map(houston_domain::id::QuestionId),
-            started_at: None,
-            ended_at: None,
-        });
-        Ok(Ok(Locked {
-            row,
-            kind,
-            parent: AgentableId(plan.parent_id),
-            version: plan.version,
-            document: plan.document,
-            listed_in: plan.listed_in.map(RunId),
-            paused: plan.paused,
-            run_status,
-            steps: steps.collect(),
-        }))
+/// Replaces the document of a plan whose version is `version` by what `rule` makes of document and states, in the caller's
+/// transaction: nothing is written if it is refused. The caller holds no lock, or that of the plan.
+pub(crate) async fn change<E>(
+    tx: &mut PgConnection,
+    tenant: TenantId,
+    (id, version): (AgentableId, i32),
+    rule: impl FnOnce(&Value, &States) -> std::result::Result<PlanChange, E>,
+) -> Result<std::result::Result<(), PlanRefusal<E>>> {
+    let plan = match lock_plan(tx, tenant, id).await? {
+        Ok(plan) => plan,
+        Err(ended) => return Ok(Err(PlanRefusal::Ended(ended))),
+    };
+    if plan.version != version {
+        return Ok(Err(PlanRefusal::Stale(plan.version)));
     }
+    let before = states(&plan.steps);
+    let change = match rule(&plan.document, &before) {
+        Ok(change) => change,
+        Err(refused) => return Ok(Err(PlanRefusal::Refused(refused))),
+    };
+    let gone: Vec<&str> =
+        before.keys().filter(|path| !change.states.contains_key(*path)).map(String::as_str).collect();
+    write_document(tx, tenant, (id, version + 1), &change, &gone).await?;
+    let changed = change.states.iter().filter(|(path, state)| before.get(*path) != Some(*state));
+    write_states(tx, tenant, id, changed).await?;
+    show_change(tx, tenant, id, &plan, &change).await?;
+    plan.row.wake(tx).await?;
+    Ok(Ok(()))
+}
 
-    async fn write_document(
-        self,
-        tx: &mut PgConnection,
-        id: AgentableId,
-        version: i32,
-        change: &PlanChange,
-        gone: &[&str],
-    ) -> Result<()> {
-        sqlx::query!(
-            "-- store::plan::requests::change::document
-            with steps as (
-                delete from houston.plan_steps where tenant_id = $1 and plan_id = $2 and path = any ($5))
-            update houston.plans set document = $3, version = $4, changes = changes + 1
-             where tenant_id = $1 and agentable_id = $2",
-            self.tenant.0,
-            id.0,
-            change.document,
-            version,
-            gone as &[&str]
-        )
-        .execute(&mut *tx)
-        .await?;
-        add_version(tx, id, self.tenant, (version, &change.document, &change.reason)).await
+/// Takes the lock row of a plan, and reads the plan under it. Within: it has ended.
+async fn lock_plan(
+    tx: &mut PgConnection,
+    tenant: TenantId,
+    id: AgentableId,
+) -> Result<std::result::Result<Locked, RunStatus>> {
+    // Whether it is the tenant's own; that never changes.
+    let kind = sqlx::query_scalar!(
+        "-- store::plan::requests::change::kind
+        select a.kind from houston.plans p join houston.agentables a on a.id = p.agentable_id
+         where p.tenant_id = $1 and p.agentable_id = $2",
+        tenant.0,
+        id.0
+    )
+    .fetch_optional(&mut *tx)
+    .await?
+    .ok_or(NOT_FOUND)?;
+    let row = lock(tx, id).await?.ok_or(NOT_FOUND)?;
+    let plan = sqlx::query!(
+        r#"-- store::plan::requests::change::lock
+        select p.parent_id, p.version, p.document, p.listed_in, p.paused, p.ended_at, r.status as "run_status?"
+          from houston.plans p
+          join houston.run_locks l on l.agentable_id = p.agentable_id
+          left join houston.runs r on r.id = l.run_id
+         where p.tenant_id = $1 and p.agentable_id = $2"#,
+        tenant.0,
+        id.0
+    )
+    .fetch_optional(&mut *tx)
+    .await?
+    .ok_or(NOT_FOUND)?;
+    let run_status = plan.run_status.as_deref().and_then(RunStatus::from_name);
+    if !row.run_open || plan.ended_at.is_some() {
+        return Ok(Err(run_status.unwrap_or(RunStatus::Completed)));
     }
+    let rows = sqlx::query!(
+        r#"-- store::plan::requests::change::steps
+        select path, state as "state: Json<State>", question_id from houston.plan_steps
+         where tenant_id = $1 and plan_id = $2"#,
+        tenant.0,
+        id.0
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    let steps = rows.into_iter().map(|row| PlanStep {
+        path: row.path,
+        state: row.state.0,
+        task: None,
+        question: row.question_id.map(houston_domain::id::QuestionId),
+        started_at: None,
+        ended_at: None,
+    });
+    Ok(Ok(Locked {
+        row,
+        kind,
+        parent: AgentableId(plan.parent_id),
+        version: plan.version,
+        document: plan.document,
+        listed_in: plan.listed_in.map(RunId),
+        paused: plan.paused,
+        run_status,
+        steps: steps.collect(),
+    }))
+}
 
-    async fn write_states<'s>(
-        self,
-        tx: &mut PgConnection,
-        id: AgentableId,
-        changed: impl Iterator<Item = (&'s String, &'s State)>,
-    ) -> Result<()> {
-        let rows: Vec<Value> = changed
-            .map(|(path, state)| json!({"path": path, "state": state, "settled": state.status.is_settled()}))
-            .collect();
-        sqlx::query!(
-            "-- store::plan::requests::change::states
-            insert into houston.plan_steps as s (plan_id, tenant_id, path, state, ended_at)
-            select $2, $1, c.path, c.state, case when c.settled then statement_timestamp() end
-              from jsonb_to_recordset($3) as c (path text, state jsonb, settled boolean)
-            on conflict (plan_id, path) do update
-               set state = excluded.state, ended_at = excluded.ended_at,
-                   outcome = case when excluded.state ->> 'status' = 'running' then s.outcome end",
-            self.tenant.0,
-            id.0,
-            Value::Array(rows)
-        )
-        .execute(tx)
-        .await?;
-        Ok(())
-    }
+async fn write_document(
+    tx: &mut PgConnection,
+    tenant: TenantId,
+    (id, version): (AgentableId, i32),
+    change: &PlanChange,
+    gone: &[&str],
+) -> Result<()> {
+    sqlx::query!(
+        "-- store::plan::requests::change::document
+        with steps as (
+            delete from houston.plan_steps where tenant_id = $1 and plan_id = $2 and path = any ($5))
+        update houston.plans set document = $3, version = $4, changes = changes + 1
+         where tenant_id = $1 and agentable_id = $2",
+        tenant.0,
+        id.0,
+        change.document,
+        version,
+        gone as &[&str]
+    )
+    .execute(&mut *tx)
+    .await?;
+    add_version(tx, id, tenant, (version, &change.document, &change.reason)).await
+}
 
-    /// Adds the list to the stream of the agentable that the plan works for.
-    async fn show_change(
-        self,
-        tx: &mut PgConnection,
-        id: AgentableId,
-        plan: &Locked,
-        change: &PlanChange,
-    ) -> Result<()> {
-        let plan_id = id.public_id(&plan.kind);
-        let version = plan.version + 1;
-        let asking =
-            plan.steps.iter().filter_map(|step| Some((step.path.clone(), step.question?.to_string())));
-        let questions: BTreeMap<String, String> = asking.collect();
-        let heading = Heading {
-            plan_id: Some(&plan_id),
-            version: u32::try_from(version).unwrap_or_default(),
-            status: listed_status(plan.paused, plan.run_status),
-            questions: &questions,
-        };
-        let checklist = json!(checklist(&read(id, &change.document)?, &change.states, heading));
-        let listed =
-            Listing { checklist, delta: Vec::new(), changed: Some((version, change.reason.clone())) };
-        show(tx, id, (self.tenant, plan.parent), (plan_id, &listed), plan.listed_in).await
-    }
+async fn write_states<'s>(
+    tx: &mut PgConnection,
+    tenant: TenantId,
+    id: AgentableId,
+    changed: impl Iterator<Item = (&'s String, &'s State)>,
+) -> Result<()> {
+    let rows: Vec<Value> = changed
+        .map(|(path, state)| json!({"path": path, "state": state, "settled": state.status.is_settled()}))
+        .collect();
+    sqlx::query!(
+        "-- store::plan::requests::change::states
+        insert into houston.plan_steps as s (plan_id, tenant_id, path, state, ended_at)
+        select $2, $1, c.path, c.state, case when c.settled then statement_timestamp() end
+          from jsonb_to_recordset($3) as c (path text, state jsonb, settled boolean)
+        on conflict (plan_id, path) do update
+           set state = excluded.state, ended_at = excluded.ended_at,
+               outcome = case when excluded.state ->> 'status' = 'running' then s.outcome end",
+        tenant.0,
+        id.0,
+        Value::Array(rows)
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Adds the list to the stream of the agentable that the plan works for.
+async fn show_change(
+    tx: &mut PgConnection,
+    tenant: TenantId,
+    id: AgentableId,
+    plan: &Locked,
+    change: &PlanChange,
+) -> Result<()> {
+    let plan_id = id.public_id(&plan.kind);
+    let version = plan.version + 1;
+    let asking = plan.steps.iter().filter_map(|step| Some((step.path.clone(), step.question?.to_string())));
+    let questions: BTreeMap<String, String> = asking.collect();
+    let heading = Heading {
+        plan_id: Some(&plan_id),
+        version: u32::try_from(version).unwrap_or_default(),
+        status: listed_status(plan.paused, plan.run_status),
+        questions: &questions,
+    };
+    let checklist = json!(checklist(&read(id, &change.document)?, &change.states, heading));
+    let listed = Listing { checklist, delta: Vec::new(), changed: Some((version, change.reason.clone())) };
+    show(tx, id, (tenant, plan.parent), (plan_id, &listed), plan.listed_in).await
 }
