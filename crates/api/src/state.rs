@@ -9,7 +9,7 @@ use houston_domain::cell::Cells;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::{AgentableId, Ids, RunId, Shard};
-use houston_domain::plan::Limits as PlanLimits;
+use houston_domain::plan::{Limits as PlanLimits, Templates};
 use houston_domain::schedule::FeedConfig;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
@@ -70,6 +70,8 @@ pub struct State {
     pub feed: Arc<FeedConfig>,
     /// `[limits]` of `jobs/agent_check_in.toml`.
     pub check_ins: CheckInLimits,
+    /// `jobs/plans/*.json`.
+    pub plan_templates: Arc<Templates>,
     /// `[rules]` of `jobs/teams.toml`.
     pub team_rules: RuleLimits,
     /// `jobs/plans.toml`.

@@ -130,7 +130,8 @@ impl App {
         let verbosity = arguments.command.verbosity(arguments.verbose);
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format, verbosity);
         apply_mutation()?;
-        let outside = crate::toolbox::outside(&loaded.settings, arguments.command.drives_runs());
+        let mut outside = crate::toolbox::outside(&loaded.settings, arguments.command.drives_runs());
+        outside.plan_templates = Arc::clone(&loaded.templates);
         loaded.pdf = PdfReader::new(outside.sandbox.clone());
         let mut registry = toolbox.registry(&outside).map_err(usage)?;
         let pool = loaded.pool(&loaded.settings.mcp, &arguments.folder);

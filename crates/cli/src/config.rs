@@ -18,6 +18,7 @@ mod named_source;
 mod orchestrator;
 mod outside;
 mod packs;
+mod plan_templates;
 mod providers;
 mod rules;
 pub(crate) mod secrets;
@@ -39,7 +40,7 @@ use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::{GuardSettings, Layer};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
-use houston_domain::plan::Limits as PlanLimits;
+use houston_domain::plan::{Limits as PlanLimits, Templates};
 use houston_domain::rate::RateLimits;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::sealed::SecretKeys;
@@ -224,6 +225,8 @@ pub(crate) struct Loaded {
     tools: Vec<String>,
     /// The MCP servers.
     pub(crate) mcp: mcp::Mcp,
+    /// The templates of plans.
+    pub(crate) templates: Arc<Templates>,
     /// The skills of the installation, enabled or not.
     pub(crate) skills: Vec<BundledSkill>,
     /// The drivers that agent types may name.
@@ -279,6 +282,7 @@ pub(crate) fn load<'f>(
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
     let skills = settings.skills.load(&folders, &figment)?;
+    let templates = Arc::new(plan_templates::load(&folders, &tools)?);
     let (drivers, callbacks) = (Drivers::default(), Callbacks::default());
     let secret_keys = secrets::from_environment()?;
     Ok(Loaded {
@@ -287,6 +291,7 @@ pub(crate) fn load<'f>(
         folders,
         tools,
         mcp,
+        templates,
         skills,
         drivers,
         pdf: PdfReader::default(),

@@ -236,7 +236,9 @@ fn load(plan: &Plan) -> Result<(Loaded, Registry), ProcessError> {
             .map_err(|error| settings(anyhow::anyhow!("the model `{name}` cannot be used: {error}")))?;
         given.model = Some(name.clone());
     }
-    let mut registry = toolbox.registry(&outside_without_sandbox(given)).map_err(settings)?;
+    let mut outside = outside_without_sandbox(given);
+    outside.plan_templates = Arc::clone(&loaded.templates);
+    let mut registry = toolbox.registry(&outside).map_err(settings)?;
     let pool = loaded.pool(&loaded.settings.mcp, &plan.folder);
     for tool in pool.tools() {
         registry.add(tool).map_err(settings)?;

@@ -211,6 +211,7 @@ impl System {
             explain: explainer.explain(cell.store.runs()),
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             check_ins: self.loaded.settings.agent_check_in.limits,
+            plan_templates: Arc::clone(&self.loaded.templates),
             team_rules: self.loaded.settings.teams.rules,
             plans: self.loaded.settings.plans,
             draining: self.stop.clone(),

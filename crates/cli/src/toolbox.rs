@@ -90,6 +90,7 @@ pub(crate) fn outside(settings: &Settings, drives_runs: bool) -> Outside {
         shell: shell(settings.sandbox, drives_runs),
         shell_time: settings.sandbox.shell_time(),
         keeps_files: settings.workspaces.is_set(),
+        plan_templates: Arc::default(),
     }
 }
 
@@ -120,6 +121,7 @@ pub(crate) fn outside_without_sandbox(settings: &Settings) -> Outside {
         shell: None,
         shell_time: settings.sandbox.shell_time(),
         keeps_files: settings.workspaces.is_set(),
+        plan_templates: Arc::default(),
     }
 }
 

@@ -40,10 +40,7 @@ pub enum Event {
     /// A run was accepted and waits for a worker: the first event of each run.
     RunQueued {},
     /// A message of a user, or a system message, was stored.
-    MessagePosted {
-        /// The message.
-        message_id: MessageId,
-    },
+    MessagePosted { message_id: MessageId },
     /// A worker claimed the run.
     AttemptStarted {
         /// Number of the attempt, from 1; above 1 after a crash, a hand-over or a retry.
@@ -59,15 +56,9 @@ pub enum Event {
         resumed: bool,
     },
     /// The model's reasoning, or text it wrote beside its tool calls.
-    Thought {
-        /// The whole text.
-        text: String,
-    },
+    Thought { text: String },
     /// The agent sent a message.
-    MessageSent {
-        /// The message.
-        message_id: MessageId,
-    },
+    MessageSent { message_id: MessageId },
     /// A tool call is about to be executed, or has been.
     ToolCalled {
         /// The id of the tool call, unique within the run.
@@ -171,13 +162,8 @@ pub enum Event {
         /// What this run is about.
         to: FocusRef,
     },
-    /// The message seems to need several operations: the model was told that a plan may pay.
-    Analysed {
-        /// What the message needs.
-        strategy: Complexity,
-        /// How many operations were found in it.
-        operations: usize,
-    },
+    /// The message seems to need several operations, and the model reads that a plan may pay.
+    Analysed { strategy: Complexity, operations: usize },
     /// Houston gave the agentable a title, because it had none.
     TitleSet {
         /// The new title.

@@ -167,9 +167,14 @@ pub struct PlanVersionResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePlan {
-    /// Version 1 of the documents of plans: up to 64 KiB and 100 steps.
-    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
-    pub document: Map<String, Value>,
+    /// Version 1 of the documents of plans: up to 64 KiB and 100 steps. Either this or `template`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, schema::AnyJson>>)]
+    pub document: Option<Map<String, Value>>,
+    /// The name of a file of the installation (`jobs/plans/*.json`), whose document it is; `input` must match its schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "research")]
+    pub template: Option<String>,
     /// What its expressions read as `input`: up to 64 KiB.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, schema::AnyJson>)]

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use houston_domain::clock::{Clock as _, SystemClock};
+use houston_domain::plan::Templates;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_sandbox::{Sandbox, Shell};
 use houston_web::search::{Brave, Exa, SearchProvider, Searxng, Tavily};
@@ -30,6 +31,8 @@ pub struct Outside {
     pub shell_time: Duration,
     /// Whether workspaces are folders: commands change the files of the agent.
     pub keeps_files: bool,
+    /// What plans may be made of.
+    pub plan_templates: Arc<Templates>,
 }
 
 /// The clients. They are made when the first request is sent: a process whose agents send none has none.

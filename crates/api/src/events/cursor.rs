@@ -300,8 +300,7 @@ impl Cursor {
         }
     }
 
-    /// Updates the state after `event`: whether the run is over, and which iteration is open, so that late deltas are
-    /// recognised. `was` is the text that was open before.
+    /// Updates the state after `event`, so that late deltas are recognised. `was` is the text that was open before.
     fn update_state(&mut self, event: &Durable, was: Open) {
         self.over = self.interrupted
             || matches!(

@@ -10,9 +10,10 @@ use houston_domain::id::UserId;
 use houston_domain::plan::{Document, MAX_BYTES, Offer};
 use houston_domain::run::RunStatus;
 use houston_protocol::plan::{CreatePlan, PlanResponse};
+use houston_protocol::problem::FieldError;
 use houston_protocol::schema;
 use houston_store::plan::{NewPlan, StoredPlan};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{invalid, response};
 use crate::agentable_path::AgentablePath;
@@ -44,13 +45,13 @@ pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     path: AgentablePath,
-    Creation { value: CreatePlan { document, input }, key }: Creation<CreatePlan>,
+    Creation { value: CreatePlan { document, template, input }, key }: Creation<CreatePlan>,
 ) -> Result<Response, ApiError> {
     let not_creatable = || ApiError::NotCreatable { kind: "plan".to_owned(), made_with_user: false };
-    let (document, input) = (Value::Object(document), Value::Object(input));
-    check_storable_value("/document", &document)?;
+    let input = Value::Object(input);
     check_storable_value("/input", &input)?;
     check_size("/input", input.to_string().len(), MAX_BYTES)?;
+    let (document, at) = document_of(&app, document, template.as_deref(), &input)?;
     let parent = app.store(caller).agentable(&path.kind, path.id).await?;
     let kinds = &app.state.agent_types;
     let parent_kind = kinds.get(&path.kind).ok_or_else(not_creatable)?;
@@ -62,8 +63,7 @@ pub(crate) async fn create(
         tools: &tools.iter().map(String::as_str).collect::<Vec<_>>(),
         steps: limits.steps_of_request,
     };
-    let checked =
-        Document::parse(&document.to_string(), offer).map_err(|problems| invalid("/document", problems))?;
+    let checked = Document::parse(&document.to_string(), offer).map_err(|problems| invalid(at, problems))?;
     let title = title(&checked.goal);
     let new = NewPlan {
         id: app.state.ids.beside(parent.user),
@@ -91,6 +91,31 @@ pub(crate) async fn create(
         app.send_hint(new.id, kind.urgency);
     }
     created(stored, replayed, "/v1/plans")
+}
+
+/// The document of a request, and where the request has it.
+fn document_of(
+    app: &App,
+    document: Option<Map<String, Value>>,
+    template: Option<&str>,
+    input: &Value,
+) -> Result<(Value, &'static str), ApiError> {
+    let refused =
+        |pointer: &str, why: String| ApiError::InvalidRequest { errors: vec![FieldError::at(pointer, why)] };
+    match (document, template) {
+        (Some(document), None) => {
+            let document = Value::Object(document);
+            check_storable_value("/document", &document)?;
+            Ok((document, "/document"))
+        }
+        (None, Some(name)) => {
+            let template = app.state.plan_templates.get(name).map_err(|why| refused("/template", why))?;
+            let checked = template.check_input(input);
+            checked.map_err(|wrong| refused(&format!("/input{}", wrong.pointer), wrong.message))?;
+            Ok((template.document.clone(), "/template"))
+        }
+        _ => Err(refused("/document", "give either `document` or `template`".to_owned())),
+    }
 }
 
 /// The tools that steps may call: those of plans that the agentable may call itself.

@@ -313,3 +313,22 @@ async fn documents_have_at_most_the_steps_that_are_set() {
         api.send("PATCH", &format!("/v1/plans/{plan}"), json!({"version": 1, "add": steps(12, 13)})).await;
     assert_eq!(more.refused(422, "invalid_request")["errors"].as_array().unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn plan_is_made_of_a_template_with_an_input() {
+    let api = TestApi::start().await;
+    let input = json!({"question": "Which is best?", "queries": ["hotels in Rome", "hostels in Rome"]});
+    let body = json!({"template": "research", "input": input});
+    let answer = api.post(&api.path("/plans"), body).await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let plan = answer.json();
+    assert_eq!((&plan["input"], &plan["document"]["goal"]), (&input, &json!("Research a question")));
+    for (body, pointer) in [
+        (json!({"template": "research", "input": {"question": "Which?", "queries": []}}), "/input/queries"),
+        (json!({"template": "reserch", "input": input}), "/template"),
+        (json!({"template": "research", "document": document(), "input": input}), "/document"),
+        (json!({"input": input}), "/document"),
+    ] {
+        assert_eq!(pointers(&api.post(&api.path("/plans"), body).await), [pointer]);
+    }
+}

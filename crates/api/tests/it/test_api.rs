@@ -16,7 +16,7 @@ use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};
 use houston_domain::mcp_server::pin::ListedTool;
-use houston_domain::plan::Limits as PlanLimits;
+use houston_domain::plan::{Limits as PlanLimits, Template, Templates};
 use houston_domain::rate::RateLimits;
 use houston_domain::schedule::CheckInConfig;
 use houston_domain::scope::Scopes;
@@ -139,6 +139,7 @@ impl TestApi {
             }),
             feed: Arc::new(toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap()),
             check_ins: check_ins.limits,
+            plan_templates: Arc::new(templates()),
             team_rules: RuleLimits::default(),
             plans: PlanLimits { steps_of_request: 12, ..PlanLimits::default() },
             draining: CancellationToken::new(),
@@ -361,4 +362,10 @@ impl ForeignServers for NoServers {
     fn finish_login(&self, _: ReturnedLogin) -> BoxFuture<'static, Result<SecretString, String>> {
         Box::pin(std::future::ready(Err("there is no server".to_owned())))
     }
+}
+
+/// The templates of plans that Houston comes with.
+fn templates() -> Templates {
+    let research = include_str!("../../../../jobs/plans/research.json");
+    Templates::new([Template::parse(research, "research", &["search_web"]).unwrap()])
 }

@@ -40,6 +40,14 @@ pub(crate) enum ConfigError {
     /// An endpoint that is to be a tool.
     #[error("{0}")]
     Endpoint(houston_web::json_api::Problem),
+    /// A template of plans.
+    #[error("{}: {reason}", .path.display())]
+    Template {
+        /// The path of its file.
+        path: PathBuf,
+        /// What is wrong, each with a JSON pointer into the file.
+        reason: String,
+    },
     /// A skill of the installation that cannot be read.
     #[error("{}: {reason}", .path.display())]
     Skill {

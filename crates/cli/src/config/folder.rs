@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::explain::nearest;
 use super::outside::ENDPOINTS;
+use super::plan_templates::FOLDER as PLANS;
 use super::skills::FOLDER as SKILLS;
 use super::{ConfigError, FILES};
 
@@ -37,11 +38,11 @@ pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
     let allowed: Vec<&str> = files
         .iter()
         .map(String::as_str)
-        .chain([AGENTS, ENDPOINTS, SKILLS, houston_mcp::pins::FILE])
+        .chain([AGENTS, ENDPOINTS, SKILLS, PLANS, houston_mcp::pins::FILE])
         .collect();
     for (path, name) in entries(folder)? {
         let is_allowed = allowed.contains(&name.as_str())
-            && path.is_dir() == [AGENTS, ENDPOINTS, SKILLS].contains(&name.as_str());
+            && path.is_dir() == [AGENTS, ENDPOINTS, SKILLS, PLANS].contains(&name.as_str());
         let like = nearest(&name, &allowed).filter(|_| !is_note(&name));
         let looks_like_settings = name.ends_with(".toml") || path.is_dir() && holds_toml(&path);
         if !is_allowed && (looks_like_settings || like.is_some()) {
@@ -53,6 +54,7 @@ pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
         }
     }
     only(&folder.join(AGENTS), &[".toml"], "files like goal.toml, one for each kind")?;
+    only(&folder.join(PLANS), &[".json"], "files like research.json, one for each template")?;
     let allowed = "files like crm.toml, or OpenAPI documents like crm.json";
     only(&folder.join(ENDPOINTS), &[".toml", ".json"], allowed)
 }

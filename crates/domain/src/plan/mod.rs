@@ -31,6 +31,7 @@ mod retry;
 mod schema;
 mod scope;
 mod state;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -53,3 +54,4 @@ pub use scope::MAX_RESULT;
 pub use state::{
     Advance, End, Failure, Given, State, States, Status, UnknownStatus, advance, answer, succeed,
 };
+pub use template::{Template, Templates};

@@ -16,7 +16,7 @@ use crate::setup::taint::user_texts;
 /// The element around the sentence.
 const ELEMENT: &str = "analysis";
 
-/// What is said about the message that the run begins with, and the event that tells streams. `None`: there is nothing to say,
+/// What is said about the message that the run begins with, and the event for streams. `None`: there is nothing to say,
 /// the model has answered already, or the agent makes no plans.
 pub(crate) fn analysis(setup: &Setup, context: &RunContext) -> Option<(PromptSection, Event)> {
     if !setup.makes_plans || setup.offer.get(CREATE_PLAN).is_none() {

@@ -49,7 +49,6 @@ pub(super) struct Situation<'a> {
     skill: Option<(String, String)>,
     steps: Vec<Step<'a>>,
     offered: Vec<&'a str>,
-    /// The tool that must be called.
     must_call: Option<&'a str>,
 }
 
@@ -85,9 +84,6 @@ impl<'a> Situation<'a> {
     pub(super) fn decide(&self) -> Reply {
         if let Some(name) = &self.directives.repeat {
             return Reply::Calls(vec![RequestedCall { name: name.clone(), json: "{}".to_owned() }]);
-        }
-        if let Some(plan) = self.forced_plan() {
-            return plan;
         }
         let Some(step) = self.steps.last() else { return self.first_reply() };
         if step.name == "send_message" && !step.failed {

@@ -241,7 +241,7 @@ pub enum Fact<'a> {
         #[schema(value_type = schema::FocusRef)]
         to: FocusRef,
     },
-    /// The message seems to need several operations: the model was told that a plan may pay, and decides.
+    /// The message seems to need several operations: the model reads that a plan may pay, and decides.
     ///
     /// ```json
     /// {"name": "houston.analysis", "value": {"strategy": "complex", "operations": 5}}

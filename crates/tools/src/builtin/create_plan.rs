@@ -1,17 +1,19 @@
 //! `create_plan`: makes a plan, whose steps are carried out side by side.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::TimeDelta;
 use houston_domain::id::AgentableId;
-use houston_domain::plan::{Document, Heading, Limits, Offer, States, checklist, model_schema};
+use houston_domain::plan::{Document, Heading, Limits, Offer, States, Templates, checklist, model_schema};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_store::plan::NewPlan;
 use houston_store::record::{RecordIds, RecordTx};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::input;
+use crate::outside::Outside;
 use crate::plans;
 use crate::record::{NewPlanInfo, NewTaskInfo, Record, RecordFuture};
 use crate::tool::{CallContext, InvalidInput, Plan, Situation, TaskKind, Tool};
@@ -20,36 +22,61 @@ pub const NAME: &str = "create_plan";
 
 /// Makes a plan. Written with the step: exactly once.
 #[derive(Debug)]
-pub(super) struct CreatePlan(ToolDefinition);
+pub(super) struct CreatePlan {
+    definition: ToolDefinition,
+    templates: Arc<Templates>,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Input {
     goal: String,
-    steps: Vec<Value>,
+    steps: Option<Vec<Value>>,
+    template: Option<String>,
+    #[serde(default)]
+    input: Map<String, Value>,
     #[serde(default)]
     output: Option<Value>,
     #[serde(default)]
     detached: bool,
 }
 
-/// The schema of a document, without its version.
-fn schema() -> Value {
+/// The schema of a document, without its version; or of a template with its input.
+fn schema(templates: &Templates) -> Value {
     let mut schema = model_schema();
-    if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        fields.remove("v");
-        fields.insert(
-            "detached".to_owned(),
-            json!({"type": "boolean", "description": "true: do not wait for the plan; a message says when it has ended."}),
-        );
+    let required = if templates.is_empty() { json!(["goal", "steps"]) } else { json!(["goal"]) };
+    schema["required"] = required;
+    // An agent is sent this with each of its calls: the fields of inner steps are those of the outer ones.
+    if let Some(fields) =
+        schema.pointer_mut("/properties/steps/items/properties").and_then(Value::as_object_mut)
+    {
+        for list in ["then", "else", "steps"] {
+            fields.insert(list.to_owned(), json!({"type": "array", "items": {"type": "object"}}));
+        }
     }
-    schema["required"] = json!(["goal", "steps"]);
+    let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return schema };
+    fields.remove("v");
+    fields.insert(
+        "detached".to_owned(),
+        json!({"type": "boolean", "description": "true: do not wait for the plan; a message says when it has ended."}),
+    );
+    if !templates.is_empty() {
+        let names: Vec<&str> = templates.iter().map(|template| template.name.as_str()).collect();
+        let lines = templates.iter().map(|template| {
+            let fields = template.fields().collect::<Vec<_>>().join(", ");
+            format!("{}: {} Input: {fields}.", template.name, template.description)
+        });
+        let text = format!("In place of `steps`. {}", lines.collect::<Vec<_>>().join(" "));
+        fields.insert("template".to_owned(), json!({"enum": names, "description": text}));
+        fields.insert("input".to_owned(), json!({"type": "object"}));
+    }
     schema
 }
 
-impl Default for CreatePlan {
-    fn default() -> Self {
-        Self(ToolDefinition {
+impl CreatePlan {
+    pub(super) fn new(outside: &Outside) -> Self {
+        let templates = Arc::clone(&outside.plan_templates);
+        let definition = ToolDefinition {
             name: NAME.to_owned(),
             description: "Carry out several steps that do not depend on what you say in between: side by side where they \
                           can be. A step reads the result of another as {{ id.result }}, and then waits for it. You go \
@@ -59,16 +86,40 @@ impl Default for CreatePlan {
                           else), parallel (steps), loop (over, as, max, steps). For example {\"id\": \"pick\", \"type\": \
                           \"llm\", \"title\": \"Pick one\", \"prompt\": \"Pick one: {{ find.result }}\"}"
                 .to_owned(),
-            input_schema: schema().into(),
+            input_schema: schema(&templates).into(),
             effect: EffectClass::Idempotent,
             timeout: ToolDefinition::default_timeout(),
-        })
+        };
+        Self { definition, templates }
+    }
+
+    /// The document of a call.
+    fn document(&self, input: &Input) -> Result<Value, InvalidInput> {
+        let Input { goal, steps, template, input, output, .. } = input;
+        let wrong = |reason: String| InvalidInput(format!("{NAME}: {reason}"));
+        let mut document = match (steps, template) {
+            (Some(steps), None) => json!({"v": 1, "goal": goal, "steps": steps}),
+            (None, Some(name)) => {
+                let template = self.templates.get(name).map_err(|why| wrong(format!("/template: {why}")))?;
+                template
+                    .check_input(&Value::Object(input.clone()))
+                    .map_err(|problem| wrong(format!("/input{}: {}", problem.pointer, problem.message)))?;
+                let mut document = template.document.clone();
+                document["goal"] = json!(goal);
+                document
+            }
+            _ => return Err(wrong("give either `steps` or `template`".to_owned())),
+        };
+        if let Some(output) = output {
+            document["output"] = output.clone();
+        }
+        Ok(document)
     }
 }
 
 impl Tool for CreatePlan {
     fn definition(&self) -> &ToolDefinition {
-        &self.0
+        &self.definition
     }
 
     fn offered(&self, situation: Situation) -> bool {
@@ -76,26 +127,26 @@ impl Tool for CreatePlan {
     }
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { goal, steps, output, detached } = input::read(NAME, input)?;
+        let given: Input = input::read(NAME, input)?;
         let kind = match plans::kind(context) {
             Ok(kind) => kind,
             Err(refusal) => return Ok(Plan::Answer(refusal)),
         };
         let limits = Limits::default();
-        let mut document = json!({"v": 1, "goal": goal, "steps": steps});
-        if let Some(output) = output {
-            document["output"] = output;
-        }
+        let document = self.document(&given)?;
         let names: Vec<&str> = kind.tools.iter().map(String::as_str).collect();
-        let offer = Offer { tools: &names, steps: limits.steps_of_model };
+        let steps = if given.template.is_some() { limits.steps_of_request } else { limits.steps_of_model };
+        let offer = Offer { tools: &names, steps };
         let parsed = Document::parse(&document.to_string(), offer).map_err(|problems| {
             InvalidInput(format!("{NAME}: mend the plan and call this again:\n{}", plans::lines(&problems)))
         })?;
+        let Input { detached, input, .. } = given;
         let lasts = if detached { limits.detached_s } else { limits.attached_s };
         let title = parsed.goal.chars().take(120).collect();
         let (asks, deadline) = (plans::asks(&parsed, kind), context.now + TimeDelta::seconds(lasts.into()));
         let kind = kind.clone();
-        Ok(Plan::record(Call { parsed, document, title, kind, attached: !detached, deadline, asks }))
+        let input = Value::Object(input);
+        Ok(Plan::record(Call { parsed, document, input, title, kind, attached: !detached, deadline, asks }))
     }
 }
 
@@ -104,6 +155,7 @@ impl Tool for CreatePlan {
 struct Call {
     parsed: Document,
     document: Value,
+    input: Value,
     title: String,
     kind: TaskKind,
     attached: bool,
@@ -131,7 +183,7 @@ impl Record for Call {
                 title: &self.title,
                 tools: &self.kind.tools,
                 document: &self.document,
-                input: &Value::Null,
+                input: &self.input,
                 attached: self.attached,
                 deadline: self.deadline,
             };

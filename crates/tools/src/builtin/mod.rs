@@ -134,7 +134,7 @@ pub fn all(outside: &Outside) -> Vec<SharedTool> {
         Arc::new(read_result::ReadResult::default()),
         Arc::new(search_agent_history::SearchAgentHistory::default()),
         Arc::new(create_task::CreateTask::default()),
-        Arc::new(create_plan::CreatePlan::default()),
+        Arc::new(create_plan::CreatePlan::new(outside)),
         Arc::new(read_plan::ReadPlan::default()),
         Arc::new(change_plan::ChangePlan::default()),
         Arc::new(list_conversations::ListConversations::default()),

@@ -251,3 +251,29 @@ async fn run_of_a_kind_that_must_plan_begins_with_a_plan() {
     assert_eq!(cluster.servers.sql(plans).unwrap().trim(), "2");
     worker.drain().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_makes_a_plan_of_a_template() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker();
+    for (given, expected) in [
+        (
+            json!({"goal": "Notes", "template": "notes", "input": {"titles": []}}),
+            "create_plan: /input/titles:",
+        ),
+        (json!({"goal": "Notes", "template": "note"}), "create_plan: /template: there is no template `note`"),
+        (json!({"goal": "Notes"}), "give either `steps` or `template`"),
+    ] {
+        let answer = cluster.call(cluster.goal, "create_plan", &given).await;
+        assert!(answer.contains(expected), "{expected}: {answer}");
+    }
+    let given = json!({"goal": "Two notes", "template": "notes", "input": {"titles": ["one", "two"]}});
+    let posted = cluster.post(cluster.goal, &format!("/sim tool=create_plan args={given}")).await;
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    let plan = "select document ->> 'goal' || ', ' || (output #>> '{}') from houston.plans";
+    assert_eq!(cluster.servers.sql(plan).unwrap().trim(), "Two notes, 2");
+    let notes =
+        "select string_agg(title, ' ' order by title) from houston.knowledge_items where kind = 'note'";
+    assert_eq!(cluster.servers.sql(notes).unwrap().trim(), "one two");
+    worker.drain().await;
+}

@@ -8,6 +8,7 @@ use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::guard::{Layer, LayerKind};
+use houston_domain::plan::{Template, Templates};
 use houston_domain::retry::DelayedRetry;
 use houston_domain::schedule::Schedules;
 use houston_domain::task::TaskLimits;
@@ -19,6 +20,7 @@ use houston_tools::{Outside, Registry, SharedTool, builtin};
 use houston_worker::{
     LeaseConfig, MonitorConfig, Running, SweepConfig, TriggersConfig, Worker, WorkerConfig,
 };
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{TestCluster, monitor_config, open, redis};
@@ -190,10 +192,22 @@ impl TestCluster {
     }
 }
 
+/// A template of plans that need nothing from outside.
+fn templates() -> Templates {
+    let file = json!({"name": "notes", "description": "Writes notes side by side.", "input": {
+        "type": "object", "required": ["titles"], "properties": {
+            "titles": {"type": "array", "items": {"type": "string"}, "minItems": 1}}},
+        "document": {"v": 1, "goal": "Write notes", "output": "{{ each.result | length }}", "steps": [
+            {"id": "each", "type": "loop", "over": "input.titles", "as": "title", "max": 5, "at_once": 5, "steps": [
+                {"id": "write", "type": "tool", "tool": "create_note", "args": {"title": "{{ title }}", "content": "x"}}]}]}});
+    Templates::new([Template::parse(&file.to_string(), "notes", &["create_note"]).unwrap()])
+}
+
 /// The built-in tools and these.
 fn registry_with(tools: Vec<SharedTool>) -> Registry {
     let mut registry = Registry::default();
-    for tool in builtin::all(&Outside::default()).into_iter().chain(tools) {
+    let outside = Outside { plan_templates: Arc::new(templates()), ..Outside::default() };
+    for tool in builtin::all(&outside).into_iter().chain(tools) {
         registry.add(tool).unwrap();
     }
     registry

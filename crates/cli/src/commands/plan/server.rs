@@ -1,6 +1,6 @@
 //! `houston plan show`, `list` and `run`: what a server does with plans.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
@@ -57,7 +57,11 @@ pub(super) struct List {
 #[derive(Debug, Args)]
 pub(super) struct Run {
     /// A JSON file with the document
-    file: PathBuf,
+    #[arg(required_unless_present = "template")]
+    file: Option<PathBuf>,
+    /// In its place: the name of a template of the server's, as in jobs/plans/research.json
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    template: Option<String>,
     /// The goal it works for, `goal_…`
     #[arg(long)]
     goal: String,
@@ -94,12 +98,16 @@ impl Run {
     }
 
     fn plan(&self) -> anyhow::Result<CreatePlan> {
-        let file = self.file.display();
-        let text = std::fs::read_to_string(&self.file).with_context(|| format!("{file} cannot be read"))?;
-        let document = object(&text).with_context(|| format!("{file} is not a document of a plan"))?;
+        let document = self.file.as_deref().map(document).transpose()?;
         let input = self.input.as_deref().map(object).transpose().context("--input")?;
-        Ok(CreatePlan { document, input: input.unwrap_or_default() })
+        Ok(CreatePlan { document, template: self.template.clone(), input: input.unwrap_or_default() })
     }
+}
+
+fn document(path: &Path) -> anyhow::Result<Map<String, Value>> {
+    let file = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("{file} cannot be read"))?;
+    object(&text).with_context(|| format!("{file} is not a document of a plan"))
 }
 
 fn object(text: &str) -> anyhow::Result<Map<String, Value>> {

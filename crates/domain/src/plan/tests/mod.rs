@@ -7,6 +7,7 @@ mod patching;
 mod resolving;
 mod running;
 mod sources;
+mod templates;
 
 use std::collections::BTreeSet;
 

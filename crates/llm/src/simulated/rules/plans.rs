@@ -10,25 +10,18 @@ const MOST: usize = 20;
 const JOIN: &str = "Put together:";
 
 impl Situation<'_> {
-    /// The plan in "plan: look up trains; ? Which day; @ compare hotels".
+    /// The plan in "plan: look up trains; ? Which day; @ compare hotels". If one must be made, each text has one.
     pub(super) fn plan_request(&self) -> Option<Reply> {
-        let (word, items) = self.user_text.split_once(':')?;
-        if !word.trim().eq_ignore_ascii_case("plan") {
-            return None;
-        }
+        let asked =
+            self.user_text.split_once(':').filter(|(word, _)| word.trim().eq_ignore_ascii_case("plan"));
+        let must = self.must_call == Some("create_plan");
+        let items = asked.map(|(_, items)| items).or(must.then_some(self.user_text.as_str()))?;
         let items: Vec<&str> =
             items.split(';').map(str::trim).filter(|item| !item.is_empty()).take(MOST).collect();
         if items.is_empty() {
             return None;
         }
         self.call("create_plan", &plan(&items))
-    }
-
-    /// A plan with the whole text as its only item, if a plan must be made and the text asks for none.
-    pub(super) fn forced_plan(&self) -> Option<Reply> {
-        let name =
-            self.must_call.filter(|name| *name == "create_plan" && self.directives.calls.is_empty())?;
-        self.plan_request().or_else(|| self.call(name, &plan(&[self.user_text.trim()])))
     }
 
     /// The answer after a plan: what it resulted in.
