@@ -74,6 +74,7 @@ impl ToolRunner {
         begin: Begin,
     ) -> Result<StepCall, Interrupted> {
         self.taint.add(&self.setup, &self.offer_with_results, &call.name);
+        self.note_written(journal, std::slice::from_ref(&call));
         let mut plans = Plans::default();
         match begin {
             Begin::New => self.plan_call(journal, &call, None, (&[], &[]), &mut plans),

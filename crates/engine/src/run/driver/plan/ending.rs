@@ -69,6 +69,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let done = self.commit(step).await?;
         graph.commit(begun);
         begun.committed();
+        self.void_written().await?;
         Ok(match done.continued {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(DriveOutcome::Ended(RunStatus::Completed)),
@@ -104,7 +105,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
             };
             match ended {
                 Err(Interrupted::PlanChanged) => {}
-                ended => return ended,
+                ended => {
+                    self.void_written().await?;
+                    return ended;
+                }
             }
             match self.load_graph().await? {
                 Ok(read) => *graph = read,

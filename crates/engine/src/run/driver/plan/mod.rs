@@ -127,6 +127,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return self.hand_over().await.map(ControlFlow::Break);
         }
         let done = self.commit_graph(graph, begun, waits.then_some(until)).await?;
+        if works.is_empty() && begun.works.is_empty() {
+            // What calls have named may have changed as long as one of them runs.
+            self.void_written().await?;
+        }
         works.start(self, begun).await?;
         if let Some(CommittedStep { continued: false, .. }) = done.as_ref().filter(|_| waits) {
             let after = until.map(|until| (until - self.journal.now()).to_std().unwrap_or_default());
