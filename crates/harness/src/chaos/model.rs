@@ -191,7 +191,9 @@ impl ConversationState {
             }
             return reply.in_pieces(2).every(Duration::from_millis(5));
         }
-        if !script.plan.is_empty() && self.rounds == script.rounds.len() {
+        // One message at a time: a goal that made a plan of each would never answer while messages arrive.
+        let plans = !script.plan.is_empty() && self.pending.len() == 1;
+        if plans && self.rounds == script.rounds.len() {
             return Reply::tool("create_plan", plan(last, script))
                 .in_pieces(2)
                 .every(Duration::from_millis(5));
