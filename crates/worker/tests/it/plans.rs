@@ -194,6 +194,32 @@ async fn cancel_of_a_run_that_waits_ends_its_plan_and_executors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn end_of_a_replaced_executor_is_no_message_to_its_plan() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker();
+    let steps = json!([{"id": "look", "type": "task", "title": "Look", "instructions": "/sim hold_ms=2000"}]);
+    let posted = cluster.post(cluster.goal, &asks_for("Slow", &steps, "")).await;
+    cluster.waits(posted.run).await;
+    let begun = "select count(*) from houston.runs r join houston.agentables a on a.id = r.agentable_id
+                  where a.kind = 'executor' and r.status = 'running'";
+    eventually("the executor works", || async { (cluster.sql(begun).await == "1").then_some(()) }).await;
+    // As if it had taken too long, and another one had begun.
+    cluster.sql("update houston.plan_steps set task_id = gen_random_uuid()").await;
+    let ended = "select count(*) from houston.runs r join houston.agentables a on a.id = r.agentable_id
+                  where a.kind = 'executor' and r.ended_at is not null";
+    eventually("the executor ends", || async { (cluster.sql(ended).await == "1").then_some(()) }).await;
+    let told =
+        "select count(*) from houston.messages m join houston.plans p on p.agentable_id = m.agentable_id
+                 where m.metadata ->> 'type' = 'task_ended'";
+    assert_eq!(cluster.sql(told).await, "0", "it would open a run of a plan that has ended");
+    let open = "select count(*) from houston.run_locks l join houston.plans p using (agentable_id) where open_tasks <> 0";
+    assert_eq!(cluster.sql(open).await, "0");
+    cluster.requests().cancel_agentable("goal", cluster.goal, false).await.unwrap();
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::Cancelled);
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn plan_asks_a_person_and_goes_on_beside_the_question() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker();
