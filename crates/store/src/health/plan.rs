@@ -11,7 +11,7 @@ use crate::sweep::Due;
 
 impl RunStore {
     /// Wakes plans whose run has waited for longer than `after` although no executor works, no question is open, no step
-    /// has a time, and nobody has paused them; at most `batch`. Every write that something can come of wakes the plan
+    /// has a time, and none is paused; at most `batch`. Every write that something can come of wakes the plan
     /// itself, so there should be none. Their run looks again at what is next, and waits again if that is nothing.
     ///
     /// # Errors

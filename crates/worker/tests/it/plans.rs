@@ -208,10 +208,10 @@ async fn end_of_a_replaced_executor_is_no_message_to_its_plan() {
     let ended = "select count(*) from houston.runs r join houston.agentables a on a.id = r.agentable_id
                   where a.kind = 'executor' and r.ended_at is not null";
     eventually("the executor ends", || async { (cluster.sql(ended).await == "1").then_some(()) }).await;
-    let told =
+    let ends =
         "select count(*) from houston.messages m join houston.plans p on p.agentable_id = m.agentable_id
                  where m.metadata ->> 'type' = 'task_ended'";
-    assert_eq!(cluster.sql(told).await, "0", "it would open a run of a plan that has ended");
+    assert_eq!(cluster.sql(ends).await, "0", "it would open a run of a plan that has ended");
     let open = "select count(*) from houston.run_locks l join houston.plans p using (agentable_id) where open_tasks <> 0";
     assert_eq!(cluster.sql(open).await, "0");
     cluster.requests().cancel_agentable("goal", cluster.goal, false).await.unwrap();
