@@ -15,6 +15,12 @@ pub(crate) fn notice(metadata: &Value, content: &str) -> String {
         let rest = tag?.split_once(&format!(" {name}=\""))?.1;
         Some(unescaped(rest.split_once('"')?.0))
     };
+    if named == Some("plan_ended") {
+        let status = attribute("status").unwrap_or_default();
+        let of = attribute("done").zip(attribute("of"));
+        let of = of.map_or_else(String::new, |(done, of)| format!(", {done} of {of}"));
+        return format!("ℹ plan ended: {status}{of}");
+    }
     let what = match metadata["type"].as_str().or(named).unwrap_or_default() {
         "task_ended" => {
             let title = attribute("title").map(|title| format!(" “{title}”")).unwrap_or_default();
@@ -68,6 +74,11 @@ mod tests {
         for (metadata, content, expected) in [
             (json!({"type": "task_ended"}), ended, "ℹ task “Flights & rail” ended: completed (Three found.)"),
             (json!({}), empty, "ℹ task “T” ended: failed"),
+            (
+                json!({"type": "task_ended"}),
+                "<plan_ended id=\"plan_1\" status=\"failed\" done=\"1\" of=\"2\">\n<step id=\"a\">x</step>\n</plan_ended>",
+                "ℹ plan ended: failed, 1 of 2",
+            ),
             (
                 json!({"type": "task_ended", "status": "cancelled"}),
                 "It is gone",

@@ -89,13 +89,13 @@ impl ScriptedModel {
     /// The reply to `call`.
     pub(crate) fn reply(&self, call: &Call) -> Reply {
         if call.system().starts_with(SUMMARISER) {
-            return self.aside(call, Reply::text("They talked, and it was answered."));
+            return self.unrecorded(call, Reply::text("They talked, and it was answered."));
         }
         if call.system().starts_with(PLANNER) {
-            return self.aside(call, Reply::text(json!({"give_up": "A step failed."}).to_string()));
+            return self.unrecorded(call, Reply::text(json!({"give_up": "A step failed."}).to_string()));
         }
         if call.tools().is_empty() && call.system().starts_with(STEP) {
-            return self.aside(call, Reply::text("Considered."));
+            return self.unrecorded(call, Reply::text("Considered."));
         }
         let messages = call.json()["messages"].as_array().map_or(&[][..], Vec::as_slice);
         let conversation_state = ConversationState::of(messages);
@@ -123,7 +123,7 @@ impl ScriptedModel {
     }
 
     /// A reply that answers no message: a summary, a step of a plan. It is not recorded.
-    fn aside(&self, call: &Call, reply: Reply) -> Reply {
+    fn unrecorded(&self, call: &Call, reply: Reply) -> Reply {
         let fault = if call.number.is_multiple_of(2) { self.state().fault } else { ModelFault::None };
         with_fault(fault, call, reply)
     }
@@ -191,7 +191,9 @@ impl ConversationState {
             }
             return reply.in_pieces(2).every(Duration::from_millis(5));
         }
-        if !script.plan.is_empty() && self.rounds == script.rounds.len() {
+        // One message at a time: a goal that made a plan of each would never answer while messages arrive.
+        let plans = !script.plan.is_empty() && self.pending.len() == 1;
+        if plans && self.rounds == script.rounds.len() {
             return Reply::tool("create_plan", plan(last, script))
                 .in_pieces(2)
                 .every(Duration::from_millis(5));

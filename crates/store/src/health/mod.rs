@@ -13,6 +13,7 @@ pub mod finished;
 pub mod intervention;
 pub mod lease;
 pub mod outcome;
+pub mod plan;
 pub mod reach;
 pub mod request;
 pub mod server;

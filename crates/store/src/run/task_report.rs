@@ -171,7 +171,7 @@ async fn release(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<
         notes as (
             update houston.knowledge_items set agentable_id = $2 where owner_id = $1 and kind = 'note')
         select exists (select from houston.workspace_files where agentable_id = $1) as "has_files!",
-               exists (select from houston.plan_steps where task_id = $1) as "is_executor!""#,
+               exists (select from houston.plans where agentable_id = $2) as "is_executor!""#,
         task.id.0,
         task.parent.0
     )

@@ -48,6 +48,8 @@ pub struct RunAges {
     pub stale_task_s: u64,
     /// The same for a goal or user agent.
     pub stale_goal_s: u64,
+    /// A plan that waits for nothing that can come.
+    pub stalled_plan_s: u64,
     /// A task that waits for a retry.
     pub paused_task_s: u64,
     /// A task after its end, until it is deleted.

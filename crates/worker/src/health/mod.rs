@@ -24,6 +24,7 @@ mod session_summaries;
 mod span;
 mod stale_goals;
 mod stale_tasks;
+mod stalled_plans;
 mod stuck_runs;
 mod workers;
 mod zombie_runs;
@@ -91,7 +92,7 @@ type CheckFuture<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
 type CheckFn = for<'m> fn(&'m Monitor) -> CheckFuture<'m>;
 
 /// All checks: the servers first, because the others need them; then those that repair; then those that count.
-const CHECKS: [(&str, CheckFn); 19] = [
+const CHECKS: [(&str, CheckFn); 20] = [
     ("schema", schema::check),
     ("clock", clock::check),
     ("connections", connections::check),
@@ -103,6 +104,7 @@ const CHECKS: [(&str, CheckFn); 19] = [
     ("paused_tasks", paused_tasks::check),
     ("stale_tasks", stale_tasks::check),
     ("stale_goals", stale_goals::check),
+    ("stalled_plans", stalled_plans::check),
     ("overdue_work", overdue_work::check),
     ("session_summaries", session_summaries::check),
     ("queue_depth", queue_depth::check),

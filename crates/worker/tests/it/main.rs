@@ -52,6 +52,8 @@ mod sink;
 #[cfg(test)]
 mod spending;
 #[cfg(test)]
+mod stalled_plans;
+#[cfg(test)]
 mod storm;
 #[cfg(test)]
 mod sweeps;

@@ -13,6 +13,7 @@ use houston_llm::{Choice, Description, Event as ModelEvent, EventStream, Model, 
 use serde_json::{Value, json};
 
 use crate::cluster::{TestCluster, assert_status, eventually};
+use crate::workers::TestWorker;
 
 /// A message that makes the simulated model make this plan.
 fn asks_for(goal: &str, steps: &Value, output: &str) -> String {
@@ -86,16 +87,12 @@ fn larger_plan() -> Value {
     ])
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn plans_end_once_while_workers_are_killed() {
-    const PLANS: usize = 12;
+/// Makes plans, and kills workers while they work. Returns how many were killed.
+async fn wave_of_plans(cluster: &TestCluster, workers: &mut Vec<TestWorker>, plans: usize) -> usize {
     const KILLS: usize = 10;
-    let cluster = TestCluster::start().await;
-    let goals = cluster.create_agentables("goal", PLANS).await;
-    let mut workers = vec![cluster.worker(), cluster.worker()];
     let mut posted = Vec::new();
-    for goal in &goals {
-        posted.push(cluster.post(*goal, &asks_for("Many", &larger_plan(), "{{ sum.result }}")).await.run);
+    for goal in cluster.create_agentables("goal", plans).await {
+        posted.push(cluster.post(goal, &asks_for("Many", &larger_plan(), "{{ sum.result }}")).await.run);
     }
     for _ in 0..KILLS {
         tokio::time::sleep(Duration::from_millis(400)).await;
@@ -107,23 +104,39 @@ async fn plans_end_once_while_workers_are_killed() {
     for run in posted {
         assert_status(&cluster.wait_for_end(run).await, RunStatus::MessageSent);
     }
+    KILLS
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_end_once_while_workers_are_killed() {
+    // Counted by `cargo xtask evidence`.
+    let plans: usize = std::env::var("HOUSTON_PLANS").map_or(12, |plans| plans.parse().unwrap());
+    let (cluster, mut kills) = (TestCluster::start().await, 0);
+    let mut workers = vec![cluster.worker(), cluster.worker()];
+    let mut left = plans;
+    while left > 0 {
+        let wave = left.min(60);
+        left -= wave;
+        kills += wave_of_plans(&cluster, &mut workers, wave).await;
+    }
+    println!("{plans} plans ended once, {kills} workers were killed");
     assert_eq!(
         cluster.sql("select count(*) from houston.plans where ended_at is not null").await,
-        PLANS.to_string()
+        plans.to_string()
     );
     let open = "select count(*) from houston.plan_steps where status not in ('succeeded', 'skipped')";
     assert_eq!(cluster.sql(open).await, "0");
     let executors = "select count(*) from houston.agentables where kind = 'executor'";
     let steps = "select count(*) from houston.plan_steps where task_id is not null";
     assert_eq!(cluster.sql(executors).await, cluster.sql(steps).await, "one executor for each step");
-    assert_eq!(cluster.sql(steps).await, (PLANS * 3).to_string());
+    assert_eq!(cluster.sql(steps).await, (plans * 3).to_string());
     // Each tool wrote once, whatever died.
     let notes =
         "select count(*) from houston.knowledge_items where title in ('first', 'left', 'right', 'last')";
-    assert_eq!(cluster.sql(notes).await, (PLANS * 4).to_string());
+    assert_eq!(cluster.sql(notes).await, (plans * 4).to_string());
     let reported =
         "select count(*) from houston.messages where source = 'system' and content like '<plan_ended%'";
-    assert_eq!(cluster.sql(reported).await, PLANS.to_string());
+    assert_eq!(cluster.sql(reported).await, plans.to_string());
     assert_eq!(cluster.held().await, "0");
     for worker in workers {
         worker.drain().await;
@@ -177,6 +190,32 @@ async fn cancel_of_a_run_that_waits_ends_its_plan_and_executors() {
     assert_eq!(cluster.sql(step).await, "look cancelled");
     let plans = "select count(*) from houston.plans where ended_at is not null";
     assert_eq!(cluster.sql(plans).await, "1");
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn end_of_a_replaced_executor_is_no_message_to_its_plan() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker();
+    let steps = json!([{"id": "look", "type": "task", "title": "Look", "instructions": "/sim hold_ms=2000"}]);
+    let posted = cluster.post(cluster.goal, &asks_for("Slow", &steps, "")).await;
+    cluster.waits(posted.run).await;
+    let begun = "select count(*) from houston.runs r join houston.agentables a on a.id = r.agentable_id
+                  where a.kind = 'executor' and r.status = 'running'";
+    eventually("the executor works", || async { (cluster.sql(begun).await == "1").then_some(()) }).await;
+    // As if it had taken too long, and another one had begun.
+    cluster.sql("update houston.plan_steps set task_id = gen_random_uuid()").await;
+    let ended = "select count(*) from houston.runs r join houston.agentables a on a.id = r.agentable_id
+                  where a.kind = 'executor' and r.ended_at is not null";
+    eventually("the executor ends", || async { (cluster.sql(ended).await == "1").then_some(()) }).await;
+    let ends =
+        "select count(*) from houston.messages m join houston.plans p on p.agentable_id = m.agentable_id
+                 where m.metadata ->> 'type' = 'task_ended'";
+    assert_eq!(cluster.sql(ends).await, "0", "it would open a run of a plan that has ended");
+    let open = "select count(*) from houston.run_locks l join houston.plans p using (agentable_id) where open_tasks <> 0";
+    assert_eq!(cluster.sql(open).await, "0");
+    cluster.requests().cancel_agentable("goal", cluster.goal, false).await.unwrap();
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::Cancelled);
     worker.drain().await;
 }
 

@@ -15,7 +15,7 @@ use crate::watchdog::hang;
 use crate::workers::simulated;
 
 /// Moves all times of an agentable and its runs into the past.
-fn age(cluster: &TestCluster, agentable: AgentableId, by: &str) {
+pub(crate) fn age(cluster: &TestCluster, agentable: AgentableId, by: &str) {
     let id = agentable.0;
     let statements = format!(
         "update houston.runs set created_at = created_at - interval '{by}',
@@ -29,12 +29,12 @@ fn age(cluster: &TestCluster, agentable: AgentableId, by: &str) {
     cluster.servers.sql(&statements).unwrap();
 }
 
-fn of<'c>(checks: &'c [Check], id: &str) -> &'c Check {
+pub(crate) fn of<'c>(checks: &'c [Check], id: &str) -> &'c Check {
     checks.iter().find(|check| check.id == id).unwrap()
 }
 
 /// Runs two monitors at the same time. Returns each result of one check.
-async fn look_twice(one: &Monitor, other: &Monitor, id: &str) -> [Check; 2] {
+pub(crate) async fn look_twice(one: &Monitor, other: &Monitor, id: &str) -> [Check; 2] {
     let (one, other) = tokio::join!(one.run_checks(), other.run_checks());
     [one.unwrap(), other.unwrap()].map(|checks| of(&checks, id).clone())
 }

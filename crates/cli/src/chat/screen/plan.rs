@@ -94,6 +94,11 @@ fn changes(before: Option<&Checklist>, list: &Checklist) -> Vec<String> {
         line.map_or(LineStatus::Pending, |line| line.status)
     };
     let changed = list.steps.iter().filter(|line| was(&line.id) != line.status).map(line);
-    let is_new = before.is_none_or(|before| before.status != list.status && is_over(list));
-    is_new.then(|| head(list)).into_iter().chain(changed).collect()
+    match before {
+        None => [head(list)].into_iter().chain(changed).collect(),
+        Some(before) => {
+            let ended = (before.status != list.status && is_over(list)).then(|| head(list));
+            changed.chain(ended).collect()
+        }
+    }
 }

@@ -329,6 +329,6 @@ fn list_of_a_plan_is_a_line_per_change_elsewhere() {
     let events = [begun, got_on("/steps/0/status", "running"), got_on("/steps/0/status", "done"), ended];
     assert_eq!(
         show(&mut plain(), &events),
-        "plan: Compare hotels (0 of 2)\n  ◐ find\n  ✓ find\nplan: Compare hotels (completed, 2 of 2)\n  ✓ pick\n"
+        "plan: Compare hotels (0 of 2)\n  ◐ find\n  ✓ find\n  ✓ pick\nplan: Compare hotels (completed, 2 of 2)\n"
     );
 }

@@ -1,6 +1,6 @@
 //! A plan against the same work by the loop of the goal: time, input tokens, model calls, statements.
 //!
-//! Five places are looked up side by side: a search, the page it found, a judgement; then there is one answer. The model
+//! Five cities are looked up side by side: a search, the page it found, a judgement; then there is one answer. The model
 //! takes [`script::MODEL`] for each call, whatever it writes; the tools take [`script::SEARCH`] and [`script::PAGE`]. The
 //! service is the example `chaos_tools`, which has a tool that takes a time and returns a text.
 
@@ -208,7 +208,7 @@ impl Plans {
             ]);
         }
         let heading = format!(
-            "five places looked up, {} times; the model takes {} ms a call, the tools {} and {} ms\n",
+            "five cities looked up, {} times; the model takes {} ms a call, the tools {} and {} ms\n",
             self.rounds,
             script::MODEL.as_millis(),
             script::SEARCH,

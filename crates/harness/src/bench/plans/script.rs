@@ -23,7 +23,7 @@ const BYTES_PER_TOKEN: usize = 4;
 /// Words of what the tools return.
 const WORDS_OF_SEARCH: u64 = 150;
 const WORDS_OF_PAGE: u64 = 500;
-const PLACES: [&str; 5] = ["Oslo", "Rome", "Riga", "Bern", "Cork"];
+const CITIES: [&str; 5] = ["Oslo", "Rome", "Riga", "Bern", "Cork"];
 /// How the instructions of an executor begin.
 const ORDER: &str = "Look up ";
 
@@ -54,7 +54,7 @@ impl Way {
 
     /// The message that asks for it.
     pub(super) fn message(self) -> String {
-        format!("Compare {} ({})", PLACES.join(", "), self.name())
+        format!("Compare {} ({})", CITIES.join(", "), self.name())
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn reply(call: &Call) -> Reply {
     let finished = Reply::tool("send_message", json!({ "content": ANSWER }));
     match (way, results(call)) {
         _ if last.starts_with("<plan_ended") => finished,
-        (Some(Way::Loop), done) => match PLACES.get(done / 2) {
+        (Some(Way::Loop), done) => match CITIES.get(done / 2) {
             Some(place) if done % 2 == 0 => Reply::tool(SEARCHES, search(place)),
             Some(place) => Reply::tool(PAGES, page(place)),
             None => finished,
@@ -117,16 +117,16 @@ fn page(place: &str) -> Value {
     json!({"op": format!("page {place}"), "ms": PAGE, "words": WORDS_OF_PAGE})
 }
 
-/// One call for each place.
+/// One call for each city.
 fn all(tool: &str, input: fn(&str) -> Value) -> Reply {
-    PLACES.into_iter().fold(Reply::empty(), |reply, place| reply.then_tool(tool, input(place)))
+    CITIES.into_iter().fold(Reply::empty(), |reply, place| reply.then_tool(tool, input(place)))
 }
 
 fn plan(steps: Value) -> Value {
-    let over = format!("{PLACES:?}").replace('"', "'");
+    let over = format!("{CITIES:?}").replace('"', "'");
     json!({
-        "goal": "Compare five places",
-        "steps": [{"id": "each", "type": "loop", "title": "Look up each place", "over": over, "as": "place", "max": 5,
+        "goal": "Compare five cities",
+        "steps": [{"id": "each", "type": "loop", "title": "Look up each city", "over": over, "as": "place", "max": 5,
                    "at_once": 5, "steps": steps}],
         "output": "{{ each.result }}",
     })
@@ -142,6 +142,6 @@ fn tools() -> Value {
 }
 
 fn executors() -> Value {
-    json!([{"id": "look", "type": "task", "title": "Look up a place", "tools": [SEARCHES, PAGES],
+    json!([{"id": "look", "type": "task", "title": "Look up a city", "tools": [SEARCHES, PAGES],
             "instructions": format!("{ORDER}{{{{ place }}}}. Search, read the page, and judge it.")}])
 }
