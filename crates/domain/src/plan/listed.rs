@@ -3,7 +3,7 @@
 use super::document::{Action, Document, Step};
 
 /// Each step with its path, as in `each[2].read`. `turns` returns how many turns the loop with this path has so far.
-pub fn listed<'d>(document: &'d Document, turns: impl Fn(&str) -> usize) -> Vec<(String, &'d Step)> {
+pub fn listed(document: &Document, turns: impl Fn(&str) -> usize) -> Vec<(String, &Step)> {
     let mut steps = Vec::new();
     walk(&document.steps, "", &turns, &mut steps);
     steps
