@@ -108,8 +108,8 @@ async fn wave_of_plans(cluster: &TestCluster, workers: &mut Vec<TestWorker>, pla
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::disallowed_methods, reason = "set by a command that makes many plans")]
 async fn plans_end_once_while_workers_are_killed() {
-    // Counted by `cargo xtask evidence`.
     let plans: usize = std::env::var("HOUSTON_PLANS").map_or(12, |plans| plans.parse().unwrap());
     let (cluster, mut kills) = (TestCluster::start().await, 0);
     let mut workers = vec![cluster.worker(), cluster.worker()];
