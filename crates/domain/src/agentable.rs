@@ -6,6 +6,7 @@
 //! run, and is computed each time by [`AgentType::status`].
 
 mod double_texting;
+mod planning;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::run::RunStatus;
 use crate::shared_state::SharedState;
 
 pub use double_texting::DoubleTexting;
+pub use planning::Planning;
 
 /// Which text of the agent the user reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,23 +148,6 @@ pub struct AgentType {
     pub state: Option<Arc<SharedState>>,
     /// The texts of its system prompt.
     pub prompt: Prompt,
-}
-
-/// When an agent that may make plans makes one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Planning {
-    /// When it wants to.
-    #[default]
-    Offer,
-    /// For each message: a run begins with a plan.
-    Force,
-}
-
-impl Planning {
-    fn is_offer(&self) -> bool {
-        *self == Self::Offer
-    }
 }
 
 impl AgentType {
