@@ -28,7 +28,7 @@ enum Program {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: [Part; 17] = [
+pub(crate) const PARTS: [Part; 19] = [
     Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",
@@ -56,6 +56,13 @@ pub(crate) const PARTS: [Part; 17] = [
         program: Program::Cargo,
         whole: &["xtask", "test", "--crash-points"],
         quick: &["xtask", "test", "--crash-points", "C10"],
+    },
+    Part {
+        name: "plans",
+        what: "3,000 plans with 9,000 executors, while 500 workers are killed",
+        program: Program::Counted("HOUSTON_PLANS", "3000", "12"),
+        whole: &PLANS,
+        quick: &PLANS,
     },
     Part {
         name: "equality",
@@ -112,6 +119,13 @@ pub(crate) const PARTS: [Part; 17] = [
         program: Program::Harness,
         whole: &["bench", "--bus"],
         quick: &["bench", "--bus", "--quick"],
+    },
+    Part {
+        name: "plan",
+        what: "the same work by the loop, by a plan and by a plan of executors: time, tokens, statements",
+        program: Program::Harness,
+        whole: &["bench", "--plan"],
+        quick: &["bench", "--plan", "--quick"],
     },
     Part {
         name: "conversation",
@@ -177,6 +191,9 @@ const EQUALITY: [&str; 10] = [
     "--",
     "--nocapture",
 ];
+/// The number of plans is in `HOUSTON_PLANS`.
+const PLANS: [&str; 9] =
+    ["test", "--quiet", "-p", "houston-worker", "--test", "it", "plans::plans_end_once", "--", "--nocapture"];
 /// The number of rounds is in `HOUSTON_RACES`.
 const WORKSPACES: [&str; 9] =
     ["test", "--quiet", "-p", "houston-folder", "--test", "it", "race::", "--", "--nocapture"];

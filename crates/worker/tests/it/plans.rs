@@ -9,11 +9,12 @@ use houston_domain::history::Block;
 use houston_domain::id::RunId;
 use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
+use houston_engine::Config;
 use houston_llm::{Choice, Description, Event as ModelEvent, EventStream, Model, Request, Simulated};
 use serde_json::{Value, json};
 
 use crate::cluster::{TestCluster, assert_status, eventually};
-use crate::workers::TestWorker;
+use crate::workers::{TestWorker, config, simulated};
 
 /// A message that makes the simulated model make this plan.
 fn asks_for(goal: &str, steps: &Value, output: &str) -> String {
@@ -87,6 +88,11 @@ fn larger_plan() -> Value {
     ])
 }
 
+/// A worker that gives no run up because others died: each of the runs may be among those that are killed thrice.
+fn patient(cluster: &TestCluster) -> TestWorker {
+    cluster.worker_of(Config { max_crashes: 1000, ..config() }, simulated(), vec![])
+}
+
 /// Makes plans, and kills workers while they work. Returns how many were killed.
 async fn wave_of_plans(cluster: &TestCluster, workers: &mut Vec<TestWorker>, plans: usize) -> usize {
     const KILLS: usize = 10;
@@ -98,7 +104,7 @@ async fn wave_of_plans(cluster: &TestCluster, workers: &mut Vec<TestWorker>, pla
         tokio::time::sleep(Duration::from_millis(400)).await;
         let killed = workers.remove(0);
         killed.kill.cancel();
-        workers.push(cluster.worker());
+        workers.push(patient(cluster));
         killed.running.ended().await.ok();
     }
     for run in posted {
@@ -112,7 +118,7 @@ async fn wave_of_plans(cluster: &TestCluster, workers: &mut Vec<TestWorker>, pla
 async fn plans_end_once_while_workers_are_killed() {
     let plans: usize = std::env::var("HOUSTON_PLANS").map_or(12, |plans| plans.parse().unwrap());
     let (cluster, mut kills) = (TestCluster::start().await, 0);
-    let mut workers = vec![cluster.worker(), cluster.worker()];
+    let mut workers = vec![patient(&cluster), patient(&cluster)];
     let mut left = plans;
     while left > 0 {
         let wave = left.min(60);

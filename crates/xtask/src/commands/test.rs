@@ -27,7 +27,7 @@ pub(crate) struct Test {
     /// its own; tests of one crate's parts are not run
     #[arg(long, value_name = "CELLS", value_parser = clap::value_parser!(u32).range(2..=16))]
     cells: Option<u32>,
-    /// Run only the 104 cases at crash points; the filter then names points or cases: `C7`, `C10-kill`
+    /// Run only the 132 cases at crash points; the filter then names points or cases: `C7`, `C10-kill`
     #[arg(long)]
     crash_points: bool,
     /// Parts of test names, and options of cargo-nextest: `cargo xtask test -p store step`
@@ -127,7 +127,7 @@ impl Test {
 
     /// The command for the cases at crash points, which have their own servers and runner.
     fn crash_points(&self, scratch: &Scratch) -> Command {
-        print_status("running the 104 cases at crash points");
+        print_status("running the 132 cases at crash points");
         let mut cargo = repository::cargo();
         cargo.args(["test", "--quiet", "--workspace", "--test", "crash_points"]);
         cargo.env("TMPDIR", scratch.path()).env("CRASH_POINTS", self.filter.join(" "));
