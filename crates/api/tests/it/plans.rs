@@ -311,7 +311,7 @@ async fn documents_have_at_most_the_steps_that_are_set() {
     let plan = made.json()["id"].as_str().unwrap().to_owned();
     let more =
         api.send("PATCH", &format!("/v1/plans/{plan}"), json!({"version": 1, "add": steps(12, 13)})).await;
-    assert_eq!(more.refused(422, "invalid_request")["errors"].as_array().unwrap().len(), 1);
+    assert_eq!(pointers(&more), ["/add"]);
 }
 
 #[tokio::test]

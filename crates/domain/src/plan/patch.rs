@@ -100,6 +100,11 @@ pub fn patch(
     states.retain(|path, _| !read.remove.iter().any(|gone| is_inside(path, gone)));
     let revived = revive(&new, &mut states);
     check_new(fresh, &new, &states, &failures, offer, &mut problems);
+    let (count, most) = (count(&new.steps), offer.steps.max(count(&old.steps)));
+    if problems.is_empty() && count > most {
+        let text = format!("makes a plan of {count} steps, at most {most} are allowed");
+        problems.push(Problem::new("/add", text));
+    }
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -108,6 +113,13 @@ pub fn patch(
     }
     let added = fresh.iter().map(|step| step.id.clone()).collect();
     Ok(Patched::Changed { document: Box::new(new), json, states, removed: read.remove, added, revived })
+}
+
+/// The steps, and those inside them.
+fn count(steps: &[Step]) -> usize {
+    let mut count = 0;
+    steps.iter().for_each(|step| visit(step, "", &mut |_, _| count += 1));
+    count
 }
 
 /// Makes those steps pending again that had been skipped because of a failure and no longer wait for one.

@@ -260,7 +260,7 @@ pub(crate) fn config() -> Config {
             max_tool_calls: 32,
             max_answer_bytes: 1_048_576,
             budget_tokens: houston_domain::agent::token_budget::TokenBudget::default(),
-            direct_tokens: 4_000,
+            direct_tokens: 5_000,
             compression: houston_engine::config::CompressionConfig::default(),
             results: houston_domain::tool_result::ResultLimits::default(),
             titles: houston_engine::config::TitleConfig::default(),

@@ -37,7 +37,7 @@ pub(super) fn config() -> Config {
             max_tool_calls: 32,
             max_answer_bytes: 1_000,
             budget_tokens: houston_domain::agent::token_budget::TokenBudget::default(),
-            direct_tokens: 4_000,
+            direct_tokens: 5_000,
             compression: CompressionConfig::default(),
             results: houston_domain::tool_result::ResultLimits::default(),
             titles: TitleConfig::default(),
