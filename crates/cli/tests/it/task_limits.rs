@@ -56,7 +56,8 @@ async fn task_count_and_depth_limits_are_refused_with_advice() {
     std::fs::write(houston.folder.path().join("agents/researcher.toml"), researcher).unwrap();
     let goal_file = houston.folder.path().join("agents/goal.toml");
     let text = std::fs::read_to_string(&goal_file).unwrap();
-    let text = text.replace("creates = [\"task\", \"plan\"]", "creates = [\"task\", \"researcher\", \"plan\"]");
+    let text =
+        text.replace("creates = [\"task\", \"plan\"]", "creates = [\"task\", \"researcher\", \"plan\"]");
     std::fs::write(&goal_file, text).unwrap();
 
     let results = ToolResults::default();

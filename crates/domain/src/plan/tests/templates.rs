@@ -24,7 +24,11 @@ fn wrong_files_of_templates_are_refused_with_pointers() {
         ("/description", json!(" "), "/description: must have 1 to 300"),
         ("/input", json!({}), "/input/type: must be \"object\""),
         ("/document/steps", step, "/document/steps/0/tool: there is no tool `serch`"),
-        ("/document/steps/0/prompt", json!("{{ missing }}"), "/document/steps/0/prompt:"),
+        (
+            "/document/steps/0/prompt",
+            json!("{{ missing }}"),
+            "/document/steps/0: there is no step or variable `missing`",
+        ),
     ] {
         let mut wrong = file();
         *wrong.pointer_mut(at).unwrap() = value;

@@ -76,13 +76,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         {
             return Box::pin(self.budget_reached(&over)).await;
         }
-        let history = self.run.history();
-        let own = &history[history.len().saturating_sub(self.run.own_entries())..];
-        let forced = forced_tool(&self.setup, own, &self.journal.mark);
-        self.model.force(forced);
-        let only = forced.map(|tool| Box::new(self.tools.offer().limited_to(&[tool.to_owned()])));
-        let offer = only.as_deref().unwrap_or(self.tools.offer());
-        match self.model.call(&mut self.journal, history, offer, tokens).await? {
+        self.force_plan();
+        match self.model.call(&mut self.journal, self.run.history(), self.tools.offer(), tokens).await? {
             ModelOutcome::Answered { answer, usage, reasoning, message } => {
                 let turn = Box::pin(self.answered(*answer, usage, Streamed { reasoning, message })).await?;
                 self.finish_turn(turn).await
@@ -96,6 +91,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 Box::pin(self.end(RunStatus::MaxDuration)).await.map(ControlFlow::Break)
             }
         }
+    }
+
+    /// Lets the next answer be a plan if it must be one.
+    fn force_plan(&mut self) {
+        let history = self.run.history();
+        let own = &history[history.len().saturating_sub(self.run.own_entries())..];
+        let forced = forced_tool(&self.setup, own, &self.journal.mark);
+        self.model.force(forced.map(|tool| self.tools.offer().limited_to(&[tool.to_owned()])));
     }
 
     pub(super) async fn answered(

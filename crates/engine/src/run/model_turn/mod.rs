@@ -49,8 +49,6 @@ pub(crate) struct ModelTurn {
     budget: ContextBudget,
     images: Box<Images>,
     attachments: Box<Attachments>,
-    /// The tool that the next answer must call.
-    must_call: Option<&'static str>,
 }
 
 /// What requests contain around the history.
@@ -60,6 +58,8 @@ struct Frame {
     system_context: Option<String>,
     /// See [`cache_key`](houston_domain::cache_key::cache_key).
     cache_key: String,
+    /// The offer with the one tool that the next answer must call. `None`: the model decides.
+    forced: Option<Offer>,
 }
 
 /// How often one answer is let go on after its provider has paused it.
@@ -90,8 +90,8 @@ impl ModelTurn {
         let attachments =
             Box::new(Attachments::new(attachments, images, Takes::of(&setup.model.candidates())));
         let images = Box::new(Images::new(images, are_seen));
-        let frame = Box::new(Frame { system, system_context, cache_key });
-        Self { setup, live, frame, answering, budget, images, attachments, must_call: None }
+        let frame = Box::new(Frame { system, system_context, cache_key, forced: None });
+        Self { setup, live, frame, answering, budget, images, attachments }
     }
 
     /// The model that answered last.
@@ -99,9 +99,9 @@ impl ModelTurn {
         &self.answering
     }
 
-    /// Which tool the next answers must call; `None`: the model decides.
-    pub(crate) fn force(&mut self, tool: Option<&'static str>) {
-        self.must_call = tool;
+    /// The offer with the one tool that the next answer must call. `None`: the model decides.
+    pub(crate) fn force(&mut self, only: Option<Offer>) {
+        self.frame.forced = only;
     }
 
     /// Whether images and files that the history refers to must be read before the next request.
@@ -159,13 +159,15 @@ impl ModelTurn {
         offer: &'r Offer,
         input_tokens: Option<u64>,
     ) -> Request<'r> {
+        let forced = self.frame.forced.as_ref();
+        let offer = forced.unwrap_or(offer);
         Request {
             system: &self.frame.system,
             system_context: self.frame.system_context.as_deref(),
             entries: history,
             tools: offer.definitions(),
             deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
-            must_call: self.must_call,
+            must_call: forced.and_then(|only| only.definitions().first()).map(|tool| tool.name.as_str()),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
             answer_schema: None,
             image: None,
