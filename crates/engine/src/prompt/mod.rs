@@ -45,7 +45,7 @@
 //! may differ from run to run.
 //!
 //! # The focus
-//! What the message of a run [is about](focus), and that it is about something else than before, is sent the same way: only runs
+//! What the message of a run is about (`focus`), and that it is about something else than before, is sent the same way: only runs
 //! whose message says so have it.
 //!
 //! # Add a section
