@@ -81,6 +81,8 @@ pub(super) struct Replay<'r> {
     /// How many events of the run are before the part.
     begun: i64,
     part: Option<(Cursor, ResponseEvents)>,
+    /// Whether the client was cut off between the events of the last frame of a durable event.
+    is_within_frame: bool,
 }
 
 /// What to do after an event.
@@ -103,7 +105,9 @@ impl<'r> Replay<'r> {
         base: i64,
         has: Option<(u64, Place)>,
     ) -> Self {
-        Self { thread, kind, asked, base, has, last: None, said: Said::default(), begun: 0, part: None }
+        let said = Said::default();
+        let (last, begun, part, is_within_frame) = (None, 0, None, false);
+        Self { thread, kind, asked, base, has, last, said, begun, part, is_within_frame }
     }
 
     /// Whether the event needs the questions for which its run waits.
@@ -131,10 +135,14 @@ impl<'r> Replay<'r> {
         let cut = self.has.map(|(_, place)| place).filter(|place| {
             is_asked && place.follow > 0 && place.at.seq + self.base == event.seq && place.is_within_text()
         });
+        let mut is_within_frame = false;
         cursor.durable(event, needed, &mut |at, frame| {
-            let open = cut.filter(|_| at.seq == event.seq).map(|place| place.at.open);
-            part.replay(Position { open: open.unwrap_or(at.open), ..at }, frame);
+            let cut = cut.filter(|_| at.seq == event.seq);
+            let open = cut.map_or(at.open, |place| place.at.open);
+            let count = part.replay(Position { open, ..at }, frame);
+            is_within_frame |= cut.is_some_and(|place| count > place.follow as usize);
         });
+        self.is_within_frame = is_within_frame;
         if !part.translator.is_over() {
             return Next::More;
         }
@@ -184,7 +192,7 @@ impl<'r> Replay<'r> {
     ) -> Option<ResponseEvents> {
         let (_, mut part) = self.part.take()?;
         let (_, place) = self.has?;
-        part.reopen(place);
+        part.reopen(place, self.is_within_frame);
         if place.at.frames > 0 {
             let at = Position { seq: place.at.seq + self.base, frames: 0, ..place.at };
             let mut cursor = Cursor::new(self.thread, at, iteration).with_interrupts(false);
@@ -204,15 +212,15 @@ impl<'r> Replay<'r> {
         let is_asked = self.is_asked();
         let (_, mut part) = self.part.filter(|_| is_asked)?;
         if let Some((_, place)) = self.has.filter(|_| !part.translator.is_over()) {
-            part.reopen(place);
+            part.reopen(place, self.is_within_frame);
         }
         Some(part)
     }
 }
 
 impl Place {
-    /// Whether the client has a part of a text, not just its beginning.
+    /// Whether the client has a part of a text, not just its beginning, or reasoning that has ended.
     fn is_within_text(self) -> bool {
-        matches!(self.at.open, Open::Reasoning(1..) | Open::Text(1..))
+        matches!(self.at.open, Open::Reasoning(1..) | Open::Thought | Open::Text(1..))
     }
 }

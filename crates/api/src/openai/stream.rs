@@ -34,15 +34,19 @@ impl ResponseEvents {
         Self { translator, base, after, message: None, missing: SseEncoder::default() }
     }
 
-    /// Passes on a frame that the client may have.
-    pub(crate) fn replay(&mut self, at: Position, event: &Event<'_>) {
+    /// Passes on a frame that the client may have. Returns of how many events it consists.
+    pub(crate) fn replay(&mut self, at: Position, event: &Event<'_>) -> usize {
         let mut missing = std::mem::take(&mut self.missing);
-        self.write(at, event, &mut missing);
+        let count = self.write(at, event, &mut missing);
         self.missing = missing;
+        count
     }
 
     /// The client has the beginning of the open text, as `place` says.
-    pub(crate) fn reopen(&mut self, place: Place) {
+    ///
+    /// `is_within_frame`: `place` is between the events of a durable event's frame, which came after the end of the
+    /// reasoning; otherwise a place after reasoning may be between the events that end it.
+    pub(crate) fn reopen(&mut self, place: Place, is_within_frame: bool) {
         self.translator.after_voided(place.voided);
         let Some(message) = self.message else { return };
         let (text, reasoning) = (EntityId::Message(message), EntityId::Reasoning(message));
@@ -62,7 +66,7 @@ impl ResponseEvents {
                 self.translator.has_beginning(reasoning);
                 if open == Open::Thought {
                     let end = Event::ReasoningMessageEnd { timestamp, message_id: reasoning };
-                    self.replay(at(open), &end);
+                    self.replay(at(if is_within_frame { Open::Reasoning(0) } else { open }), &end);
                 }
             }
         }
@@ -73,11 +77,13 @@ impl ResponseEvents {
         self.missing.take().unwrap_or_default()
     }
 
-    fn write(&mut self, at: Position, event: &Event<'_>, frames: &mut SseEncoder) {
+    /// Returns of how many events the frame consists.
+    fn write(&mut self, at: Position, event: &Event<'_>, frames: &mut SseEncoder) -> usize {
         let at = Position { seq: at.seq - self.base, ..at };
         let (voided, after) = (self.translator.voided(), self.after);
         if let Some(delta) = self.translator.delta(event) {
-            return push(frames, &delta, Place { at, follow: 0, voided }.number(), after);
+            push(frames, &delta, Place { at, follow: 0, voided }.number(), after);
+            return 1;
         }
         let events = self.translator.push(event);
         let voided = self.translator.voided();
@@ -85,6 +91,7 @@ impl ResponseEvents {
             let follow = u32::try_from(follow).unwrap_or(u32::MAX);
             push(frames, event, Place { at, follow, voided }.number(), after);
         }
+        events.len()
     }
 }
 

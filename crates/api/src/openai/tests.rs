@@ -13,7 +13,7 @@ use super::number::Place;
 use super::replay::{Next, Replay};
 use super::stream::ResponseEvents;
 use crate::events::cursor::tests::open_iteration_at;
-use crate::events::cursor::tests::script::{Item, play, script};
+use crate::events::cursor::tests::script::{Item, Script, forgotten_thought, play, script};
 use crate::events::cursor::{Cursor, Needed};
 use crate::events::dialect::Dialect as _;
 use crate::events::position::Position;
@@ -234,6 +234,27 @@ fn check(stream: &TestStream) {
     assert_eq!(by_id(&read), by_id(end), "the items of the response that is read later");
 }
 
+/// Reads the responses of a script, of which the live stream loses some items, with connections that break after `cuts` frames.
+fn read(script: &Script, lost: &[bool], cuts: &BTreeSet<usize>) {
+    for (base, run, items) in runs(play(script)) {
+        let mut stream = TestStream::new(base, run, cuts.clone());
+        for (item, lost) in items.iter().zip(lost.iter().cycle()) {
+            match item {
+                Item::Delta(delta) if !lost => stream.receive_delta(delta),
+                Item::Delta(_) => {}
+                Item::Batch(events) => {
+                    stream.log.extend(events.iter().cloned());
+                    if !lost {
+                        stream.catch_up();
+                    }
+                }
+            }
+        }
+        stream.catch_up();
+        check(&stream);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -243,22 +264,16 @@ proptest! {
         lost in proptest::collection::vec(proptest::bool::weighted(0.25), 1..60),
         cuts in proptest::collection::btree_set(1..120usize, 0..12),
     ) {
-        for (base, run, items) in runs(play(&script)) {
-            let mut stream = TestStream::new(base, run, cuts.clone());
-            for (item, lost) in items.iter().zip(lost.iter().cycle()) {
-                match item {
-                    Item::Delta(delta) if !lost => stream.receive_delta(delta),
-                    Item::Delta(_) => {}
-                    Item::Batch(events) => {
-                        stream.log.extend(events.iter().cloned());
-                        if !lost {
-                            stream.catch_up();
-                        }
-                    }
-                }
-            }
-            stream.catch_up();
-            check(&stream);
+        read(&script, &lost, &cuts);
+    }
+}
+
+#[test]
+fn reasoning_that_is_forgotten_is_done_once() {
+    let script = forgotten_thought();
+    for first in 1..60 {
+        for next in 0..4 {
+            read(&script, &[false], &BTreeSet::from([first, first + next]));
         }
     }
 }

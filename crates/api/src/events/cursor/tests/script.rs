@@ -91,6 +91,20 @@ pub(crate) fn script() -> impl Strategy<Value = Script> {
     (proptest::collection::vec(run, 1..3), proptest::collection::vec(proptest::bool::weighted(0.15), 1..40))
 }
 
+/// A run that streams reasoning of which nothing is committed, and then calls tools.
+pub(crate) fn forgotten_thought() -> Script {
+    let whole = Iteration {
+        reasoning: vec!["why".to_owned()],
+        text: vec!["so".to_owned()],
+        excess: String::new(),
+        tools: 2,
+        keeps_thought: false,
+        falls_back: false,
+    };
+    let end = End::Finish { status: RunStatus::Completed, notice: false };
+    (vec![vec![Attempt { iterations: vec![whole.clone(), whole], end, cut: 0 }]], vec![false])
+}
+
 /// The items that a script publishes.
 pub(crate) fn play((runs, posts): &Script) -> Vec<Item> {
     let mut recorder = Recorder { posts: posts.clone(), ..Recorder::default() };
