@@ -271,9 +271,11 @@ proptest! {
 #[test]
 fn reasoning_that_is_forgotten_is_done_once() {
     let script = forgotten_thought();
+    // The stream loses the first piece of the message: the reasoning has ended, and no message has begun.
+    let lost: Vec<bool> = (0..40).map(|nth| nth == 3).collect();
     for first in 1..60 {
         for next in 0..4 {
-            read(&script, &[false], &BTreeSet::from([first, first + next]));
+            read(&script, &lost, &BTreeSet::from([first, first + next]));
         }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn forgotten_thought() -> Script {
         falls_back: false,
     };
     let end = End::Finish { status: RunStatus::Completed, notice: false };
-    (vec![vec![Attempt { iterations: vec![whole.clone(), whole], end, cut: 0 }]], vec![false])
+    (vec![vec![Attempt { iterations: vec![whole], end, cut: 0 }]], vec![false])
 }
 
 /// The items that a script publishes.
