@@ -125,7 +125,7 @@ async fn trigger_of_a_plan_is_checked_and_shown_as_it_was_given() {
         ),
         (
             body(with(json!({"id": "a", "type": "llm", "prompt": "{{ b.result }}"})), json!({})),
-            "/then/document/steps/0/prompt",
+            "/then/document/steps/0",
         ),
         (body(with(step()), json!({"list": ["{{ event"]})), "/then/input/list/0"),
         (body(with(step()), json!({"a/b": "{{ user.name }}"})), "/then/input/a~1b"),
