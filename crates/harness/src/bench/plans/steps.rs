@@ -124,7 +124,7 @@ impl Setup<'_> {
         let goals = Arc::new(self.goals(plans).await?);
         let rest = self.houston.rss()?;
         let ask = json!({"id": "ask", "type": "input", "title": "Ask", "question": "Which one?"});
-        let document = json!({"goal": "Ask a person", "steps": [ask]});
+        let document = json!({"v": 1, "goal": "Ask a person", "steps": [ask]});
         self.post(&goals, &document).await?;
         let asking = "houston.plan_steps where status = 'asking'";
         let end = Instant::now() + PATIENCE;
@@ -205,7 +205,7 @@ fn chain(steps: usize, step: fn(usize) -> Value) -> Value {
             step
         })
         .collect();
-    json!({"goal": "Do nothing, step by step", "steps": steps})
+    json!({"v": 1, "goal": "Do nothing, step by step", "steps": steps})
 }
 
 fn inline(nth: usize) -> Value {
