@@ -102,7 +102,7 @@ async fn trigger_with_condition_and_task_is_shown_as_it_was_given() {
 }
 
 #[tokio::test]
-async fn trigger_of_a_plan_is_checked_and_shown_as_it_was_given() {
+async fn trigger_of_a_plan_is_checked_and_returned_as_it_was() {
     let api = TestApi::start().await;
     let path = format!("/v1/users/{}/triggers", api.user);
     let body = |document: Value, input: Value| {

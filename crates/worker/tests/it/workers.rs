@@ -220,6 +220,8 @@ impl TestWorker {
     pub(crate) async fn kill(self) {
         self.kill.cancel();
         self.running.ended().await.ok();
+        // What a process takes with it: without this, tasks go on that only a drain ends, with connections of their own.
+        self.stop.cancel();
         self.store.close().await;
     }
 
