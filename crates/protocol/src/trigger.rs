@@ -137,11 +137,11 @@ pub enum TriggerThen {
         #[schema(value_type = schema::AgentableId)]
         agentable_id: String,
         /// The document, as in `POST /v1/goals/{id}/plans`.
-        #[schema(value_type = Object)]
+        #[schema(value_type = schema::AnyJson)]
         document: Map<String, Value>,
         /// What its expressions read as `input`. Texts in it may be templates.
         #[serde(default)]
-        #[schema(value_type = Object)]
+        #[schema(value_type = schema::AnyJson)]
         input: Map<String, Value>,
     },
 }
