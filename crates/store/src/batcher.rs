@@ -70,8 +70,8 @@ pub(crate) struct Batcher<B: Batch> {
 
 struct Writers<B: Batch> {
     queue: mpsc::UnboundedSender<Queued<B>>,
-    /// Aborted when the batcher is dropped.
-    _tasks: JoinSet<()>,
+    /// Aborted when the batcher is closed or dropped.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl<B: Batch> Batcher<B> {
@@ -119,7 +119,13 @@ impl<B: Batch> Batcher<B> {
             };
             tasks.spawn(writer.run());
         }
-        Writers { queue, _tasks: tasks }
+        Writers { queue, tasks: Mutex::new(tasks) }
+    }
+
+    /// Closes the connections. From then on nothing is written; what is being written may or may not be.
+    pub(crate) async fn close(&self) {
+        let closed = async || Writers { queue: mpsc::unbounded_channel().0, tasks: Mutex::default() };
+        self.writers.get_or_init(closed).await.tasks.lock().await.shutdown().await;
     }
 }
 

@@ -110,6 +110,20 @@ impl Batchers {
             tokens: Batcher::new(TokenCounts(rates.tokens), pool),
         })
     }
+
+    async fn close(&self) {
+        let Self { creations, posts, claims, steps, contexts, streams, asks, tokens } = self;
+        tokio::join!(
+            creations.close(),
+            posts.close(),
+            claims.close(),
+            steps.close(),
+            contexts.close(),
+            streams.close(),
+            asks.close(),
+            tokens.close(),
+        );
+    }
 }
 
 impl Shared {
@@ -280,6 +294,7 @@ impl Store {
 
     /// Closes all connections.
     pub async fn close(&self) {
+        self.batchers.close().await;
         self.pool.close().await;
     }
 }
