@@ -12,7 +12,7 @@ use houston_domain::api_key::{SecretKind, kind_of};
 use houston_domain::id::{AgentableId, ApiKeyId, TenantId, UserId};
 use houston_domain::issuer::Issuer;
 use houston_domain::jwt::{self, Unverified, Verified};
-use houston_domain::scope::Scopes;
+use houston_domain::scope::{Scope, Scopes};
 use houston_store::api_key::{self, ApiKey, Principal};
 use tokio::time::Instant;
 
@@ -93,6 +93,11 @@ impl Caller {
 
     pub(crate) fn scopes(self) -> Scopes {
         self.scopes
+    }
+
+    /// Whether the caller may see what belongs to all tenants.
+    pub(crate) fn operates_installation(self) -> bool {
+        self.scopes.allow(Scope::Installation)
     }
 
     /// The only user that the caller reads and writes for.

@@ -171,6 +171,7 @@ mod problem;
 mod profile;
 mod query;
 mod questions;
+mod queues;
 mod rates;
 mod read_marks;
 mod reads;
@@ -192,6 +193,7 @@ mod triggers;
 mod users;
 mod valid_key;
 mod webhooks;
+mod workers;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
 pub use body::parse;

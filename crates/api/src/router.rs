@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use houston_domain::mcp_server::LOGIN_PATH;
 use houston_domain::scope::Scope;
 
-use crate::access::{AGENTABLE, NAMED, ROW, TENANT, THREAD, USER};
+use crate::access::{AGENTABLE, INSTALLATION, NAMED, ROW, TENANT, THREAD, USER};
 use crate::endpoint::{Endpoints, routes};
 use crate::envelope::envelope;
 use crate::error::ApiError;
@@ -20,9 +20,9 @@ use crate::state::{App, State};
 use crate::{
     a2a, agentables, agents, ai_sdk, approve, attachments, check_ins, client_tokens, compressions,
     conversation, erasures, events, feed, fields, files, grants, guards, health, history, images,
-    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, plans, profile, questions,
+    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, plans, profile, questions, queues,
     read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables, teams, todos,
-    tool_sources, triggers, users, webhooks,
+    tool_sources, triggers, users, webhooks, workers,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -100,11 +100,22 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(THREAD, routes!(ai_sdk::stream::stream))
         .routes(THREAD, routes!(ai_sdk::cancel::cancel))
         .routes(NAMED.with_query_token(), routes!(events::all::get::of_tenant))
+        .merge(operator_routes())
         .merge(webhook_routes())
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())
         .merge(openai::endpoints())
+}
+
+/// What operators look at and change.
+fn operator_routes() -> Endpoints {
+    let operate = TENANT.all(Scope::Operate);
+    Endpoints::default()
+        .routes(operate, routes!(queues::list::list))
+        .routes(operate, routes!(queues::stats::stats))
+        .routes(INSTALLATION, routes!(workers::list::list))
+        .routes(INSTALLATION, routes!(workers::drain::drain))
 }
 
 /// Webhooks and inbound hooks.

@@ -9,7 +9,7 @@ use houston_domain::id::{Ids, ProcessId, WorkerId};
 use houston_engine::Holder;
 use houston_faults::mutation::{self, Mutation};
 use houston_queue::{Hint, Lane};
-use houston_store::lease::LeaseConnection;
+use houston_store::lease::{LeaseConnection, Look, WorkerDescription};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -33,11 +33,11 @@ pub(crate) type Current = watch::Receiver<Option<Holder>>;
 /// What the lease thread needs.
 pub(crate) struct LeaseKeeper {
     pub(crate) url: String,
-    pub(crate) name: String,
+    pub(crate) worker: WorkerDescription,
     pub(crate) ids: Arc<Ids>,
     pub(crate) process: ProcessId,
     pub(crate) config: LeaseConfig,
-    /// Cancelled when the process is stopping: runs are handed over.
+    /// Cancelled when the process is stopping, also by this thread when an operator asks for it: runs are handed over.
     pub(crate) drain: CancellationToken,
     /// Cancelled when every run has ended or was cut off: the lease is given back.
     pub(crate) done: CancellationToken,
@@ -113,11 +113,6 @@ async fn release_former_locks(connection: &mut LeaseConnection, former: &mut Vec
     }
 }
 
-/// Whether the connection works and the worker was not reaped. A time-out counts as a broken connection.
-async fn is_alive(connection: &mut LeaseConnection) -> bool {
-    matches!(tokio::time::timeout(Duration::from_secs(1), connection.is_registered()).await, Ok(Ok(true)))
-}
-
 /// One worker id of this process, with its lease.
 struct Incarnation<'k> {
     keeper: &'k LeaseKeeper,
@@ -153,21 +148,26 @@ impl<'k> Incarnation<'k> {
     /// Registers the worker, releases the locks of its `former` ids, and renews the lease until it is lost or no longer needed.
     async fn hold(&self, current: &watch::Sender<Option<Holder>>, former: &mut Vec<WorkerId>) -> LeaseEnd {
         let Some(mut connection) = self.register().await else { return LeaseEnd::Never };
-        tracing::info!(worker = %self.holder.worker, name = self.keeper.name, "worker registered");
+        tracing::info!(worker = %self.holder.worker, name = self.keeper.worker.name, "worker registered");
         current.send_replace(Some(self.holder.clone()));
         let renew = Duration::from_secs(self.keeper.config.renew_s);
+        // Whether the row says that the worker drains.
+        let mut says_drains = false;
         let mut renewed = Instant::now();
         loop {
             release_former_locks(&mut connection, former).await;
             tokio::select! {
                 () = self.keeper.done.cancelled() => return LeaseEnd::Done(connection),
+                () = self.keeper.drain.cancelled(), if !says_drains => {}
                 () = tokio::time::sleep(Duration::from_millis(self.keeper.config.look_ms)) => {}
             }
-            if renewed.elapsed() < renew && connection.is_locked() && is_alive(&mut connection).await {
+            let drains = self.keeper.drain.is_cancelled();
+            let is_due = drains != says_drains || renewed.elapsed() >= renew;
+            if !is_due && connection.is_locked() && self.is_alive(&mut connection).await {
                 continue;
             }
-            match self.renew(&mut connection).await {
-                Some(true) => renewed = Instant::now(),
+            match self.renew(&mut connection, drains).await {
+                Some(true) => (renewed, says_drains) = (Instant::now(), drains),
                 Some(false) => {
                     tracing::error!(worker = %self.holder.worker, "the worker was taken for dead; continuing under a new id");
                     return LeaseEnd::Lost;
@@ -180,6 +180,18 @@ impl<'k> Incarnation<'k> {
         }
     }
 
+    /// Whether the connection works and the worker was not reaped. A time-out counts as a broken connection. Drains the
+    /// process if an operator asked for it.
+    async fn is_alive(&self, connection: &mut LeaseConnection) -> bool {
+        let look = tokio::time::timeout(Duration::from_secs(1), connection.look()).await;
+        let Ok(Ok(Some(Look { is_asked_to_drain }))) = look else { return false };
+        if is_asked_to_drain && !self.keeper.drain.is_cancelled() {
+            tracing::info!(worker = %self.holder.worker, "an operator asked the worker to drain");
+            self.keeper.drain.cancel();
+        }
+        true
+    }
+
     /// Connects and registers, with retries until the process is done.
     async fn register(&self) -> Option<LeaseConnection> {
         let mut has_warned = false;
@@ -187,7 +199,7 @@ impl<'k> Incarnation<'k> {
             let sent = boot_millis();
             let attempt = async {
                 let mut connection = self.connect().await?;
-                connection.register(&self.keeper.name).await?;
+                connection.register(self.keeper.worker.clone()).await?;
                 Ok::<_, houston_store::Error>(connection)
             };
             match attempt.await {
@@ -209,10 +221,10 @@ impl<'k> Incarnation<'k> {
 
     /// Renews the lease, over a new connection if necessary. `Some(false)`: the worker was reaped. `None`: the lease could not
     /// be renewed in time.
-    async fn renew(&self, connection: &mut LeaseConnection) -> Option<bool> {
+    async fn renew(&self, connection: &mut LeaseConnection, drains: bool) -> Option<bool> {
         while (self.holder.trusted)() {
             let sent = boot_millis();
-            match tokio::time::timeout(ANSWER_TIMEOUT, connection.renew()).await {
+            match tokio::time::timeout(ANSWER_TIMEOUT, connection.renew(drains)).await {
                 Ok(Ok(true)) => {
                     self.renewed.store(sent, Ordering::Release);
                     return Some(true);

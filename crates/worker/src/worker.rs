@@ -13,6 +13,7 @@ use houston_queue::{
     run_worker,
 };
 use houston_store::RunStore;
+use houston_store::lease::WorkerDescription;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -46,8 +47,8 @@ pub struct Worker {
     pub ids: Arc<Ids>,
     /// The process. Its workers, one for each cell, die together.
     pub process: ProcessId,
-    /// Host and process id, for operators.
-    pub name: String,
+    /// How it introduces itself to operators. Its slots are those of [`Self::slots`].
+    pub description: WorkerDescription,
     /// `[lease]` of `jobs/orchestrator.toml`.
     pub lease: LeaseConfig,
     /// `[sweep]` of `jobs/orchestrator.toml`.
@@ -109,8 +110,8 @@ impl Running {
 }
 
 impl Worker {
-    /// Starts the worker. `stop` drains it: no new hints, and runs finish or are handed over within the drain time. `kill`
-    /// drops all runs at once.
+    /// Starts the worker. `stop` drains it: no new hints, and runs finish or are handed over within the drain time. An operator
+    /// who asks it to drain cancels `stop`. `kill` drops all runs at once.
     ///
     /// # Errors
     /// [`Error::Lease`] when the lease thread cannot be started.
@@ -124,7 +125,7 @@ impl Worker {
         let backend = HintBackend::start(self.redis.clone(), self.slots.clone(), tracker);
         let keeper = LeaseKeeper {
             url: self.database_url.clone(),
-            name: self.name.clone(),
+            worker: self.described(),
             ids: Arc::clone(&self.ids),
             process: self.process,
             config: self.lease,
@@ -145,6 +146,13 @@ impl Worker {
         let ended =
             tracker.spawn(self.consume(backend, current.clone(), (stop, kill, done), sent, tracker.clone()));
         Ok(Running { ended, health, current })
+    }
+
+    /// What it says of itself in its row.
+    fn described(&self) -> WorkerDescription {
+        let [slots, background_slots] =
+            [self.slots.total(), self.slots.background()].map(|slots| i32::try_from(slots).ok());
+        WorkerDescription { slots, background_slots, ..self.description.clone() }
     }
 
     /// Starts the task of triggers. Returns what makes it look at once.
@@ -253,7 +261,7 @@ impl Worker {
             async move { handle_hint(&engine, &holder, &retry_hints, hint).await }.boxed()
         };
         let consuming = async {
-            run_worker(&self.name, backend, handler, stop.clone()).await?;
+            run_worker(&self.description.name, backend, handler, stop.clone()).await?;
             direct.runs.close();
             direct.runs.wait().await;
             sent.cancelled().await;

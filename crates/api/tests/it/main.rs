@@ -79,6 +79,8 @@ mod messages;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
+mod operators;
+#[cfg(test)]
 mod openai;
 #[cfg(test)]
 mod openai_access;

@@ -26,6 +26,7 @@ mod monitor;
 mod owner;
 mod plan;
 mod prompt;
+mod queues;
 mod replay;
 mod reset;
 mod serve;
@@ -38,6 +39,7 @@ mod tools;
 mod trace;
 mod triggers;
 mod work;
+mod workers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -153,6 +155,10 @@ pub(crate) enum Command {
     Migrate(migrate::Migrate),
     /// Check the installation's health once and repair what can be repaired; exits 1 when a check is red
     Monitor(monitor::Monitor),
+    /// Show the work that waits in each lane
+    Queues(queues::Queues),
+    /// List the workers, or ask one to drain
+    Workers(workers::Workers),
     /// Create, list and revoke API keys
     Key(key::Key),
     /// Show the settings and their origins
@@ -195,6 +201,8 @@ impl Command {
             Self::Work(command) => command.run(context),
             Self::Migrate(command) => command.run(&context),
             Self::Monitor(command) => command.run(context),
+            Self::Queues(command) => command.run(context),
+            Self::Workers(command) => command.run(context),
             Self::Key(command) => command.run(&context),
             Self::Config(command) => Ok(command.run(&context)),
             Self::Completions(command) => Ok(command.run(&context)),

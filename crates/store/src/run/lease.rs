@@ -20,6 +20,36 @@ pub struct LeaseConnection {
     locked: bool,
 }
 
+/// How a worker introduces itself to operators.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkerDescription {
+    /// Host and process id.
+    pub name: String,
+    /// The host.
+    pub host: Option<String>,
+    /// The process id there.
+    pub pid: Option<i32>,
+    /// The release of the binary.
+    pub version: Option<String>,
+    /// Runs that the process drives at once.
+    pub slots: Option<i32>,
+    /// How many of those may be of the background.
+    pub background_slots: Option<i32>,
+}
+
+impl From<&str> for WorkerDescription {
+    fn from(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+}
+
+/// What the row of a living worker says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Whether an operator asked it to drain.
+    pub is_asked_to_drain: bool,
+}
+
 /// The key of a worker's advisory lock: the random half of its id.
 fn advisory_key(worker: WorkerId) -> i64 {
     let bytes = worker.0.as_u128() & u128::from(u64::MAX);
@@ -61,17 +91,18 @@ impl LeaseConnection {
         self.locked
     }
 
-    /// Whether the worker's row still exists, that is, was not reaped.
+    /// Reads the worker's row; `None`: it was reaped.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when the connection broke, and the advisory lock with it.
-    pub async fn is_registered(&mut self) -> Result<bool> {
-        let registered = sqlx::query_scalar!(
+    pub async fn look(&mut self) -> Result<Option<Look>> {
+        let asked = sqlx::query_scalar!(
             r#"-- store::lease::look
-            select exists (select from houston.workers where id = $1) as "is_there!""#,
+            select drain_requested_at is not null as "is_asked!" from houston.workers where id = $1"#,
             self.worker.0
         );
-        Ok(registered.fetch_one(&mut self.connection).await?)
+        let asked = asked.fetch_optional(&mut self.connection).await?;
+        Ok(asked.map(|is_asked_to_drain| Look { is_asked_to_drain }))
     }
 
     /// The worker whose lease this is.
@@ -84,36 +115,44 @@ impl LeaseConnection {
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn register(&mut self, name: &str) -> Result<()> {
+    pub async fn register(&mut self, worker: impl Into<WorkerDescription>) -> Result<()> {
+        let WorkerDescription { name, host, pid, version, slots, background_slots } = worker.into();
         sqlx::query!(
             "-- store::lease::register
-            insert into houston.workers (id, name, alive_until)
-            values ($1, $2, clock_timestamp() + make_interval(secs => $3))",
+            insert into houston.workers (id, name, alive_until, host, pid, version, slots, background_slots)
+            values ($1, $2, clock_timestamp() + make_interval(secs => $3), $4, $5, $6, $7, $8)",
             self.worker.0,
             name,
-            seconds(self.lease)
+            seconds(self.lease),
+            host,
+            pid,
+            version,
+            slots,
+            background_slots
         )
         .execute(&mut self.connection)
         .await?;
         Ok(())
     }
 
-    /// Renews the lease. Returns `false` when the row was reaped: it never comes back, so the worker must drop all
-    /// its runs and register under a new id.
+    /// Renews the lease; `drains`: the worker claims nothing new. Returns `false` when the row was reaped: it never comes
+    /// back, so the worker must drop all its runs and register under a new id.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn renew(&mut self) -> Result<bool> {
+    pub async fn renew(&mut self, drains: bool) -> Result<bool> {
         if !self.locked {
             self.lock().await?;
         }
         let done = sqlx::query!(
             "-- store::lease::renew
             update houston.workers
-               set beat_at = statement_timestamp(), alive_until = statement_timestamp() + make_interval(secs => $2)
+               set beat_at = statement_timestamp(), alive_until = statement_timestamp() + make_interval(secs => $2),
+                   draining_since = case when $3 then coalesce(draining_since, statement_timestamp()) end
              where id = $1",
             self.worker.0,
-            seconds(self.lease)
+            seconds(self.lease),
+            drains
         )
         .execute(&mut self.connection)
         .await?;

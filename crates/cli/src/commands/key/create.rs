@@ -27,7 +27,8 @@ pub(super) struct Create {
     /// Name of the key
     #[arg(long, default_value = "key")]
     name: String,
-    /// What the key allows, repeatable or with commas between; `admin` allows everything
+    /// What the key allows, repeatable or with commas between; `admin` allows everything of the tenant, `installation`
+    /// besides `operate` to see and drain workers
     #[arg(long = "scope", value_delimiter = ',', value_name = "SCOPE", default_value = "admin")]
     scopes: Vec<Scope>,
     /// Bind the key to this user, `user_…`: it reaches nothing of others, and may have `read` and `post` only
@@ -76,8 +77,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Everything, for ever.
-    pub(crate) const NONE: Self = Self { scopes: Scopes::ADMIN, user: None, expires_at: None };
+    /// Everything, for ever, also for the installation.
+    pub(crate) const NONE: Self = Self { scopes: Scopes::ALL, user: None, expires_at: None };
 
     fn new(
         scopes: &[Scope],

@@ -1,0 +1,43 @@
+//! Draining by request: what `houston workers drain` does to a process.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::test_houston::TestHouston;
+
+/// The time within which a worker must exit, whatever it does.
+const EXIT: Duration = Duration::from_secs(25);
+
+fn workers(houston: &TestHouston) -> Vec<Value> {
+    let listed: Value = serde_json::from_str(&houston.run(&["workers", "--json"], &[])).unwrap();
+    listed["data"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_is_asked_to_drain_hands_over_and_exits() {
+    let houston = TestHouston::start();
+    let goal = houston.goal("model").await;
+    let mut leaving = houston.worker();
+    let found = workers(&houston);
+    let worker = found[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!((found[0]["pid"].as_i64(), &found[0]["status"]), (Some(leaving.pid().into()), &"alive".into()));
+    assert!(found[0]["slots"].as_i64() > found[0]["background_slots"].as_i64(), "{found:?}");
+    let message = houston.post(&goal, "1", "/sim chunks=600 delay_ms=50").await;
+    let run = format!("/v1/runs/{}", message["run_id"].as_str().unwrap());
+    houston.wait_until(&run, "running", |run| run["status"] == "running").await;
+    let _staying = houston.worker();
+    houston.run(&["workers", "drain", &worker], &[]);
+    houston
+        .wait_until(&run, "a second attempt", |run| run["attempt"] == 2 && run["status"] == "running")
+        .await;
+    let status = tokio::task::block_in_place(|| leaving.wait(EXIT)).unwrap();
+    assert!(status.success(), "{}", leaving.log());
+    let left = workers(&houston);
+    assert!(left.len() == 1 && left[0]["id"] != worker.as_str(), "{left:?}");
+    let crashes = houston
+        .sql("select max(crash_count) <= 1 and max(cardinality(died_with)) = 0 from houston.run_locks");
+    assert_eq!(crashes, "t", "a hand-over counts no death");
+    houston.cancel(message["run_id"].as_str().unwrap()).await;
+    houston.wait_until(&run, "cancelled", |run| run["status"] == "cancelled").await;
+}
