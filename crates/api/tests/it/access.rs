@@ -47,12 +47,7 @@ fn operations() -> Vec<Operation> {
     all
 }
 
-pub(crate) async fn key_with(
-    api: &TestApi,
-    key: &str,
-    scopes: Scopes,
-    user: Option<&str>,
-) -> ApiKeyId {
+pub(crate) async fn key_with(api: &TestApi, key: &str, scopes: Scopes, user: Option<&str>) -> ApiKeyId {
     let user = user.map(|user| user.parse::<UserId>().unwrap());
     let id = api.state.ids.next();
     let new = NewApiKey { id, name: "test", key, scopes, user, expires_at: None, issuer: None };

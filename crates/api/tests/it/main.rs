@@ -79,11 +79,11 @@ mod messages;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
-mod operators;
-#[cfg(test)]
 mod openai;
 #[cfg(test)]
 mod openai_access;
+#[cfg(test)]
+mod operators;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]

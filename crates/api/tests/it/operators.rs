@@ -41,7 +41,10 @@ async fn queue_counts_what_waits_runs_and_asks() {
     let api = TestApi::start().await;
     make_operator(&api).await;
     let empty = stats(&api, OPERATOR).await;
-    assert_eq!((&empty["depth"], &empty["oldest_age_s"], &empty["of"]), (&json!(0), &json!(0), &json!("installation")));
+    assert_eq!(
+        (&empty["depth"], &empty["oldest_age_s"], &empty["of"]),
+        (&json!(0), &json!(0), &json!("installation"))
+    );
     api.post_message("hello").await;
     api.sql("update houston.run_locks set waiting_since = now() - interval '90 s' where wake");
     let queued = stats(&api, OPERATOR).await;
@@ -105,7 +108,10 @@ async fn workers_are_for_keys_of_the_installation() {
     let as_operator = async |method: &str, path: &str| api.send_as(OPERATOR, method, path, json!({})).await;
     let listed = as_operator("GET", "/v1/workers").await.ok();
     let found = &listed["data"][0];
-    assert_eq!((&found["id"], &found["status"], &found["slots"]["busy"]), (&json!(worker.id), &json!("alive"), &json!(0)));
+    assert_eq!(
+        (&found["id"], &found["status"], &found["slots"]["busy"]),
+        (&json!(worker.id), &json!("alive"), &json!(0))
+    );
     for _ in 0..2 {
         let asked = as_operator("POST", &drain).await;
         assert_eq!((asked.status, &asked.json()["status"]), (202, &json!("draining")), "{}", asked.text());

@@ -21,7 +21,10 @@ async fn worker_that_is_asked_to_drain_hands_over_and_exits() {
     let mut leaving = houston.worker();
     let found = workers(&houston);
     let worker = found[0]["id"].as_str().unwrap().to_owned();
-    assert_eq!((found[0]["pid"].as_i64(), &found[0]["status"]), (Some(leaving.pid().into()), &"alive".into()));
+    assert_eq!(
+        (found[0]["pid"].as_i64(), &found[0]["status"]),
+        (Some(leaving.pid().into()), &"alive".into())
+    );
     assert!(found[0]["slots"].as_i64() > found[0]["background_slots"].as_i64(), "{found:?}");
     let message = houston.post(&goal, "1", "/sim chunks=600 delay_ms=50").await;
     let run = format!("/v1/runs/{}", message["run_id"].as_str().unwrap());
