@@ -95,7 +95,9 @@ impl Target {
             ["v1", "webhooks", _, "replay" | "test"] => Self::Home,
             ["v1", "webhooks", ..] => Self::Copied,
             // Their handlers ask all cells.
-            ["v1", "queues" | "workers", ..] => Self::Home,
+            ["v1", "errors" | "queues" | "workers", ..]
+            | ["v1", "runs"]
+            | ["v1", "runs", "cancel" | "retry"] => Self::Home,
             ["v1", "events" | "inbound-hooks"] => Self::Home,
             ["hooks", hook] => id(hook).map_or(Self::Home, |id| Self::Of(shard(id))),
             ["v1", "client-tokens", ..] => Self::Home,
@@ -319,6 +321,7 @@ mod tests {
         assert_eq!(target(Method::GET, "/v1/health"), Target::Health);
         assert_eq!(target(Method::GET, "/readyz"), Target::Ready);
         assert_eq!(target(Method::GET, "/v1/workers"), Target::Home);
+        assert_eq!(target(Method::GET, "/v1/runs?status=failed"), Target::Home);
         assert_eq!(
             target(Method::POST, &format!("/v1/workers/worker_{}/drain", "0".repeat(32))),
             Target::Home

@@ -138,6 +138,7 @@ mod endpoint;
 mod envelope;
 mod erasures;
 mod error;
+mod errors;
 mod etag;
 mod events;
 mod explain;

@@ -19,7 +19,7 @@ use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes
 use crate::state::{App, State};
 use crate::{
     a2a, agentables, agents, ai_sdk, approve, attachments, check_ins, client_tokens, compressions,
-    conversation, erasures, events, feed, fields, files, grants, guards, health, history, images,
+    conversation, erasures, errors, events, feed, fields, files, grants, guards, health, history, images,
     inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, plans, profile, questions, queues,
     read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables, teams, todos,
     tool_sources, triggers, users, webhooks, workers,
@@ -114,6 +114,10 @@ fn operator_routes() -> Endpoints {
     Endpoints::default()
         .routes(operate, routes!(queues::list::list))
         .routes(operate, routes!(queues::stats::stats))
+        .routes(operate, routes!(errors::list::list))
+        .routes(operate, routes!(runs::list::list))
+        .routes(operate, routes!(runs::bulk::cancel))
+        .routes(operate, routes!(runs::bulk::retry))
         .routes(INSTALLATION, routes!(workers::list::list))
         .routes(INSTALLATION, routes!(workers::drain::drain))
 }

@@ -36,6 +36,7 @@ pub mod conversation;
 pub mod custom_table;
 pub mod date_math;
 pub mod death;
+pub mod error_group;
 pub mod error_message;
 pub mod event;
 pub mod fallback;

@@ -192,7 +192,7 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 15] = [
+const OF_TENANT: [&str; 16] = [
     "agents",
     "teams",
     "skills",
@@ -206,6 +206,7 @@ const OF_TENANT: [&str; 15] = [
     "models",
     "webhooks",
     "inbound-hooks",
+    "errors",
     "queues",
     "workers",
 ];
