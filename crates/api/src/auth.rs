@@ -17,6 +17,7 @@ use houston_store::api_key::{self, ApiKey, Principal};
 use tokio::time::Instant;
 
 use crate::access::Access;
+use crate::audit;
 use crate::error::ApiError;
 use crate::peers::Peer;
 use crate::state::App;
@@ -138,6 +139,7 @@ impl FromRequestParts<Arc<App>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let authority = authenticate(parts, app).await?;
+        audit::note(authority.caller);
         // Every route that takes a caller is added with its access; without one, it is refused.
         let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound { what: "route" })?;
         access.check(&authority, parts, app).await?;

@@ -122,6 +122,7 @@ mod agents;
 mod ai_sdk;
 mod approve;
 mod attachments;
+mod audit;
 mod auth;
 mod body;
 mod cells;
@@ -165,6 +166,7 @@ mod offload;
 mod openai;
 #[cfg(test)]
 mod openapi;
+mod overview;
 mod page;
 mod peers;
 mod plans;

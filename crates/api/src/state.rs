@@ -14,6 +14,7 @@ use houston_domain::schedule::FeedConfig;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
+use houston_store::audit::NewRecord;
 use houston_store::{ApiStore, TenantStore};
 use houston_web::{Client, Sinks};
 use tokio_util::sync::CancellationToken;
@@ -146,6 +147,14 @@ impl App {
     /// What the caller's tenant may do. There is no other way to reach the rows of a tenant.
     pub(crate) fn store(&self, caller: Caller) -> TenantStore<'_> {
         self.state.store.tenant(caller.principal())
+    }
+
+    /// Records what the caller changed in the audit log.
+    ///
+    /// # Errors
+    /// The store's errors.
+    pub(crate) async fn record(&self, caller: Caller, new: &NewRecord) -> houston_store::Result<()> {
+        self.state.store.record(caller.principal(), new).await
     }
 
     /// What needs no tenant: keys, readiness, positions of streams.

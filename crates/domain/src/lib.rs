@@ -97,4 +97,5 @@ pub mod transform;
 pub mod trigger;
 pub mod unread;
 pub mod webhook;
+pub mod why;
 pub mod workspace;

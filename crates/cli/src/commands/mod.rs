@@ -38,6 +38,7 @@ mod tables;
 mod tools;
 mod trace;
 mod triggers;
+mod why;
 mod work;
 mod workers;
 
@@ -105,6 +106,8 @@ pub(crate) enum Command {
     List(list::List),
     /// Show the state of an agent: its lock, its run, its last error, and a diagnosis
     State(state::State),
+    /// Explain why an agent or a run does not go on, and what to do
+    Why(why::Why),
     /// Show the history of an agent, entry by entry
     History(history::History),
     /// List the tools, whether an agent may call each, and why
@@ -176,6 +179,7 @@ impl Command {
             Self::Doctor(command) => command.run(&context),
             Self::List(command) => command.run(context),
             Self::State(command) => command.run(context),
+            Self::Why(command) => command.run(context),
             Self::History(command) => command.run(context),
             Self::Tools(command) => command.run(context),
             Self::Prompt(command) => command.run(context),

@@ -1,0 +1,3 @@
+//! `/v1/overview`: what an operator sees first.
+
+pub(crate) mod get;
