@@ -95,7 +95,7 @@ impl Target {
             ["v1", "webhooks", _, "replay" | "test"] => Self::Home,
             ["v1", "webhooks", ..] => Self::Copied,
             // Their handlers ask all cells.
-            ["v1", "errors" | "queues" | "workers", ..]
+            ["v1", "audit" | "errors" | "overview" | "queues" | "workers", ..]
             | ["v1", "runs"]
             | ["v1", "runs", "cancel" | "retry"] => Self::Home,
             ["v1", "events" | "inbound-hooks"] => Self::Home,

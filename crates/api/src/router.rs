@@ -18,10 +18,10 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    a2a, agentables, agents, ai_sdk, approve, attachments, check_ins, client_tokens, compressions,
+    a2a, agentables, agents, ai_sdk, approve, attachments, audit, check_ins, client_tokens, compressions,
     conversation, erasures, errors, events, feed, fields, files, grants, guards, health, history, images,
-    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, plans, profile, questions, queues,
-    read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables, teams, todos,
+    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, overview, plans, profile, questions,
+    queues, read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables, teams, todos,
     tool_sources, triggers, users, webhooks, workers,
 };
 
@@ -32,7 +32,7 @@ pub fn router(state: State) -> Router {
 }
 
 /// The OpenAPI document: the tests of `openapi` compare it with the handlers.
-const DOCUMENT: &str = include_str!("../openapi.json");
+pub(crate) const DOCUMENT: &str = include_str!("../openapi.json");
 
 pub(crate) fn routes(app: Arc<App>) -> Router {
     let cors = app.state.config.cors.clone();
@@ -45,6 +45,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        .layer(from_fn_with_state(Arc::clone(&app), audit::recorded))
         .layer(from_fn(etag))
         .layer(from_fn_with_state(Arc::clone(&app), envelope))
         .with_state(Arc::clone(&app));
@@ -115,6 +116,8 @@ fn operator_routes() -> Endpoints {
     Endpoints::default()
         .routes(operate, routes!(queues::list::list))
         .routes(operate, routes!(queues::stats::stats))
+        .routes(operate, routes!(overview::get::get))
+        .routes(operate, routes!(audit::list::list))
         .routes(operate, routes!(errors::list::list))
         .routes(operate, routes!(runs::list::list))
         .routes(operate, routes!(runs::bulk::cancel))

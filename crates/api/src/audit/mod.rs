@@ -47,6 +47,10 @@ tokio::task_local! {
     static CALLER: Cell<Option<Caller>>;
 }
 
+/// The id of a request that changes something.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(pub(crate) String);
+
 /// Notes whose request it is. Outside of [`recorded`] it does nothing.
 pub(crate) fn note(caller: Caller) {
     let _ = CALLER.try_with(|of| of.set(Some(caller)));
@@ -60,6 +64,7 @@ pub(crate) async fn recorded(State(app): State<Arc<App>>, mut request: Request, 
     };
     let operation = operation(request.method().as_str(), route.as_str());
     let target = target(&mut request).await;
+    let request_id = request.extensions().get::<RequestId>().map(|id| id.0.chars().take(MAX_CHARS).collect());
     let answer = CALLER.scope(Cell::new(None), async {
         let answer = next.run(request).await;
         (answer, CALLER.with(Cell::get))
@@ -76,7 +81,7 @@ pub(crate) async fn recorded(State(app): State<Arc<App>>, mut request: Request, 
             target,
             status: i16::try_from(answer.status().as_u16()).unwrap_or_default(),
             code,
-            request_id: None,
+            request_id,
         };
         if let Err(error) = app.record(caller, &new).await {
             tracing::warn!(%error, operation = new.operation, "a change was not recorded in the audit log");

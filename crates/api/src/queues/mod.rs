@@ -16,10 +16,14 @@ use crate::error::ApiError;
 use crate::state::App;
 
 /// The lanes in which agentables wait, the most urgent first.
-const LANES: [Urgency; 2] = [Urgency::Interactive, Urgency::Background];
+pub(crate) const LANES: [Urgency; 2] = [Urgency::Interactive, Urgency::Background];
 
-/// The work of these lanes, over all cells.
-async fn queues(app: &Arc<App>, caller: Caller, lanes: &[Urgency]) -> Result<Vec<QueueResponse>, ApiError> {
+/// The work of these lanes, over all cells, and the workers, if the caller may see them.
+pub(crate) async fn works(
+    app: &Arc<App>,
+    caller: Caller,
+    lanes: &[Urgency],
+) -> Result<(Vec<LaneWork>, Vec<RegisteredWorker>), ApiError> {
     let whole = caller.operates_installation();
     let mut works = vec![LaneWork::default(); lanes.len()];
     let mut workers = Vec::new();
@@ -34,12 +38,18 @@ async fn queues(app: &Arc<App>, caller: Caller, lanes: &[Urgency]) -> Result<Vec
             workers = cell.api_store().list_workers().await?;
         }
     }
+    Ok((works, workers))
+}
+
+async fn queues(app: &Arc<App>, caller: Caller, lanes: &[Urgency]) -> Result<Vec<QueueResponse>, ApiError> {
+    let whole = caller.operates_installation();
+    let (works, workers) = works(app, caller, lanes).await?;
     let slots = |lane| whole.then(|| slots(&workers, lane));
     Ok(works.into_iter().zip(lanes).map(|(work, lane)| response(*lane, whole, work, slots(*lane))).collect())
 }
 
 /// The slots for a lane of workers that claim.
-fn slots(workers: &[RegisteredWorker], lane: Urgency) -> i64 {
+pub(crate) fn slots(workers: &[RegisteredWorker], lane: Urgency) -> i64 {
     let slots_of = |worker: &RegisteredWorker| match lane {
         Urgency::Interactive => worker.slots,
         Urgency::Background => worker.background_slots,

@@ -192,7 +192,7 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 16] = [
+const OF_TENANT: [&str; 18] = [
     "agents",
     "teams",
     "skills",
@@ -206,7 +206,9 @@ const OF_TENANT: [&str; 16] = [
     "models",
     "webhooks",
     "inbound-hooks",
+    "audit",
     "errors",
+    "overview",
     "queues",
     "workers",
 ];

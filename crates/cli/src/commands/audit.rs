@@ -1,13 +1,18 @@
 //! `houston audit`: who changed what, through the API and by commands.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
-use houston_store::audit::{Record, RecordFilter};
+use houston_domain::clock::SystemClock;
+use houston_domain::id::{Ids, TenantId};
+use houston_store::Store;
+use houston_store::audit::{NewRecord, Record, RecordFilter};
 use serde_json::{Value, json};
 
 use super::agentable::{Database, one_line, table};
 use super::{Context, Failure};
+use crate::models::environment;
 use crate::output::{print, print_json, print_stderr};
 
 /// Show who changed what, newest first: requests that change something, also refused ones, and commands.
@@ -57,6 +62,29 @@ impl Audit {
             Ok(ExitCode::SUCCESS)
         })
     }
+}
+
+/// Records what a command has changed. If that fails, the change stays, and the log of the process says so.
+pub(crate) async fn record(store: &Store, tenant: TenantId, operation: &str, target: String) {
+    let new = NewRecord {
+        id: Ids::new(Arc::new(SystemClock)).next(),
+        actor: actor(),
+        on_behalf_of: None,
+        operation: operation.to_owned(),
+        target: Some(target),
+        status: 0,
+        code: None,
+        request_id: None,
+    };
+    if let Err(error) = store.operator().record(tenant, &new).await {
+        tracing::warn!(%error, operation, "a change was not recorded in the audit log");
+    }
+}
+
+/// The login of the machine, as far as its environment says.
+fn actor() -> String {
+    let login = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(environment);
+    login.map_or_else(|| "houston".to_owned(), |login| format!("houston ({})", one_line(&login, 60)))
 }
 
 fn row(Record { of, at }: &Record) -> [String; 5] {

@@ -3,6 +3,7 @@
 mod agentable;
 mod approvals;
 mod ask;
+mod audit;
 mod cancel;
 mod chat;
 mod completions;
@@ -162,6 +163,8 @@ pub(crate) enum Command {
     Queues(queues::Queues),
     /// List the workers, or ask one to drain
     Workers(workers::Workers),
+    /// Show who changed what
+    Audit(audit::Audit),
     /// Create, list and revoke API keys
     Key(key::Key),
     /// Show the settings and their origins
@@ -207,6 +210,7 @@ impl Command {
             Self::Monitor(command) => command.run(context),
             Self::Queues(command) => command.run(context),
             Self::Workers(command) => command.run(context),
+            Self::Audit(command) => command.run(context),
             Self::Key(command) => command.run(&context),
             Self::Config(command) => Ok(command.run(&context)),
             Self::Completions(command) => Ok(command.run(&context)),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Args;
-use houston_domain::id::RunId;
+use houston_domain::id::{AgentableId, RunId};
 use houston_protocol::why::{WhyReason, WhyResponse};
 use houston_store::{Error, Store};
 
@@ -34,15 +34,7 @@ impl Why {
         self.database.with(context, async |_, stores| {
             let found = match (run, agentable) {
                 (Some(run), _) => of_run(stores.of(run), run).await,
-                (None, Some((kind, id))) => {
-                    let store = stores.of(id);
-                    let (tenant, _) = store.operator().agentable_anywhere(&kind, id).await?;
-                    store
-                        .tenant(tenant)
-                        .why(id)
-                        .await
-                        .map(|facts| WhyResponse::of(id.public_id(&kind), &facts))
-                }
+                (None, Some((kind, id))) => of_agentable(stores.of(id), &kind, id).await,
                 (None, None) => Err(Error::NotFound { what: "agentable" }),
             };
             let found = found.map_err(|error| match error {
@@ -60,6 +52,11 @@ impl Why {
             Ok(ExitCode::SUCCESS)
         })
     }
+}
+
+async fn of_agentable(store: &Store, kind: &str, id: AgentableId) -> Result<WhyResponse, Error> {
+    let (tenant, _) = store.operator().agentable_anywhere(kind, id).await?;
+    Ok(WhyResponse::of(id.public_id(kind), &store.tenant(tenant).why(id).await?))
 }
 
 async fn of_run(store: &Store, run: RunId) -> Result<WhyResponse, Error> {

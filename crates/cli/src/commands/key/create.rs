@@ -15,7 +15,7 @@ use houston_store::copies::Copies;
 use houston_store::{Error, Store};
 use houston_web::ListedHost;
 
-use crate::commands::Failure;
+use crate::commands::{Failure, audit};
 use crate::output::{print, print_json, print_stderr};
 
 /// What a new key is for.
@@ -138,6 +138,7 @@ impl Create {
         let Self { tenant, name, json, .. } = self;
         let (owner, id, key) = add(store, &ids, (&tenant, &name), limits, issuer.as_ref()).await?;
         copies.copy(owner).await?;
+        audit::record(store, owner, "create_key", id.to_string()).await;
         let Limits { scopes, user, expires_at } = limits;
         if json {
             // The key of an issuer is no secret that anybody needs.
