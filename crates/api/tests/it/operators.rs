@@ -21,7 +21,8 @@ async fn stats(api: &TestApi, key: &str) -> Value {
     api.send_as(key, "GET", "/v1/queues/interactive/stats", Value::Null).await.ok()
 }
 
-fn question(api: &TestApi) -> NewQuestion {
+/// A question that any value answers.
+pub(crate) fn question(api: &TestApi) -> NewQuestion {
     let id: QuestionId = api.state.ids.next();
     NewQuestion {
         id,

@@ -44,3 +44,25 @@ async fn worker_that_is_asked_to_drain_hands_over_and_exits() {
     houston.cancel(message["run_id"].as_str().unwrap()).await;
     houston.wait_until(&run, "cancelled", |run| run["status"] == "cancelled").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_see_what_waits_why_and_who_changed_what() {
+    let houston = TestHouston::start();
+    let goal = houston.goal("waits").await;
+    let message = houston.post(&goal, "1", "hello").await;
+    let json = |arguments: &[&str]| -> Value { serde_json::from_str(&houston.run(arguments, &[])).unwrap() };
+    let queues = json(&["queues", "--json"]);
+    assert_eq!((&queues["data"][0]["lane"], &queues["data"][0]["depth"]), (&"interactive".into(), &1.into()));
+    let run = message["run_id"].as_str().unwrap();
+    for id in [goal.as_str(), run] {
+        let why = json(&["why", id, "--json"]);
+        assert_eq!((&why["id"], &why["reasons"][0]["cause"]), (&goal.as_str().into(), &"no_worker".into()));
+    }
+    assert!(houston.run(&["why", &goal], &[]).contains("houston work"), "what to do");
+    houston.run(&["cancel", &goal], &[]);
+    let records = json(&["audit", "--tenant", "test", "--json"]);
+    let told: Vec<&str> =
+        records["data"].as_array().unwrap().iter().map(|one| one["operation"].as_str().unwrap()).collect();
+    assert_eq!(told.first(), Some(&"cancel_agentable"), "{told:?}");
+    assert_eq!(records["data"][0]["target"], goal.as_str());
+}
