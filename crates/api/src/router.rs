@@ -122,6 +122,8 @@ fn operator_routes() -> Endpoints {
         .routes(operate, routes!(runs::list::list))
         .routes(operate, routes!(runs::bulk::cancel))
         .routes(operate, routes!(runs::bulk::retry))
+        .routes(INSTALLATION, routes!(queues::pause::pause))
+        .routes(INSTALLATION, routes!(queues::pause::resume))
         .routes(INSTALLATION, routes!(workers::list::list))
         .routes(INSTALLATION, routes!(workers::drain::drain))
 }

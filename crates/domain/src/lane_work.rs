@@ -89,12 +89,6 @@ impl LaneWork {
             is_capped: self.is_capped || other.is_capped,
         }
     }
-
-    /// Slots that would all be in use if there were as many: those in use, and those that waiting runs would take.
-    #[must_use]
-    pub fn wanted_slots(self) -> i64 {
-        self.running + self.claimable
-    }
 }
 
 #[cfg(test)]
@@ -129,7 +123,7 @@ mod tests {
         let lane = |urgency| LaneWork::of(urgency, &kinds, urgency_of, now);
         let (people, others) = (lane(Urgency::Interactive), lane(Urgency::Background));
         assert_eq!((people.queued, people.oldest_age_s, people.running), (4, 40, 4));
-        assert_eq!((others.queued, others.oldest_age_s, others.wanted_slots()), (5, 90, 6));
+        assert_eq!((others.queued, others.oldest_age_s, others.claimable), (5, 90, 4));
         assert_eq!(people.with(others).retrying, 3);
         let early = LaneWork::of(Urgency::Background, &kinds, urgency_of, DateTime::UNIX_EPOCH);
         assert_eq!(early.oldest_age_s, 0, "a clock that is behind gives no negative age");

@@ -39,6 +39,8 @@ pub struct Facts {
     pub is_archived: bool,
     /// Whether it is a plan that a person has paused.
     pub is_paused: bool,
+    /// Whether an operator has paused the lane of its hints.
+    pub is_lane_paused: bool,
     /// Tasks whose end it waits for.
     pub open_tasks: i32,
     /// Runs of its user that workers hold.
@@ -86,6 +88,8 @@ pub enum Cause {
     Retry,
     /// The tokens of its user are used up.
     RateLimit,
+    /// An operator has paused its lane.
+    LanePaused,
     /// Its user has as many runs as may be held at once.
     Fairness,
     /// No worker is alive.
@@ -123,6 +127,7 @@ impl Cause {
             Self::Waiting => "waiting",
             Self::Retry => "retry",
             Self::RateLimit => "rate_limit",
+            Self::LanePaused => "lane_paused",
             Self::Fairness => "fairness",
             Self::NoWorker => "no_worker",
             Self::Draining => "draining",
@@ -310,6 +315,11 @@ impl Facts {
             None => {}
         }
         let is_due = reasons.is_empty();
+        if self.is_lane_paused {
+            let todo = "`POST /v1/queues/{lane}/resume`, or `houston queues resume <lane>`.";
+            reasons.push(Reason::new(Cause::LanePaused, "An operator has paused its lane.", Some(todo)));
+            return reasons;
+        }
         if self.claiming_workers == 0 {
             reasons.push(if self.draining_workers > 0 {
                 let todo = "Start another one: `houston work`.";

@@ -13,7 +13,7 @@ pub struct QueuesResponse {
 ///
 /// ```json
 /// {"lane": "interactive", "of": "installation", "depth": 12, "oldest_age_s": 3, "running": 40, "retrying": 2,
-///  "put_off": 0, "waiting": 1, "slots": 64, "capped": false, "scaling": {"pending_slots": 9, "wanted_slots": 49}}
+///  "put_off": 0, "waiting": 1, "slots": 64, "paused": false, "capped": false, "scaling": {"pending_slots": 9, "wanted_slots": 49}}
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueueResponse {
@@ -35,6 +35,8 @@ pub struct QueueResponse {
     pub waiting: i64,
     /// Runs that the living workers that do not drain can drive at once; null for keys of a tenant.
     pub slots: Option<i64>,
+    /// Whether an operator has paused it: workers claim nothing new of it.
+    pub paused: bool,
     /// Whether more waits than was counted: at most 20,000 agentables are.
     pub capped: bool,
     pub scaling: Scaling,
@@ -43,7 +45,7 @@ pub struct QueueResponse {
 /// What an autoscaler needs: `{"pending_slots": 9, "wanted_slots": 49}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Scaling {
-    /// More slots that would be taken at once. Agentables of users who have as many runs as they may are not counted: more
+    /// More slots that would be taken at once; 0 while the lane is paused. Agentables of users who have as many runs as they may are not counted: more
     /// workers would not help them.
     pub pending_slots: i64,
     /// Slots in use and pending ones: divided by the slots of a worker, the number of workers to have.

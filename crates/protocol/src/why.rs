@@ -29,7 +29,7 @@ pub struct WhyResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WhyReason {
     /// `archived`, `budget`, `cancelled`, `cancelling`, `dead_lettered`, `draining`, `failed`, `fairness`, `forgotten`,
-    /// `holder_dead`, `idle`, `no_worker`, `paused`, `question`, `queued`, `quiet`, `rate_limit`, `retry`, `running`,
+    /// `holder_dead`, `idle`, `lane_paused`, `no_worker`, `paused`, `question`, `queued`, `quiet`, `rate_limit`, `retry`, `running`,
     /// `slots_full`, `suspect`, `tasks` or `waiting`.
     pub cause: String,
     /// What is so.

@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod ended;
 pub mod lane_work;
+mod paused_lane;
 pub mod run_error;
 pub mod run_list;
 pub mod run_retry;

@@ -41,6 +41,8 @@ pub(crate) struct LeaseKeeper {
     pub(crate) drain: CancellationToken,
     /// Cancelled when every run has ended or was cut off: the lease is given back.
     pub(crate) done: CancellationToken,
+    /// Called with the lanes that are paused.
+    pub(crate) pause_lanes: Arc<dyn Fn(&[Lane]) + Send + Sync>,
     /// See [`Holder::send_hint`].
     pub(crate) send_hint: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
 }
@@ -180,11 +182,15 @@ impl<'k> Incarnation<'k> {
         }
     }
 
-    /// Whether the connection works and the worker was not reaped. A time-out counts as a broken connection. Drains the
-    /// process if an operator asked for it.
+    /// Whether the connection works and the worker was not reaped. A time-out counts as a broken connection. Does what
+    /// operators want: drains the process, pauses lanes.
     async fn is_alive(&self, connection: &mut LeaseConnection) -> bool {
         let look = tokio::time::timeout(Duration::from_secs(1), connection.look()).await;
-        let Ok(Ok(Some(Look { is_asked_to_drain }))) = look else { return false };
+        let Ok(Ok(Some(Look { is_asked_to_drain, paused_lanes }))) = look else { return false };
+        // Of a lane that only a newer release has, this one takes no hints anyway.
+        let is_paused = |lane: &Lane| paused_lanes.iter().any(|name| name == lane.as_str());
+        let paused: Vec<Lane> = Lane::ALL.into_iter().filter(is_paused).collect();
+        (self.keeper.pause_lanes)(&paused);
         if is_asked_to_drain && !self.keeper.drain.is_cancelled() {
             tracing::info!(worker = %self.holder.worker, "an operator asked the worker to drain");
             self.keeper.drain.cancel();

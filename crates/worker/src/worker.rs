@@ -9,7 +9,7 @@ use houston_domain::mode::Mode;
 use houston_domain::schedule::Schedules;
 use houston_engine::{DriveOutcome, Engine};
 use houston_queue::{
-    DeltaBus, Hint, HintBackend, HintSender, Lane, LocalHints, Received, Redis, RedisHealth, Slots,
+    DeltaBus, Hint, HintBackend, HintSender, Intake, Lane, LocalHints, Received, Redis, RedisHealth, Slots,
     run_worker,
 };
 use houston_store::RunStore;
@@ -131,6 +131,7 @@ impl Worker {
             config: self.lease,
             drain: stop.clone(),
             done: done.clone(),
+            pause_lanes: pausing(backend.intake()),
             send_hint: local_or_shared(backend.local_hints(), self.hints.clone()),
         };
         let current = keeper.start()?;
@@ -288,6 +289,11 @@ impl Worker {
         let _ = tokio::time::timeout(RESIGN_TIMEOUT, gone.wait_for(Option::is_none)).await;
         ended
     }
+}
+
+/// Pauses lanes of an intake, and lets them go on.
+fn pausing(intake: Intake) -> Arc<dyn Fn(&[Lane]) + Send + Sync> {
+    Arc::new(move |lanes| intake.pause_lanes(lanes))
 }
 
 /// Sends a hint to this process if it takes hints, otherwise to all workers.

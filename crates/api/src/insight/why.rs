@@ -8,6 +8,7 @@ use axum::response::IntoResponse;
 use houston_domain::id::RunId;
 use houston_protocol::schema;
 use houston_protocol::why::WhyResponse;
+use houston_queue::Lane;
 
 use crate::agentable_path::{AgentablePath, Id};
 use crate::auth::Caller;
@@ -32,7 +33,7 @@ pub(crate) async fn agentable(
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     app.confirm(caller, &path).await?;
-    let facts = app.store(caller).why(path.id).await?;
+    let facts = app.store(caller).why(path.id, Lane::from(path.urgency).as_str()).await?;
     Ok(Json(WhyResponse::of(path.public_id(), &facts)))
 }
 
@@ -51,6 +52,7 @@ pub(crate) async fn run(
     Id(id): Id<RunId>,
 ) -> Result<impl IntoResponse, ApiError> {
     let run = app.store(caller).run(id).await?;
-    let facts = app.store(caller).why(run.agentable).await?;
+    let lane = Lane::from(app.urgency(&run.kind)).as_str();
+    let facts = app.store(caller).why(run.agentable, lane).await?;
     Ok(Json(WhyResponse::of(run.agentable.public_id(&run.kind), &facts)))
 }

@@ -1,6 +1,7 @@
 //! `/v1/queues`: the work in the lanes. A key with the scope `installation` sees that of all tenants, any other that of its own.
 
 pub(crate) mod list;
+pub(crate) mod pause;
 pub(crate) mod stats;
 
 use std::sync::Arc;
@@ -44,8 +45,21 @@ pub(crate) async fn works(
 async fn queues(app: &Arc<App>, caller: Caller, lanes: &[Urgency]) -> Result<Vec<QueueResponse>, ApiError> {
     let whole = caller.operates_installation();
     let (works, workers) = works(app, caller, lanes).await?;
-    let slots = |lane| whole.then(|| slots(&workers, lane));
-    Ok(works.into_iter().zip(lanes).map(|(work, lane)| response(*lane, whole, work, slots(*lane))).collect())
+    let mut paused = Vec::new();
+    for cell in app.all_cells() {
+        paused.extend(cell.api_store().paused_lanes().await?);
+    }
+    let show = |(work, lane): (LaneWork, &Urgency)| {
+        let is_paused = paused.iter().any(|name| name == Lane::from(*lane).as_str());
+        response(*lane, whole, (work, is_paused), whole.then(|| slots(&workers, *lane)))
+    };
+    Ok(works.into_iter().zip(lanes).map(show).collect())
+}
+
+/// The lane of this name.
+fn lane_named(name: &str) -> Result<Urgency, ApiError> {
+    let found = LANES.into_iter().find(|lane| Lane::from(*lane).as_str() == name);
+    found.ok_or(ApiError::NotFound { what: "lane" })
 }
 
 /// The slots for a lane of workers that claim.
@@ -57,7 +71,13 @@ pub(crate) fn slots(workers: &[RegisteredWorker], lane: Urgency) -> i64 {
     workers.iter().filter(|worker| worker.claims()).filter_map(slots_of).map(i64::from).sum()
 }
 
-fn response(lane: Urgency, whole: bool, work: LaneWork, slots: Option<i64>) -> QueueResponse {
+fn response(
+    lane: Urgency,
+    whole: bool,
+    (work, paused): (LaneWork, bool),
+    slots: Option<i64>,
+) -> QueueResponse {
+    let pending_slots = if paused { 0 } else { work.claimable };
     QueueResponse {
         lane: Lane::from(lane).as_str().to_owned(),
         of: if whole { "installation" } else { "tenant" }.to_owned(),
@@ -68,7 +88,8 @@ fn response(lane: Urgency, whole: bool, work: LaneWork, slots: Option<i64>) -> Q
         put_off: work.put_off,
         waiting: work.asking,
         slots,
+        paused,
         capped: work.is_capped,
-        scaling: Scaling { pending_slots: work.claimable, wanted_slots: work.wanted_slots() },
+        scaling: Scaling { pending_slots, wanted_slots: work.running + pending_slots },
     }
 }

@@ -6,11 +6,10 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use houston_protocol::queue::QueueResponse;
-use houston_queue::Lane;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::queues::{LANES, queues};
+use crate::queues::{lane_named, queues};
 use crate::state::App;
 
 #[utoipa::path(
@@ -28,7 +27,6 @@ pub(crate) async fn stats(
     caller: Caller,
     Path(lane): Path<String>,
 ) -> Result<impl IntoResponse, ApiError> {
-    const NOT_FOUND: ApiError = ApiError::NotFound { what: "lane" };
-    let lane = LANES.into_iter().find(|known| Lane::from(*known).as_str() == lane).ok_or(NOT_FOUND)?;
-    queues(&app, caller, &[lane]).await?.pop().map(Json).ok_or(NOT_FOUND)
+    let lane = lane_named(&lane)?;
+    queues(&app, caller, &[lane]).await?.pop().map(Json).ok_or(ApiError::NotFound { what: "lane" })
 }

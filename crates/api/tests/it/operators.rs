@@ -117,6 +117,17 @@ async fn workers_are_for_keys_of_the_installation() {
         let asked = as_operator("POST", &drain).await;
         assert_eq!((asked.status, &asked.json()["status"]), (202, &json!("draining")), "{}", asked.text());
     }
+    let pause = "/v1/queues/interactive/pause";
+    api.post(pause, json!({})).await.refused(403, "forbidden");
+    api.post_message("hello").await;
+    let paused = as_operator("POST", pause).await.ok();
+    assert_eq!(
+        (&paused["paused"], &paused["depth"], &paused["scaling"]["pending_slots"]),
+        (&json!(true), &json!(1), &json!(0))
+    );
+    let why = api.get(&api.path("/why")).await.ok();
+    assert_eq!(why["reasons"][0]["cause"], "lane_paused");
+    assert_eq!(as_operator("POST", "/v1/queues/interactive/resume").await.ok()["paused"], json!(false));
     let unknown: WorkerId = api.state.ids.next();
     as_operator("POST", &format!("/v1/workers/{unknown}/drain")).await.refused(404, "not_found");
 }

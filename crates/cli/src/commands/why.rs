@@ -4,8 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Args;
+use houston_domain::agentable::Urgency;
 use houston_domain::id::{AgentableId, RunId};
 use houston_protocol::why::{WhyReason, WhyResponse};
+use houston_queue::Lane;
 use houston_store::{Error, Store};
 
 use super::agentable::{Database, one_line, parse};
@@ -31,10 +33,14 @@ impl Why {
             Some(_) => None,
             None => Some(parse(&context.loaded, &self.id).map_err(Failure::Usage)?),
         };
-        self.database.with(context, async |_, stores| {
+        self.database.with(context, async |context, stores| {
+            let kinds = context.loaded.agent_types();
+            let lane_of = |kind: &str| {
+                Lane::from(kinds.get(kind).map_or_else(Urgency::default, |kind| kind.urgency)).as_str()
+            };
             let found = match (run, agentable) {
-                (Some(run), _) => of_run(stores.of(run), run).await,
-                (None, Some((kind, id))) => of_agentable(stores.of(id), &kind, id).await,
+                (Some(run), _) => of_run(stores.of(run), run, lane_of).await,
+                (None, Some((kind, id))) => of_agentable(stores.of(id), &kind, id, lane_of(&kind)).await,
                 (None, None) => Err(Error::NotFound { what: "agentable" }),
             };
             let found = found.map_err(|error| match error {
@@ -54,15 +60,19 @@ impl Why {
     }
 }
 
-async fn of_agentable(store: &Store, kind: &str, id: AgentableId) -> Result<WhyResponse, Error> {
+async fn of_agentable(store: &Store, kind: &str, id: AgentableId, lane: &str) -> Result<WhyResponse, Error> {
     let (tenant, _) = store.operator().agentable_anywhere(kind, id).await?;
-    Ok(WhyResponse::of(id.public_id(kind), &store.tenant(tenant).why(id).await?))
+    Ok(WhyResponse::of(id.public_id(kind), &store.tenant(tenant).why(id, lane).await?))
 }
 
-async fn of_run(store: &Store, run: RunId) -> Result<WhyResponse, Error> {
+async fn of_run(
+    store: &Store,
+    run: RunId,
+    lane_of: impl Fn(&str) -> &'static str,
+) -> Result<WhyResponse, Error> {
     let tenant = store.operator().tenant_of_run(run).await?;
     let found = store.tenant(tenant).run(run).await?;
-    let facts = store.tenant(tenant).why(found.agentable).await?;
+    let facts = store.tenant(tenant).why(found.agentable, lane_of(&found.kind)).await?;
     Ok(WhyResponse::of(found.agentable.public_id(&found.kind), &facts))
 }
 

@@ -118,6 +118,7 @@ impl TenantStore<'_> {
         before: Option<RunId>,
         limit: i64,
     ) -> Result<(Vec<Found>, Option<RunId>)> {
+        let statuses = filter.statuses();
         let rows = sqlx::query!(
             r#"-- store::run_list::failed
             with scanned as materialized (
@@ -141,7 +142,7 @@ impl TenantStore<'_> {
             upper(filter, before),
             lower(filter),
             SCANNED,
-            filter.statuses().as_deref(),
+            statuses.as_deref(),
             filter.kind.as_deref(),
             filter.agent.map(|agent| agent.0),
             filter.user.map(|user| user.0),
@@ -170,6 +171,7 @@ impl Shared {
         before: Option<RunId>,
         limit: i64,
     ) -> Result<(Vec<Found>, Option<RunId>)> {
+        let statuses = filter.statuses();
         let rows = sqlx::query!(
             r#"-- store::run_list::scan
             with scanned as materialized (
@@ -193,7 +195,7 @@ impl Shared {
             upper(filter, before),
             lower(filter),
             SCANNED,
-            filter.statuses().as_deref(),
+            statuses.as_deref(),
             filter.kind.as_deref(),
             filter.agent.map(|agent| agent.0),
             filter.user.map(|user| user.0),

@@ -12,12 +12,12 @@ use crate::handle::TenantStore;
 const QUESTIONS: i64 = 20;
 
 impl TenantStore<'_> {
-    /// The facts of an agentable of the tenant, by the database's clock.
+    /// The facts of an agentable of the tenant, whose hints are in the lane of this name, by the database's clock.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
     /// the statement.
-    pub async fn why(self, agentable: AgentableId) -> Result<Facts> {
+    pub async fn why(self, agentable: AgentableId, lane: &str) -> Result<Facts> {
         let state = self.state(agentable).await?;
         let row = sqlx::query!(
             r#"-- store::why::facts
@@ -26,6 +26,7 @@ impl TenantStore<'_> {
                               where p.tenant_id = $1 and p.agentable_id = l.agentable_id), false) as "is_paused!",
                    (select count(*) from houston.runs r join houston.run_locks k on k.agentable_id = r.agentable_id
                      where r.held_for = l.user_id and k.holder is not null) as "held!",
+                   exists (select from houston.paused_lanes p where p.lane = $3) as "is_lane_paused!",
                    (select count(*) from houston.workers w where w.alive_until > clock_timestamp()
                        and w.draining_since is null and w.drain_requested_at is null) as "claiming!",
                    (select count(*) from houston.workers w where w.alive_until > clock_timestamp()
@@ -33,7 +34,8 @@ impl TenantStore<'_> {
               from houston.run_locks l join houston.agentables a on a.id = l.agentable_id
              where l.tenant_id = $1 and l.agentable_id = $2"#,
             self.tenant.0,
-            agentable.0
+            agentable.0,
+            lane
         )
         .fetch_optional(&self.pool)
         .await?
@@ -43,6 +45,7 @@ impl TenantStore<'_> {
             questions: self.questions_of(agentable).await?,
             is_archived: row.status.as_deref() == Some(ARCHIVED),
             is_paused: row.is_paused,
+            is_lane_paused: row.is_lane_paused,
             open_tasks: row.open_tasks,
             held_of_user: row.held,
             max_running: i64::from(self.fairness.max_running),

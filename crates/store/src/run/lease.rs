@@ -43,11 +43,13 @@ impl From<&str> for WorkerDescription {
     }
 }
 
-/// What the row of a living worker says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What operators want of a living worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// Whether an operator asked it to drain.
+    /// Whether it is asked to drain.
     pub is_asked_to_drain: bool,
+    /// The names of the lanes that are paused, for all workers.
+    pub paused_lanes: Vec<String>,
 }
 
 /// The key of a worker's advisory lock: the random half of its id.
@@ -96,13 +98,15 @@ impl LeaseConnection {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when the connection broke, and the advisory lock with it.
     pub async fn look(&mut self) -> Result<Option<Look>> {
-        let asked = sqlx::query_scalar!(
+        let found = sqlx::query!(
             r#"-- store::lease::look
-            select drain_requested_at is not null as "is_asked!" from houston.workers where id = $1"#,
+            select w.drain_requested_at is not null as "is_asked!",
+                   coalesce((select array_agg(p.lane) from houston.paused_lanes p), '{}') as "paused!"
+              from houston.workers w where w.id = $1"#,
             self.worker.0
         );
-        let asked = asked.fetch_optional(&mut self.connection).await?;
-        Ok(asked.map(|is_asked_to_drain| Look { is_asked_to_drain }))
+        let found = found.fetch_optional(&mut self.connection).await?;
+        Ok(found.map(|row| Look { is_asked_to_drain: row.is_asked, paused_lanes: row.paused }))
     }
 
     /// The worker whose lease this is.
