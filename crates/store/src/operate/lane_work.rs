@@ -22,10 +22,45 @@ pub struct Work {
     pub kinds: Vec<KindWork>,
 }
 
+/// The work of one kind; without a kind if there is none at all.
+struct CountedRow {
+    at: DateTime<Utc>,
+    kind: Option<String>,
+    queued: i64,
+    claimable: i64,
+    oldest: Option<DateTime<Utc>>,
+    retrying: i64,
+    put_off: i64,
+    running: i64,
+    asking: i64,
+    awake: i64,
+}
+
 impl Shared {
     /// The work of a tenant, or of all.
     async fn work(&self, tenant: Option<TenantId>) -> Result<Work> {
-        let rows = sqlx::query!(
+        let rows = self.count_work(tenant).await?;
+        let at = rows.first().map(|row| row.at).unwrap_or_default();
+        let is_capped = rows.first().is_some_and(|row| row.awake >= MOST);
+        let kinds = rows.into_iter().filter_map(|row| {
+            Some(KindWork {
+                kind: row.kind?,
+                queued: row.queued,
+                claimable: row.claimable,
+                oldest: row.oldest,
+                retrying: row.retrying,
+                put_off: row.put_off,
+                running: row.running,
+                asking: row.asking,
+                is_capped,
+            })
+        });
+        Ok(Work { at, kinds: kinds.collect() })
+    }
+
+    async fn count_work(&self, tenant: Option<TenantId>) -> Result<Vec<CountedRow>> {
+        let rows = sqlx::query_as!(
+            CountedRow,
             r#"-- store::lane_work::by_kind
             with held as materialized (
                 select r.held_for as user_id, r.agentable_id from houston.runs r
@@ -54,7 +89,7 @@ impl Shared {
                 union all select agentable_id, 'running', null, false from held
                 union all select agentable_id, 'asking', null, false from asking)
             select clock_timestamp() as "at!", k.kind as "kind?", coalesce(k.queued, 0) as "queued!",
-                   coalesce(k.claimable, 0) as "claimable!", k.oldest, coalesce(k.retrying, 0) as "retrying!",
+                   coalesce(k.claimable, 0) as "claimable!", k.oldest as "oldest?", coalesce(k.retrying, 0) as "retrying!",
                    coalesce(k.put_off, 0) as "put_off!", coalesce(k.running, 0) as "running!",
                    coalesce(k.asking, 0) as "asking!", (select count(*) from awake) as "awake!"
               from (select 1) as one
@@ -70,25 +105,8 @@ impl Shared {
             tenant.map(|tenant| tenant.0),
             MOST,
             i64::from(self.fairness.max_running)
-        )
-        .fetch_all(&self.pool_of(tenant))
-        .await?;
-        let at = rows.first().map(|row| row.at).unwrap_or_default();
-        let is_capped = rows.first().is_some_and(|row| row.awake >= MOST);
-        let kinds = rows.into_iter().filter_map(|row| {
-            Some(KindWork {
-                kind: row.kind?,
-                queued: row.queued,
-                claimable: row.claimable,
-                oldest: row.oldest,
-                retrying: row.retrying,
-                put_off: row.put_off,
-                running: row.running,
-                asking: row.asking,
-                is_capped,
-            })
-        });
-        Ok(Work { at, kinds: kinds.collect() })
+        );
+        Ok(rows.fetch_all(&self.pool_of(tenant)).await?)
     }
 }
 
