@@ -97,7 +97,8 @@ pub fn grouped(failures: impl IntoIterator<Item = FailedRun>) -> Vec<ErrorGroup>
 /// Names a group.
 fn fingerprint(code: &str, message: &str) -> String {
     let hash = Sha256::new().chain_update(code).chain_update([0]).chain_update(message).finalize();
-    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let first = hash.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    format!("{first:016x}")
 }
 
 /// The text with `#` for what differs between failures of the same cause.

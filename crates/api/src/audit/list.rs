@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use chrono::{DateTime, Utc};
 use houston_domain::id::AuditId;
 use houston_protocol::audit::AuditRecordResponse;
 use houston_protocol::schema;
@@ -16,7 +15,7 @@ use serde::Deserialize;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::query::Query;
+use crate::query::{Query, time};
 use crate::state::App;
 
 /// The query: page parameters and filters.
@@ -72,11 +71,6 @@ pub(crate) async fn list(
     }
     found.sort_unstable_by_key(|record| std::cmp::Reverse(record.of.id));
     Ok(Json(Page::of(List::Audit, limit, found, |record| record.of.id.0.as_u128(), response)))
-}
-
-fn time(name: &str, given: Option<&str>) -> Result<Option<DateTime<Utc>>, ApiError> {
-    let wrong = "must be a time, as in 2026-11-22T09:00:00Z";
-    given.map(str::parse).transpose().map_err(|_| ApiError::parameter(name, wrong))
 }
 
 fn response(Record { of, at }: Record) -> AuditRecordResponse {

@@ -1,6 +1,5 @@
 //! Which runs a list or a change of many runs means.
 
-use chrono::{DateTime, Utc};
 use houston_domain::run::RunStatus;
 use houston_protocol::run_list::RunsFilter;
 use houston_protocol::time::Time;
@@ -8,6 +7,7 @@ use houston_store::run_list::RunFilter;
 use serde::Deserialize;
 
 use crate::error::ApiError;
+use crate::query::{clamped, time};
 
 /// The query of the list.
 #[derive(Debug, Deserialize)]
@@ -28,15 +28,16 @@ impl FilterQuery {
     /// # Errors
     /// [`ApiError::InvalidRequest`] when a parameter cannot be read.
     pub(crate) fn filter(&self) -> Result<RunsFilter, ApiError> {
-        let statuses = self.status.as_deref().map(|names| names.split(',').map(status).collect());
+        let read = |names: &str| names.split(',').map(status).collect::<Result<Vec<_>, _>>();
+        let statuses = self.status.as_deref().map(read);
         Ok(RunsFilter {
             status: statuses.transpose()?,
             kind: self.kind.clone(),
             agent_id: id("agent_id", self.agent_id.as_deref())?,
             user_id: id("user_id", self.user_id.as_deref())?,
             error_code: self.error_code.clone(),
-            since: time("since", self.since.as_deref())?,
-            until: time("until", self.until.as_deref())?,
+            since: time("since", self.since.as_deref())?.map(Time),
+            until: time("until", self.until.as_deref())?.map(Time),
         })
     }
 }
@@ -52,14 +53,8 @@ fn id<T: std::str::FromStr<Err: std::fmt::Display>>(
     name: &str,
     given: Option<&str>,
 ) -> Result<Option<T>, ApiError> {
-    let id = given.map(str::parse).transpose();
+    let id = given.map(str::parse::<T>).transpose();
     id.map_err(|error| ApiError::parameter(name, error.to_string()))
-}
-
-fn time(name: &str, given: Option<&str>) -> Result<Option<Time>, ApiError> {
-    let wrong = "must be a time, as in 2026-11-22T09:00:00Z";
-    let time = given.map(str::parse::<DateTime<Utc>>).transpose();
-    time.map(|time| time.map(Time)).map_err(|_| ApiError::parameter(name, wrong))
 }
 
 /// The filter of the store.
@@ -70,8 +65,8 @@ pub(crate) fn stored(filter: RunsFilter) -> RunFilter {
         agent: filter.agent_id,
         user: filter.user_id,
         error_code: filter.error_code,
-        since: filter.since.map(|time| time.0),
-        until: filter.until.map(|time| time.0),
+        since: filter.since.map(|time| clamped(time.0)),
+        until: filter.until.map(|time| clamped(time.0)),
         is_not_cancelled: false,
     }
 }
