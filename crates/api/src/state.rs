@@ -36,6 +36,7 @@ use crate::mcp_servers::foreign::ForeignServers;
 use crate::models::Speeds;
 use crate::models::catalogue::ModelCatalogue;
 use crate::offload::Offload;
+use crate::overview::ended::EndedRuns;
 use crate::peers::Peers;
 
 /// Everything the server needs: settings, connections and agent types.
@@ -99,6 +100,7 @@ pub(crate) struct App {
     pub(crate) uploads: Arc<DocumentMemory>,
     pub(crate) disk: Disk,
     pub(crate) speeds: Speeds,
+    pub(crate) ended: EndedRuns,
     /// Fetches images whose URLs are posted; made with the first of them.
     pub(crate) images: OnceLock<Client>,
     /// The apps of all cells, if there are several.
@@ -139,6 +141,7 @@ impl App {
             uploads: Arc::default(),
             disk: Disk::default(),
             speeds: Speeds::default(),
+            ended: EndedRuns::default(),
             images: OnceLock::new(),
             cells: OnceLock::new(),
         })

@@ -25,22 +25,18 @@ use crate::state::App;
     tag = "operate",
     operation_id = "get_overview",
     summary = "Get what an operator sees first: what waits, what runs, what failed.",
-    description = "For a key with the scope `installation` of all tenants, else of the key's tenant.",
+    description = "For a key with the scope `installation` of all tenants, else of the key's tenant. What has ended is at most 15 s old.",
     responses((status = 200, description = "The numbers.", body = OverviewResponse)),
 )]
 pub(crate) async fn get(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
     let whole = caller.operates_installation();
     let (lanes, workers) = works(&app, caller, &LANES).await?;
     let work = lanes.into_iter().fold(LaneWork::default(), LaneWork::with);
-    let mut all = Vec::new();
-    for cell in app.all_cells() {
-        let ended = if whole { cell.api_store().ended().await? } else { cell.store(caller).ended().await? };
-        all.push(ended);
-    }
-    Ok(Json(response(whole, work, &workers, all)))
+    let ended = app.ended.get(&app, caller).await?;
+    Ok(Json(response(whole, work, &workers, &ended)))
 }
 
-fn response(whole: bool, work: LaneWork, workers: &[RegisteredWorker], all: Vec<Ended>) -> OverviewResponse {
+fn response(whole: bool, work: LaneWork, workers: &[RegisteredWorker], all: &[Ended]) -> OverviewResponse {
     let is_capped = work.is_capped || all.iter().any(|ended| ended.is_capped);
     let cost_last_hour: Decimal = all.iter().map(|ended| ended.cost_of_hour).sum();
     let hours = hours(all);
@@ -72,10 +68,10 @@ fn counts(workers: &[RegisteredWorker]) -> WorkerCounts {
 }
 
 /// The hours of all cells together.
-fn hours(all: Vec<Ended>) -> Vec<HourResponse> {
+fn hours(all: &[Ended]) -> Vec<HourResponse> {
     let mut hours: BTreeMap<DateTime<Utc>, HourResponse> = BTreeMap::new();
     for EndedInHour { hour, finished, failed, dead_lettered, cancelled, stopped } in
-        all.into_iter().flat_map(|ended| ended.hours)
+        all.iter().flat_map(|ended| ended.hours.iter().cloned())
     {
         let sum = hours.entry(hour).or_insert(HourResponse {
             hour: Time(hour),

@@ -1,8 +1,8 @@
 //! The runs of a tenant, newest first, by what an operator looks for.
 //!
 //! Runs have no index by tenant, which each of their writes would pay for: the pages come from the primary key, which is by time. A
-//! page reads at most [`SCANNED`] runs, whosever they are, and says where the next one begins, even if it found none. Failed runs
-//! have an index of their own (`runs_failed`).
+//! page reads at most [`READS`] times [`SCANNED`] runs, whosever they are, and says where the next one begins, even if it found none.
+//! Failed runs have an index of their own (`runs_failed`).
 
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::id::{AgentId, RunId, UserId};
@@ -13,8 +13,9 @@ use crate::error::Result;
 use crate::handle::{Shared, TenantStore};
 use crate::run::Run;
 
-/// How many runs a page reads at most.
-pub const SCANNED: i64 = 20_000;
+/// How many runs one statement reads at most, and how many statements a page needs at most.
+const SCANNED: i64 = 2_000;
+const READS: usize = 10;
 
 /// An id is made before its run is opened, by as long as the run before it takes. No run takes longer.
 const OLDER_ID: TimeDelta = TimeDelta::days(2);
@@ -97,10 +98,19 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn find_runs(self, filter: &RunFilter, before: Option<RunId>, limit: i64) -> Result<RunPage> {
-        let (found, next) = match filter.is_of_failed() {
-            true => self.failed_runs(filter, before, limit).await?,
-            false => self.shared.scan_runs(self.tenant.0, filter, before, limit).await?,
-        };
+        let (mut found, mut next) = (Vec::new(), before);
+        for _ in 0..READS {
+            let left = limit - i64::try_from(found.len()).unwrap_or(limit);
+            let (some, end) = match filter.is_of_failed() {
+                true => self.failed_runs(filter, next, left).await?,
+                false => self.shared.scan_runs(self.tenant.0, filter, next, left).await?,
+            };
+            found.extend(some);
+            next = end;
+            if next.is_none() || i64::try_from(found.len()).is_ok_and(|count| count >= limit) {
+                break;
+            }
+        }
         let ids: Vec<RunId> = found.iter().map(|found| RunId(found.id)).collect();
         let mut runs = self.runs_with_ids(&ids).await?;
         let listed = found.into_iter().filter_map(|Found { id, title, user, agent }| {
