@@ -100,7 +100,9 @@ impl Shared {
                           count(*) filter (where w.state = 'put_off') as put_off,
                           count(*) filter (where w.state = 'running') as running,
                           count(*) filter (where w.state = 'asking') as asking
-                     from work w join houston.agentables a on a.id = w.agentable_id
+                     from work w
+                    -- One by one: a join might read all agentables.
+                    cross join lateral (select g.kind from houston.agentables g where g.id = w.agentable_id limit 1) as a
                     group by a.kind) as k on true"#,
             tenant.map(|tenant| tenant.0),
             MOST,

@@ -141,8 +141,12 @@ impl TenantStore<'_> {
               from (select 1) as one
               left join lateral (
                    select s.id, a.title, a.user_id, a.agent_id
-                     from scanned s join houston.agentables a on a.id = s.agentable_id
-                    where a.tenant_id = $1 and ($5::text[] is null or s.status = any ($5))
+                     from scanned s
+                    cross join lateral (
+                          -- One by one: a join might read all agentables.
+                          select g.title, g.user_id, g.agent_id, g.kind from houston.agentables g
+                           where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a
+                    where ($5::text[] is null or s.status = any ($5))
                       and ($6::text is null or a.kind = $6) and ($7::uuid is null or a.agent_id = $7)
                       and ($8::uuid is null or a.user_id = $8) and ($9::text is null or s.error_code = $9)
                       and ($10::timestamptz is null or s.created_at >= $10)
@@ -193,8 +197,12 @@ impl Shared {
               from (select 1) as one
               left join lateral (
                    select s.id, a.title, a.user_id, a.agent_id
-                     from scanned s join houston.agentables a on a.id = s.agentable_id
-                    where s.tenant_id = $1 and a.tenant_id = $1 and ($5::text[] is null or s.status = any ($5))
+                     from scanned s
+                    cross join lateral (
+                          -- One by one: a join might read all agentables.
+                          select g.title, g.user_id, g.agent_id, g.kind from houston.agentables g
+                           where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a
+                    where s.tenant_id = $1 and ($5::text[] is null or s.status = any ($5))
                       and ($6::text is null or a.kind = $6) and ($7::uuid is null or a.agent_id = $7)
                       and ($8::uuid is null or a.user_id = $8) and ($9::text is null or s.error_code = $9)
                       and ($10::timestamptz is null or s.created_at >= $10)
