@@ -30,6 +30,9 @@ fn boot_millis() -> u64 {
 /// The current worker id of this process with its lease; `None` between two leases.
 pub(crate) type Current = watch::Receiver<Option<Holder>>;
 
+/// Pauses these lanes, and lets all others go on.
+pub(crate) type PauseLanes = Arc<dyn Fn(&[Lane]) + Send + Sync>;
+
 /// What the lease thread needs.
 pub(crate) struct LeaseKeeper {
     pub(crate) url: String,
@@ -42,7 +45,7 @@ pub(crate) struct LeaseKeeper {
     /// Cancelled when every run has ended or was cut off: the lease is given back.
     pub(crate) done: CancellationToken,
     /// Called with the lanes that are paused.
-    pub(crate) pause_lanes: Arc<dyn Fn(&[Lane]) + Send + Sync>,
+    pub(crate) pause_lanes: PauseLanes,
     /// See [`Holder::send_hint`].
     pub(crate) send_hint: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
 }

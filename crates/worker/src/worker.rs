@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::direct::DirectStarts;
 use crate::health::{Kinds, Monitor, MonitorConfig};
-use crate::lease::{Current, LeaseKeeper, LeaseThread};
+use crate::lease::{Current, LeaseKeeper, LeaseThread, PauseLanes};
 use crate::triggers::{Triggers, TriggersConfig};
 use crate::webhooks::{RunningWebhooks, Webhooks};
 use crate::{archive, cron, erase, listen, reaper, schedule, sweep, titles};
@@ -292,7 +292,7 @@ impl Worker {
 }
 
 /// Pauses lanes of an intake, and lets them go on.
-fn pausing(intake: Intake) -> Arc<dyn Fn(&[Lane]) + Send + Sync> {
+fn pausing(intake: Intake) -> PauseLanes {
     Arc::new(move |lanes| intake.pause_lanes(lanes))
 }
 
