@@ -19,7 +19,10 @@ const MAX_TENANTS: usize = 1_000;
 
 /// What was read, of each tenant; `None`: of all.
 #[derive(Debug, Default)]
-pub(crate) struct EndedRuns(Mutex<HashMap<Option<TenantId>, (Instant, Arc<[Ended]>)>>);
+pub(crate) struct EndedRuns(Mutex<HashMap<Option<TenantId>, Kept>>);
+
+/// When it was read, and what, by cell.
+type Kept = (Instant, Arc<[Ended]>);
 
 impl EndedRuns {
     /// How the runs of the caller's tenant, or of all, have ended, by cell.
