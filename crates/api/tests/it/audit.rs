@@ -121,7 +121,7 @@ async fn overview_counts_what_waits_and_how_runs_ended() {
     assert_eq!((&own["of"], &own["queued"], &own["failed"]), (&json!("tenant"), &json!(1), &json!(1)));
     assert_eq!(
         (&own["cost_last_hour"], &own["workers"], &own["slots"]),
-        (&json!("0.0015"), &Value::Null, &Value::Null)
+        (&json!("0.003"), &Value::Null, &Value::Null)
     );
     let hours = own["hours"].as_array().unwrap();
     let sum = |name: &str| hours.iter().map(|hour| hour[name].as_i64().unwrap()).sum::<i64>();
