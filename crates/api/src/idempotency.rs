@@ -82,7 +82,7 @@ impl Key {
         Ok(Self { key, request_sha256: hash.finalize().into() })
     }
 
-    /// The key of the message that repeats what a failed run was to answer: it is posted once, whoever asks for it.
+    /// The key of the message that repeats what a failed run was to answer: it is posted once, however often it is asked for.
     pub(crate) fn of_retry(run: RunId) -> Self {
         let key = format!("retry {run}");
         Self { request_sha256: Sha256::digest(&key).into(), key }

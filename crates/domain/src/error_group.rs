@@ -24,11 +24,11 @@ pub struct FailedRun {
     pub message: String,
     /// When it ended, or was accepted if it is open.
     pub at: DateTime<Utc>,
-    /// How it stands.
+    /// How it is now.
     pub outcome: Outcome,
 }
 
-/// How a failed run stands.
+/// How a failed run is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It has failed.

@@ -28,7 +28,7 @@ pub struct OpenQuestion {
     pub expires_at: Option<DateTime<Utc>>,
 }
 
-/// What is known about an agentable at one instant.
+/// The facts about an agentable at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Its lock, its run, its last failure.
@@ -138,7 +138,7 @@ impl Cause {
         }
     }
 
-    /// Whether it passes by itself: nobody has to do anything.
+    /// Whether it passes by itself, without a person.
     #[must_use]
     pub const fn passes(self) -> bool {
         matches!(

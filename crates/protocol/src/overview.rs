@@ -38,7 +38,7 @@ pub struct OverviewResponse {
     pub failed: i64,
     /// Runs that were given up within 24 hours, because their workers died.
     pub dead_lettered: i64,
-    /// Known cost of the runs that ended within the last hour, in US dollars.
+    /// Cost of the runs that ended within the last hour, in US dollars.
     #[schema(value_type = schema::Decimal)]
     pub cost_last_hour: Decimal,
     /// Whether there is more than was counted: at most 20,000 waiting agentables and 100,000 ended runs are.

@@ -17,7 +17,7 @@ pub struct QueuesResponse {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueueResponse {
-    /// `interactive`: a user waits; `background`: nobody does.
+    /// `interactive`: a user waits; `background`: no user does.
     pub lane: String,
     /// Whose work was counted: `installation` for keys with that scope, else `tenant`.
     pub of: String,

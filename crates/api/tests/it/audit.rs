@@ -26,9 +26,9 @@ async fn every_change_is_recorded_and_no_reading() {
         .await
         .refused(404, "not_found");
     let all = records(&api, "").await;
-    let told: Vec<(&str, i64)> =
+    let done: Vec<(&str, i64)> =
         all.iter().map(|one| (one["operation"].as_str().unwrap(), one["status"].as_i64().unwrap())).collect();
-    assert_eq!(told, [("delete_agent", 404), ("update_agent", 200), ("create_agent", 201)]);
+    assert_eq!(done, [("delete_agent", 404), ("update_agent", 200), ("create_agent", 201)]);
     assert_eq!(
         (&all[0]["code"], &all[1]["target"], &all[2]["target"]),
         (&json!("not_found"), &json!(agent), &Value::Null)

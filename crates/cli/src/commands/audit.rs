@@ -18,7 +18,7 @@ use crate::output::{print, print_json, print_stderr};
 /// Show who changed what, newest first: requests that change something, also refused ones, and commands.
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
-    /// The tenant whose log is shown, by its name
+    /// The tenant whose log it is, by its name
     #[arg(long, default_value = "default")]
     tenant: String,
     /// Only this operation, as in `update_agent`
@@ -50,7 +50,7 @@ impl Audit {
             records.sort_unstable_by_key(|record| std::cmp::Reverse(record.of.id));
             records.truncate(self.limit.into());
             if self.json {
-                print_json(&json!({"data": records.iter().map(shown).collect::<Vec<Value>>()}));
+                print_json(&json!({"data": records.iter().map(as_json).collect::<Vec<Value>>()}));
                 return Ok(ExitCode::SUCCESS);
             }
             let rows: Vec<[String; 5]> = records.iter().map(row).collect();
@@ -103,7 +103,7 @@ fn row(Record { of, at }: &Record) -> [String; 5] {
     ]
 }
 
-fn shown(Record { of, at }: &Record) -> Value {
+fn as_json(Record { of, at }: &Record) -> Value {
     json!({
         "id": of.id, "at": at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true), "actor": of.actor,
         "on_behalf_of": of.on_behalf_of, "operation": of.operation, "target": of.target, "status": of.status,

@@ -66,13 +66,13 @@ async fn drain(stores: &Cells<Store>, id: WorkerId) -> Result<(), Failure> {
     Err(Failure::Other(anyhow!("there is no worker {id}; `houston workers` lists them")))
 }
 
-async fn list(stores: &Cells<Store>, as_json: bool) -> Result<(), Failure> {
+async fn list(stores: &Cells<Store>, is_json: bool) -> Result<(), Failure> {
     let mut workers = Vec::new();
     for store in stores.iter() {
         workers.extend(store.operator().list_workers().await?);
     }
-    if as_json {
-        let data: Vec<Value> = workers.iter().map(shown).collect();
+    if is_json {
+        let data: Vec<Value> = workers.iter().map(as_json).collect();
         print_json(&json!({"data": data}));
         return Ok(());
     }
@@ -104,7 +104,7 @@ fn row(worker: &RegisteredWorker) -> [String; 6] {
     ]
 }
 
-fn shown(worker: &RegisteredWorker) -> Value {
+fn as_json(worker: &RegisteredWorker) -> Value {
     let at = |time: chrono::DateTime<chrono::Utc>| time.to_rfc3339_opts(SecondsFormat::Millis, true);
     json!({
         "id": worker.id, "name": worker.name, "host": worker.host, "pid": worker.pid, "version": worker.version,

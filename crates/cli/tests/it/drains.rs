@@ -61,8 +61,8 @@ async fn operators_see_what_waits_why_and_who_changed_what() {
     assert!(houston.run(&["why", &goal], &[]).contains("houston work"), "what to do");
     houston.run(&["cancel", &goal], &[]);
     let records = json(&["audit", "--tenant", "test", "--json"]);
-    let told: Vec<&str> =
+    let recorded: Vec<&str> =
         records["data"].as_array().unwrap().iter().map(|one| one["operation"].as_str().unwrap()).collect();
-    assert_eq!(told.first(), Some(&"cancel_agentable"), "{told:?}");
+    assert_eq!(recorded.first(), Some(&"cancel_agentable"), "{recorded:?}");
     assert_eq!(records["data"][0]["target"], goal.as_str());
 }

@@ -94,11 +94,11 @@ fn run_that_nobody_holds_names_what_keeps_it() {
     ] {
         assert_eq!(causes(&facts), [cause]);
     }
-    let nobody = Facts { claiming_workers: 0, ..facts(retry.clone()) };
+    let alone = Facts { claiming_workers: 0, ..facts(retry.clone()) };
     assert_eq!(
-        causes(&nobody),
+        causes(&alone),
         [Cause::Retry, Cause::NoWorker],
-        "the time will come, and nobody will be there"
+        "the time will come, and no worker will be there"
     );
     assert_eq!(facts(retry).reasons()[0].until, Some(at(1_030)));
 }
