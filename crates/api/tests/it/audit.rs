@@ -61,7 +61,7 @@ async fn messages_are_data_and_users_are_named() {
     key_with(&api, ADA, read_and_post, Some(&api.user)).await;
     api.send_as(ADA, "POST", &api.path("/cancel"), json!({})).await;
     api.send_as(ADA, "POST", "/v1/agents", json!({})).await.refused(403, "forbidden");
-    api.send_as("hou_nobody_0123456789", "POST", "/v1/agents", json!({})).await.refused(401, "unauthorized");
+    api.send_as("hou_absent_0123456789", "POST", "/v1/agents", json!({})).await.refused(401, "unauthorized");
     let all = records(&api, "").await;
     let [refused, cancelled] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!((&refused["code"], &refused["on_behalf_of"]), (&json!("forbidden"), &json!(api.user)));

@@ -74,7 +74,7 @@ fn held(until: i64) -> RuntimeState {
 }
 
 #[test]
-fn run_that_nobody_holds_names_what_keeps_it() {
+fn run_without_a_worker_names_what_keeps_it() {
     let old = RuntimeState { waiting_since: Some(at(900)), ..queued() };
     let retry =
         RuntimeState { next_attempt_at: Some(at(1_030)), failed_attempts: 2, ..state(RunStatus::Retrying) };
