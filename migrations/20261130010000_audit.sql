@@ -3,6 +3,7 @@
 create table houston.audit (
     -- by time
     id uuid primary key,
+    -- all zeros: it was done to the whole installation
     tenant_id uuid not null,
     at timestamptz not null default clock_timestamp(),
     -- `key_…`, or the command with the login of the machine

@@ -152,12 +152,15 @@ impl App {
         self.state.store.tenant(caller.principal())
     }
 
-    /// Records what the caller changed in the audit log.
+    /// Records what the caller changed in the audit log of its tenant, or in that of the installation.
     ///
     /// # Errors
     /// The store's errors.
-    pub(crate) async fn record(&self, caller: Caller, new: &NewRecord) -> houston_store::Result<()> {
-        self.state.store.record(caller.principal(), new).await
+    pub(crate) async fn record(&self, by: Caller, whole: bool, new: &NewRecord) -> houston_store::Result<()> {
+        match whole {
+            true => self.state.store.record_of_installation(new).await,
+            false => self.state.store.record(by.principal(), new).await,
+        }
     }
 
     /// What needs no tenant: keys, readiness, positions of streams.

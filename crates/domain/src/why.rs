@@ -18,7 +18,7 @@ const SWEPT_S: i64 = 15;
 /// An open question of the agentable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenQuestion {
-    /// Its id.
+    /// The id that its answer names.
     pub id: QuestionId,
     /// What is asked for.
     pub kind: QuestionKind,

@@ -45,8 +45,8 @@ pub struct QueueResponse {
 /// What an autoscaler needs: `{"pending_slots": 9, "wanted_slots": 49}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Scaling {
-    /// More slots that would be taken at once; 0 while the lane is paused. Agentables of users who have as many runs as they may are not counted: more
-    /// workers would not help them.
+    /// More slots that would be taken at once; 0 while the lane is paused. Agentables of users who have as many runs as they may
+    /// are not counted: more workers would not help them.
     pub pending_slots: i64,
     /// Slots in use and pending ones: divided by the slots of a worker, the number of workers to have.
     pub wanted_slots: i64,

@@ -19,7 +19,7 @@ pub struct WhyResponse {
     /// The agentable.
     #[schema(value_type = schema::AgentableId)]
     pub id: String,
-    /// Whether it goes on, or has gone on, without that anybody does something.
+    /// Whether it goes on by itself, without a person.
     pub passes: bool,
     /// All reasons that hold, the one that decides first.
     pub reasons: Vec<WhyReason>,

@@ -19,6 +19,8 @@ use crate::config::LeaseConfig;
 
 /// Time-out of Postgres, after which the connection counts as broken.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same while nothing is urgent: a renewal, which follows, has time left.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Milliseconds since the machine started, including suspends.
 fn boot_millis() -> u64 {
@@ -154,25 +156,29 @@ impl<'k> Incarnation<'k> {
     async fn hold(&self, current: &watch::Sender<Option<Holder>>, former: &mut Vec<WorkerId>) -> LeaseEnd {
         let Some(mut connection) = self.register().await else { return LeaseEnd::Never };
         tracing::info!(worker = %self.holder.worker, name = self.keeper.worker.name, "worker registered");
+        // Which lanes are paused, before anything is claimed. If it fails, the next look says so.
+        self.is_alive(&mut connection).await;
         current.send_replace(Some(self.holder.clone()));
         let renew = Duration::from_secs(self.keeper.config.renew_s);
-        // Whether the row says that the worker drains.
-        let mut says_drains = false;
+        // Whether the drain was noticed, and whether the row says so.
+        let (mut drains, mut says_so) = (false, false);
         let mut renewed = Instant::now();
         loop {
             release_former_locks(&mut connection, former).await;
             tokio::select! {
                 () = self.keeper.done.cancelled() => return LeaseEnd::Done(connection),
-                () = self.keeper.drain.cancelled(), if !says_drains => {}
+                () = self.keeper.drain.cancelled(), if !drains => drains = true,
                 () = tokio::time::sleep(Duration::from_millis(self.keeper.config.look_ms)) => {}
             }
-            let drains = self.keeper.drain.is_cancelled();
-            let is_due = drains != says_drains || renewed.elapsed() >= renew;
-            if !is_due && connection.is_locked() && self.is_alive(&mut connection).await {
+            if drains && !says_so {
+                let told = tokio::time::timeout(LOOK_TIMEOUT, connection.tell_draining()).await;
+                says_so = matches!(told, Ok(Ok(())));
+            }
+            if renewed.elapsed() < renew && connection.is_locked() && self.is_alive(&mut connection).await {
                 continue;
             }
-            match self.renew(&mut connection, drains).await {
-                Some(true) => (renewed, says_drains) = (Instant::now(), drains),
+            match self.renew(&mut connection).await {
+                Some(true) => renewed = Instant::now(),
                 Some(false) => {
                     tracing::error!(worker = %self.holder.worker, "the worker was taken for dead; continuing under a new id");
                     return LeaseEnd::Lost;
@@ -188,7 +194,7 @@ impl<'k> Incarnation<'k> {
     /// Whether the connection works and the worker was not reaped. A time-out counts as a broken connection. Does what
     /// operators want: drains the process, pauses lanes.
     async fn is_alive(&self, connection: &mut LeaseConnection) -> bool {
-        let look = tokio::time::timeout(Duration::from_secs(1), connection.look()).await;
+        let look = tokio::time::timeout(LOOK_TIMEOUT, connection.look()).await;
         let Ok(Ok(Some(Look { is_asked_to_drain, paused_lanes }))) = look else { return false };
         // Of a lane that only a newer release has, this one takes no hints anyway.
         let is_paused = |lane: &Lane| paused_lanes.iter().any(|name| name == lane.as_str());
@@ -230,10 +236,10 @@ impl<'k> Incarnation<'k> {
 
     /// Renews the lease, over a new connection if necessary. `Some(false)`: the worker was reaped. `None`: the lease could not
     /// be renewed in time.
-    async fn renew(&self, connection: &mut LeaseConnection, drains: bool) -> Option<bool> {
+    async fn renew(&self, connection: &mut LeaseConnection) -> Option<bool> {
         while (self.holder.trusted)() {
             let sent = boot_millis();
-            match tokio::time::timeout(ANSWER_TIMEOUT, connection.renew(drains)).await {
+            match tokio::time::timeout(ANSWER_TIMEOUT, connection.renew()).await {
                 Ok(Ok(true)) => {
                     self.renewed.store(sent, Ordering::Release);
                     return Some(true);

@@ -38,8 +38,9 @@ pub(crate) struct Filter {
     operation_id = "list_audit_records",
     summary = "List who changed what, newest first.",
     description = "Every request that changes something, also refused ones, and commands of operators. Messages, and the users and \
-                   conversations that are created with them, are not recorded: they are the data. Records are deleted after \
-                   `requests.audit_s` of `jobs/health_monitor.toml`.",
+                   conversations that are created with them, are not recorded: they are the data. Keys with the scope `installation` \
+                   also see what was done to workers and lanes. Records are deleted after `requests.audit_s` of \
+                   `jobs/health_monitor.toml`.",
     params(
         ("operation" = Option<String>, Query, description = "Only this operation.", example = "update_agent"),
         ("actor" = Option<String>, Query, description = "Only what this key did.", example = "key_019ab3c4d5e67f8091a2b3c4d5e6f708"),
@@ -68,6 +69,9 @@ pub(crate) async fn list(
     let mut found = Vec::new();
     for cell in app.all_cells() {
         found.extend(cell.store(caller).records(&filter, before, rows(limit)).await?);
+        if caller.operates_installation() {
+            found.extend(cell.api_store().records_of_installation(&filter, before, rows(limit)).await?);
+        }
     }
     found.sort_unstable_by_key(|record| std::cmp::Reverse(record.of.id));
     Ok(Json(Page::of(List::Audit, limit, found, |record| record.of.id.0.as_u128(), response)))

@@ -39,6 +39,9 @@ const DATA: [&str; 11] = [
 /// Beginnings of routes of other protocols, whose requests are messages.
 const DATA_OF_OTHERS: [&str; 3] = ["/compat/openai/", "/a2a", "/mcp"];
 
+/// Beginnings of routes of what belongs to no tenant. Who changes it is for all who operate the installation to see.
+const OF_INSTALLATION: [&str; 2] = ["/v1/queues/", "/v1/workers/"];
+
 /// The most characters that are kept of a name in a path, and of the id of a request.
 const MAX_CHARS: usize = 200;
 
@@ -63,6 +66,7 @@ pub(crate) async fn recorded(State(app): State<Arc<App>>, mut request: Request, 
         return next.run(request).await;
     };
     let operation = operation(request.method().as_str(), route.as_str());
+    let is_of_installation = OF_INSTALLATION.iter().any(|start| route.as_str().starts_with(start));
     let target = target(&mut request).await;
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.chars().take(MAX_CHARS).collect());
     let answer = CALLER.scope(Cell::new(None), async {
@@ -83,7 +87,8 @@ pub(crate) async fn recorded(State(app): State<Arc<App>>, mut request: Request, 
             code,
             request_id,
         };
-        if let Err(error) = app.record(caller, &new).await {
+        let whole = is_of_installation && caller.operates_installation();
+        if let Err(error) = app.record(caller, whole, &new).await {
             tracing::warn!(%error, operation = new.operation, "a change was not recorded in the audit log");
         }
     }

@@ -29,7 +29,7 @@ use crate::state::App;
                    there may be older ones.",
     params(
         ("status" = Option<String>, Query, description = "Only runs with one of these statuses, with commas between.", example = "failed,dead_lettered"),
-        ("kind" = Option<String>, Query, description = "Only runs of agentables of this kind.", example = "goal"),
+        ("kind" = Option<String>, Query, description = "Only runs of agentables of this kind, as in an id before the underscore."),
         ("agent_id" = Option<schema::AgentId>, Query, description = "Only runs of agentables that this agent answers for."),
         ("user_id" = Option<schema::UserId>, Query, description = "Only runs of this user's agentables."),
         ("error_code" = Option<String>, Query, description = "Only runs with this error code.", example = "RATE_LIMITED"),

@@ -86,7 +86,7 @@ async fn each_operation_needs_its_scope() {
     let api = TestApi::start().await;
     for scope in Scope::ALL {
         let key = format!("hou_{scope}_0123456789");
-        // What belongs to the installation needs this besides, see `workers.rs`.
+        // What belongs to the installation needs this besides, see `operators.rs`.
         key_with(&api, &key, [scope, Scope::Installation].into_iter().collect(), None).await;
     }
     for operation in operations() {

@@ -128,6 +128,20 @@ async fn workers_are_for_keys_of_the_installation() {
     let why = api.get(&api.path("/why")).await.ok();
     assert_eq!(why["reasons"][0]["cause"], "lane_paused");
     assert_eq!(as_operator("POST", "/v1/queues/interactive/resume").await.ok()["paused"], json!(false));
+    let audit = async |key| {
+        let page = api.send_as(key, "GET", "/v1/audit", Value::Null).await.ok();
+        let records = page["data"].as_array().unwrap().iter();
+        let done = records.map(|one| (one["operation"].as_str().unwrap(), one["status"].as_i64().unwrap()));
+        done.map(|(what, status)| format!("{what} {status}")).collect::<Vec<_>>()
+    };
+    let refused = ["pause_queue 403", "drain_worker 403"];
+    let done = ["resume_queue 200", "pause_queue 200", "drain_worker 202", "drain_worker 202"];
+    assert_eq!(
+        audit(crate::test_api::KEY).await,
+        refused,
+        "what was done to the installation is not the tenant's"
+    );
+    assert_eq!(audit(OPERATOR).await, [done[0], done[1], refused[0], done[2], done[3], refused[1]]);
     let unknown: WorkerId = api.state.ids.next();
     as_operator("POST", &format!("/v1/workers/{unknown}/drain")).await.refused(404, "not_found");
 }

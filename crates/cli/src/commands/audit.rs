@@ -18,7 +18,7 @@ use crate::output::{print, print_json, print_stderr};
 /// Show who changed what, newest first: requests that change something, also refused ones, and commands.
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
-    /// The tenant whose log it is, by its name
+    /// The tenant whose log it is, by its name; what was done to workers and lanes is in each
     #[arg(long, default_value = "default")]
     tenant: String,
     /// Only this operation, as in `update_agent`
@@ -46,6 +46,7 @@ impl Audit {
             let mut records = Vec::new();
             for store in stores.iter() {
                 records.extend(store.tenant(tenant).records(&filter, None, self.limit.into()).await?);
+                records.extend(store.operator().records_of_installation(&filter, self.limit.into()).await?);
             }
             records.sort_unstable_by_key(|record| std::cmp::Reverse(record.of.id));
             records.truncate(self.limit.into());
@@ -64,8 +65,9 @@ impl Audit {
     }
 }
 
-/// Records what a command has changed. If that fails, the change stays, and the log of the process says so.
-pub(crate) async fn record(store: &Store, tenant: TenantId, operation: &str, target: String) {
+/// Records what a command has changed, for a tenant or, without one, for the whole installation. If that fails, the change stays,
+/// and the log of the process says so.
+pub(crate) async fn record(store: &Store, tenant: Option<TenantId>, operation: &str, target: String) {
     let new = NewRecord {
         id: Ids::new(Arc::new(SystemClock)).next(),
         actor: actor(),

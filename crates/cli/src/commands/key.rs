@@ -69,7 +69,7 @@ impl Key {
                         error => error.into(),
                     })?;
                     copies.copy_all().await?;
-                    audit::record(store, tenant, "revoke_key", id.to_string()).await;
+                    audit::record(store, Some(tenant), "revoke_key", id.to_string()).await;
                     if json {
                         print_json(&serde_json::json!({"id": id, "status": "revoked"}));
                     } else {

@@ -11,7 +11,7 @@ use houston_store::Store;
 use serde_json::json;
 
 use super::agentable::{Database, table};
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::output::{print, print_json};
 
 /// Show the work that waits in each lane, runs that go on, and what waits for people; or pause a lane.
@@ -65,6 +65,8 @@ async fn set_paused(stores: &Cells<Store>, action: Action, json: bool) -> Result
     for store in stores.iter() {
         store.operator().set_lane_paused(lane, is_paused).await?;
     }
+    let operation = if is_paused { "pause_queue" } else { "resume_queue" };
+    audit::record(stores.home(), None, operation, lane.to_owned()).await;
     match json {
         true => print_json(&json!({"lane": lane, "paused": is_paused})),
         false => print(&format!("{lane}: {}", if is_paused { "paused" } else { "goes on" })),

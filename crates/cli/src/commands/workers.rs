@@ -12,7 +12,7 @@ use houston_store::{Error, Store};
 use serde_json::{Value, json};
 
 use super::agentable::{Database, table};
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::output::{print, print_json, print_stderr};
 
 /// List the workers with what each does, or ask one to drain.
@@ -60,7 +60,11 @@ async fn drain(stores: &Cells<Store>, id: WorkerId) -> Result<(), Failure> {
     for store in stores.iter() {
         match store.operator().drain_worker(id).await {
             Err(Error::NotFound { .. }) => {}
-            asked => return Ok(asked?),
+            asked => {
+                asked?;
+                audit::record(store, None, "drain_worker", id.to_string()).await;
+                return Ok(());
+            }
         }
     }
     Err(Failure::Other(anyhow!("there is no worker {id}; `houston workers` lists them")))

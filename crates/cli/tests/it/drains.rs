@@ -59,10 +59,11 @@ async fn operators_see_what_waits_why_and_who_changed_what() {
         assert_eq!((&why["id"], &why["reasons"][0]["cause"]), (&goal.as_str().into(), &"no_worker".into()));
     }
     assert!(houston.run(&["why", &goal], &[]).contains("houston work"), "what to do");
+    houston.run(&["queues", "pause", "background"], &[]);
     houston.run(&["cancel", &goal], &[]);
     let records = json(&["audit", "--tenant", "test", "--json"]);
     let recorded: Vec<&str> =
         records["data"].as_array().unwrap().iter().map(|one| one["operation"].as_str().unwrap()).collect();
-    assert_eq!(recorded.first(), Some(&"cancel_agentable"), "{recorded:?}");
+    assert_eq!(recorded[..2], ["cancel_agentable", "pause_queue"], "{recorded:?}");
     assert_eq!(records["data"][0]["target"], goal.as_str());
 }

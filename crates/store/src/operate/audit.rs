@@ -1,13 +1,20 @@
 //! The audit log: who changed what. Written when the request has been answered by its handler, so it also has what was refused.
+//!
+//! What was done to the whole installation, such as draining a worker, belongs to no tenant: see [`INSTALLATION`].
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AuditId, TenantId};
+use uuid::Uuid;
 
 use crate::api_key::Principal;
 use crate::error::Result;
 use crate::handle::{ApiStore, OperatorStore, RunStore, Shared, TenantStore};
+use crate::operate::run_list::{LATER_ID, id_at};
+
+/// In the place of the tenant of what was done to the whole installation. No tenant has this id, so the requests of none see it.
+const INSTALLATION: TenantId = TenantId(Uuid::nil());
 
 /// What is recorded of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,13 +62,14 @@ pub struct RecordFilter {
 }
 
 impl Shared {
-    async fn record(&self, tenant: TenantId, new: &NewRecord) -> Result<()> {
+    /// `None`: it was done to the whole installation.
+    async fn write_record(&self, tenant: Option<TenantId>, new: &NewRecord) -> Result<()> {
         sqlx::query!(
             "-- store::audit::record
             insert into houston.audit (id, tenant_id, actor, on_behalf_of, operation, target, status, code, request_id)
             values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             new.id.0,
-            tenant.0,
+            tenant.unwrap_or(INSTALLATION).0,
             new.actor,
             new.on_behalf_of,
             new.operation,
@@ -74,6 +82,50 @@ impl Shared {
         .await?;
         Ok(())
     }
+
+    /// `None`: what was done to the whole installation.
+    async fn list_records(
+        &self,
+        tenant: Option<TenantId>,
+        filter: &RecordFilter,
+        before: Option<AuditId>,
+        limit: i64,
+    ) -> Result<Vec<Record>> {
+        let until = filter.until.map_or(Uuid::max(), |until| id_at(until + LATER_ID));
+        let rows = sqlx::query!(
+            "-- store::audit::list
+            select id, at, actor, on_behalf_of, operation, target, status, code, request_id from houston.audit
+             where tenant_id = $1 and id < $2 and id >= $3 and ($4::text is null or operation = $4)
+               and ($5::text is null or actor = $5) and ($6::text is null or target = $6)
+               and ($7::timestamptz is null or at >= $7) and ($8::timestamptz is null or at < $8)
+             order by id desc limit $9",
+            tenant.unwrap_or(INSTALLATION).0,
+            before.map_or(until, |before| before.0.min(until)),
+            filter.since.map_or(Uuid::nil(), |since| id_at(since - LATER_ID)),
+            filter.operation.as_deref(),
+            filter.actor.as_deref(),
+            filter.target.as_deref(),
+            filter.since,
+            filter.until,
+            limit
+        )
+        .fetch_all(&self.pool_of(tenant))
+        .await?;
+        let records = rows.into_iter().map(|row| {
+            let of = NewRecord {
+                id: AuditId(row.id),
+                actor: row.actor,
+                on_behalf_of: row.on_behalf_of,
+                operation: row.operation,
+                target: row.target,
+                status: row.status,
+                code: row.code,
+                request_id: row.request_id,
+            };
+            Record { of, at: row.at }
+        });
+        Ok(records.collect())
+    }
 }
 
 impl ApiStore {
@@ -82,17 +134,46 @@ impl ApiStore {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn record(&self, by: Principal, new: &NewRecord) -> Result<()> {
-        self.shared.record(by.tenant(), new).await
+        self.shared.write_record(Some(by.tenant()), new).await
+    }
+
+    /// Records what was done to the whole installation.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn record_of_installation(&self, new: &NewRecord) -> Result<()> {
+        self.shared.write_record(None, new).await
+    }
+
+    /// As [`TenantStore::records`], of what was done to the whole installation.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn records_of_installation(
+        &self,
+        filter: &RecordFilter,
+        before: Option<AuditId>,
+        limit: i64,
+    ) -> Result<Vec<Record>> {
+        self.shared.list_records(None, filter, before, limit).await
     }
 }
 
 impl OperatorStore<'_> {
-    /// Records what a command changed.
+    /// Records what a command changed, for a tenant or, without one, for the whole installation.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn record(self, tenant: TenantId, new: &NewRecord) -> Result<()> {
-        self.shared.record(tenant, new).await
+    pub async fn record(self, tenant: Option<TenantId>, new: &NewRecord) -> Result<()> {
+        self.shared.write_record(tenant, new).await
+    }
+
+    /// As [`TenantStore::records`], of what was done to the whole installation.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn records_of_installation(self, filter: &RecordFilter, limit: i64) -> Result<Vec<Record>> {
+        self.shared.list_records(None, filter, None, limit).await
     }
 }
 
@@ -107,41 +188,7 @@ impl TenantStore<'_> {
         before: Option<AuditId>,
         limit: i64,
     ) -> Result<Vec<Record>> {
-        let rows = sqlx::query!(
-            "-- store::audit::list
-            select id, at, actor, on_behalf_of, operation, target, status, code, request_id from houston.audit
-             where tenant_id = $1 and id < $2 and ($3::text is null or operation = $3) and ($4::text is null or actor = $4)
-               and ($5::text is null or target = $5) and ($6::timestamptz is null or at >= $6)
-               and ($7::timestamptz is null or at < $7)
-             order by id desc limit $8",
-            self.tenant.0,
-            before.map_or(uuid::Uuid::max(), |before| before.0),
-            filter.operation.as_deref(),
-            filter.actor.as_deref(),
-            filter.target.as_deref(),
-            filter.since,
-            filter.until,
-            limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        let record = |row: NewRecord, at| Record { of: row, at };
-        Ok(rows
-            .into_iter()
-            .map(|row| {
-                let of = NewRecord {
-                    id: AuditId(row.id),
-                    actor: row.actor,
-                    on_behalf_of: row.on_behalf_of,
-                    operation: row.operation,
-                    target: row.target,
-                    status: row.status,
-                    code: row.code,
-                    request_id: row.request_id,
-                };
-                record(of, row.at)
-            })
-            .collect())
+        self.shared.list_records(Some(self.tenant), filter, before, limit).await
     }
 }
 

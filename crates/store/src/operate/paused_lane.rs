@@ -1,7 +1,7 @@
 //! Lanes that operators have paused: workers claim nothing new of them.
 
 use crate::error::Result;
-use crate::handle::{ApiStore, OperatorStore, Shared};
+use crate::handle::{ApiStore, OperatorStore, RunStore, Shared};
 
 impl Shared {
     async fn paused(&self) -> Result<Vec<String>> {
@@ -59,5 +59,15 @@ impl OperatorStore<'_> {
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn set_lane_paused(self, lane: &str, is_paused: bool) -> Result<()> {
         self.shared.set_paused(lane, is_paused).await
+    }
+}
+
+impl RunStore {
+    /// See [`ApiStore::paused_lanes`].
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn paused_lanes(&self) -> Result<Vec<String>> {
+        self.shared.paused().await
     }
 }

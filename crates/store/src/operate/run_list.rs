@@ -20,7 +20,7 @@ const READS: usize = 10;
 /// An id is made before its run is opened, by as long as the run before it takes. No run takes longer.
 const OLDER_ID: TimeDelta = TimeDelta::days(2);
 /// How far the clocks of two machines may differ.
-const LATER_ID: TimeDelta = TimeDelta::minutes(10);
+pub(super) const LATER_ID: TimeDelta = TimeDelta::minutes(10);
 
 /// Which runs; `None` matches any.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -86,8 +86,8 @@ struct Found {
     agent: Option<Uuid>,
 }
 
-/// The smallest id of a run that was made at `time`.
-fn id_at(time: DateTime<Utc>) -> Uuid {
+/// The smallest id that was made at `time`.
+pub(super) fn id_at(time: DateTime<Utc>) -> Uuid {
     let millis = u128::try_from(time.timestamp_millis()).unwrap_or(0);
     Uuid::from_u128(millis << 80)
 }

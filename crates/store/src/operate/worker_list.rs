@@ -87,7 +87,7 @@ impl Shared {
     async fn ask_to_drain(&self, worker: WorkerId) -> Result<()> {
         let done = sqlx::query!(
             "-- store::worker_list::drain
-            update houston.workers set drain_requested_at = coalesce(drain_requested_at, statement_timestamp()) where id = $1",
+            update houston.workers set drain_requested_at = least(drain_requested_at, statement_timestamp()) where id = $1",
             worker.0
         )
         .execute(&self.pool)

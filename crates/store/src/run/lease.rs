@@ -139,28 +139,41 @@ impl LeaseConnection {
         Ok(())
     }
 
-    /// Renews the lease; `drains`: the worker claims nothing new. Returns `false` when the row was reaped: it never comes
-    /// back, so the worker must drop all its runs and register under a new id.
+    /// Renews the lease. Returns `false` when the row was reaped: it never comes back, so the worker must drop all
+    /// its runs and register under a new id.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn renew(&mut self, drains: bool) -> Result<bool> {
+    pub async fn renew(&mut self) -> Result<bool> {
         if !self.locked {
             self.lock().await?;
         }
         let done = sqlx::query!(
             "-- store::lease::renew
             update houston.workers
-               set beat_at = statement_timestamp(), alive_until = statement_timestamp() + make_interval(secs => $2),
-                   draining_since = case when $3 then coalesce(draining_since, statement_timestamp()) end
+               set beat_at = statement_timestamp(), alive_until = statement_timestamp() + make_interval(secs => $2)
              where id = $1",
             self.worker.0,
-            seconds(self.lease),
-            drains
+            seconds(self.lease)
         )
         .execute(&mut self.connection)
         .await?;
         Ok(done.rows_affected() == 1)
+    }
+
+    /// Writes for operators that the worker claims nothing new.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn tell_draining(&mut self) -> Result<()> {
+        sqlx::query!(
+            "-- store::lease::tell_draining
+            update houston.workers set draining_since = statement_timestamp() where id = $1 and draining_since is null",
+            self.worker.0
+        )
+        .execute(&mut self.connection)
+        .await?;
+        Ok(())
     }
 
     /// Deletes the worker's row and releases its locks at a graceful shutdown. Its runs count no death.

@@ -122,7 +122,7 @@ async fn worker_that_was_reaped_alive_takes_its_death_back() {
     test.reap(id);
     assert_eq!(test.claim_by(goals[0], test.worker).await.unwrap().deaths, 2);
 
-    assert!(!sleeper.renew(false).await.unwrap());
+    assert!(!sleeper.renew().await.unwrap());
     for _ in 0..2 {
         sleeper.release_locks(id).await.unwrap();
     }

@@ -37,6 +37,6 @@ async fn worker_that_died_after_a_restart_is_found_once_settled() {
 
     // The other worker reconnects and renews its lease; this one does not.
     let mut living = LeaseConnection::open(&url, test.worker, Duration::from_secs(60)).await.unwrap();
-    assert!(living.renew(false).await.unwrap());
+    assert!(living.renew().await.unwrap());
     assert_eq!(suspected_workers(&test, Duration::ZERO).await, [worker]);
 }

@@ -1,8 +1,10 @@
 //! Lanes that an operator has paused.
 
+use houston_domain::health::HealthStatus;
 use houston_domain::run::RunStatus;
 
 use crate::cluster::{TestCluster, assert_status, eventually};
+use crate::sweeps::{age, of};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_paused_lane_is_claimed_until_it_goes_on() {
@@ -11,6 +13,9 @@ async fn nothing_of_a_paused_lane_is_claimed_until_it_goes_on() {
     worker.running.registered().await;
     let operator = cluster.store.operator();
     operator.set_lane_paused("interactive", true).await.unwrap();
+    // A worker that begins now knows it before it claims anything.
+    let late = cluster.worker();
+    late.running.registered().await;
     // A worker that has read it claims nothing of whatever is posted from then on.
     let task = cluster.new_task().await;
     eventually("the worker has read it", || async {
@@ -31,4 +36,20 @@ async fn nothing_of_a_paused_lane_is_claimed_until_it_goes_on() {
     operator.set_lane_paused("interactive", false).await.unwrap();
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     worker.drain().await;
+    late.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_monitor_knows_why_paused_work_waits() {
+    let cluster = TestCluster::start().await;
+    cluster.post_silently(cluster.goal, "hello").await;
+    age(&cluster, cluster.goal, "2 minutes");
+    let monitor = cluster.monitor();
+    let found = async || of(&monitor.run_checks().await.unwrap(), "overdue_work").clone();
+    assert_eq!(found().await.status, HealthStatus::Red);
+    cluster.store.operator().set_lane_paused("interactive", true).await.unwrap();
+    let held = found().await;
+    assert!(held.status == HealthStatus::Warn && held.detail.ends_with(": interactive"), "{held:?}");
+    cluster.store.operator().set_lane_paused("interactive", false).await.unwrap();
+    assert_eq!(found().await.status, HealthStatus::Red);
 }

@@ -138,7 +138,7 @@ impl Create {
         let Self { tenant, name, json, .. } = self;
         let (owner, id, key) = add(store, &ids, (&tenant, &name), limits, issuer.as_ref()).await?;
         copies.copy(owner).await?;
-        audit::record(store, owner, "create_key", id.to_string()).await;
+        audit::record(store, Some(owner), "create_key", id.to_string()).await;
         let Limits { scopes, user, expires_at } = limits;
         if json {
             // The key of an issuer is no secret that anybody needs.
