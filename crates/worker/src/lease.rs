@@ -171,8 +171,8 @@ impl<'k> Incarnation<'k> {
                 () = tokio::time::sleep(Duration::from_millis(self.keeper.config.look_ms)) => {}
             }
             if drains && !says_so {
-                let told = tokio::time::timeout(LOOK_TIMEOUT, connection.tell_draining()).await;
-                says_so = matches!(told, Ok(Ok(())));
+                let written = tokio::time::timeout(LOOK_TIMEOUT, connection.tell_draining()).await;
+                says_so = matches!(written, Ok(Ok(())));
             }
             if renewed.elapsed() < renew && connection.is_locked() && self.is_alive(&mut connection).await {
                 continue;
