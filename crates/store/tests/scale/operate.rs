@@ -16,6 +16,17 @@ fn failed() -> String {
     )
 }
 
+/// Questions, of which one in a hundred is open, and plans.
+const ASKED: &str = "
+    insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, text, state, closed_at)
+    select gen_random_uuid(), k.tenant_id, k.user_id, k.agentable_id, k.run_id, 'input', 'Which?',
+           case when n > 1 then 'answered' else 'open' end, case when n > 1 then now() end
+      from (select * from houston.run_locks where not run_open limit 200) k, generate_series(1, 100) n;
+    insert into houston.plans (agentable_id, tenant_id, user_id, parent_id, attached, document, input, deadline_at)
+    select agentable_id, tenant_id, user_id, agentable_id, false, '{}', '{}', now()
+      from houston.run_locks where not run_open limit 2000;
+    analyze houston.questions, houston.plans;\n";
+
 /// Audit records of the tenant and of others.
 fn recorded() -> String {
     format!(
@@ -31,14 +42,23 @@ fn recorded() -> String {
 fn waiting() -> Vec<Case> {
     let (tenant, waiting) = (id("tenant", 0), id("goal", WAITING));
     let works = &["run_locks_awake", "runs_held"];
-    vec![
+    let cases = vec![
         case("store::lane_work::by_kind", "of all", &["null", "20000", "10"], works, [8_000, 15_000]),
         case("store::lane_work::by_kind", "of a tenant", &[&tenant, "20000", "10"], works, [8_000, 15_000]),
         case("store::worker_list::list", "25 runs on each", &["1000"], &["runs_in_flight"], [400, 800]),
         case("store::paused_lane::list", "", &[], &[], [5, 5]),
         case("store::why::facts", "", &[&tenant, &waiting, "'interactive'"], &["run_locks_pkey"], [60, 150]),
         case("store::why::questions", "", &[&tenant, &waiting, "20"], &["agentables_pkey"], [20, 40]),
-    ]
+        // One that is driven.
+        case(
+            "store::why::facts",
+            "it runs",
+            &[&tenant, &id("goal", DRIVEN), "'interactive'"],
+            &[],
+            [60, 150],
+        ),
+    ];
+    cases.into_iter().map(|case| case.after(ASKED.to_owned())).collect()
 }
 
 /// Many runs, failures, and how runs ended.
@@ -114,14 +134,6 @@ fn others() -> Vec<Case> {
         case("store::lease::look", "", &[&worker], &[], [20, 20]),
         case("store::lease::tell_draining", "", &[&worker], &[], [20, 30]),
         case("store::worker_list::drain", "", &[&worker], &[], [20, 30]),
-        // One that is driven is asked for, too.
-        case(
-            "store::why::facts",
-            "it runs",
-            &[&tenant, &id("goal", DRIVEN), "'interactive'"],
-            &[],
-            [60, 150],
-        ),
     ]
 }
 
