@@ -37,6 +37,8 @@ pub(crate) struct Access {
 enum Subject {
     /// That of the whole tenant: not for keys of one user.
     Tenant,
+    /// That of the whole installation: for keys with the scope [`Scope::Installation`].
+    Installation,
     /// That of the user `{id}`.
     User,
     /// That of the agentable `{id}`.
@@ -51,6 +53,8 @@ enum Subject {
 
 /// Agents, teams and other things of the tenant.
 pub(crate) const TENANT: Access = Access::of(Subject::Tenant).change(Scope::ManageAgents);
+/// Workers and other things of the installation.
+pub(crate) const INSTALLATION: Access = Access::of(Subject::Installation).all(Scope::Operate);
 /// A user, and what a user has.
 pub(crate) const USER: Access = Access::of(Subject::User);
 /// An agentable, and what it has.
@@ -112,6 +116,8 @@ impl Access {
         app: &App,
     ) -> Result<(), ApiError> {
         let scope = self.scope(&parts.method);
+        let is_whole = self.subject == Subject::Installation && authority.caller.scopes().allow(scope);
+        let scope = if is_whole { Scope::Installation } else { scope };
         if !authority.caller.scopes().allow(scope) {
             return Err(ApiError::MissingScope { needed: scope, scopes: authority.caller.scopes() });
         }
@@ -131,7 +137,7 @@ impl Access {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
         let id = path_id(parts).await;
         let (owner, agentable) = match self.subject {
-            Subject::Tenant => return Err(ApiError::BoundKey),
+            Subject::Tenant | Subject::Installation => return Err(ApiError::BoundKey),
             Subject::User if authority.agentables.is_some() => return Err(ApiError::BoundKey),
             Subject::Named if authority.agentables.is_some() => return Err(ApiError::BoundKey),
             Subject::Named => (user, None),

@@ -12,11 +12,12 @@ use houston_domain::api_key::{SecretKind, kind_of};
 use houston_domain::id::{AgentableId, ApiKeyId, TenantId, UserId};
 use houston_domain::issuer::Issuer;
 use houston_domain::jwt::{self, Unverified, Verified};
-use houston_domain::scope::Scopes;
+use houston_domain::scope::{Scope, Scopes};
 use houston_store::api_key::{self, ApiKey, Principal};
 use tokio::time::Instant;
 
 use crate::access::Access;
+use crate::audit;
 use crate::error::ApiError;
 use crate::peers::Peer;
 use crate::state::App;
@@ -95,6 +96,11 @@ impl Caller {
         self.scopes
     }
 
+    /// Whether the caller may see what belongs to all tenants.
+    pub(crate) fn operates_installation(self) -> bool {
+        self.scopes.allow(Scope::Installation)
+    }
+
     /// The only user that the caller reads and writes for.
     pub(crate) fn user(self) -> Option<UserId> {
         self.user
@@ -133,6 +139,7 @@ impl FromRequestParts<Arc<App>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let authority = authenticate(parts, app).await?;
+        audit::note(authority.caller);
         // Every route that takes a caller is added with its access; without one, it is refused.
         let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound { what: "route" })?;
         access.check(&authority, parts, app).await?;

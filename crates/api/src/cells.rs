@@ -94,6 +94,10 @@ impl Target {
             }
             ["v1", "webhooks", _, "replay" | "test"] => Self::Home,
             ["v1", "webhooks", ..] => Self::Copied,
+            // Their handlers ask all cells.
+            ["v1", "audit" | "errors" | "overview" | "queues" | "workers", ..]
+            | ["v1", "runs"]
+            | ["v1", "runs", "cancel" | "retry"] => Self::Home,
             ["v1", "events" | "inbound-hooks"] => Self::Home,
             ["hooks", hook] => id(hook).map_or(Self::Home, |id| Self::Of(shard(id))),
             ["v1", "client-tokens", ..] => Self::Home,
@@ -316,6 +320,12 @@ mod tests {
         assert_eq!(target(Method::GET, "/v1/questions"), Target::Page(List::Questions));
         assert_eq!(target(Method::GET, "/v1/health"), Target::Health);
         assert_eq!(target(Method::GET, "/readyz"), Target::Ready);
+        assert_eq!(target(Method::GET, "/v1/workers"), Target::Home);
+        assert_eq!(target(Method::GET, "/v1/runs?status=failed"), Target::Home);
+        assert_eq!(
+            target(Method::POST, &format!("/v1/workers/worker_{}/drain", "0".repeat(32))),
+            Target::Home
+        );
         for path in ["/v1/users", "/v1/goals", "/v1/goals/import", "/", "/openapi.json"] {
             assert_eq!(target(Method::POST, path), Target::Home, "{path}");
         }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::approve;
+use crate::audit;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
 use crate::events::abort::Aborted;
@@ -38,6 +39,9 @@ pub(crate) async fn envelope(
     let changes = !request.method().is_safe();
     let deadline = Deadline::new(log.timeout(&app));
     request.extensions_mut().insert(deadline.clone());
+    if changes {
+        request.extensions_mut().insert(audit::RequestId(id.clone()));
+    }
     let run =
         limited(app.state.store.rate_limits(), (&log.method, log.route()), with_place(next.run(request)));
     let answered = deadline.enforce(run).await;

@@ -4,6 +4,7 @@
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use houston_domain::id::RunId;
 use houston_protocol::message::MessageImage;
 use houston_store::Error;
 use houston_store::idempotency::{Created, IdempotencyKey};
@@ -79,6 +80,12 @@ impl Key {
             }
         }
         Ok(Self { key, request_sha256: hash.finalize().into() })
+    }
+
+    /// The key of the message that repeats what a failed run was to answer: it is posted once, however often it is asked for.
+    pub(crate) fn of_retry(run: RunId) -> Self {
+        let key = format!("retry {run}");
+        Self { request_sha256: Sha256::digest(&key).into(), key }
     }
 
     pub(crate) fn as_stored(&self) -> IdempotencyKey<'_> {

@@ -86,6 +86,10 @@
 //! | unknown keys, wrong approval links | 60 wrong keys per address and minute; 1,000 waiting to be looked up, all in one query | 429 `too_many_keys`, `Retry-After`, without a query |
 //! | use of a key that was revoked or has expired, for requests and streams | `server.key_cache_s`, 5 s | 401; the stream is aborted |
 //! | waiting for a database connection | 2 s | 503 `unavailable`, `Retry-After` |
+//! | runs that a page of all runs reads; runs of a bulk request; those that a dry run counts | 20,000; 100; 10,000 | `next_cursor` |
+//! | failed runs in groups of errors; groups | the latest 10,000; 200 | `capped` |
+//! | waiting agentables and ended runs that are counted; workers in a list | 20,000 and 100,000; 1,000 | `capped` |
+//! | records of the audit log | `health_monitor.requests.audit_s`, 90 days | they are deleted |
 //! | waiting for a run (`?wait=`) | 60 s; counts as an open stream | the run as it is then |
 //! | answer with an `ETag` | 1 MiB of JSON | it has none |
 //! | threads, messages of a thread that are counted as unread | the newest 200, 100 | `has_more`; older ones are not counted |
@@ -122,6 +126,7 @@ mod agents;
 mod ai_sdk;
 mod approve;
 mod attachments;
+mod audit;
 mod auth;
 mod body;
 mod cells;
@@ -138,6 +143,7 @@ mod endpoint;
 mod envelope;
 mod erasures;
 mod error;
+mod errors;
 mod etag;
 mod events;
 mod explain;
@@ -164,6 +170,7 @@ mod offload;
 mod openai;
 #[cfg(test)]
 mod openapi;
+mod overview;
 mod page;
 mod peers;
 mod plans;
@@ -171,6 +178,7 @@ mod problem;
 mod profile;
 mod query;
 mod questions;
+mod queues;
 mod rates;
 mod read_marks;
 mod reads;
@@ -192,6 +200,7 @@ mod triggers;
 mod users;
 mod valid_key;
 mod webhooks;
+mod workers;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
 pub use body::parse;

@@ -56,7 +56,7 @@ impl Modify for ApiKey {
         let key = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
             .bearer_format("hou_…")
-            .description(Some("An API key, a client token, or a JWT of an issuer that the tenant trusts. `houston key create` creates a key; `houston dev` prints one. The names beside each operation are the scopes that it needs; `admin` allows all."));
+            .description(Some("An API key, a client token, or a JWT of an issuer that the tenant trusts. `houston key create` creates a key; `houston dev` prints one. The names beside each operation are the scopes that it needs; `admin` allows all but what needs `installation` besides."));
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("api_key", SecurityScheme::Http(key.build()));
     }

@@ -40,6 +40,8 @@ pub(crate) enum List {
     CheckIns,
     Users,
     Runs,
+    AllRuns,
+    Audit,
     Erasures,
     Questions,
     Files,
@@ -73,6 +75,8 @@ impl List {
             Self::CheckIns => 'w',
             Self::Users => 'u',
             Self::Runs => 'r',
+            Self::AllRuns => 'R',
+            Self::Audit => 'A',
             Self::Erasures => 'e',
             Self::Questions => 'o',
             Self::Files => 'p',
@@ -86,6 +90,13 @@ impl List {
             Self::PlanSteps => 'P',
             Self::PlanVersions => 'V',
         }
+    }
+}
+
+impl List {
+    /// The cursor of what follows `position`.
+    pub(crate) fn cursor(self, position: impl LowerHex) -> String {
+        format!("{}{position:x}", self.prefix())
     }
 }
 
@@ -186,7 +197,7 @@ impl NextPage {
     ) -> Self {
         let has_more = rows.len() > limit;
         rows.truncate(limit);
-        Self(rows.last().filter(|_| has_more).map(|last| format!("{}{:x}", list.prefix(), position(last))))
+        Self(rows.last().filter(|_| has_more).map(|last| list.cursor(position(last))))
     }
 
     /// The cursor, if there is a next page.

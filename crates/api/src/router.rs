@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use houston_domain::mcp_server::LOGIN_PATH;
 use houston_domain::scope::Scope;
 
-use crate::access::{AGENTABLE, NAMED, ROW, TENANT, THREAD, USER};
+use crate::access::{AGENTABLE, INSTALLATION, NAMED, ROW, TENANT, THREAD, USER};
 use crate::endpoint::{Endpoints, routes};
 use crate::envelope::envelope;
 use crate::error::ApiError;
@@ -18,11 +18,11 @@ use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    a2a, agentables, agents, ai_sdk, approve, attachments, check_ins, client_tokens, compressions,
-    conversation, erasures, events, feed, fields, files, grants, guards, health, history, images,
-    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, plans, profile, questions,
-    read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables, teams, todos,
-    tool_sources, triggers, users, webhooks,
+    a2a, agentables, agents, ai_sdk, approve, attachments, audit, check_ins, client_tokens, compressions,
+    conversation, erasures, errors, events, feed, fields, files, grants, guards, health, history, images,
+    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, overview, plans, profile, questions,
+    queues, read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables, teams, todos,
+    tool_sources, triggers, users, webhooks, workers,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -32,7 +32,7 @@ pub fn router(state: State) -> Router {
 }
 
 /// The OpenAPI document: the tests of `openapi` compare it with the handlers.
-const DOCUMENT: &str = include_str!("../openapi.json");
+pub(crate) const DOCUMENT: &str = include_str!("../openapi.json");
 
 pub(crate) fn routes(app: Arc<App>) -> Router {
     let cors = app.state.config.cors.clone();
@@ -45,6 +45,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        .layer(from_fn_with_state(Arc::clone(&app), audit::recorded))
         .layer(from_fn(etag))
         .layer(from_fn_with_state(Arc::clone(&app), envelope))
         .with_state(Arc::clone(&app));
@@ -70,6 +71,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(ROW, routes!(runs::get::get))
         .routes(ROW, routes!(runs::calls::calls))
         .routes(ROW, routes!(runs::trace::trace))
+        .routes(ROW.all(Scope::Operate), routes!(insight::why::run))
         .routes(ROW, routes!(runs::cancel::cancel))
         .routes(ROW, routes!(sessions::get::get))
         .routes(ROW, routes!(sessions::history::history))
@@ -100,11 +102,30 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(THREAD, routes!(ai_sdk::stream::stream))
         .routes(THREAD, routes!(ai_sdk::cancel::cancel))
         .routes(NAMED.with_query_token(), routes!(events::all::get::of_tenant))
+        .merge(operator_routes())
         .merge(webhook_routes())
         .merge(user_routes())
         .merge(agent_routes())
         .merge(agentable_routes())
         .merge(openai::endpoints())
+}
+
+/// What operators look at and change.
+fn operator_routes() -> Endpoints {
+    let operate = TENANT.all(Scope::Operate);
+    Endpoints::default()
+        .routes(operate, routes!(queues::list::list))
+        .routes(operate, routes!(queues::stats::stats))
+        .routes(operate, routes!(overview::get::get))
+        .routes(operate, routes!(audit::list::list))
+        .routes(operate, routes!(errors::list::list))
+        .routes(operate, routes!(runs::list::list))
+        .routes(operate, routes!(runs::bulk::cancel))
+        .routes(operate, routes!(runs::bulk::retry))
+        .routes(INSTALLATION, routes!(queues::pause::pause))
+        .routes(INSTALLATION, routes!(queues::pause::resume))
+        .routes(INSTALLATION, routes!(workers::list::list))
+        .routes(INSTALLATION, routes!(workers::drain::drain))
 }
 
 /// Webhooks and inbound hooks.
@@ -203,6 +224,7 @@ fn agentable_routes() -> Endpoints {
         .routes(AGENTABLE, routes!(conversation::reset::reset))
         .routes(AGENTABLE, routes!(conversation::stats::stats))
         .routes(AGENTABLE.all(Scope::Operate), routes!(insight::state::state))
+        .routes(AGENTABLE.all(Scope::Operate), routes!(insight::why::agentable))
         .routes(AGENTABLE.all(Scope::Operate), routes!(insight::prompt))
         .routes(AGENTABLE.all(Scope::Operate), routes!(insight::tools))
         .routes(AGENTABLE.all(Scope::Operate), routes!(insight::guard))

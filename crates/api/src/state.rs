@@ -14,6 +14,7 @@ use houston_domain::schedule::FeedConfig;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
+use houston_store::audit::NewRecord;
 use houston_store::{ApiStore, TenantStore};
 use houston_web::{Client, Sinks};
 use tokio_util::sync::CancellationToken;
@@ -35,6 +36,7 @@ use crate::mcp_servers::foreign::ForeignServers;
 use crate::models::Speeds;
 use crate::models::catalogue::ModelCatalogue;
 use crate::offload::Offload;
+use crate::overview::ended::EndedRuns;
 use crate::peers::Peers;
 
 /// Everything the server needs: settings, connections and agent types.
@@ -98,6 +100,7 @@ pub(crate) struct App {
     pub(crate) uploads: Arc<DocumentMemory>,
     pub(crate) disk: Disk,
     pub(crate) speeds: Speeds,
+    pub(crate) ended: EndedRuns,
     /// Fetches images whose URLs are posted; made with the first of them.
     pub(crate) images: OnceLock<Client>,
     /// The apps of all cells, if there are several.
@@ -138,6 +141,7 @@ impl App {
             uploads: Arc::default(),
             disk: Disk::default(),
             speeds: Speeds::default(),
+            ended: EndedRuns::default(),
             images: OnceLock::new(),
             cells: OnceLock::new(),
         })
@@ -146,6 +150,17 @@ impl App {
     /// What the caller's tenant may do. There is no other way to reach the rows of a tenant.
     pub(crate) fn store(&self, caller: Caller) -> TenantStore<'_> {
         self.state.store.tenant(caller.principal())
+    }
+
+    /// Records what the caller changed in the audit log of its tenant, or in that of the installation.
+    ///
+    /// # Errors
+    /// The store's errors.
+    pub(crate) async fn record(&self, by: Caller, whole: bool, new: &NewRecord) -> houston_store::Result<()> {
+        match whole {
+            true => self.state.store.record_of_installation(new).await,
+            false => self.state.store.record(by.principal(), new).await,
+        }
     }
 
     /// What needs no tenant: keys, readiness, positions of streams.

@@ -15,6 +15,7 @@ use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis, Slots};
 use houston_store::Store;
 use houston_store::agent::DefaultAgent;
 use houston_store::copies::Copies;
+use houston_store::lease::WorkerDescription;
 use houston_tools::Registry;
 use houston_web::Sinks;
 use houston_worker::{Running, Webhooks, Worker};
@@ -118,10 +119,12 @@ impl System {
     pub(crate) fn start_workers(&self, registry: &Registry, models: &Models) -> Result<Workers, Failure> {
         let slots = self.loaded.settings.orchestrator.worker.slots();
         let process = self.ids.next::<WorkerId>().process();
+        // An operator who asks one of them to drain means the process: its slots are shared. The API of `houston dev` goes on.
+        let stop = self.stop.child_token();
         let workers: Result<_, Failure> = self
             .cells
             .iter()
-            .map(|cell| self.start_worker(cell, process, &slots, registry, models))
+            .map(|cell| self.start_worker(cell, (process, &slots, &stop), registry, models))
             .collect();
         Ok(Workers(workers?))
     }
@@ -129,8 +132,7 @@ impl System {
     fn start_worker(
         &self,
         cell: &Cell,
-        process: ProcessId,
-        slots: &Slots,
+        (process, slots, stop): (ProcessId, &Slots, &CancellationToken),
         registry: &Registry,
         models: &Models,
     ) -> Result<Running, Failure> {
@@ -163,7 +165,7 @@ impl System {
             bus: cell.bus.clone(),
             ids: Arc::clone(&self.ids),
             process,
-            name: format!("{}-{}", host(), std::process::id()),
+            description: description(),
             lease: orchestrator.lease,
             sweep: orchestrator.sweep,
             worker: orchestrator.worker,
@@ -182,7 +184,7 @@ impl System {
             },
         };
         let running = worker
-            .start(&self.tracker, self.stop.clone(), CancellationToken::new())
+            .start(&self.tracker, stop.clone(), CancellationToken::new())
             .context("cannot start the worker")?;
         Ok(running)
     }
@@ -282,6 +284,18 @@ impl System {
             () = copied => {}
             () = too_late => tracing::warn!("the drain time is over: open requests are cut off"),
         }
+    }
+}
+
+/// What operators read of the worker.
+fn description() -> WorkerDescription {
+    let (host, pid) = (host(), std::process::id());
+    WorkerDescription {
+        name: format!("{host}-{pid}"),
+        host: Some(host),
+        pid: i32::try_from(pid).ok(),
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        ..WorkerDescription::default()
     }
 }
 

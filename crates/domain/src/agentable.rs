@@ -258,7 +258,7 @@ pub const MAX_DESCRIPTION_BYTES: usize = 32 * 1024;
 /// Maximum length of a kind's name, in characters.
 const MAX_KIND_CHARS: usize = 40;
 /// Singular forms of API paths that are not prefixes of ids.
-const PATHS: [&str; 4] = ["custom_instruction", "memorie", "message", "model"];
+const PATHS: [&str; 6] = ["custom_instruction", "error", "memorie", "message", "model", "queue"];
 
 /// Checks that a kind may have this name.
 ///

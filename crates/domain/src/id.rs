@@ -157,6 +157,8 @@ ids! {
     AttachmentId = "att";
     /// A request to erase a user or an agentable.
     ErasureId = "erasure";
+    /// A record of the audit log.
+    AuditId = "audit";
     /// One logical write of a run: all retries of the write have the same id.
     WriteId = "write";
     /// The random half of the fence.

@@ -17,13 +17,17 @@ pub enum Scope {
     ManageAgents,
     /// See how the installation works: health, prompts, state; reload files.
     Operate,
-    /// Everything, and what only this scope allows: keys, erasing users.
+    /// Everything of the tenant, and what only this scope allows: keys, erasing users.
     Admin,
+    /// Beside `operate`: for the whole installation and not only the tenant of the key, its workers included. The only scope
+    /// that `admin` does not include, since an installation may have several tenants.
+    Installation,
 }
 
 impl Scope {
     /// All scopes.
-    pub const ALL: [Self; 5] = [Self::Read, Self::Post, Self::ManageAgents, Self::Operate, Self::Admin];
+    pub const ALL: [Self; 6] =
+        [Self::Read, Self::Post, Self::ManageAgents, Self::Operate, Self::Admin, Self::Installation];
 
     /// Its name on the wire and in commands.
     #[must_use]
@@ -34,6 +38,7 @@ impl Scope {
             Self::ManageAgents => "manage_agents",
             Self::Operate => "operate",
             Self::Admin => "admin",
+            Self::Installation => "installation",
         }
     }
 }
@@ -46,7 +51,9 @@ impl fmt::Display for Scope {
 
 /// A name that is no scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no scope; scopes are `read`, `post`, `manage_agents`, `operate` and `admin`")]
+#[error(
+    "`{0}` is no scope; scopes are `read`, `post`, `manage_agents`, `operate`, `admin` and `installation`"
+)]
 pub struct UnknownScope(String);
 
 impl FromStr for Scope {
@@ -63,13 +70,16 @@ impl FromStr for Scope {
 pub struct Scopes(u8);
 
 impl Scopes {
-    /// Everything.
+    /// Everything of the tenant.
     pub const ADMIN: Self = Self(1 << Scope::Admin as u8);
+    /// Everything of the tenant and of the installation.
+    pub const ALL: Self = Self(1 << Scope::Admin as u8 | 1 << Scope::Installation as u8);
 
     /// Whether it allows what needs `scope`.
     #[must_use]
     pub const fn allow(self, scope: Scope) -> bool {
-        self.0 & (Self::ADMIN.0 | 1 << scope as u8) != 0
+        let includes = if matches!(scope, Scope::Installation) { 0 } else { Self::ADMIN.0 };
+        self.0 & (includes | 1 << scope as u8) != 0
     }
 
     /// The scopes by name, in a fixed order.
@@ -121,7 +131,8 @@ mod tests {
         for scope in Scope::ALL {
             let own: Scopes = [scope].into_iter().collect();
             for asked in Scope::ALL {
-                assert_eq!(own.allow(asked), scope == asked || scope == Scope::Admin, "{scope} {asked}");
+                let includes = scope == Scope::Admin && asked != Scope::Installation;
+                assert_eq!(own.allow(asked), scope == asked || includes, "{scope} {asked}");
             }
             assert!(!Scopes::default().allow(scope));
             assert_eq!(scope.as_str().parse(), Ok(scope));

@@ -57,6 +57,10 @@ described! {
     Scope => one_of(&houston_domain::scope::Scope::ALL.map(houston_domain::scope::Scope::as_str));
     /// A run.
     RunId => id("run", "run");
+    /// A record of the audit log.
+    AuditId => id("audit", "audit");
+    /// A worker.
+    WorkerId => id("worker", "worker");
     /// An image that was posted with a message.
     ImageId => id("image", "image");
     /// A file that was posted for messages.

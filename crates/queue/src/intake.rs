@@ -26,6 +26,8 @@ enum Gate {
 #[derive(Debug, Clone)]
 pub struct Intake {
     gate: Arc<watch::Sender<Gate>>,
+    /// Which lanes an operator has paused.
+    paused: Arc<watch::Sender<[bool; 3]>>,
     slots: Arc<[Arc<Semaphore>; 3]>,
     max_in_flight: usize,
     pub(crate) counts: Arc<Counts>,
@@ -59,6 +61,7 @@ impl Intake {
     pub(crate) fn new(slots: &Slots) -> Self {
         Self {
             gate: Arc::new(watch::Sender::new(Gate::Open)),
+            paused: Arc::default(),
             slots: Arc::clone(&slots.of_lanes),
             max_in_flight: slots.settings.max_in_flight,
             counts: Arc::default(),
@@ -73,6 +76,19 @@ impl Intake {
     /// Accepts hints again, unless the worker is stopping.
     pub fn resume(&self) {
         self.transition(Gate::Paused, Gate::Open);
+    }
+
+    /// Accepts no hints of these lanes, and those of all others. Running handlers continue; hints stay in Redis, and the sweep finds
+    /// what was to be delivered.
+    pub fn pause_lanes(&self, lanes: &[Lane]) {
+        let paused = Lane::ALL.map(|lane| lanes.contains(&lane));
+        self.paused.send_if_modified(|now| std::mem::replace(now, paused) != paused);
+    }
+
+    /// Whether hints of the lane are not accepted.
+    #[must_use]
+    pub fn is_lane_paused(&self, lane: Lane) -> bool {
+        self.paused.borrow()[lane.index()]
     }
 
     /// Whether hints are accepted.
@@ -137,10 +153,12 @@ impl Intake {
         self.slots[0].available_permits().max(1)
     }
 
-    /// How many lanes, the most urgent first, have a free slot and may be read now.
-    pub(crate) fn open_lanes(&self) -> usize {
+    /// The lanes that have a free slot and may be read now, the most urgent first; and whether others will have one.
+    pub(crate) fn open_lanes(&self) -> (Vec<Lane>, bool) {
         let closed = self.slots.iter().skip(1).position(|slots| slots.available_permits() == 0);
-        closed.map_or(Lane::ALL.len(), |below| below + 1)
+        let free = closed.map_or(Lane::ALL.len(), |below| below + 1);
+        let open = Lane::ALL.into_iter().take(free).filter(|lane| !self.is_lane_paused(*lane));
+        (open.collect(), free < Lane::ALL.len())
     }
 
     /// Takes a slot for a hint of `lane`; waits until one is free.
@@ -159,8 +177,11 @@ impl Intake {
         if self.is_open() { self.slot_now(lane) } else { None }
     }
 
-    /// Takes a slot for a hint of `lane` if one is free.
+    /// Takes a slot for a hint of `lane` if one is free and the lane is not paused.
     pub(crate) fn slot_now(&self, lane: Lane) -> Option<Slot> {
+        if self.is_lane_paused(lane) {
+            return None;
+        }
         let slots = self.slots[..=lane.index()].iter();
         let permits: Option<Vec<_>> = slots.map(|slots| Arc::clone(slots).try_acquire_owned().ok()).collect();
         permits.map(Slot::from)

@@ -18,7 +18,7 @@ pub enum TrySendError {
     /// Too many hints of the lane are waiting for a slot.
     #[error("too many hints are waiting for a free slot")]
     Full,
-    /// The intake is paused or closed.
+    /// The intake or the lane is paused, or the intake closed.
     #[error("the worker is paused or stopping and accepts no hints")]
     NotAccepting,
 }
@@ -51,10 +51,10 @@ impl LocalHints {
     /// Queues `hint` in `lane`. Also succeeds if an equal hint is queued already.
     ///
     /// # Errors
-    /// [`TrySendError::Full`] when the lane has 1,024 hints, [`TrySendError::NotAccepting`] when the intake is paused
-    /// or closed. In both cases a later sweep, here or in another process, finds the agentable again.
+    /// [`TrySendError::Full`] when the lane has 1,024 hints, [`TrySendError::NotAccepting`] when the intake or the lane is paused,
+    /// or the intake closed. In both cases a later sweep, here or in another process, finds the agentable again.
     pub fn try_send(&self, lane: Lane, hint: Hint) -> Result<(), TrySendError> {
-        if !self.intake.is_open() {
+        if !self.intake.is_open() || self.intake.is_lane_paused(lane) {
             return Err(TrySendError::NotAccepting);
         }
         let mut queue = self.queue.lock();
@@ -89,7 +89,16 @@ impl LocalHints {
     }
 
     async fn deliver_next(&self, worker: &mpsc::Sender<Delivery>) {
-        let Some(lane) = self.queue.lock().most_urgent() else { return self.queue.changed.notified().await };
+        let found = {
+            let mut queue = self.queue.lock();
+            // The sweep finds these again when the lane goes on.
+            Lane::ALL
+                .into_iter()
+                .filter(|lane| self.intake.is_lane_paused(*lane))
+                .for_each(|lane| queue.forget(lane));
+            queue.most_urgent()
+        };
+        let Some(lane) = found else { return self.queue.changed.notified().await };
         tokio::select! {
             slot = self.intake.slot(lane) => {
                 let next = self.queue.lock().take(lane);
@@ -112,6 +121,10 @@ impl SharedQueue {
 impl Queue {
     fn most_urgent(&self) -> Option<Lane> {
         Lane::ALL.into_iter().find(|lane| !self.lanes[lane.index()].is_empty())
+    }
+
+    fn forget(&mut self, lane: Lane) {
+        while self.take(lane).is_some() {}
     }
 
     fn take(&mut self, lane: Lane) -> Option<Hint> {

@@ -127,20 +127,19 @@ impl Reader {
     /// Waits for up to `count` hints of the most urgent lane that has hints and a free slot.
     async fn pop(&mut self, count: usize, is_new: bool) -> Result<Popped, Failure> {
         let Some(connection) = &mut self.connection else { return Err(Failure::Closed) };
-        let lanes = self.intake.open_lanes();
+        let (lanes, is_partial) = self.intake.open_lanes();
+        if lanes.is_empty() {
+            tokio::time::sleep(PARTIAL_POP_TIMEOUT).await;
+            return Ok(None);
+        }
         let block = match is_new {
             true => FIRST_POP_TIMEOUT,
-            false if lanes < self.keys.len() => PARTIAL_POP_TIMEOUT,
+            false if is_partial => PARTIAL_POP_TIMEOUT,
             false => POP_TIMEOUT,
         };
+        let keys: Vec<&String> = lanes.iter().map(|lane| &self.keys[lane.index()]).collect();
         let mut command = redis::cmd("BZMPOP");
-        command
-            .arg(block.as_secs_f64())
-            .arg(lanes)
-            .arg(&self.keys[..lanes])
-            .arg("MIN")
-            .arg("COUNT")
-            .arg(count);
+        command.arg(block.as_secs_f64()).arg(keys.len()).arg(keys).arg("MIN").arg("COUNT").arg(count);
         let mut answer = std::pin::pin!(within(block + RESPONSE_GRACE, command.query_async(connection)));
         let popped = tokio::select! {
             popped = &mut answer => popped,

@@ -21,6 +21,20 @@ pub struct Slots {
     pub(crate) settings: HintSettings,
 }
 
+impl Slots {
+    /// How many runs the process drives at once.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.settings.max_in_flight
+    }
+
+    /// How many of those may be below the interactive lane.
+    #[must_use]
+    pub fn background(&self) -> usize {
+        self.settings.background.clamp(1, self.settings.max_in_flight)
+    }
+}
+
 impl From<HintSettings> for Slots {
     fn from(settings: HintSettings) -> Self {
         let max_in_flight = settings.max_in_flight.clamp(1, Semaphore::MAX_PERMITS);

@@ -182,6 +182,29 @@ impl TenantStore<'_> {
         Ok(rows.into_iter().map(|r| run!(r)).collect())
     }
 
+    /// The runs of the tenant with these ids, in any order.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn runs_with_ids(self, ids: &[RunId]) -> Result<Vec<Run>> {
+        let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.0).collect();
+        let rows = sqlx::query!(
+            r#"-- store::run::with_ids
+            select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
+                   r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost, r.unpriced_calls, r.model, r.error_code,
+                   r.error_message, r.cancel_seq, r.cancel_reason, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at,
+                   r.cancelled_with_parent
+              from houston.runs r join houston.agentables a on a.id = r.agentable_id
+              join houston.run_locks l on l.agentable_id = r.agentable_id
+             where r.tenant_id = $1 and r.id = any ($2)"#,
+            self.tenant.0,
+            &ids
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|r| run!(r)).collect())
+    }
+
     /// Requests the cancellation of a run of the tenant. The worker that drives it is notified at once; it, or the
     /// next worker to claim the run, ends it. Returns the agentable and its kind, or `None` when the run had
     /// already ended.

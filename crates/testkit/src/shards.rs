@@ -5,8 +5,8 @@ use std::io;
 use crate::installation::TestInstallation;
 
 /// Tables whose rows belong to no user, or name one thing of a user only.
-const TABLES: [&str; 7] =
-    ["tenants", "api_keys", "agents", "teams", "team_agents", "workers", "idempotency_keys"];
+const TABLES: [&str; 8] =
+    ["audit", "tenants", "api_keys", "agents", "teams", "team_agents", "workers", "idempotency_keys"];
 
 /// Columns with ids that belong to no user: nothing of a user is found by them.
 const COLUMNS: [&str; 11] = [

@@ -9,7 +9,7 @@ use houston_domain::id::{Ids, ProcessId, WorkerId};
 use houston_engine::Holder;
 use houston_faults::mutation::{self, Mutation};
 use houston_queue::{Hint, Lane};
-use houston_store::lease::LeaseConnection;
+use houston_store::lease::{LeaseConnection, Look, WorkerDescription};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -19,6 +19,8 @@ use crate::config::LeaseConfig;
 
 /// Time-out of Postgres, after which the connection counts as broken.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same while nothing is urgent: a renewal, which follows, has time left.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Milliseconds since the machine started, including suspends.
 fn boot_millis() -> u64 {
@@ -30,17 +32,22 @@ fn boot_millis() -> u64 {
 /// The current worker id of this process with its lease; `None` between two leases.
 pub(crate) type Current = watch::Receiver<Option<Holder>>;
 
+/// Pauses these lanes, and lets all others go on.
+pub(crate) type PauseLanes = Arc<dyn Fn(&[Lane]) + Send + Sync>;
+
 /// What the lease thread needs.
 pub(crate) struct LeaseKeeper {
     pub(crate) url: String,
-    pub(crate) name: String,
+    pub(crate) worker: WorkerDescription,
     pub(crate) ids: Arc<Ids>,
     pub(crate) process: ProcessId,
     pub(crate) config: LeaseConfig,
-    /// Cancelled when the process is stopping: runs are handed over.
+    /// Cancelled when the process is stopping, also by this thread when an operator asks for it: runs are handed over.
     pub(crate) drain: CancellationToken,
     /// Cancelled when every run has ended or was cut off: the lease is given back.
     pub(crate) done: CancellationToken,
+    /// Called with the lanes that are paused.
+    pub(crate) pause_lanes: PauseLanes,
     /// See [`Holder::send_hint`].
     pub(crate) send_hint: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
 }
@@ -113,11 +120,6 @@ async fn release_former_locks(connection: &mut LeaseConnection, former: &mut Vec
     }
 }
 
-/// Whether the connection works and the worker was not reaped. A time-out counts as a broken connection.
-async fn is_alive(connection: &mut LeaseConnection) -> bool {
-    matches!(tokio::time::timeout(Duration::from_secs(1), connection.is_registered()).await, Ok(Ok(true)))
-}
-
 /// One worker id of this process, with its lease.
 struct Incarnation<'k> {
     keeper: &'k LeaseKeeper,
@@ -153,17 +155,26 @@ impl<'k> Incarnation<'k> {
     /// Registers the worker, releases the locks of its `former` ids, and renews the lease until it is lost or no longer needed.
     async fn hold(&self, current: &watch::Sender<Option<Holder>>, former: &mut Vec<WorkerId>) -> LeaseEnd {
         let Some(mut connection) = self.register().await else { return LeaseEnd::Never };
-        tracing::info!(worker = %self.holder.worker, name = self.keeper.name, "worker registered");
+        tracing::info!(worker = %self.holder.worker, name = self.keeper.worker.name, "worker registered");
+        // Which lanes are paused, before anything is claimed. If it fails, the next look says so.
+        self.is_alive(&mut connection).await;
         current.send_replace(Some(self.holder.clone()));
         let renew = Duration::from_secs(self.keeper.config.renew_s);
+        // Whether the drain was noticed, and whether the row says so.
+        let (mut drains, mut says_so) = (false, false);
         let mut renewed = Instant::now();
         loop {
             release_former_locks(&mut connection, former).await;
             tokio::select! {
                 () = self.keeper.done.cancelled() => return LeaseEnd::Done(connection),
+                () = self.keeper.drain.cancelled(), if !drains => drains = true,
                 () = tokio::time::sleep(Duration::from_millis(self.keeper.config.look_ms)) => {}
             }
-            if renewed.elapsed() < renew && connection.is_locked() && is_alive(&mut connection).await {
+            if drains && !says_so {
+                let written = tokio::time::timeout(LOOK_TIMEOUT, connection.tell_draining()).await;
+                says_so = matches!(written, Ok(Ok(())));
+            }
+            if renewed.elapsed() < renew && connection.is_locked() && self.is_alive(&mut connection).await {
                 continue;
             }
             match self.renew(&mut connection).await {
@@ -180,6 +191,22 @@ impl<'k> Incarnation<'k> {
         }
     }
 
+    /// Whether the connection works and the worker was not reaped. A time-out counts as a broken connection. Does what
+    /// operators want: drains the process, pauses lanes.
+    async fn is_alive(&self, connection: &mut LeaseConnection) -> bool {
+        let look = tokio::time::timeout(LOOK_TIMEOUT, connection.look()).await;
+        let Ok(Ok(Some(Look { is_asked_to_drain, paused_lanes }))) = look else { return false };
+        // Of a lane that only a newer release has, this one takes no hints anyway.
+        let is_paused = |lane: &Lane| paused_lanes.iter().any(|name| name == lane.as_str());
+        let paused: Vec<Lane> = Lane::ALL.into_iter().filter(is_paused).collect();
+        (self.keeper.pause_lanes)(&paused);
+        if is_asked_to_drain && !self.keeper.drain.is_cancelled() {
+            tracing::info!(worker = %self.holder.worker, "an operator asked the worker to drain");
+            self.keeper.drain.cancel();
+        }
+        true
+    }
+
     /// Connects and registers, with retries until the process is done.
     async fn register(&self) -> Option<LeaseConnection> {
         let mut has_warned = false;
@@ -187,7 +214,7 @@ impl<'k> Incarnation<'k> {
             let sent = boot_millis();
             let attempt = async {
                 let mut connection = self.connect().await?;
-                connection.register(&self.keeper.name).await?;
+                connection.register(self.keeper.worker.clone()).await?;
                 Ok::<_, houston_store::Error>(connection)
             };
             match attempt.await {

@@ -9,10 +9,11 @@ use houston_domain::mode::Mode;
 use houston_domain::schedule::Schedules;
 use houston_engine::{DriveOutcome, Engine};
 use houston_queue::{
-    DeltaBus, Hint, HintBackend, HintSender, Lane, LocalHints, Received, Redis, RedisHealth, Slots,
+    DeltaBus, Hint, HintBackend, HintSender, Intake, Lane, LocalHints, Received, Redis, RedisHealth, Slots,
     run_worker,
 };
 use houston_store::RunStore;
+use houston_store::lease::WorkerDescription;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::direct::DirectStarts;
 use crate::health::{Kinds, Monitor, MonitorConfig};
-use crate::lease::{Current, LeaseKeeper, LeaseThread};
+use crate::lease::{Current, LeaseKeeper, LeaseThread, PauseLanes};
 use crate::triggers::{Triggers, TriggersConfig};
 use crate::webhooks::{RunningWebhooks, Webhooks};
 use crate::{archive, cron, erase, listen, reaper, schedule, sweep, titles};
@@ -46,8 +47,8 @@ pub struct Worker {
     pub ids: Arc<Ids>,
     /// The process. Its workers, one for each cell, die together.
     pub process: ProcessId,
-    /// Host and process id, for operators.
-    pub name: String,
+    /// How it introduces itself to operators. Its slots are those of [`Self::slots`].
+    pub description: WorkerDescription,
     /// `[lease]` of `jobs/orchestrator.toml`.
     pub lease: LeaseConfig,
     /// `[sweep]` of `jobs/orchestrator.toml`.
@@ -109,8 +110,8 @@ impl Running {
 }
 
 impl Worker {
-    /// Starts the worker. `stop` drains it: no new hints, and runs finish or are handed over within the drain time. `kill`
-    /// drops all runs at once.
+    /// Starts the worker. `stop` drains it: no new hints, and runs finish or are handed over within the drain time. An operator
+    /// who asks it to drain cancels `stop`. `kill` drops all runs at once.
     ///
     /// # Errors
     /// [`Error::Lease`] when the lease thread cannot be started.
@@ -124,12 +125,13 @@ impl Worker {
         let backend = HintBackend::start(self.redis.clone(), self.slots.clone(), tracker);
         let keeper = LeaseKeeper {
             url: self.database_url.clone(),
-            name: self.name.clone(),
+            worker: self.described(),
             ids: Arc::clone(&self.ids),
             process: self.process,
             config: self.lease,
             drain: stop.clone(),
             done: done.clone(),
+            pause_lanes: pausing(backend.intake()),
             send_hint: local_or_shared(backend.local_hints(), self.hints.clone()),
         };
         let current = keeper.start()?;
@@ -145,6 +147,13 @@ impl Worker {
         let ended =
             tracker.spawn(self.consume(backend, current.clone(), (stop, kill, done), sent, tracker.clone()));
         Ok(Running { ended, health, current })
+    }
+
+    /// What it says of itself in its row.
+    fn described(&self) -> WorkerDescription {
+        let [slots, background_slots] =
+            [self.slots.total(), self.slots.background()].map(|slots| i32::try_from(slots).ok());
+        WorkerDescription { slots, background_slots, ..self.description.clone() }
     }
 
     /// Starts the task of triggers. Returns what makes it look at once.
@@ -253,7 +262,7 @@ impl Worker {
             async move { handle_hint(&engine, &holder, &retry_hints, hint).await }.boxed()
         };
         let consuming = async {
-            run_worker(&self.name, backend, handler, stop.clone()).await?;
+            run_worker(&self.description.name, backend, handler, stop.clone()).await?;
             direct.runs.close();
             direct.runs.wait().await;
             sent.cancelled().await;
@@ -280,6 +289,11 @@ impl Worker {
         let _ = tokio::time::timeout(RESIGN_TIMEOUT, gone.wait_for(Option::is_none)).await;
         ended
     }
+}
+
+/// Pauses lanes of an intake, and lets them go on.
+fn pausing(intake: Intake) -> PauseLanes {
+    Arc::new(move |lanes| intake.pause_lanes(lanes))
 }
 
 /// Sends a hint to this process if it takes hints, otherwise to all workers.

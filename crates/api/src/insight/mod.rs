@@ -2,6 +2,7 @@
 //! (`…/prompt`) and its tools (`…/tools`).
 
 pub(crate) mod state;
+pub(crate) mod why;
 
 use std::sync::Arc;
 

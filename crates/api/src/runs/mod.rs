@@ -1,8 +1,12 @@
 //! `/v1/runs`: runs. A run is one execution for an agentable, across crashes and hand-overs.
 
+pub(crate) mod bulk;
 pub(crate) mod calls;
 pub(crate) mod cancel;
+mod filter;
 pub(crate) mod get;
+pub(crate) mod list;
+mod retry;
 pub(crate) mod trace;
 mod wait;
 

@@ -19,6 +19,8 @@ mod archived;
 #[cfg(test)]
 mod attachments;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod auth;
 #[cfg(test)]
 mod client_tokens;
@@ -83,6 +85,8 @@ mod openai;
 #[cfg(test)]
 mod openai_access;
 #[cfg(test)]
+mod operators;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod plans;
@@ -100,6 +104,8 @@ mod read_marks;
 mod replay;
 #[cfg(test)]
 mod resources;
+#[cfg(test)]
+mod run_list;
 #[cfg(test)]
 mod run_wait;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use houston_store::{Error, Store};
 use serde_json::json;
 
 use super::agentable::{Database, parse};
+use super::audit;
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -58,11 +59,14 @@ impl Cancel {
 
 async fn cancel_run(store: &Store, run: RunId) -> Result<Vec<RunId>, Error> {
     let tenant = store.operator().tenant_of_run(run).await?;
-    Ok(store.tenant(tenant).cancel_run(run).await?.map(|_| run).into_iter().collect())
+    let cancelled = store.tenant(tenant).cancel_run(run).await?;
+    audit::record(store, Some(tenant), "cancel_run", run.to_string()).await;
+    Ok(cancelled.map(|_| run).into_iter().collect())
 }
 
 async fn cancel_agentable(store: &Store, kind: &str, id: AgentableId) -> Result<Vec<RunId>, Error> {
     let (tenant, _) = store.operator().agentable_anywhere(kind, id).await?;
     let cancelled = store.tenant(tenant).cancel_agentable(kind, id, false).await?;
+    audit::record(store, Some(tenant), "cancel_agentable", id.public_id(kind)).await;
     Ok(cancelled.into_iter().map(|one| one.run).collect())
 }

@@ -9,8 +9,10 @@ use clap::Args;
 use houston_domain::agentable::AgentType;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, Shard, TenantId, UserId, parse_prefixed};
+use houston_domain::scope::Scope;
 use houston_store::Store;
 use houston_store::agentable::NewAgentable;
+use houston_store::api_key::ApiKey;
 use houston_store::user::User;
 
 use super::{Context, Failure, key, runtime};
@@ -211,7 +213,8 @@ async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), 
     if let Ok(saved) = std::fs::read_to_string(&file) {
         let saved = saved.trim().to_owned();
         let hash = houston_store::api_key::hash(&saved);
-        if store.operator().api_keys_like(&saved).await?.iter().any(|key| key.secret_sha256 == hash) {
+        let is_it = |key: &ApiKey| key.secret_sha256 == hash && key.scopes.allow(Scope::Installation);
+        if store.operator().api_keys_like(&saved).await?.iter().any(is_it) {
             return Ok(());
         }
     }

@@ -15,7 +15,7 @@ use houston_store::{Error, Store};
 use self::create::Create;
 pub(crate) use self::create::{Limits, create};
 use super::agentable::{one_line, table};
-use super::{Context, Failure, runtime};
+use super::{Context, Failure, audit, runtime};
 use crate::connect;
 use crate::output::{print, print_json};
 
@@ -64,11 +64,12 @@ impl Key {
                 Action::List { json } => list(&store.operator().list_api_keys().await?, json),
                 Action::Revoke { id, json } => {
                     let id: ApiKeyId = id.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
-                    store.operator().revoke_api_key(id).await.map_err(|error| match error {
+                    let tenant = store.operator().revoke_api_key(id).await.map_err(|error| match error {
                         Error::NotFound { .. } => Failure::Other(anyhow!("there is no active key {id}")),
                         error => error.into(),
                     })?;
                     copies.copy_all().await?;
+                    audit::record(store, Some(tenant), "revoke_key", id.to_string()).await;
                     if json {
                         print_json(&serde_json::json!({"id": id, "status": "revoked"}));
                     } else {

@@ -3,6 +3,7 @@
 mod agentable;
 mod approvals;
 mod ask;
+mod audit;
 mod cancel;
 mod chat;
 mod completions;
@@ -26,6 +27,7 @@ mod monitor;
 mod owner;
 mod plan;
 mod prompt;
+mod queues;
 mod replay;
 mod reset;
 mod serve;
@@ -37,7 +39,9 @@ mod tables;
 mod tools;
 mod trace;
 mod triggers;
+mod why;
 mod work;
+mod workers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -103,6 +107,8 @@ pub(crate) enum Command {
     List(list::List),
     /// Show the state of an agent: its lock, its run, its last error, and a diagnosis
     State(state::State),
+    /// Explain why an agent or a run does not go on, and what to do
+    Why(why::Why),
     /// Show the history of an agent, entry by entry
     History(history::History),
     /// List the tools, whether an agent may call each, and why
@@ -153,6 +159,12 @@ pub(crate) enum Command {
     Migrate(migrate::Migrate),
     /// Check the installation's health once and repair what can be repaired; exits 1 when a check is red
     Monitor(monitor::Monitor),
+    /// Show the work that waits in each lane
+    Queues(queues::Queues),
+    /// List the workers, or ask one to drain
+    Workers(workers::Workers),
+    /// Show who changed what
+    Audit(audit::Audit),
     /// Create, list and revoke API keys
     Key(key::Key),
     /// Show the settings and their origins
@@ -170,6 +182,7 @@ impl Command {
             Self::Doctor(command) => command.run(&context),
             Self::List(command) => command.run(context),
             Self::State(command) => command.run(context),
+            Self::Why(command) => command.run(context),
             Self::History(command) => command.run(context),
             Self::Tools(command) => command.run(context),
             Self::Prompt(command) => command.run(context),
@@ -195,6 +208,9 @@ impl Command {
             Self::Work(command) => command.run(context),
             Self::Migrate(command) => command.run(&context),
             Self::Monitor(command) => command.run(context),
+            Self::Queues(command) => command.run(context),
+            Self::Workers(command) => command.run(context),
+            Self::Audit(command) => command.run(context),
             Self::Key(command) => command.run(&context),
             Self::Config(command) => Ok(command.run(&context)),
             Self::Completions(command) => Ok(command.run(&context)),

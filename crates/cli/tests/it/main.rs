@@ -24,6 +24,8 @@ mod commands;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod drains;
+#[cfg(test)]
 mod failure;
 #[cfg(test)]
 mod fallbacks;

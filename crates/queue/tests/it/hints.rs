@@ -185,6 +185,27 @@ async fn pause_puts_back_popped_hints() {
 }
 
 #[tokio::test]
+async fn hints_of_a_paused_lane_wait_and_others_do_not() {
+    let server = Server::start().await;
+    let redis = server.redis();
+    let worker = Worker::quick(Some(redis.clone()), 4);
+    worker.up().await;
+    worker.intake.pause_lanes(&[Lane::Interactive]);
+    let sender = sender(redis.clone());
+    sender.send(Lane::Interactive, hint(1));
+    sender.send(Lane::Background, hint(2));
+    worker.log.wait_ended(1).await;
+    assert_eq!(worker.local.try_send(Lane::Interactive, hint(3)), Err(TrySendError::NotAccepting));
+    worker.local.try_send(Lane::Background, hint(4)).unwrap();
+    worker.log.wait_ended(2).await;
+    wait_for_depths(&redis, [1, 0, 0]).await;
+    assert_eq!(worker.log.begun(), [hint(2), hint(4)]);
+    worker.intake.pause_lanes(&[]);
+    worker.log.wait_ended(3).await;
+    worker.end().await;
+}
+
+#[tokio::test]
 async fn local_hints_need_no_redis_and_are_queued_once() {
     let worker = Worker::start(None, 1, 0);
     worker.local.try_send(Lane::Interactive, hint(1)).unwrap();

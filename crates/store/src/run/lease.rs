@@ -20,6 +20,38 @@ pub struct LeaseConnection {
     locked: bool,
 }
 
+/// How a worker introduces itself to operators.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkerDescription {
+    /// Host and process id.
+    pub name: String,
+    /// The host.
+    pub host: Option<String>,
+    /// The process id there.
+    pub pid: Option<i32>,
+    /// The release of the binary.
+    pub version: Option<String>,
+    /// Runs that the process drives at once.
+    pub slots: Option<i32>,
+    /// How many of those may be of the background.
+    pub background_slots: Option<i32>,
+}
+
+impl From<&str> for WorkerDescription {
+    fn from(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+}
+
+/// What operators want of a living worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// Whether it is asked to drain.
+    pub is_asked_to_drain: bool,
+    /// The names of the lanes that are paused, for all workers.
+    pub paused_lanes: Vec<String>,
+}
+
 /// The key of a worker's advisory lock: the random half of its id.
 fn advisory_key(worker: WorkerId) -> i64 {
     let bytes = worker.0.as_u128() & u128::from(u64::MAX);
@@ -61,17 +93,20 @@ impl LeaseConnection {
         self.locked
     }
 
-    /// Whether the worker's row still exists, that is, was not reaped.
+    /// Reads the worker's row; `None`: it was reaped.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when the connection broke, and the advisory lock with it.
-    pub async fn is_registered(&mut self) -> Result<bool> {
-        let registered = sqlx::query_scalar!(
+    pub async fn look(&mut self) -> Result<Option<Look>> {
+        let found = sqlx::query!(
             r#"-- store::lease::look
-            select exists (select from houston.workers where id = $1) as "is_there!""#,
+            select w.drain_requested_at is not null as "is_asked!",
+                   coalesce((select array_agg(p.lane) from houston.paused_lanes p), '{}') as "paused!"
+              from houston.workers w where w.id = $1"#,
             self.worker.0
         );
-        Ok(registered.fetch_one(&mut self.connection).await?)
+        let found = found.fetch_optional(&mut self.connection).await?;
+        Ok(found.map(|row| Look { is_asked_to_drain: row.is_asked, paused_lanes: row.paused }))
     }
 
     /// The worker whose lease this is.
@@ -84,14 +119,20 @@ impl LeaseConnection {
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn register(&mut self, name: &str) -> Result<()> {
+    pub async fn register(&mut self, worker: impl Into<WorkerDescription>) -> Result<()> {
+        let WorkerDescription { name, host, pid, version, slots, background_slots } = worker.into();
         sqlx::query!(
             "-- store::lease::register
-            insert into houston.workers (id, name, alive_until)
-            values ($1, $2, clock_timestamp() + make_interval(secs => $3))",
+            insert into houston.workers (id, name, alive_until, host, pid, version, slots, background_slots)
+            values ($1, $2, clock_timestamp() + make_interval(secs => $3), $4, $5, $6, $7, $8)",
             self.worker.0,
             name,
-            seconds(self.lease)
+            seconds(self.lease),
+            host,
+            pid,
+            version,
+            slots,
+            background_slots
         )
         .execute(&mut self.connection)
         .await?;
@@ -118,6 +159,21 @@ impl LeaseConnection {
         .execute(&mut self.connection)
         .await?;
         Ok(done.rows_affected() == 1)
+    }
+
+    /// Writes for operators that the worker claims nothing new.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn tell_draining(&mut self) -> Result<()> {
+        sqlx::query!(
+            "-- store::lease::tell_draining
+            update houston.workers set draining_since = statement_timestamp() where id = $1 and draining_since is null",
+            self.worker.0
+        )
+        .execute(&mut self.connection)
+        .await?;
+        Ok(())
     }
 
     /// Deletes the worker's row and releases its locks at a graceful shutdown. Its runs count no death.

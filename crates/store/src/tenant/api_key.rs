@@ -337,19 +337,20 @@ impl OperatorStore<'_> {
         Ok(keys.into_iter().map(ApiKey::from).collect())
     }
 
-    /// Revokes a key; it cannot be reinstated.
+    /// Revokes a key; it cannot be reinstated. Returns its tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such key or it is already revoked, [`Error::Database`] when Postgres
     /// cannot be reached or refuses the statement.
-    pub async fn revoke_api_key(self, id: ApiKeyId) -> Result<()> {
-        let done = sqlx::query!(
+    pub async fn revoke_api_key(self, id: ApiKeyId) -> Result<TenantId> {
+        let tenant = sqlx::query_scalar!(
             "-- store::api_key::revoke
-            update houston.api_keys set revoked_at = statement_timestamp() where id = $1 and revoked_at is null",
+            update houston.api_keys set revoked_at = statement_timestamp() where id = $1 and revoked_at is null
+            returning tenant_id",
             id.0
         )
-        .execute(&self.pool)
+        .fetch_optional(&self.pool)
         .await?;
-        if done.rows_affected() == 0 { Err(Error::NotFound { what: "key" }) } else { Ok(()) }
+        tenant.map(TenantId).ok_or(Error::NotFound { what: "key" })
     }
 }

@@ -11,7 +11,9 @@ const COPIED: [&str; 7] =
     ["tenants", "api_keys", "agents", "teams", "team_agents", "tool_sources", "webhooks"];
 
 /// Tables that each server has for itself.
-const LOCAL: [&str; 10] = [
+const LOCAL: [&str; 12] = [
+    "paused_lanes",
+    "audit",
     "migrations",
     "workers",
     "cron_ticks",

@@ -3,7 +3,7 @@
 use houston_testkit::seed_data::SeedData;
 
 use crate::batch::SETTINGS;
-use crate::{archived, batch, begun, focus, long, phone, streams, triggers};
+use crate::{archived, batch, begun, focus, long, operate, phone, streams, triggers};
 
 /// A query in a situation.
 pub(crate) struct Case {
@@ -341,6 +341,7 @@ pub(crate) fn all() -> Vec<Case> {
         phone::all(),
         focus::all(),
         triggers::all(),
+        operate::all(),
     ];
     driven.into_iter().chain(archived).chain(others).flatten().collect()
 }

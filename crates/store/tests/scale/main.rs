@@ -26,6 +26,8 @@ mod focus;
 #[cfg(test)]
 mod long;
 #[cfg(test)]
+mod operate;
+#[cfg(test)]
 mod phone;
 #[cfg(test)]
 mod plan;

@@ -10,9 +10,16 @@ use serde_json::Value;
 use crate::case::{Case, id};
 
 /// Tables with at most as many rows as there are workers: reading them whole does not count as a scan.
-const SMALL: [&str; 3] = ["workers", "tenants", "installation"];
-/// Indexes that contain only waiting work, however large the tables are.
-const OF_WORK: [&str; 2] = ["run_locks_awake", "runs_in_flight"];
+const SMALL: [&str; 4] = ["workers", "paused_lanes", "tenants", "installation"];
+/// Indexes that contain only what waits, runs or asks, however large the tables are.
+const OF_WORK: [&str; 6] = [
+    "run_locks_awake",
+    "runs_in_flight",
+    "runs_held",
+    "runs_waiting",
+    "questions_open",
+    "questions_open_by_user",
+];
 
 /// A prepared query of the service.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ pub struct MonitorConfig {
     pub sessions: SessionAges,
     /// Time limits of expired leases.
     pub leases: LeaseAges,
-    /// How long idempotency keys are stored.
+    /// How long idempotency keys and the audit log are stored.
     pub requests: RequestConfig,
     /// Share of runs that may fail.
     pub outcomes: OutcomeConfig,
@@ -90,12 +90,14 @@ pub struct LeaseAges {
     pub red_s: u64,
 }
 
-/// `[requests]`: how long idempotency keys are stored.
+/// `[requests]`: how long idempotency keys and the audit log are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestConfig {
     /// Seconds from the first use of a key.
     pub idempotency_key_s: u64,
+    /// Seconds for which records of the audit log are kept.
+    pub audit_s: u64,
 }
 
 /// `[outcomes]`: share of the latest runs that may fail.

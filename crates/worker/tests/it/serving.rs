@@ -15,7 +15,7 @@ use crate::cluster::{TestCluster, assert_status};
 use crate::workers::agent_types;
 
 /// Statements of idle workers, and of this test.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 14] = [
     "store::sweep::",
     "store::lease::",
     "store::health::",
@@ -24,6 +24,8 @@ const OTHERS: [&str; 12] = [
     "store::erasure::sweep::",
     "store::question::is_due",
     "store::rate::forget",
+    "store::audit::forget",
+    "store::paused_lane::list",
     "store::context_cache::forget_old",
     "store::trigger_firing::has_triggers",
     // Looked for once in a while as long as there are no webhooks.

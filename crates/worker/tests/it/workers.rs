@@ -178,7 +178,7 @@ impl TestCluster {
             bus,
             ids: Arc::clone(&self.worker_ids),
             process: self.worker_ids.next::<houston_domain::id::WorkerId>().process(),
-            name: "test".into(),
+            description: "test".into(),
             lease: LEASE,
             sweep: self.sweep(),
             worker: config,

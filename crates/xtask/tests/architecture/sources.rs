@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::workspace::{members, root};
 
 /// Folders of the store that are left out of the names of queries.
-const WINGS: [&str; 6] = ["delivery", "knowledge", "run", "schedule", "session", "tenant"];
+const WINGS: [&str; 7] = ["delivery", "knowledge", "operate", "run", "schedule", "session", "tenant"];
 
 /// A Rust file.
 pub(crate) struct Source {

@@ -51,7 +51,15 @@ const WITHOUT_TENANT: [(&str, &str); 21] = [
 
 /// What a request reaches and that runs without row-level security, and why. Everything else has the connections of its
 /// `TenantStore`, or those of `pool_of`.
-const WITHOUT_ROW_SECURITY: [(&str, &str); 2] = [
+const WITHOUT_ROW_SECURITY: [(&str, &str); 4] = [
+    (
+        "ended::ended_runs",
+        "reads so many rows at most, whosever they are, which it could not count under it; names the tenant",
+    ),
+    (
+        "run_list::scan_runs",
+        "reads so many rows at most, whosever they are, which it could not count under it; names the tenant",
+    ),
     (
         "workspace_file::settle::settle_some",
         "does what committed rows of one agentable say, also for workers",

@@ -15,7 +15,7 @@ use houston_store::copies::Copies;
 use houston_store::{Error, Store};
 use houston_web::ListedHost;
 
-use crate::commands::Failure;
+use crate::commands::{Failure, audit};
 use crate::output::{print, print_json, print_stderr};
 
 /// What a new key is for.
@@ -27,7 +27,8 @@ pub(super) struct Create {
     /// Name of the key
     #[arg(long, default_value = "key")]
     name: String,
-    /// What the key allows, repeatable or with commas between; `admin` allows everything
+    /// What the key allows, repeatable or with commas between; `admin` allows everything of the tenant, `installation`
+    /// besides `operate` to see and drain workers
     #[arg(long = "scope", value_delimiter = ',', value_name = "SCOPE", default_value = "admin")]
     scopes: Vec<Scope>,
     /// Bind the key to this user, `user_…`: it reaches nothing of others, and may have `read` and `post` only
@@ -76,8 +77,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Everything, for ever.
-    pub(crate) const NONE: Self = Self { scopes: Scopes::ADMIN, user: None, expires_at: None };
+    /// Everything, for ever, also for the installation.
+    pub(crate) const NONE: Self = Self { scopes: Scopes::ALL, user: None, expires_at: None };
 
     fn new(
         scopes: &[Scope],
@@ -137,6 +138,7 @@ impl Create {
         let Self { tenant, name, json, .. } = self;
         let (owner, id, key) = add(store, &ids, (&tenant, &name), limits, issuer.as_ref()).await?;
         copies.copy(owner).await?;
+        audit::record(store, Some(owner), "create_key", id.to_string()).await;
         let Limits { scopes, user, expires_at } = limits;
         if json {
             // The key of an issuer is no secret that anybody needs.

@@ -1,0 +1,92 @@
+//! `GET /v1/audit`: who changed what, newest first.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_domain::id::AuditId;
+use houston_protocol::audit::AuditRecordResponse;
+use houston_protocol::schema;
+use houston_protocol::time::Time;
+use houston_store::audit::{Record, RecordFilter};
+use serde::Deserialize;
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::page::{List, Page, PageQuery, rows};
+use crate::query::{Query, time};
+use crate::state::App;
+
+/// The query: page parameters and filters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filter {
+    operation: Option<String>,
+    actor: Option<String>,
+    target: Option<String>,
+    since: Option<String>,
+    until: Option<String>,
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/audit",
+    tag = "operate",
+    operation_id = "list_audit_records",
+    summary = "List who changed what, newest first.",
+    description = "Every request that changes something, also refused ones, and commands of operators. Messages, and the users and \
+                   conversations that are created with them, are not recorded: they are the data. Keys with the scope `installation` \
+                   also see what was done to workers and lanes. Records are deleted after `requests.audit_s` of \
+                   `jobs/health_monitor.toml`.",
+    params(
+        ("operation" = Option<String>, Query, description = "Only this operation.", example = "update_agent"),
+        ("actor" = Option<String>, Query, description = "Only what this key did.", example = "key_019ab3c4d5e67f8091a2b3c4d5e6f708"),
+        ("target" = Option<String>, Query, description = "Only what was done to this thing."),
+        ("since" = Option<schema::Time>, Query, description = "Only what was done then or later."),
+        ("until" = Option<schema::Time>, Query, description = "Only what was done before."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+    ),
+    responses((status = 200, description = "A page of records.", body = houston_protocol::page::Page<AuditRecordResponse>)),
+)]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(query): Query<Filter>,
+) -> Result<impl IntoResponse, ApiError> {
+    let filter = RecordFilter {
+        operation: query.operation,
+        actor: query.actor,
+        target: query.target,
+        since: time("since", query.since.as_deref())?,
+        until: time("until", query.until.as_deref())?,
+    };
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let (limit, before) = (page.limit()?, page.id(List::Audit)?.map(AuditId));
+    let mut found = Vec::new();
+    for cell in app.all_cells() {
+        found.extend(cell.store(caller).records(&filter, before, rows(limit)).await?);
+        if caller.operates_installation() {
+            found.extend(cell.api_store().records_of_installation(&filter, before, rows(limit)).await?);
+        }
+    }
+    found.sort_unstable_by_key(|record| std::cmp::Reverse(record.of.id));
+    Ok(Json(Page::of(List::Audit, limit, found, |record| record.of.id.0.as_u128(), response)))
+}
+
+fn response(Record { of, at }: Record) -> AuditRecordResponse {
+    AuditRecordResponse {
+        id: of.id,
+        at: Time(at),
+        actor: of.actor,
+        on_behalf_of: of.on_behalf_of,
+        operation: of.operation,
+        target: of.target,
+        status: of.status,
+        code: of.code,
+        request_id: of.request_id,
+    }
+}

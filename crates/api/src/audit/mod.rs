@@ -1,0 +1,160 @@
+//! The audit log. One place records every request that changes something: [`recorded`], around all routes.
+//!
+//! What reads costs nothing. Messages are not recorded, nor the conversations and users that applications create with them: they
+//! are the data, and their rows say who made them. Nor are requests without a valid key, which change nothing; the log of the
+//! server counts them. A record has ids only, no content.
+
+pub(crate) mod list;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::{MatchedPath, RawPathParams, Request};
+use axum::middleware::Next;
+use axum::response::Response;
+use axum::{RequestExt as _, extract::State};
+use houston_store::audit::NewRecord;
+use serde::Deserialize;
+
+use crate::auth::Caller;
+use crate::problem::ResponseError;
+use crate::router::DOCUMENT;
+use crate::state::App;
+
+/// Routes of the data: what the traffic of applications changes.
+const DATA: [&str; 11] = [
+    "/v1/users",
+    "/v1/{kinds}",
+    "/v1/{kinds}/{id}/messages",
+    "/v1/{kinds}/{id}/read",
+    "/v1/{kinds}/{id}/ag-ui",
+    "/v1/{kinds}/{id}/shared-state",
+    "/v1/users/{id}/attachments",
+    "/v1/models/estimate",
+    "/v1/client-tokens",
+    "/ag-ui/{target}",
+    "/compat/ai-sdk/{target}",
+];
+/// Beginnings of routes of other protocols, whose requests are messages.
+const DATA_OF_OTHERS: [&str; 3] = ["/compat/openai/", "/a2a", "/mcp"];
+
+/// Beginnings of routes of what belongs to no tenant. Who changes it is for all who operate the installation to see.
+const OF_INSTALLATION: [&str; 2] = ["/v1/queues/", "/v1/workers/"];
+
+/// The most characters that are kept of a name in a path, and of the id of a request.
+const MAX_CHARS: usize = 200;
+
+tokio::task_local! {
+    /// Whose request this task answers, once its key was checked.
+    static CALLER: Cell<Option<Caller>>;
+}
+
+/// The id of a request that changes something.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(pub(crate) String);
+
+/// Notes whose request it is. Outside of [`recorded`] it does nothing.
+pub(crate) fn note(caller: Caller) {
+    let _ = CALLER.try_with(|of| of.set(Some(caller)));
+}
+
+/// Records a request that changes something, when it has been answered.
+pub(crate) async fn recorded(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let Some(route) = route.filter(|route| !request.method().is_safe() && !is_data(route.as_str())) else {
+        return next.run(request).await;
+    };
+    let operation = operation(request.method().as_str(), route.as_str());
+    let is_of_installation = OF_INSTALLATION.iter().any(|start| route.as_str().starts_with(start));
+    let target = target(&mut request).await;
+    let request_id = request.extensions().get::<RequestId>().map(|id| id.0.chars().take(MAX_CHARS).collect());
+    let answer = CALLER.scope(Cell::new(None), async {
+        let answer = next.run(request).await;
+        (answer, CALLER.with(Cell::get))
+    });
+    let (answer, caller) = answer.await;
+    if let Some(caller) = caller {
+        let code =
+            answer.extensions().get::<ResponseError>().map(|error| error.error().code().as_str().to_owned());
+        let new = NewRecord {
+            id: app.state.ids.next(),
+            actor: caller.key().to_string(),
+            on_behalf_of: caller.user().map(|user| user.to_string()),
+            operation,
+            target,
+            status: i16::try_from(answer.status().as_u16()).unwrap_or_default(),
+            code,
+            request_id,
+        };
+        let whole = is_of_installation && caller.operates_installation();
+        if let Err(error) = app.record(caller, whole, &new).await {
+            tracing::warn!(%error, operation = new.operation, "a change was not recorded in the audit log");
+        }
+    }
+    answer
+}
+
+fn is_data(route: &str) -> bool {
+    DATA.contains(&route) || DATA_OF_OTHERS.iter().any(|start| route.starts_with(start))
+}
+
+/// The id in the path, or the first name.
+async fn target(request: &mut Request) -> Option<String> {
+    let params = request.extract_parts::<RawPathParams>().await.ok()?;
+    let named = |wanted: &str| params.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value);
+    let other = || params.iter().find(|(name, _)| *name != "kinds").map(|(_, value)| value);
+    let name = named("id").or_else(|| named("name")).or_else(other)?;
+    Some(name.chars().filter(|c| !c.is_control()).take(MAX_CHARS).collect())
+}
+
+/// The name of the operation in the OpenAPI document; method and route of what is not in it.
+fn operation(method: &str, route: &str) -> String {
+    static NAMES: OnceLock<HashMap<String, String>> = OnceLock::new();
+    let name = format!("{method} {route}");
+    NAMES.get_or_init(names).get(&name).cloned().unwrap_or(name)
+}
+
+/// All names, read from the document with the first change.
+fn names() -> HashMap<String, String> {
+    #[derive(Deserialize)]
+    struct Document {
+        paths: HashMap<String, HashMap<String, Operation>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Operation {
+        operation_id: String,
+    }
+    // The document is compared with the handlers by a test; without it, the routes stand for the names.
+    let Ok(Document { paths }) = serde_json::from_str(DOCUMENT) else { return HashMap::new() };
+    let of_path = |(path, item): (String, HashMap<String, Operation>)| {
+        let named = item.into_iter().map(move |(method, operation)| {
+            (format!("{} {path}", method.to_uppercase()), operation.operation_id)
+        });
+        named.collect::<Vec<_>>()
+    };
+    paths.into_iter().flat_map(of_path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_have_the_names_of_the_document() {
+        assert_eq!(operation("POST", "/v1/runs/{id}/cancel"), "cancel_run");
+        assert_eq!(operation("PATCH", "/v1/agents/{id}"), "update_agent");
+        assert_eq!(operation("POST", "/nowhere"), "POST /nowhere");
+    }
+
+    #[test]
+    fn messages_are_data_and_agents_are_not() {
+        for route in DATA.into_iter().chain(["/compat/openai/v1/responses"]) {
+            assert!(is_data(route), "{route}");
+        }
+        for route in ["/v1/agents", "/v1/runs/{id}/cancel", "/v1/users/{id}", "/v1/{kinds}/{id}"] {
+            assert!(!is_data(route), "{route}");
+        }
+    }
+}

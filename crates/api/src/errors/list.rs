@@ -1,0 +1,80 @@
+//! `GET /v1/errors?hours=24`: the causes for which runs failed, the most frequent first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_domain::error_group::{ErrorGroup, grouped};
+use houston_protocol::error_group::{ErrorGroupResponse, ErrorGroupsResponse};
+use houston_protocol::time::Time;
+use houston_store::run_error::MOST;
+use serde::Deserialize;
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::query::Query;
+use crate::state::App;
+
+/// Hours that are looked at if the query has none, and at most.
+const HOURS: u32 = 24;
+const MAX_HOURS: u32 = 24 * 31;
+/// The most groups of an answer.
+const MAX_GROUPS: usize = 200;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Window {
+    hours: Option<String>,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/errors",
+    tag = "operate",
+    operation_id = "list_errors",
+    summary = "List why runs failed, with runs of the same cause together.",
+    description = "Of the latest 10,000 failed runs, runs that were given up (dead letters), and runs that are retried; at most 200 \
+                   groups. `GET /v1/runs?status=failed&error_code=…` lists the runs, `POST /v1/runs/retry` tries them again.",
+    params(("hours" = Option<u32>, Query, minimum = 1, maximum = 744, description = "Only runs that failed within so many hours; 24 by default.")),
+    responses((status = 200, description = "The groups, the largest first.", body = ErrorGroupsResponse)),
+)]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(Window { hours }): Query<Window>,
+) -> Result<impl IntoResponse, ApiError> {
+    let window_h = match hours.as_deref().map(str::parse) {
+        None => HOURS,
+        Some(Ok(hours)) if (1..=MAX_HOURS).contains(&hours) => hours,
+        Some(_) => {
+            return Err(ApiError::parameter("hours", format!("must be a number from 1 to {MAX_HOURS}")));
+        }
+    };
+    let window = Duration::from_secs(u64::from(window_h) * 3600);
+    let (mut failures, mut capped) = (Vec::new(), false);
+    for cell in app.all_cells() {
+        let found = cell.store(caller).failures(window).await?;
+        capped |= i64::try_from(found.len()).is_ok_and(|count| count >= MOST);
+        failures.extend(found);
+    }
+    // Up to some MB of text.
+    let groups = app.offload.compute(move || grouped(failures)).await?;
+    let data = groups.into_iter().take(MAX_GROUPS).map(response).collect();
+    Ok(Json(ErrorGroupsResponse { data, window_h, capped }))
+}
+
+fn response(group: ErrorGroup) -> ErrorGroupResponse {
+    ErrorGroupResponse {
+        fingerprint: group.fingerprint,
+        code: group.code,
+        message: group.message,
+        count: group.count,
+        dead_lettered: group.dead_lettered,
+        retrying: group.retrying,
+        first_seen: Time(group.first_seen),
+        last_seen: Time(group.last_seen),
+        sample_run_id: group.sample,
+    }
+}

@@ -1,0 +1,91 @@
+//! `GET /v1/overview`: the state of the installation, or of a tenant, in a few numbers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use chrono::{DateTime, Utc};
+use houston_domain::lane_work::LaneWork;
+use houston_protocol::overview::{HourResponse, OverviewResponse, WorkerCounts};
+use houston_protocol::time::Time;
+use houston_store::ended::{Ended, EndedInHour};
+use houston_store::worker_list::RegisteredWorker;
+use rust_decimal::Decimal;
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::queues::{LANES, slots, works};
+use crate::state::App;
+
+#[utoipa::path(
+    get,
+    path = "/v1/overview",
+    tag = "operate",
+    operation_id = "get_overview",
+    summary = "Get what an operator sees first: what waits, what runs, what failed.",
+    description = "For a key with the scope `installation` of all tenants, else of the key's tenant. What has ended is at most 15 s old.",
+    responses((status = 200, description = "The numbers.", body = OverviewResponse)),
+)]
+pub(crate) async fn get(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
+    let whole = caller.operates_installation();
+    let (lanes, workers) = works(&app, caller, &LANES).await?;
+    let work = lanes.into_iter().fold(LaneWork::default(), LaneWork::with);
+    let ended = app.ended.get(&app, caller).await?;
+    Ok(Json(response(whole, work, &workers, &ended)))
+}
+
+fn response(whole: bool, work: LaneWork, workers: &[RegisteredWorker], all: &[Ended]) -> OverviewResponse {
+    let is_capped = work.is_capped || all.iter().any(|ended| ended.is_capped);
+    let cost_last_hour: Decimal = all.iter().map(|ended| ended.cost_of_hour).sum();
+    let hours = hours(all);
+    let sum = |of: fn(&HourResponse) -> i64| hours.iter().map(of).sum();
+    OverviewResponse {
+        of: if whole { "installation" } else { "tenant" }.to_owned(),
+        queued: work.queued,
+        busy: work.running,
+        slots: whole.then(|| slots(workers, LANES[0])),
+        oldest_age_s: work.oldest_age_s,
+        retrying: work.retrying,
+        put_off: work.put_off,
+        waiting: work.asking,
+        workers: whole.then(|| counts(workers)),
+        failed: sum(|hour| hour.failed),
+        dead_lettered: sum(|hour| hour.dead_lettered),
+        cost_last_hour: cost_last_hour.normalize(),
+        capped: is_capped,
+        hours,
+    }
+}
+
+fn counts(workers: &[RegisteredWorker]) -> WorkerCounts {
+    let count = |wanted: bool| {
+        let found = workers.iter().filter(|worker| worker.is_alive && worker.claims() == wanted).count();
+        i64::try_from(found).unwrap_or(i64::MAX)
+    };
+    WorkerCounts { alive: count(true), draining: count(false) }
+}
+
+/// The hours of all cells together.
+fn hours(all: &[Ended]) -> Vec<HourResponse> {
+    let mut hours: BTreeMap<DateTime<Utc>, HourResponse> = BTreeMap::new();
+    for EndedInHour { hour, finished, failed, dead_lettered, cancelled, stopped } in
+        all.iter().flat_map(|ended| ended.hours.iter().cloned())
+    {
+        let sum = hours.entry(hour).or_insert(HourResponse {
+            hour: Time(hour),
+            finished: 0,
+            failed: 0,
+            dead_lettered: 0,
+            cancelled: 0,
+            stopped: 0,
+        });
+        sum.finished += finished;
+        sum.failed += failed;
+        sum.dead_lettered += dead_lettered;
+        sum.cancelled += cancelled;
+        sum.stopped += stopped;
+    }
+    hours.into_values().collect()
+}

@@ -1,0 +1,95 @@
+//! `/v1/queues`: the work in the lanes. A key with the scope `installation` sees that of all tenants, any other that of its own.
+
+pub(crate) mod list;
+pub(crate) mod pause;
+pub(crate) mod stats;
+
+use std::sync::Arc;
+
+use houston_domain::agentable::Urgency;
+use houston_domain::lane_work::LaneWork;
+use houston_protocol::queue::{QueueResponse, Scaling};
+use houston_queue::Lane;
+use houston_store::worker_list::RegisteredWorker;
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+/// The lanes in which agentables wait, the most urgent first.
+pub(crate) const LANES: [Urgency; 2] = [Urgency::Interactive, Urgency::Background];
+
+/// The work of these lanes, over all cells, and the workers, if the caller may see them.
+pub(crate) async fn works(
+    app: &Arc<App>,
+    caller: Caller,
+    lanes: &[Urgency],
+) -> Result<(Vec<LaneWork>, Vec<RegisteredWorker>), ApiError> {
+    let whole = caller.operates_installation();
+    let mut works = vec![LaneWork::default(); lanes.len()];
+    let mut workers = Vec::new();
+    for cell in app.all_cells() {
+        let work = if whole { cell.api_store().work().await? } else { cell.store(caller).work().await? };
+        for (sum, lane) in works.iter_mut().zip(lanes) {
+            let urgency_of = |kind: &str| app.state.agent_types.get(kind).map(|kind| kind.urgency);
+            *sum = sum.with(LaneWork::of(*lane, &work.kinds, urgency_of, work.at));
+        }
+        // Each process has a worker in every cell, and they share its slots: those of one cell are all.
+        if whole && workers.is_empty() {
+            workers = cell.api_store().list_workers().await?;
+        }
+    }
+    Ok((works, workers))
+}
+
+async fn queues(app: &Arc<App>, caller: Caller, lanes: &[Urgency]) -> Result<Vec<QueueResponse>, ApiError> {
+    let whole = caller.operates_installation();
+    let (works, workers) = works(app, caller, lanes).await?;
+    let mut paused = Vec::new();
+    for cell in app.all_cells() {
+        paused.extend(cell.api_store().paused_lanes().await?);
+    }
+    let show = |(work, lane): (LaneWork, &Urgency)| {
+        let is_paused = paused.iter().any(|name| name == Lane::from(*lane).as_str());
+        response(*lane, whole, (work, is_paused), whole.then(|| slots(&workers, *lane)))
+    };
+    Ok(works.into_iter().zip(lanes).map(show).collect())
+}
+
+/// The lane of this name.
+fn lane_named(name: &str) -> Result<Urgency, ApiError> {
+    let found = LANES.into_iter().find(|lane| Lane::from(*lane).as_str() == name);
+    found.ok_or(ApiError::NotFound { what: "lane" })
+}
+
+/// The slots for a lane of workers that claim.
+pub(crate) fn slots(workers: &[RegisteredWorker], lane: Urgency) -> i64 {
+    let slots_of = |worker: &RegisteredWorker| match lane {
+        Urgency::Interactive => worker.slots,
+        Urgency::Background => worker.background_slots,
+    };
+    workers.iter().filter(|worker| worker.claims()).filter_map(slots_of).map(i64::from).sum()
+}
+
+fn response(
+    lane: Urgency,
+    whole: bool,
+    (work, paused): (LaneWork, bool),
+    slots: Option<i64>,
+) -> QueueResponse {
+    let pending_slots = if paused { 0 } else { work.claimable };
+    QueueResponse {
+        lane: Lane::from(lane).as_str().to_owned(),
+        of: if whole { "installation" } else { "tenant" }.to_owned(),
+        depth: work.queued,
+        oldest_age_s: work.oldest_age_s,
+        running: work.running,
+        retrying: work.retrying,
+        put_off: work.put_off,
+        waiting: work.asking,
+        slots,
+        paused,
+        capped: work.is_capped,
+        scaling: Scaling { pending_slots, wanted_slots: work.running + pending_slots },
+    }
+}

@@ -1,0 +1,138 @@
+//! The runs of a tenant for operators: listing, cancelling and retrying many, and the causes of failures.
+
+use houston_domain::run::RunStatus;
+use serde_json::{Value, json};
+
+use crate::test_api::{TestApi, make_tenant};
+use crate::worker::Worker;
+
+/// Makes a goal with a message; returns its id and that of the run.
+async fn posted(api: &TestApi, title: &str) -> (String, String) {
+    let goal = api.make_goal(title).await;
+    let message = api.post(&format!("/v1/goals/{goal}/messages"), json!({"content": title})).await.json();
+    (goal, message["run_id"].as_str().unwrap().to_owned())
+}
+
+/// A run of a new goal that has failed.
+async fn failed(api: &TestApi, title: &str, (code, text): (&str, &str)) -> (String, String) {
+    let (goal, run) = posted(api, title).await;
+    let agentable = houston_domain::id::parse_prefixed("goal", &goal).unwrap().into();
+    let worker = Worker::start(api).await;
+    worker.claim_of(agentable).await.end(RunStatus::Failed, Some((code, text))).await;
+    (goal, run)
+}
+
+fn ids(page: &Value) -> Vec<&str> {
+    page["data"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn runs_are_listed_newest_first_by_what_is_asked_for() {
+    let api = TestApi::start().await;
+    let (_, first) = posted(&api, "one").await;
+    let (_, second) = failed(&api, "two", ("AUTH", "the key is wrong")).await;
+    let (_, third) = posted(&api, "three").await;
+    let all = api.get("/v1/runs").await.ok();
+    assert_eq!(ids(&all), [third.as_str(), &second, &first]);
+    assert_eq!((&all["data"][1]["title"], &all["data"][1]["kind"]), (&json!("two"), &json!("goal")));
+    assert_eq!(
+        (&all["data"][1]["user_id"], &all["data"][1]["error"]["code"]),
+        (&json!(api.user), &json!("AUTH"))
+    );
+    for (query, wanted) in [
+        ("status=failed", vec![&second]),
+        ("status=failed,queued&limit=2", vec![&third, &second]),
+        ("error_code=AUTH", vec![&second]),
+        ("error_code=TIMEOUT", vec![]),
+        ("kind=task", vec![]),
+        ("since=2100-01-01T00:00:00Z", vec![]),
+        ("until=2100-01-01T00:00:00Z&status=dead_lettered", vec![]),
+    ] {
+        assert_eq!(ids(&api.get(&format!("/v1/runs?{query}")).await.ok()), wanted, "{query}");
+    }
+    let page = api.get("/v1/runs?limit=2").await.ok();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let rest = api.get(&format!("/v1/runs?limit=2&cursor={cursor}")).await.ok();
+    assert_eq!((ids(&rest), &rest["has_more"]), (vec![first.as_str()], &json!(false)));
+    make_tenant(&api.store, &api.state.ids, "other", "hou_tenant_0123456789").await;
+    let other = api.send_as("hou_tenant_0123456789", "GET", "/v1/runs", Value::Null).await.ok();
+    assert_eq!(ids(&other), [""; 0]);
+    let wrong = api.get("/v1/runs?status=broken").await.refused(422, "invalid_request");
+    assert_eq!(wrong["errors"][0]["parameter"], "status");
+}
+
+#[tokio::test]
+async fn many_runs_are_counted_before_they_are_cancelled() {
+    let api = TestApi::start().await;
+    for number in 0..3 {
+        posted(&api, &number.to_string()).await;
+    }
+    let (_, ended) = failed(&api, "ended", ("AUTH", "no")).await;
+    let cancel = async |body: Value| api.post("/v1/runs/cancel", body).await.ok();
+    let counted = cancel(json!({"filter": {"kind": "goal"}, "dry_run": true})).await;
+    assert_eq!((&counted["matched"], &counted["changed"]), (&json!(3), &json!(0)));
+    let requested = "select count(*) from houston.runs where cancel_seq is not null";
+    assert_eq!(api.sql(requested), "0", "a dry run changes nothing");
+    let done = cancel(json!({"filter": {"kind": "goal"}})).await;
+    assert_eq!((&done["changed"], &done["next_cursor"]), (&json!(3), &Value::Null));
+    assert_eq!(api.sql(requested), "3");
+    let again = cancel(json!({"filter": {}})).await;
+    assert_eq!(again["matched"], 0, "those to be cancelled do not match again");
+    let unknown = format!("run_{}", "0".repeat(32));
+    let by_ids = cancel(json!({"ids": [ended, unknown]})).await;
+    let reasons: Vec<&Value> =
+        by_ids["skipped"].as_array().unwrap().iter().map(|one| &one["reason"]).collect();
+    assert_eq!(reasons, ["ended", "not_found"]);
+    api.post("/v1/runs/cancel", json!({})).await.refused(422, "invalid_request");
+}
+
+#[tokio::test]
+async fn failed_runs_are_tried_again_once() {
+    let api = TestApi::start().await;
+    let (goal, run) = failed(&api, "hotels", ("AUTH", "the key is wrong")).await;
+    let (_, waiting) = posted(&api, "waits").await;
+    api.sql(&format!(
+        "update houston.runs set status = 'retrying' where id = '{0}';
+         update houston.run_locks set next_attempt_at = now() + interval '1 h', failed_attempts = 1 where run_id = '{0}'",
+        uuid::Uuid::try_parse(waiting.trim_start_matches("run_")).unwrap()
+    ));
+    let retry = async |body: Value| api.post("/v1/runs/retry", body).await.ok();
+    let counted = retry(json!({"filter": {}, "dry_run": true})).await;
+    assert_eq!(counted["matched"], 2);
+    let done = retry(json!({"filter": {}})).await;
+    assert_eq!((&done["changed"], &done["skipped"]), (&json!(2), &json!([])));
+    assert_eq!(api.sql("select count(*) from houston.run_locks where next_attempt_at > now()"), "0");
+    let thread = api.get(&format!("/v1/goals/{goal}/messages")).await.ok();
+    assert_eq!(
+        (&thread["data"][0]["content"], &thread["data"][0]["metadata"]["retry_of"]),
+        (&json!("hotels"), &json!(run))
+    );
+    let again = retry(json!({"ids": [run]})).await;
+    assert_eq!((&again["changed"], &again["skipped"][0]["reason"]), (&json!(0), &json!("superseded")));
+}
+
+#[tokio::test]
+async fn failures_of_one_cause_are_one_group() {
+    let api = TestApi::start().await;
+    failed(&api, "one", ("RATE_LIMITED", "openai: slow down for 12 s, request req_1a")).await;
+    let (_, latest) =
+        failed(&api, "two", ("RATE_LIMITED", "openai: slow down for 3 s, request req_2b")).await;
+    failed(&api, "three", ("AUTH", "the key is wrong")).await;
+    api.sql("update houston.runs set status = 'dead_lettered' where error_code = 'AUTH'");
+    let groups = api.get("/v1/errors").await.ok();
+    assert_eq!(groups["data"].as_array().unwrap().len(), 2, "{groups}");
+    let first = &groups["data"][0];
+    assert_eq!((&first["count"], &first["sample_run_id"]), (&json!(2), &json!(latest)));
+    assert_eq!(first["message"], "openai: slow down for # s, request #");
+    assert_eq!(
+        (&groups["data"][1]["code"], &groups["data"][1]["dead_lettered"]),
+        (&json!("AUTH"), &json!(1))
+    );
+    make_tenant(&api.store, &api.state.ids, "other", "hou_tenant_0123456789").await;
+    let other = api.send_as("hou_tenant_0123456789", "GET", "/v1/errors", Value::Null).await.ok();
+    assert_eq!(other["data"], json!([]));
+    api.sql("update houston.runs set ended_at = now() - interval '30 h' where ended_at is not null");
+    assert_eq!(api.get("/v1/errors").await.ok()["data"], json!([]));
+    assert_eq!(api.get("/v1/errors?hours=48").await.ok()["data"].as_array().unwrap().len(), 2);
+    api.get("/v1/errors?hours=9000").await.refused(422, "invalid_request");
+}

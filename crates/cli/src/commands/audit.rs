@@ -1,0 +1,114 @@
+//! `houston audit`: who changed what, through the API and by commands.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use houston_domain::clock::SystemClock;
+use houston_domain::id::{Ids, TenantId};
+use houston_store::Store;
+use houston_store::audit::{NewRecord, Record, RecordFilter};
+use serde_json::{Value, json};
+
+use super::agentable::{Database, one_line, table};
+use super::{Context, Failure};
+use crate::models::environment;
+use crate::output::{print, print_json, print_stderr};
+
+/// Show who changed what, newest first: requests that change something, also refused ones, and commands.
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    /// The tenant whose log it is, by its name; what was done to workers and lanes is in each
+    #[arg(long, default_value = "default")]
+    tenant: String,
+    /// Only this operation, as in `update_agent`
+    #[arg(long)]
+    operation: Option<String>,
+    /// Only what was done to this thing, as in `agent_…`
+    #[arg(long)]
+    target: Option<String>,
+    /// Maximum number of rows
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    database: Database,
+}
+
+impl Audit {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        let filter =
+            RecordFilter { operation: self.operation, target: self.target, ..RecordFilter::default() };
+        self.database.with(context, async |_, stores| {
+            let tenant = stores.home().operator().tenant_named(&self.tenant).await?;
+            let mut records = Vec::new();
+            for store in stores.iter() {
+                records.extend(store.tenant(tenant).records(&filter, None, self.limit.into()).await?);
+                records.extend(store.operator().records_of_installation(&filter, self.limit.into()).await?);
+            }
+            records.sort_unstable_by_key(|record| std::cmp::Reverse(record.of.id));
+            records.truncate(self.limit.into());
+            if self.json {
+                print_json(&json!({"data": records.iter().map(as_json).collect::<Vec<Value>>()}));
+                return Ok(ExitCode::SUCCESS);
+            }
+            let rows: Vec<[String; 5]> = records.iter().map(row).collect();
+            let heads = ["AT", "ACTOR", "OPERATION", "TARGET", "OUTCOME"];
+            table(&heads, &rows).iter().for_each(|line| print(line));
+            if records.is_empty() {
+                print_stderr("nothing was changed");
+            }
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+/// Records what a command has changed, for a tenant or, without one, for the whole installation. If that fails, the change stays,
+/// and the log of the process says so.
+pub(crate) async fn record(store: &Store, tenant: Option<TenantId>, operation: &str, target: String) {
+    let new = NewRecord {
+        id: Ids::new(Arc::new(SystemClock)).next(),
+        actor: actor(),
+        on_behalf_of: None,
+        operation: operation.to_owned(),
+        target: Some(target),
+        status: 0,
+        code: None,
+        request_id: None,
+    };
+    if let Err(error) = store.operator().record(tenant, &new).await {
+        tracing::warn!(%error, operation, "a change was not recorded in the audit log");
+    }
+}
+
+/// The login of the machine, as far as its environment says.
+fn actor() -> String {
+    let login = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(environment);
+    login.map_or_else(|| "houston".to_owned(), |login| format!("houston ({})", one_line(&login, 60)))
+}
+
+fn row(Record { of, at }: &Record) -> [String; 5] {
+    let outcome = match &of.code {
+        Some(code) => format!("{} {code}", of.status),
+        None if of.status == 0 => "done".to_owned(),
+        None => of.status.to_string(),
+    };
+    let target = of.target.as_deref().unwrap_or("-");
+    [
+        at.format("%Y-%m-%d %H:%M:%S").to_string(),
+        one_line(&of.actor, 60),
+        of.operation.clone(),
+        one_line(target, 60),
+        outcome,
+    ]
+}
+
+fn as_json(Record { of, at }: &Record) -> Value {
+    json!({
+        "id": of.id, "at": at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true), "actor": of.actor,
+        "on_behalf_of": of.on_behalf_of, "operation": of.operation, "target": of.target, "status": of.status,
+        "code": of.code, "request_id": of.request_id,
+    })
+}

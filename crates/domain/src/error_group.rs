@@ -1,0 +1,183 @@
+//! Failures that have the same cause, as far as their texts say: one group for each code and normal text.
+//!
+//! The normal text has `#` where texts of the same cause differ: numbers, ids, quoted texts, addresses. So an outage is one line for
+//! an operator, however many runs it hits.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use sha2::{Digest as _, Sha256};
+
+use crate::id::RunId;
+
+/// The most characters of a normal text.
+const MAX_CHARS: usize = 300;
+
+/// A run that failed, or is retried because it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedRun {
+    /// The run.
+    pub run: RunId,
+    /// The error code.
+    pub code: String,
+    /// The error for people.
+    pub message: String,
+    /// When it ended, or was accepted if it is open.
+    pub at: DateTime<Utc>,
+    /// How it is now.
+    pub outcome: Outcome,
+}
+
+/// How a failed run is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has failed.
+    Failed,
+    /// It was given up, because its workers died with it.
+    DeadLettered,
+    /// It waits for another attempt.
+    Retrying,
+}
+
+/// Failures of the same cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorGroup {
+    /// Names the group: the same code and normal text have the same one, in every installation.
+    pub fingerprint: String,
+    /// The error code.
+    pub code: String,
+    /// The normal text.
+    pub message: String,
+    /// Number of runs.
+    pub count: u64,
+    /// How many of them were given up because their workers died.
+    pub dead_lettered: u64,
+    /// How many of them are retried.
+    pub retrying: u64,
+    /// When the first of them happened.
+    pub first_seen: DateTime<Utc>,
+    /// When the last of them happened.
+    pub last_seen: DateTime<Utc>,
+    /// The latest of them.
+    pub sample: RunId,
+}
+
+/// Groups failures: the largest group first.
+#[must_use]
+pub fn grouped(failures: impl IntoIterator<Item = FailedRun>) -> Vec<ErrorGroup> {
+    let mut groups: HashMap<(String, String), ErrorGroup> = HashMap::new();
+    for failure in failures {
+        let message = normal(&failure.message);
+        let group = groups.entry((failure.code.clone(), message.clone())).or_insert_with(|| ErrorGroup {
+            fingerprint: fingerprint(&failure.code, &message),
+            code: failure.code,
+            message,
+            count: 0,
+            dead_lettered: 0,
+            retrying: 0,
+            first_seen: failure.at,
+            last_seen: failure.at,
+            sample: failure.run,
+        });
+        group.count += 1;
+        group.dead_lettered += u64::from(failure.outcome == Outcome::DeadLettered);
+        group.retrying += u64::from(failure.outcome == Outcome::Retrying);
+        group.first_seen = group.first_seen.min(failure.at);
+        if failure.at >= group.last_seen {
+            (group.last_seen, group.sample) = (failure.at, failure.run);
+        }
+    }
+    let mut groups: Vec<ErrorGroup> = groups.into_values().collect();
+    groups.sort_by(|one, other| {
+        (other.count, other.last_seen, &one.fingerprint).cmp(&(one.count, one.last_seen, &other.fingerprint))
+    });
+    groups
+}
+
+/// Names a group.
+fn fingerprint(code: &str, message: &str) -> String {
+    let hash = Sha256::new().chain_update(code).chain_update([0]).chain_update(message).finalize();
+    let first = hash.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    format!("{first:016x}")
+}
+
+/// The text with `#` for what differs between failures of the same cause.
+#[must_use]
+pub fn normal(message: &str) -> String {
+    let mut text = String::new();
+    for word in message.split_whitespace() {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(&normal_word(word));
+        if text.chars().count() >= MAX_CHARS {
+            break;
+        }
+    }
+    text.chars().take(MAX_CHARS).collect()
+}
+
+/// A word without what differs: `#` for one that has a digit, is an address, or follows a quotation mark, with the signs around it.
+fn normal_word(word: &str) -> String {
+    let body = word.trim_matches(|c: char| !c.is_alphanumeric());
+    let Some(start) = word.find(body).filter(|_| !body.is_empty()) else { return word.to_owned() };
+    let (before, after) = (&word[..start], &word[start + body.len()..]);
+    let is_quoted = before.ends_with(['`', '"', '\'']);
+    let is_address = body.contains("://");
+    let has_digit = body.chars().any(|c| c.is_ascii_digit());
+    if is_quoted || is_address || has_digit { format!("{before}#{after}") } else { word.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn failure(run: u128, code: &str, message: &str) -> FailedRun {
+        FailedRun {
+            run: RunId(Uuid::from_u128(run)),
+            code: code.to_owned(),
+            message: message.to_owned(),
+            at: DateTime::UNIX_EPOCH + TimeDelta::seconds(i64::try_from(run).unwrap()),
+            outcome: Outcome::Failed,
+        }
+    }
+
+    #[test]
+    fn numbers_ids_and_quoted_texts_do_not_split_a_group() {
+        let same = [
+            "openai: slow down, retry in 12 s (HTTP 429), request req_0a1b",
+            "openai: slow down, retry in 3 s (HTTP 429), request req_ff00",
+        ];
+        assert_eq!(normal(same[0]), "openai: slow down, retry in # s (HTTP #), request #");
+        assert_eq!(normal(same[0]), normal(same[1]));
+        assert_eq!(normal("no model `gpt-x` at https://a.example/v1"), "no model `#` at #");
+        assert_ne!(normal("the key is wrong"), normal("the key has expired"));
+    }
+
+    #[test]
+    fn groups_have_counts_times_and_the_latest_run() {
+        let dead = FailedRun { outcome: Outcome::DeadLettered, ..failure(4, "CRASHED", "workers died") };
+        let all =
+            [failure(1, "AUTH", "key 1"), failure(3, "AUTH", "key 2"), dead, failure(2, "AUTH", "key 3")];
+        let groups = grouped(all);
+        let [auth, crashed] = groups.as_slice() else { panic!("{groups:?}") };
+        assert_eq!((auth.code.as_str(), auth.count, auth.sample.0.as_u128()), ("AUTH", 3, 3));
+        assert_eq!((auth.last_seen - auth.first_seen).num_seconds(), 2);
+        assert_eq!((crashed.count, crashed.dead_lettered), (1, 1));
+        assert!(auth.fingerprint != crashed.fingerprint && auth.fingerprint.len() == 16);
+    }
+
+    proptest! {
+        #[test]
+        fn normal_text_is_short_and_stays_as_it_is(message in ".{0,400}") {
+            let once = normal(&message);
+            prop_assert!(once.chars().count() <= MAX_CHARS);
+            prop_assert!(!once.contains(|c: char| c.is_ascii_digit()));
+            prop_assert_eq!(normal(&once), once.trim_end());
+        }
+    }
+}

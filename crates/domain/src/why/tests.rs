@@ -1,0 +1,164 @@
+use chrono::TimeDelta;
+use uuid::Uuid;
+
+use super::*;
+use crate::id::{RunId, WorkerId};
+use crate::runtime_state::{Failure, Holder, Session};
+
+fn at(second: i64) -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::seconds(second)
+}
+
+fn run(status: RunStatus) -> LatestRun {
+    LatestRun {
+        id: RunId(Uuid::nil()),
+        open: !status.is_terminal(),
+        status,
+        attempt: 1,
+        iterations: 1,
+        cancel_requested: false,
+        queued_at: at(990),
+        started_at: None,
+        ended_at: None,
+    }
+}
+
+fn state(status: RunStatus) -> RuntimeState {
+    RuntimeState {
+        at: at(1_000),
+        epoch: 1,
+        holder: None,
+        run: Some(run(status)),
+        last_error: None,
+        wake: true,
+        waiting_since: Some(at(995)),
+        next_attempt_at: None,
+        unread: 0,
+        failed_attempts: 0,
+        claims_without_progress: 0,
+        deaths: 0,
+        workers_alive: true,
+        session: Session { entries: 1, closed_entries: 0 },
+        last_seq: 2,
+        last_event_at: Some(at(995)),
+        forked_from: None,
+    }
+}
+
+fn facts(state: RuntimeState) -> Facts {
+    Facts {
+        state,
+        questions: vec![],
+        is_archived: false,
+        is_paused: false,
+        is_lane_paused: false,
+        open_tasks: 0,
+        held_of_user: 0,
+        max_running: 10,
+        claiming_workers: 1,
+        draining_workers: 0,
+    }
+}
+
+fn causes(facts: &Facts) -> Vec<Cause> {
+    facts.reasons().into_iter().map(|reason| reason.cause).collect()
+}
+
+fn queued() -> RuntimeState {
+    state(RunStatus::Queued)
+}
+
+fn held(until: i64) -> RuntimeState {
+    let holder = Holder { worker: WorkerId(Uuid::nil()), name: None, alive_until: Some(at(until)) };
+    RuntimeState { holder: Some(holder), ..state(RunStatus::Running) }
+}
+
+#[test]
+fn run_without_a_worker_names_what_keeps_it() {
+    let old = RuntimeState { waiting_since: Some(at(900)), ..queued() };
+    let retry =
+        RuntimeState { next_attempt_at: Some(at(1_030)), failed_attempts: 2, ..state(RunStatus::Retrying) };
+    let put_off = RuntimeState { next_attempt_at: Some(at(1_030)), ..queued() };
+    let overdue = RuntimeState { next_attempt_at: Some(at(999)), ..retry.clone() };
+    for (facts, cause) in [
+        (facts(queued()), Cause::Queued),
+        (facts(old.clone()), Cause::SlotsFull),
+        (Facts { held_of_user: 10, ..facts(old.clone()) }, Cause::Fairness),
+        (Facts { is_lane_paused: true, ..facts(old.clone()) }, Cause::LanePaused),
+        (Facts { claiming_workers: 0, ..facts(old.clone()) }, Cause::NoWorker),
+        (Facts { claiming_workers: 0, draining_workers: 2, ..facts(old) }, Cause::Draining),
+        (facts(RuntimeState { wake: false, ..queued() }), Cause::Forgotten),
+        (facts(retry.clone()), Cause::Retry),
+        (facts(overdue), Cause::Queued),
+        (facts(put_off), Cause::RateLimit),
+    ] {
+        assert_eq!(causes(&facts), [cause]);
+    }
+    let alone = Facts { claiming_workers: 0, ..facts(retry.clone()) };
+    assert_eq!(
+        causes(&alone),
+        [Cause::Retry, Cause::NoWorker],
+        "the time will come, and no worker will be there"
+    );
+    assert_eq!(facts(retry).reasons()[0].until, Some(at(1_030)));
+}
+
+#[test]
+fn run_that_a_worker_holds_is_running_quiet_or_orphaned() {
+    assert_eq!(causes(&facts(held(1_010))), [Cause::Running]);
+    assert_eq!(causes(&facts(held(990))), [Cause::HolderDead]);
+    let quiet = RuntimeState { last_event_at: Some(at(700)), ..held(1_010) };
+    let reasons = facts(quiet).reasons();
+    assert!(reasons[0].cause == Cause::Quiet && reasons[0].text.contains("300 s"), "{reasons:?}");
+    let cancelled = RuntimeState {
+        run: Some(LatestRun { cancel_requested: true, ..run(RunStatus::Running) }),
+        deaths: 2,
+        ..held(1_010)
+    };
+    assert_eq!(causes(&facts(cancelled)), [Cause::Cancelling, Cause::Running, Cause::Suspect]);
+}
+
+#[test]
+fn run_that_waits_names_each_question_and_task() {
+    let waits = RuntimeState { wake: false, ..state(RunStatus::Waiting) };
+    assert_eq!(causes(&facts(waits.clone())), [Cause::Waiting]);
+    let question = |kind| OpenQuestion {
+        id: QuestionId(Uuid::nil()),
+        kind,
+        text: "May I?".to_owned(),
+        expires_at: Some(at(2_000)),
+    };
+    let asks = Facts {
+        questions: vec![question(QuestionKind::Approval), question(QuestionKind::Budget)],
+        open_tasks: 2,
+        is_paused: true,
+        ..facts(waits.clone())
+    };
+    assert_eq!(causes(&asks), [Cause::Paused, Cause::Question, Cause::Budget, Cause::Tasks]);
+    let reasons = asks.reasons();
+    assert_eq!((reasons[1].question, reasons[1].until), (Some(QuestionId(Uuid::nil())), Some(at(2_000))));
+    let answered = RuntimeState { wake: true, ..waits };
+    assert_eq!(causes(&facts(answered)), [Cause::Queued], "what it waited for has come");
+}
+
+#[test]
+fn without_an_open_run_the_latest_one_says_why() {
+    let failed = Failure {
+        run: RunId(Uuid::nil()),
+        code: "AUTH".to_owned(),
+        message: "wrong key".to_owned(),
+        at: Some(at(990)),
+    };
+    let failed = RuntimeState { last_error: Some(failed), ..state(RunStatus::Failed) };
+    let reasons = facts(failed).reasons();
+    assert!(reasons[0].text.contains("AUTH: wrong key") && reasons[0].todo.is_some(), "{reasons:?}");
+    for (status, cause) in [
+        (RunStatus::MessageSent, Cause::Idle),
+        (RunStatus::Cancelled, Cause::Cancelled),
+        (RunStatus::DeadLettered, Cause::DeadLettered),
+    ] {
+        assert_eq!(causes(&facts(state(status))), [cause]);
+    }
+    let never = RuntimeState { run: None, ..queued() };
+    assert_eq!(causes(&Facts { is_archived: true, ..facts(never) }), [Cause::Archived, Cause::Idle]);
+}

@@ -1,0 +1,11 @@
+//! What operators look at and change: queues, workers, and the runs of a tenant.
+
+pub mod audit;
+pub mod ended;
+pub mod lane_work;
+mod paused_lane;
+pub mod run_error;
+pub mod run_list;
+pub mod run_retry;
+mod why;
+pub mod worker_list;

@@ -1,0 +1,215 @@
+//! The audit log: who changed what. Written when the request has been answered by its handler, so it also has what was refused.
+//!
+//! What was done to the whole installation, such as draining a worker, belongs to no tenant: see [`INSTALLATION`].
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AuditId, TenantId};
+use uuid::Uuid;
+
+use crate::api_key::Principal;
+use crate::error::Result;
+use crate::handle::{ApiStore, OperatorStore, RunStore, Shared, TenantStore};
+use crate::operate::run_list::{LATER_ID, id_at};
+
+/// In the place of the tenant of what was done to the whole installation. No tenant has this id, so the requests of none see it.
+const INSTALLATION: TenantId = TenantId(Uuid::nil());
+
+/// What is recorded of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRecord {
+    /// The record's id.
+    pub id: AuditId,
+    /// Who: the public id of a key, or a command.
+    pub actor: String,
+    /// The public id of the user whom the key is bound to.
+    pub on_behalf_of: Option<String>,
+    /// What, as in the OpenAPI document, or the name of a command.
+    pub operation: String,
+    /// The id or the name of the thing.
+    pub target: Option<String>,
+    /// The status of the answer; 0 for a command.
+    pub status: i16,
+    /// The code of the problem, if it was refused.
+    pub code: Option<String>,
+    /// The id of the request.
+    pub request_id: Option<String>,
+}
+
+/// A record of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// What was recorded.
+    pub of: NewRecord,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// Which records; `None` matches any.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RecordFilter {
+    /// Of this operation.
+    pub operation: Option<String>,
+    /// By this actor.
+    pub actor: Option<String>,
+    /// About this thing.
+    pub target: Option<String>,
+    /// Recorded at this time or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Recorded before this time.
+    pub until: Option<DateTime<Utc>>,
+}
+
+impl Shared {
+    /// `None`: it was done to the whole installation.
+    async fn write_record(&self, tenant: Option<TenantId>, new: &NewRecord) -> Result<()> {
+        sqlx::query!(
+            "-- store::audit::record
+            insert into houston.audit (id, tenant_id, actor, on_behalf_of, operation, target, status, code, request_id)
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            new.id.0,
+            tenant.unwrap_or(INSTALLATION).0,
+            new.actor,
+            new.on_behalf_of,
+            new.operation,
+            new.target,
+            new.status,
+            new.code,
+            new.request_id
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// `None`: what was done to the whole installation.
+    async fn list_records(
+        &self,
+        tenant: Option<TenantId>,
+        filter: &RecordFilter,
+        before: Option<AuditId>,
+        limit: i64,
+    ) -> Result<Vec<Record>> {
+        let until = filter.until.map_or(Uuid::max(), |until| id_at(until + LATER_ID));
+        let rows = sqlx::query!(
+            "-- store::audit::list
+            select id, at, actor, on_behalf_of, operation, target, status, code, request_id from houston.audit
+             where tenant_id = $1 and id < $2 and id >= $3 and ($4::text is null or operation = $4)
+               and ($5::text is null or actor = $5) and ($6::text is null or target = $6)
+               and ($7::timestamptz is null or at >= $7) and ($8::timestamptz is null or at < $8)
+             order by id desc limit $9",
+            tenant.unwrap_or(INSTALLATION).0,
+            before.map_or(until, |before| before.0.min(until)),
+            filter.since.map_or(Uuid::nil(), |since| id_at(since - LATER_ID)),
+            filter.operation.as_deref(),
+            filter.actor.as_deref(),
+            filter.target.as_deref(),
+            filter.since,
+            filter.until,
+            limit
+        )
+        .fetch_all(&self.pool_of(tenant))
+        .await?;
+        let records = rows.into_iter().map(|row| {
+            let of = NewRecord {
+                id: AuditId(row.id),
+                actor: row.actor,
+                on_behalf_of: row.on_behalf_of,
+                operation: row.operation,
+                target: row.target,
+                status: row.status,
+                code: row.code,
+                request_id: row.request_id,
+            };
+            Record { of, at: row.at }
+        });
+        Ok(records.collect())
+    }
+}
+
+impl ApiStore {
+    /// Records what a request of this key changed, or tried to.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn record(&self, by: Principal, new: &NewRecord) -> Result<()> {
+        self.shared.write_record(Some(by.tenant()), new).await
+    }
+
+    /// Records what was done to the whole installation.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn record_of_installation(&self, new: &NewRecord) -> Result<()> {
+        self.shared.write_record(None, new).await
+    }
+
+    /// As [`TenantStore::records`], of what was done to the whole installation.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn records_of_installation(
+        &self,
+        filter: &RecordFilter,
+        before: Option<AuditId>,
+        limit: i64,
+    ) -> Result<Vec<Record>> {
+        self.shared.list_records(None, filter, before, limit).await
+    }
+}
+
+impl OperatorStore<'_> {
+    /// Records what a command changed, for a tenant or, without one, for the whole installation.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn record(self, tenant: Option<TenantId>, new: &NewRecord) -> Result<()> {
+        self.shared.write_record(tenant, new).await
+    }
+
+    /// As [`TenantStore::records`], of what was done to the whole installation.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn records_of_installation(self, filter: &RecordFilter, limit: i64) -> Result<Vec<Record>> {
+        self.shared.list_records(None, filter, None, limit).await
+    }
+}
+
+impl TenantStore<'_> {
+    /// The records of the tenant that match, older than `before`, newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn records(
+        self,
+        filter: &RecordFilter,
+        before: Option<AuditId>,
+        limit: i64,
+    ) -> Result<Vec<Record>> {
+        self.shared.list_records(Some(self.tenant), filter, before, limit).await
+    }
+}
+
+impl RunStore {
+    /// Deletes records older than `after`, the oldest first, at most `batch`. Returns their number.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn forget_records(&self, after: Duration, batch: i64) -> Result<u64> {
+        let done = sqlx::query!(
+            "-- store::audit::forget
+            delete from houston.audit
+             where ctid = any (array(
+                   select ctid from houston.audit
+                    where at < now() - make_interval(secs => $1)
+                    order by at limit $2 for update skip locked))",
+            after.as_secs_f64(),
+            batch
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(done.rows_affected())
+    }
+}

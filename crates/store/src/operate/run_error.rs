@@ -1,0 +1,57 @@
+//! The latest failures of a tenant, for their groups.
+
+use std::time::Duration;
+
+use houston_domain::error_group::{FailedRun, Outcome};
+use houston_domain::id::RunId;
+
+use crate::error::Result;
+use crate::handle::TenantStore;
+
+/// How many failed runs are read at most: the latest.
+pub const MOST: i64 = 10_000;
+/// How many characters of an error's text are read.
+const CHARS: i32 = 600;
+
+impl TenantStore<'_> {
+    /// The runs of the tenant that failed within `window`, and those that are retried: at most [`MOST`] of each, the latest.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn failures(self, window: Duration) -> Result<Vec<FailedRun>> {
+        let rows = sqlx::query!(
+            r#"-- store::run_error::list
+            (select r.id as "id!", coalesce(r.error_code, upper(r.status)) as "code!",
+                    left(coalesce(r.error_message, ''), $4) as "message!", coalesce(r.ended_at, r.created_at) as "at!",
+                    r.status as "status!"
+               from (select * from houston.runs f where f.tenant_id = $1 and f.status in ('failed', 'dead_lettered')
+                      order by f.id desc limit $3) as r
+              where r.ended_at > now() - make_interval(secs => $2))
+            union all
+            (select r.id, coalesce(r.error_code, 'RETRYING'), left(coalesce(r.error_message, ''), $4), r.created_at, r.status
+               from houston.runs r
+              where r.tenant_id = $1 and r.status = 'retrying'
+              order by r.created_at desc limit $3)"#,
+            self.tenant.0,
+            window.as_secs_f64(),
+            MOST,
+            CHARS
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| FailedRun {
+                run: RunId(row.id),
+                code: row.code,
+                message: row.message,
+                at: row.at,
+                outcome: match row.status.as_str() {
+                    "dead_lettered" => Outcome::DeadLettered,
+                    "retrying" => Outcome::Retrying,
+                    _ => Outcome::Failed,
+                },
+            })
+            .collect())
+    }
+}

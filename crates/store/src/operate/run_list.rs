@@ -1,0 +1,284 @@
+//! The runs of a tenant, newest first, by what an operator looks for.
+//!
+//! Runs have no index by tenant, which each of their writes would pay for: the pages come from the primary key, which is by time. A
+//! page reads at most [`READS`] times [`SCANNED`] runs, whosever they are, and says where the next one begins, even if it found none.
+//! Failed runs have an index of their own (`runs_failed`).
+
+use chrono::{DateTime, TimeDelta, Utc};
+use houston_domain::id::{AgentId, RunId, UserId};
+use houston_domain::run::RunStatus;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::handle::{Shared, TenantStore};
+use crate::run::Run;
+
+/// How many runs one statement reads at most, and how many statements a page needs at most.
+const SCANNED: i64 = 2_000;
+const READS: usize = 10;
+
+/// An id is made before its run is opened, by as long as the run before it takes. No run takes longer.
+const OLDER_ID: TimeDelta = TimeDelta::days(2);
+/// How far the clocks of two machines may differ.
+pub(super) const LATER_ID: TimeDelta = TimeDelta::minutes(10);
+
+/// Which runs; `None` matches any.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunFilter {
+    /// With one of these statuses.
+    pub statuses: Option<Vec<RunStatus>>,
+    /// Of agentables of this kind.
+    pub kind: Option<String>,
+    /// Of agentables that this agent answers for.
+    pub agent: Option<AgentId>,
+    /// Of this user.
+    pub user: Option<UserId>,
+    /// With this error code.
+    pub error_code: Option<String>,
+    /// Accepted at this time or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Accepted before this time.
+    pub until: Option<DateTime<Utc>>,
+    /// Whether those to be cancelled are left out.
+    pub is_not_cancelled: bool,
+}
+
+impl RunFilter {
+    /// Whether only failed runs match.
+    fn is_of_failed(&self) -> bool {
+        let is_failed = |status: &RunStatus| matches!(status, RunStatus::Failed | RunStatus::DeadLettered);
+        self.statuses.as_ref().is_some_and(|statuses| statuses.iter().all(is_failed))
+    }
+
+    fn statuses(&self) -> Option<Vec<String>> {
+        let statuses = self.statuses.as_ref()?;
+        Some(statuses.iter().map(|status| status.as_str().to_owned()).collect())
+    }
+}
+
+/// A run of a list, with what it belongs to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListedRun {
+    /// The run.
+    pub run: Run,
+    /// The title of its agentable.
+    pub title: String,
+    /// The user of its agentable.
+    pub user: UserId,
+    /// The agent of its agentable, if it has one of its own.
+    pub agent: Option<AgentId>,
+}
+
+/// Some runs, newest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunPage {
+    /// The runs.
+    pub runs: Vec<ListedRun>,
+    /// Older runs may follow: those before this one.
+    pub next: Option<RunId>,
+}
+
+/// A run that was found, before it is read.
+struct Found {
+    id: Uuid,
+    title: String,
+    user: Uuid,
+    agent: Option<Uuid>,
+}
+
+/// The smallest id that was made at `time`.
+pub(super) fn id_at(time: DateTime<Utc>) -> Uuid {
+    let millis = u128::try_from(time.timestamp_millis()).unwrap_or(0);
+    Uuid::from_u128(millis << 80)
+}
+
+impl TenantStore<'_> {
+    /// Runs of the tenant that match, older than `before`, newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn find_runs(self, filter: &RunFilter, before: Option<RunId>, limit: i64) -> Result<RunPage> {
+        let (mut found, mut next) = (Vec::new(), before);
+        for _ in 0..READS {
+            let left = limit - i64::try_from(found.len()).unwrap_or(limit);
+            let (some, end) = match filter.is_of_failed() {
+                true => self.failed_runs(filter, next, left).await?,
+                false => self.shared.scan_runs(self.tenant.0, filter, next, left).await?,
+            };
+            found.extend(some);
+            next = end;
+            if next.is_none() || i64::try_from(found.len()).is_ok_and(|count| count >= limit) {
+                break;
+            }
+        }
+        let ids: Vec<RunId> = found.iter().map(|found| RunId(found.id)).collect();
+        let mut runs = self.runs_with_ids(&ids).await?;
+        let listed = found.into_iter().filter_map(|Found { id, title, user, agent }| {
+            // One that was erased meanwhile is left out.
+            let nth = runs.iter().position(|run| run.id.0 == id)?;
+            let run = runs.swap_remove(nth);
+            Some(ListedRun { run, title, user: UserId(user), agent: agent.map(AgentId) })
+        });
+        Ok(RunPage { runs: listed.collect(), next })
+    }
+
+    async fn failed_runs(
+        self,
+        filter: &RunFilter,
+        before: Option<RunId>,
+        limit: i64,
+    ) -> Result<(Vec<Found>, Option<RunId>)> {
+        let statuses = filter.statuses();
+        let rows = sqlx::query!(
+            r#"-- store::run_list::failed
+            with scanned as materialized (
+                select r.id, r.agentable_id, r.status, r.error_code, r.created_at from houston.runs r
+                 where r.tenant_id = $1 and r.status in ('failed', 'dead_lettered') and r.id < $2 and r.id >= $3
+                 order by r.id desc limit $4)
+            select f.id as "id?", f.title as "title?", f.user_id as "user_id?", f.agent_id as "agent_id?",
+                   (select count(*) from scanned) as "scanned!",
+                   (select s.id from scanned s order by s.id limit 1) as "last?"
+              from (select 1) as one
+              left join lateral (
+                   select s.id, a.title, a.user_id, a.agent_id
+                     from scanned s
+                    cross join lateral (
+                          -- One by one: a join might read all agentables.
+                          select g.title, g.user_id, g.agent_id, g.kind from houston.agentables g
+                           where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a
+                    where ($5::text[] is null or s.status = any ($5))
+                      and ($6::text is null or a.kind = $6) and ($7::uuid is null or a.agent_id = $7)
+                      and ($8::uuid is null or a.user_id = $8) and ($9::text is null or s.error_code = $9)
+                      and ($10::timestamptz is null or s.created_at >= $10)
+                      and ($11::timestamptz is null or s.created_at < $11)
+                    order by s.id desc limit $12) as f on true"#,
+            self.tenant.0,
+            upper(filter, before),
+            lower(filter),
+            SCANNED,
+            statuses.as_deref(),
+            filter.kind.as_deref(),
+            filter.agent.map(|agent| agent.0),
+            filter.user.map(|user| user.0),
+            filter.error_code.as_deref(),
+            filter.since,
+            filter.until,
+            limit + 1
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let scanned = rows.first().map(|row| (row.scanned, row.last));
+        let found = rows.into_iter().filter_map(|row| {
+            Some(Found { id: row.id?, title: row.title?, user: row.user_id?, agent: row.agent_id })
+        });
+        Ok(page(found.collect(), scanned, limit))
+    }
+}
+
+impl Shared {
+    /// Without row-level security, under which the statement could not count the runs of others that it reads. It names the
+    /// tenant.
+    async fn scan_runs(
+        &self,
+        tenant: Uuid,
+        filter: &RunFilter,
+        before: Option<RunId>,
+        limit: i64,
+    ) -> Result<(Vec<Found>, Option<RunId>)> {
+        let statuses = filter.statuses();
+        let rows = sqlx::query!(
+            r#"-- store::run_list::scan
+            with scanned as materialized (
+                select r.id, r.tenant_id, r.agentable_id, r.status, r.error_code, r.created_at, r.cancel_seq from houston.runs r
+                 where r.id < $2 and r.id >= $3 order by r.id desc limit $4)
+            select f.id as "id?", f.title as "title?", f.user_id as "user_id?", f.agent_id as "agent_id?",
+                   (select count(*) from scanned) as "scanned!",
+                   (select s.id from scanned s order by s.id limit 1) as "last?"
+              from (select 1) as one
+              left join lateral (
+                   select s.id, a.title, a.user_id, a.agent_id
+                     from scanned s
+                    cross join lateral (
+                          -- One by one: a join might read all agentables.
+                          select g.title, g.user_id, g.agent_id, g.kind from houston.agentables g
+                           where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a
+                    where s.tenant_id = $1 and ($5::text[] is null or s.status = any ($5))
+                      and ($6::text is null or a.kind = $6) and ($7::uuid is null or a.agent_id = $7)
+                      and ($8::uuid is null or a.user_id = $8) and ($9::text is null or s.error_code = $9)
+                      and ($10::timestamptz is null or s.created_at >= $10)
+                      and ($11::timestamptz is null or s.created_at < $11)
+                      and (s.cancel_seq is null or not $13)
+                    order by s.id desc limit $12) as f on true"#,
+            tenant,
+            upper(filter, before),
+            lower(filter),
+            SCANNED,
+            statuses.as_deref(),
+            filter.kind.as_deref(),
+            filter.agent.map(|agent| agent.0),
+            filter.user.map(|user| user.0),
+            filter.error_code.as_deref(),
+            filter.since,
+            filter.until,
+            limit + 1,
+            filter.is_not_cancelled
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let scanned = rows.first().map(|row| (row.scanned, row.last));
+        let found = rows.into_iter().filter_map(|row| {
+            Some(Found { id: row.id?, title: row.title?, user: row.user_id?, agent: row.agent_id })
+        });
+        Ok(page(found.collect(), scanned, limit))
+    }
+}
+
+fn upper(filter: &RunFilter, before: Option<RunId>) -> Uuid {
+    let until = filter.until.map_or(Uuid::max(), |until| id_at(until + LATER_ID));
+    before.map_or(until, |before| before.0.min(until))
+}
+
+fn lower(filter: &RunFilter) -> Uuid {
+    filter.since.map_or(Uuid::nil(), |since| id_at(since - OLDER_ID))
+}
+
+/// Cuts what was found to the page, and says where the next one begins.
+fn page(
+    mut found: Vec<Found>,
+    scanned: Option<(i64, Option<Uuid>)>,
+    limit: i64,
+) -> (Vec<Found>, Option<RunId>) {
+    let most = usize::try_from(limit).unwrap_or(0);
+    if found.len() > most {
+        found.truncate(most);
+        let next = found.last().map(|last| RunId(last.id));
+        return (found, next);
+    }
+    let next = scanned.and_then(|(count, last)| last.filter(|_| count >= SCANNED).map(RunId));
+    (found, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(id: u128) -> Found {
+        Found { id: Uuid::from_u128(id), title: String::new(), user: Uuid::nil(), agent: None }
+    }
+
+    #[test]
+    fn page_goes_on_where_it_was_cut_or_where_reading_ended() {
+        let next = |found: Vec<u128>, scanned: (i64, Option<u128>)| {
+            let (page, next) = page(
+                found.into_iter().map(self::found).collect(),
+                Some((scanned.0, scanned.1.map(Uuid::from_u128))),
+                2,
+            );
+            (page.len(), next.map(|next| next.0.as_u128()))
+        };
+        assert_eq!(next(vec![9, 8, 7], (50, Some(1))), (2, Some(8)));
+        assert_eq!(next(vec![9], (SCANNED, Some(3))), (1, Some(3)), "older runs were not read");
+        assert_eq!(next(vec![], (SCANNED, Some(3))), (0, Some(3)));
+        assert_eq!(next(vec![9], (50, Some(1))), (1, None));
+    }
+}
