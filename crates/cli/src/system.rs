@@ -285,8 +285,8 @@ impl System {
     }
 }
 
-/// The host name, for the worker's name.
-fn host() -> String {
+/// The host name, with which the name of a worker begins.
+pub(crate) fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or_else(|_| "host".to_owned(), |name| name.trim().to_owned())
 }

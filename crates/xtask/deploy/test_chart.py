@@ -8,7 +8,7 @@ import pytest
 import yaml
 from helm_python import chart
 from helm_python.errors import HelmError
-from houston import DEPLOY, STARTS_WITHIN, STOPS_WITHIN, assert_command, assert_settings
+from houston import DEPLOY, STARTS_WITHIN, STOPS_WITHIN, assert_command, assert_settings, setting
 
 CHART = str(DEPLOY / "helm/houston")
 LEAST: dict[str, Any] = {"existingSecret": "houston"}
@@ -175,5 +175,7 @@ def test_autoscaler_reads_the_lanes_with_a_key() -> None:
         assert metadata["url"] == f"http://{service['metadata']['name']}.agents.svc:{port}/v1/queues/{lane}/stats"
         assert trigger["authenticationRef"] == {"name": authentication["metadata"]["name"]}
         assert (metadata["valueLocation"], trigger["metricType"]) in [("scaling.wanted_slots", "AverageValue"), ("oldest_age_s", "Value")]
+    wanted = {int(trigger["metadata"]["targetValue"]) for trigger in triggers if trigger["metricType"] == "AverageValue"}
+    assert max(wanted) <= setting("orchestrator.toml", "worker", "slots"), "a worker has no more slots"
     deployments = {found["metadata"]["name"]: found["spec"] for found in of_kind("most", "Deployment")}
     assert "replicas" not in deployments[scaled["spec"]["scaleTargetRef"]["name"]], "KEDA says how many"
