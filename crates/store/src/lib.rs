@@ -112,6 +112,7 @@ mod handle;
 pub mod health;
 mod knowledge;
 pub mod pool;
+mod restored;
 pub mod row_security;
 pub mod run;
 mod schedule;

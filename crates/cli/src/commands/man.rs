@@ -14,16 +14,17 @@ use crate::output::print;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Man {
     /// The folder; created if it does not exist
-    folder: PathBuf,
+    #[arg(value_name = "FOLDER")]
+    pages: PathBuf,
 }
 
 const AFTER_HELP: &str = "houston man ~/.local/share/man/man1 && man houston-dev";
 
 impl Man {
     pub(crate) fn run(self, _: &Context) -> Result<ExitCode, Failure> {
-        std::fs::create_dir_all(&self.folder)?;
-        clap_mangen::generate_to(Arguments::command(), &self.folder)?;
-        print(&self.folder.join("houston.1").display().to_string());
+        std::fs::create_dir_all(&self.pages)?;
+        clap_mangen::generate_to(Arguments::command(), &self.pages)?;
+        print(&self.pages.join("houston.1").display().to_string());
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -36,6 +36,9 @@ pub(crate) struct Package {
     /// Install each package into a clean folder, and run it until the simulated model has answered a message
     #[arg(long)]
     check: bool,
+    /// With --check: hide the Postgres and Redis of this machine, and run as a user without rights; only root can
+    #[arg(long, requires = "check")]
+    fresh: bool,
     /// The folder of the packages [default: target/package]
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
@@ -74,7 +77,7 @@ impl Package {
             print(&format!("{mib:7.1} MiB  {}", package.path.display()))?;
         }
         if self.check {
-            return check::run(&built).await;
+            return check::run(&built, self.fresh).await;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -1,9 +1,10 @@
 //! Installs each package into an empty folder, and runs it there as a person would: until an agent has answered.
 //!
-//! The model is the simulated one. Postgres and Redis are those of this machine, if it has them; otherwise Houston installs them,
-//! and that takes part of the time.
+//! The model is the simulated one. Postgres and Redis are those of this machine, if it has them. On a fresh machine, which can be
+//! simulated, Houston downloads them, and that takes part of the time.
 
 use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -24,8 +25,15 @@ use super::{Built, Kind};
 const PATIENCE: Duration = Duration::from_secs(180);
 /// No Rust is there, and nothing that a person has installed for themselves.
 const PATH: &str = "/usr/bin:/bin";
+/// Runs a program as a user without rights, on a machine that seems to have neither Postgres nor Redis. Only root can.
+const FRESH: &str = "
+    if [ -d /usr/lib/postgresql ]; then mount -t tmpfs none /usr/lib/postgresql; fi
+    for server in /usr/bin/redis-server /usr/bin/valkey-server; do
+        if [ -e $server ]; then mount --bind /dev/null $server; fi
+    done
+    exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"";
 
-pub(super) async fn run(built: &[Built]) -> Result<ExitCode> {
+pub(super) async fn run(built: &[Built], fresh: bool) -> Result<ExitCode> {
     let mut steps = Steps::default();
     for package in built {
         let name = match package.kind {
@@ -34,21 +42,23 @@ pub(super) async fn run(built: &[Built]) -> Result<ExitCode> {
             Kind::Wheel => "wheel",
             Kind::Npm => "npm package",
         };
-        steps.run(name, answers(package)).await;
+        steps.run(name, answers(package, fresh)).await;
     }
     Ok(steps.end("all packages can be installed and answer"))
 }
 
 /// Installs a package, and talks with it.
-async fn answers(package: &Built) -> Result<()> {
+async fn answers(package: &Built, fresh: bool) -> Result<()> {
     let scratch = Scratch::new()?;
     let (root, began) = (scratch.path(), Instant::now());
-    std::fs::create_dir(root.join("home"))?;
+    let home = root.join("home");
+    std::fs::create_dir(&home)?;
+    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o777))?;
     let program = install(package, root).await?;
     let installed = began.elapsed().as_secs_f64();
     let version = succeed(command(root, &program, &["--version"])).await?;
     ensure!(package.path.to_string_lossy().contains(version.trim().trim_start_matches("houston ")));
-    let (seconds, answer) = first_answer(root, &program).await?;
+    let (seconds, answer) = first_answer(root, &program, fresh).await?;
     let answer = answer.trim().lines().next().unwrap_or_default().to_owned();
     print_status(&format!(
         "   installed in {installed:.1} s; answered {seconds:.1} s after its start: {answer}"
@@ -106,11 +116,23 @@ async fn deb(file: &OsStr, root: &Path) -> Result<PathBuf> {
 }
 
 /// Starts `houston dev` and asks it something; returns how many seconds that took, and the answer.
-async fn first_answer(root: &Path, program: &Path) -> Result<(f64, String)> {
+async fn first_answer(root: &Path, program: &Path, fresh: bool) -> Result<(f64, String)> {
     let began = Instant::now();
     let log = root.join("dev.log");
-    let mut dev = command(root, program, &["dev", "--address", "127.0.0.1:0"]);
-    dev.env("HOUSTON_MODEL", "simulated");
+    let in_home = |program: &Path, arguments: &[&str]| {
+        let mut command = command(root, program, arguments);
+        command.current_dir(root.join("home"));
+        command
+    };
+    let mut dev = match fresh {
+        false => in_home(program, &[]),
+        true => {
+            let mut dev = in_home(Path::new("unshare"), &["--mount", "sh", "-eu", "-c", FRESH, "sh"]);
+            dev.arg(program);
+            dev
+        }
+    };
+    dev.args(["dev", "--address", "127.0.0.1:0"]).env("HOUSTON_MODEL", "simulated");
     dev.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(std::fs::File::create(&log)?);
     let mut dev = tokio::process::Command::from(dev).kill_on_drop(true).spawn()?;
     let stdout = dev.stdout.take().context("it has no stdout")?;
@@ -118,7 +140,7 @@ async fn first_answer(root: &Path, program: &Path) -> Result<(f64, String)> {
     let with_log =
         || format!("houston dev did not start:\n{}", std::fs::read_to_string(&log).unwrap_or_default());
     let _stdout = up.with_context(with_log)?.with_context(with_log)?;
-    let answer = succeed(command(root, program, &["chat", "hello"])).await?;
+    let answer = succeed(in_home(program, &["chat", "hello"])).await?;
     ensure!(!answer.trim().is_empty(), "houston chat has printed no answer");
     let took = began.elapsed().as_secs_f64();
     stop(&mut dev).await?;
