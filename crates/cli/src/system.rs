@@ -285,7 +285,7 @@ impl System {
     }
 }
 
-/// The host name, with which the name of a worker begins.
+/// The host name, for the worker's name.
 pub(crate) fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or_else(|_| "host".to_owned(), |name| name.trim().to_owned())

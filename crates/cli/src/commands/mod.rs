@@ -155,14 +155,14 @@ pub(crate) enum Command {
     Migrate(migrate::Migrate),
     /// Check the installation's health once and repair what can be repaired; exits 1 when a check is red
     Monitor(monitor::Monitor),
-    /// Check whether the API or a worker on this host can do its work: for health checks of containers
-    Health(health::Health),
     /// Create, list and revoke API keys
     Key(key::Key),
     /// Show the settings and their origins
     Config(config::Config),
     /// Print the completion script of a shell
     Completions(completions::Completions),
+    /// Check whether the API or a worker on this host can do its work: for health checks of containers
+    Health(health::Health),
     /// Write the man pages of all commands to a folder
     Man(man::Man),
 }
@@ -201,10 +201,10 @@ impl Command {
             Self::Work(command) => command.run(context),
             Self::Migrate(command) => command.run(&context),
             Self::Monitor(command) => command.run(context),
-            Self::Health(command) => command.run(&context),
             Self::Key(command) => command.run(&context),
             Self::Config(command) => Ok(command.run(&context)),
             Self::Completions(command) => Ok(command.run(&context)),
+            Self::Health(command) => command.run(&context),
             Self::Man(command) => command.run(&context),
         }
     }
