@@ -4,6 +4,8 @@
 -- numbered anew: what every reader has read as the first transaction, and the rest as this one. In an installation that is at work no
 -- row that a snapshot shows is ahead of it, and nothing is written.
 begin isolation level repeatable read;
+-- If rows are ahead, three tables are rewritten. It counts from the next statement on.
+set local statement_timeout = 0;
 do $$
 declare
     ends constant bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
@@ -21,8 +23,6 @@ begin
         or exists (select from houston.runs where first_xid >= ends or started_xid >= ends or last_xid >= ends) into ahead;
     if not ahead then return; end if;
     set local enable_seqscan = on;
-    -- It rewrites the three tables.
-    set local statement_timeout = 0;
     perform pg_advisory_xact_lock(3, 0);
     seen := array(select split_part(position, '~', 1)::pg_snapshot from houston.readers);
     this := pg_current_xact_id()::text::bigint;

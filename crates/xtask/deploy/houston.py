@@ -1,5 +1,6 @@
 """The files of deploy/, and the binary that they start."""
 
+import functools
 import os
 import subprocess
 import tomllib
@@ -22,9 +23,10 @@ ELSEWHERE = {
 VALUES = {"HOUSTON_MODEL": "auto", "HOUSTON_REDIS_URL": "redis://127.0.0.1"}
 
 
-def houston(*arguments: str, variables: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+@functools.cache
+def houston(*arguments: str, variables: tuple[tuple[str, str], ...] = ()) -> subprocess.CompletedProcess[str]:
     """Runs the binary with nothing but these variables."""
-    environment = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", **(variables or {})}
+    environment = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", **dict(variables)}
     return subprocess.run([BINARY, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -35,7 +37,7 @@ def assert_settings(variables: dict[str, object]) -> None:
         if not value or "$" in value:
             settings[name] = VALUES[name]
     assert all(name.startswith("HOUSTON_") for name in settings), settings
-    shown = houston("config", "show", variables=settings)
+    shown = houston("config", "show", variables=tuple(sorted(settings.items())))
     assert shown.returncode == 0, shown.stderr
 
 

@@ -28,13 +28,14 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// Posts to every goal, in turn, until `stop`.
-async fn load(houston: &TestHouston, goals: &[String], stop: &AtomicBool) {
+/// Posts to every goal, in turn, until `stop`; returns how many messages.
+async fn load(houston: &TestHouston, goals: &[String], stop: &AtomicBool) -> usize {
     let mut nth = BEFORE * GOALS;
     while !stop.load(Ordering::Relaxed) {
         houston.post(&goals[nth % GOALS], &nth.to_string(), &format!("during {nth}")).await;
         nth += 1;
     }
+    nth - BEFORE * GOALS
 }
 
 /// What `deploy/README.md` says: roles first, because they are not part of a dump; then the dump, and `houston migrate`.
@@ -77,10 +78,11 @@ async fn dump_under_load_restores_to_a_working_installation() {
     let url = houston.servers.lock().unwrap().database_url().to_owned();
     pg_dump.args(["--format=custom", "--dbname", &url, "--file"]).arg(&dump);
     let dumping = async {
-        tokio::task::block_in_place(|| succeed(&mut pg_dump));
+        tokio::task::spawn_blocking(move || succeed(&mut pg_dump)).await.unwrap();
         stop.store(true, Ordering::Relaxed);
     };
-    tokio::join!(load(&houston, &goals, &stop), dumping);
+    let (during, ()) = tokio::join!(load(&houston, &goals, &stop), dumping);
+    assert!(during > 0, "messages are accepted while the dump is taken");
 
     let servers = TestInstallation::start_with_own_postgres(|_| async {}).unwrap();
     restore(&houston, &dump, &servers);

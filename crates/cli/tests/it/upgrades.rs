@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use houston_testkit::installation::TestInstallation;
 use houston_testkit::process::Process;
@@ -62,8 +62,17 @@ impl Previous {
         serde_json::from_str(&text).unwrap()
     }
 
-    async fn readiness(&self) -> u16 {
-        self.client.get(format!("http://{}/readyz", self.api)).send().await.unwrap().status().as_u16()
+    /// Waits until it is ready: on a busy machine it may find Postgres slow.
+    async fn wait_until_ready(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.client.get(format!("http://{}/readyz", self.api)).send().await.unwrap();
+            if answer.status() == 200 {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{}", answer.text().await.unwrap());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     async fn goal(&self, name: &str) -> String {
@@ -99,7 +108,7 @@ async fn release_before_and_this_one_run_side_by_side() {
     let migrated = environment(houston_command(), &servers, folder.path()).arg("migrate").output().unwrap();
     assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
     // Requests still go to its API: a cluster asks before it sends any.
-    assert_eq!(previous.readiness().await, 200);
+    previous.wait_until_ready().await;
     messages.push(previous.say(&goals[1], "after the migration").await);
     let houston = TestHouston::over(servers, &[]);
     let _worker = houston.worker();

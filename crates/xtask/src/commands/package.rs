@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use flate2::Compression;
 use houston_xtask::console::{print, print_status};
 use houston_xtask::scratch::Scratch;
@@ -30,6 +30,9 @@ pub(crate) struct Package {
     /// Package this binary, instead of building one with the profile `dist`, which takes many minutes
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// Build these packages only [default: all]
+    #[arg(long = "kind", value_name = "KIND", value_enum)]
+    kinds: Vec<Kind>,
     /// Do not compress: for the binary of a debug build, in tests
     #[arg(long)]
     stored: bool,
@@ -51,7 +54,7 @@ struct Built {
 }
 
 /// The formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     Tarball,
     Deb,
@@ -71,7 +74,8 @@ impl Package {
         let contents = Contents::of(&binary, scratch.path())?;
         drop(scratch);
         let compression = if self.stored { Compression::none() } else { Compression::best() };
-        let built = write(&contents, compression, &output)?;
+        let kinds = if self.kinds.is_empty() { Kind::value_variants() } else { &self.kinds };
+        let built = write(&contents, kinds, compression, &output)?;
         for package in &built {
             let mib = std::fs::metadata(&package.path)?.len() as f64 / f64::from(1 << 20);
             print(&format!("{mib:7.1} MiB  {}", package.path.display()))?;
@@ -101,17 +105,22 @@ async fn stripped(binary: &Path, to: &Path) -> Result<PathBuf> {
     Ok(to.to_owned())
 }
 
-/// Writes all packages, and a file with their hashes.
-fn write(contents: &Contents, compression: Compression, output: &Path) -> Result<Vec<Built>> {
+/// Writes packages, and a file with their hashes.
+fn write(
+    contents: &Contents,
+    kinds: &[Kind],
+    compression: Compression,
+    output: &Path,
+) -> Result<Vec<Built>> {
     std::fs::create_dir_all(output).with_context(|| output.display().to_string())?;
-    let files = [
-        (Kind::Tarball, tarball::name(contents), tarball::bytes(contents, compression)?),
-        (Kind::Deb, deb::name(contents), deb::bytes(contents, compression)?),
-        (Kind::Wheel, wheel::name(contents), wheel::bytes(contents, compression)?),
-        (Kind::Npm, npm::name(contents), npm::bytes(contents, compression)?),
-    ];
     let (mut built, mut sums) = (Vec::new(), String::new());
-    for (kind, name, bytes) in files {
+    for &kind in kinds {
+        let (name, bytes) = match kind {
+            Kind::Tarball => (tarball::name(contents), tarball::bytes(contents, compression)?),
+            Kind::Deb => (deb::name(contents), deb::bytes(contents, compression)?),
+            Kind::Wheel => (wheel::name(contents), wheel::bytes(contents, compression)?),
+            Kind::Npm => (npm::name(contents), npm::bytes(contents, compression)?),
+        };
         let path = output.join(&name);
         std::fs::write(&path, &bytes).with_context(|| path.display().to_string())?;
         sums.push_str(&format!("{}  {name}\n", hex(&Sha256::digest(&bytes))));

@@ -28,7 +28,7 @@ fn contents() -> Contents {
 
 fn built(compression: Compression) -> (tempfile::TempDir, Vec<Built>) {
     let folder = tempfile::tempdir().unwrap();
-    let built = write(&contents(), compression, folder.path()).unwrap();
+    let built = write(&contents(), Kind::value_variants(), compression, folder.path()).unwrap();
     (folder, built)
 }
 
