@@ -74,7 +74,7 @@ impl Package {
         let contents = Contents::of(&binary, scratch.path())?;
         drop(scratch);
         let compression = if self.stored { Compression::none() } else { Compression::best() };
-        let kinds = if self.kinds.is_empty() { Kind::value_variants() } else { &self.kinds };
+        let kinds = if self.kinds.is_empty() { Kind::value_variants() } else { self.kinds.as_slice() };
         let built = write(&contents, kinds, compression, &output)?;
         for package in &built {
             let mib = std::fs::metadata(&package.path)?.len() as f64 / f64::from(1 << 20);
