@@ -106,12 +106,7 @@ async fn stripped(binary: &Path, to: &Path) -> Result<PathBuf> {
 }
 
 /// Writes packages, and a file with their hashes.
-fn write(
-    contents: &Contents,
-    kinds: &[Kind],
-    compression: Compression,
-    output: &Path,
-) -> Result<Vec<Built>> {
+fn write(contents: &Contents, kinds: &[Kind], compression: Compression, output: &Path) -> Result<Vec<Built>> {
     std::fs::create_dir_all(output).with_context(|| output.display().to_string())?;
     let (mut built, mut sums) = (Vec::new(), String::new());
     for &kind in kinds {
