@@ -42,6 +42,7 @@ mod server_rows;
 mod server_supervisor;
 mod skill_source;
 mod system;
+mod systemd;
 mod telemetry;
 mod toolbox;
 

@@ -300,7 +300,7 @@ fn description() -> WorkerDescription {
 }
 
 /// The host name, for the worker's name.
-fn host() -> String {
+pub(crate) fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or_else(|_| "host".to_owned(), |name| name.trim().to_owned())
 }

@@ -11,8 +11,8 @@ static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
 impl Store {
     /// Applies missing migrations, then the functions that differ from those of this binary, then
-    /// [row-level security](crate::row_security). Several processes may call
-    /// it at once. Writes nothing if there is nothing to do.
+    /// [row-level security](crate::row_security). After a dump was restored to another server, it also makes positions of events
+    /// valid there. Several processes may call it at once. Writes nothing if there is nothing to do.
     ///
     /// # Errors
     /// [`Error::SchemaNewer`] when the database was migrated by a newer Houston, [`Error::Migrate`] when a
@@ -23,7 +23,8 @@ impl Store {
             other => other?,
         }
         self.apply_functions().await?;
-        self.apply_row_security().await
+        self.apply_row_security().await?;
+        self.adopt_restored_rows().await
     }
 
     /// Checks that the schema is the one this binary was built for.

@@ -83,6 +83,16 @@ pub async fn bubblewrap() {
     }
 }
 
+/// Makes sure that `systemd-analyze` is installed, from the distribution if it is missing. Where that fails, the tests that
+/// need it say that they are skipped.
+pub async fn systemd() {
+    if find("systemd-analyze").is_none()
+        && let Err(error) = apt(&["systemd"]).await
+    {
+        print_status(&format!("units are not verified by systemd: {error:#}"));
+    }
+}
+
 /// Makes sure that the browser and the proxies of the client tests are installed, from the distribution. Where that fails,
 /// the tests that need them say so.
 pub async fn for_clients() {

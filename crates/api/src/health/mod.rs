@@ -18,6 +18,11 @@ use crate::state::App;
 /// Time limit for the queries of a probe.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
+/// A newer release has migrated since this process began.
+const NEWER: &str = "newer than this binary";
+/// A release whose functions differ has migrated since this process began.
+const OTHER_FUNCTIONS: &str = "functions of another version";
+
 /// `GET /livez`: the process answers; nothing else is checked.
 #[utoipa::path(
     get,
@@ -49,8 +54,9 @@ pub(crate) async fn healthy() -> &'static str {
     live().await
 }
 
-/// `GET /readyz`: 503 while Postgres is unreachable or cannot write, its schema has another version, or the process is
-/// draining. Without Redis everything works, only slower; the response says so.
+/// `GET /readyz`: 503 while Postgres is unreachable or cannot write, its schema is older, or the process is draining. Without
+/// Redis everything works, only slower; the response says so. A newer release may migrate while this process runs: it goes on
+/// until it is replaced, and only a process of this release that starts now is refused.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -69,8 +75,8 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
         let (postgres, schema) = match app.api_store().check_schema().await {
             Ok(()) => ("ok", "ok"),
             Err(Error::SchemaOlder { .. }) => ("ok", "older than this binary"),
-            Err(Error::SchemaNewer { .. }) => ("ok", "newer than this binary"),
-            Err(Error::FunctionsDiffer { .. }) => ("ok", "functions of another version"),
+            Err(Error::SchemaNewer { .. }) => ("ok", NEWER),
+            Err(Error::FunctionsDiffer { .. }) => ("ok", OTHER_FUNCTIONS),
             Err(_) => return ("unavailable", "unknown", "unknown"),
         };
         (postgres, schema, if app.disk.is_full(app.api_store()).await { "full" } else { "ok" })
@@ -78,7 +84,8 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let asked = tokio::time::timeout(ANSWERS_WITHIN, asked).await;
     let (postgres, schema, disk) = asked.unwrap_or(("slow", "unknown", "unknown"));
     let draining = app.state.draining.is_cancelled();
-    let ready = [postgres, schema, disk] == ["ok"; 3] && !draining;
+    let fits = ["ok", NEWER, OTHER_FUNCTIONS].contains(&schema);
+    let ready = [postgres, disk] == ["ok"; 2] && fits && !draining;
     let redis = if app.state.redis.is_up() { "hints" } else { "polling postgres each second" };
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let checks = ReadinessChecks {

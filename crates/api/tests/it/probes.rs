@@ -114,3 +114,20 @@ async fn readyz_is_503_when_postgres_cannot_write() {
     };
     tokio::time::timeout(PATIENCE, green).await.expect("readyz stays red");
 }
+
+#[tokio::test]
+async fn process_stays_ready_when_a_newer_release_migrates() {
+    let api = TestApi::start().await;
+    readyz(&api, |answer| answer.status == 200).await;
+    let newer = "insert into houston.migrations (version, description, success, checksum, execution_time)
+                 values (99990101000000, 'from the future', true, '', 0)";
+    api.servers.sql(newer).unwrap();
+    let ready = readyz(&api, |answer| answer.json()["checks"]["schema"] == "newer than this binary").await;
+    assert_eq!(ready.ok()["status"], "ready");
+    // That one, and the newest of this release.
+    let older = "delete from houston.migrations
+                  where version in (select version from houston.migrations order by version desc limit 2)";
+    api.servers.sql(older).unwrap();
+    let older = readyz(&api, |answer| answer.json()["checks"]["schema"] == "older than this binary").await;
+    assert_eq!(older.status, 503);
+}

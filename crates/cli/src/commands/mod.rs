@@ -16,11 +16,13 @@ mod export;
 mod fork;
 mod grants;
 mod guard;
+mod health;
 mod history;
 mod import;
 mod junit;
 mod key;
 mod list;
+mod man;
 mod mcp;
 mod migrate;
 mod monitor;
@@ -171,6 +173,10 @@ pub(crate) enum Command {
     Config(config::Config),
     /// Print the completion script of a shell
     Completions(completions::Completions),
+    /// Check whether the API or a worker on this host can do its work: for health checks of containers
+    Health(health::Health),
+    /// Write the man pages of all commands to a folder
+    Man(man::Man),
 }
 
 impl Command {
@@ -214,6 +220,8 @@ impl Command {
             Self::Key(command) => command.run(&context),
             Self::Config(command) => Ok(command.run(&context)),
             Self::Completions(command) => Ok(command.run(&context)),
+            Self::Health(command) => command.run(&context),
+            Self::Man(command) => command.run(&context),
         }
     }
 

@@ -11,7 +11,7 @@ use super::{Context, Failure, runtime};
 use crate::explain::Explainer;
 use crate::output::print_stderr;
 use crate::system::System;
-use crate::{connect, lifecycle};
+use crate::{connect, lifecycle, systemd};
 
 /// Serve the API.
 #[derive(Debug, Args)]
@@ -47,6 +47,7 @@ impl Serve {
             print_stderr(&format!("serving on http://{}", listener.local_addr()?));
             let signals = lifecycle::on_signals(system.stop.clone())?;
             tokio_util::task::TaskTracker::new().spawn(signals);
+            systemd::report(&system.stop);
             system.serve(listener, &explainer).await;
             system.close_quickly().await;
             Ok(ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use clap::Args;
 use super::{Context, Failure, runtime};
 use crate::output::print_stderr;
 use crate::system::System;
-use crate::{connect, lifecycle, models};
+use crate::{connect, lifecycle, models, systemd};
 
 /// Drive runs.
 #[derive(Debug, Args)]
@@ -38,6 +38,7 @@ impl Work {
             tokio_util::task::TaskTracker::new().spawn(signals);
             running.registered().await;
             print_stderr("working");
+            systemd::report(&system.stop);
             running.ended().await.context("the worker stopped unexpectedly")?;
             system.close_quickly().await;
             Ok(ExitCode::SUCCESS)

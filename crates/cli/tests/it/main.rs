@@ -14,6 +14,8 @@ mod asking;
 #[cfg(test)]
 mod attachments;
 #[cfg(test)]
+mod backups;
+#[cfg(test)]
 mod cancel;
 #[cfg(test)]
 mod cells;
@@ -88,6 +90,9 @@ mod snippets;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod systemd;
+#[cfg(test)]
 mod tables;
 #[cfg(test)]
 mod task_cancel;
@@ -107,3 +112,5 @@ mod titles;
 mod traces_of_runs;
 #[cfg(test)]
 mod triggers;
+#[cfg(test)]
+mod upgrades;

@@ -1,11 +1,12 @@
 //! Commands for operators: list, state, cancel, doctor, keys, help and completions.
 
 use std::process::Output;
+use std::time::Instant;
 
 use serde_json::Value;
 
 use crate::people::People;
-use crate::test_houston::{TestHouston, houston_command};
+use crate::test_houston::{PATIENCE, TestHouston, houston_command};
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
@@ -245,4 +246,39 @@ fn shells_complete_every_command() {
         );
     }
     assert_eq!(houston_command().args(["completions", "dos"]).output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn man_pages_are_written_for_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man1");
+    let output = houston_command().arg("man").arg(&pages).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let page = |name: &str| std::fs::read_to_string(pages.join(name)).unwrap();
+    assert!(page("houston.1").contains("houston\\-dev(1)"), "it refers to the others");
+    assert!(page("houston-key-create.1").contains("tenant"));
+    assert!(!pages.join("houston-help.1").exists());
+}
+
+#[test]
+fn health_is_that_of_the_api_or_of_a_worker() {
+    let houston = TestHouston::start();
+    let health = |arguments: &[&str]| {
+        let output = houston.command().arg("health").args(arguments).output().unwrap();
+        (output.status.code(), format!("{}{}", text(&output.stdout), text(&output.stderr)))
+    };
+    let address = houston.address.to_string();
+    let deadline = Instant::now() + PATIENCE;
+    // On a busy machine the API may find Postgres slow.
+    while health(&["--address", &address]) != (Some(0), "ready\n".to_owned()) {
+        assert!(Instant::now() < deadline, "{:?}", health(&["--address", &address]));
+    }
+    let (code, says) = health(&["--address", "127.0.0.1:1"]);
+    assert!(code == Some(1) && says.contains("the API at 127.0.0.1:1 does not answer"), "{says}");
+    let (code, says) = health(&["--worker"]);
+    assert!(code == Some(1) && says.contains("no worker of the host"), "{says}");
+    let _worker = houston.worker();
+    assert_eq!(health(&["--worker"]), (Some(0), "ready\n".to_owned()));
+    houston.sql("update houston.workers set name = 'elsewhere-1'");
+    assert_eq!(health(&["--worker"]).0, Some(1), "workers of other hosts do not count");
 }

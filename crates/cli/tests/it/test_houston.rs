@@ -62,7 +62,7 @@ impl TestHouston {
         Self::over(cells(|| TestInstallation::start_with_own_postgres(migrate)), &[])
     }
 
-    fn over(servers: TestInstallation, variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn over(servers: TestInstallation, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         jobs(folder.path());
         let run = |arguments: &[&str]| {

@@ -43,6 +43,23 @@ impl RunStore {
         Ok(Workers { alive: row.alive, overdue: row.overdue, work_is_due: row.work_is_due })
     }
 
+    /// Whether a worker of this host is alive: workers are named `<host>-<process id>`.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn worker_is_alive_on(&self, host: &str) -> Result<bool> {
+        let is_alive = sqlx::query_scalar!(
+            r#"-- store::health::lease::worker_is_alive_on
+            select exists (select from houston.workers
+                            where alive_until > clock_timestamp()
+                              and regexp_replace(name, '-[0-9]+$', '') = $1) as "is_alive!""#,
+            host
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(is_alive)
+    }
+
     /// Releases the locks of dead workers, so that their runs count as waiting; the next worker continues them.
     ///
     /// # Errors

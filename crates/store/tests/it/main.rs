@@ -48,6 +48,8 @@ mod rates;
 #[cfg(test)]
 mod reading;
 #[cfg(test)]
+mod restored;
+#[cfg(test)]
 mod row_security;
 #[cfg(test)]
 mod schema;

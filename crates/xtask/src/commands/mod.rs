@@ -5,7 +5,9 @@ mod analysis;
 mod changed;
 mod check;
 mod clients;
+mod deploy;
 mod harness;
+mod package;
 mod prepare;
 mod quick;
 mod steps;
@@ -33,6 +35,10 @@ pub(crate) enum Command {
     Advisories(advisories::Advisories),
     /// Install the npm packages of the client tests
     Clients(clients::Clients),
+    /// Build packages: a tarball, a .deb, a wheel and an npm package
+    Package(package::Package),
+    /// Check what is in deploy/: units of systemd, image, compose file, Helm chart, proxies
+    Deploy(deploy::Deploy),
     /// Print how the labelled messages are judged, and how long the rules of messages and plans take
     Analysis(analysis::Analysis),
     /// Update prices, limits and capabilities of models
@@ -73,6 +79,8 @@ impl Command {
             Self::Prepare(command) => command.run().await,
             Self::Advisories(command) => command.run().await,
             Self::Clients(command) => command.run().await,
+            Self::Package(command) => command.run().await,
+            Self::Deploy(command) => command.run().await,
             Self::Analysis(command) => command.run().await,
             Self::Prices(arguments) => arguments.run("prices").await,
             Self::PricesTest(arguments) => arguments.run("prices-test").await,

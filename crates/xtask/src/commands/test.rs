@@ -30,6 +30,9 @@ pub(crate) struct Test {
     /// Run only the 132 cases at crash points; the filter then names points or cases: `C7`, `C10-kill`
     #[arg(long)]
     crash_points: bool,
+    /// The binary of the release before, which the test of upgrades runs beside this one
+    #[arg(long, value_name = "PATH")]
+    previous: Option<std::path::PathBuf>,
     /// Parts of test names, and options of cargo-nextest: `cargo xtask test -p store step`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     filter: Vec<String>,
@@ -44,6 +47,7 @@ const RECORDED: &str = "recordings::";
 
 /// Tests that `--cells` leaves out, and why they are about one cell.
 const ONE_CELL: &[(&str, &str)] = &[
+    ("backups::dump_under_load_restores_to_a_working_installation", "dumps one database"),
     ("cancel::cancelled_run_closes_the_model_connection", "sets the address of a Redis"),
     ("monitor::monitor_reports_and_repairs_overdue_summaries", "reads the report of one cell"),
     ("monitor::monitor_reports_missing_workers", "reads the report of one cell"),
@@ -52,6 +56,7 @@ const ONE_CELL: &[(&str, &str)] = &[
     ("outage::postgres_outage_and_recovery_are_logged_once", "counts lines, which each cell logs"),
     ("outage::redis_outage_is_logged_once_by_each_process", "counts lines, which each cell logs"),
     ("outage::unknown_hints_of_a_newer_release_only_cost_a_sweep", "writes into the Redis of one cell"),
+    ("upgrades::release_before_and_this_one_run_side_by_side", "has servers of its own"),
 ];
 
 impl Test {
@@ -91,10 +96,13 @@ impl Test {
         let variables = [("TMPDIR", scratch.path().display().to_string())];
         let clients = if self.needs_clients() { Some(super::clients::install().await?) } else { None };
         let cells = self.cells.map(|count| ("XTASK_CELLS", count.to_string()));
+        let previous = self.previous.as_ref().map(std::path::absolute).transpose()?;
+        let previous = previous.map(|path| ("XTASK_PREVIOUS", path.display().to_string()));
         let variables: Vec<_> = variables
             .into_iter()
             .chain(clients.iter().flat_map(super::clients::Installed::variables))
             .chain(cells)
+            .chain(previous)
             .collect();
         match programs::wheel("cargo-nextest", "0.9.148").await {
             Some(nextest) => {

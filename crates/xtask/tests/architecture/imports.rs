@@ -39,9 +39,10 @@ const OWNERS: [(&str, &[&str]); 30] = [
     ("cap-*", &["folder"]),
     ("landlock", &["sandbox"]),
     ("seccompiler", &["sandbox"]),
-    // Front matter of skills, without anchors and of bounded length; archives only on the command line.
+    // Front matter of skills, without anchors and of bounded length; archives only on the command line, and to
+    // make wheels.
     ("saphyr*", &["domain"]),
-    ("zip", &["cli"]),
+    ("zip", &["cli", "xtask"]),
 ];
 
 /// Crates that `domain`, which does no I/O, must not import.

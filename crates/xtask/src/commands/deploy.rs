@@ -1,0 +1,44 @@
+//! `cargo xtask deploy`: checks what is in `deploy/`: units of systemd, image, compose file, chart, proxies.
+//!
+//! The checks are scripts in `crates/xtask/deploy`, because what reads these files is there for Python: Helm's own code, and the
+//! schemas of Kubernetes. Nothing is deployed.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use houston_xtask::{child, programs, repository};
+
+/// Check what is in deploy/: units of systemd, image, compose file, Helm chart, proxies.
+#[derive(Debug, Args)]
+pub(crate) struct Deploy {
+    /// The binary whose commands and settings the files must name [default: one that is built]
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+}
+
+impl Deploy {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        let binary = match self.binary {
+            Some(binary) => std::path::absolute(binary)?,
+            None => {
+                child::succeed(repository::cargo_build_like_tests(&["--bin", "houston"])).await?;
+                repository::target().join("debug/houston")
+            }
+        };
+        ensure!(binary.is_file(), "{} does not exist", binary.display());
+        programs::systemd().await;
+        let folder = repository::root().join("crates/xtask/deploy");
+        let wanted = std::fs::read_to_string(folder.join("requirements.txt"))?;
+        let python = repository::tools().join("deploy");
+        programs::venv(&python, &wanted.lines().collect::<Vec<_>>()).await?;
+        let mut pytest = Command::new(python.join("bin/python"));
+        pytest
+            .args(["-m", "pytest", "-q", "-ra", "--color=no", "-p", "no:cacheprovider"])
+            .current_dir(&folder);
+        pytest.env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONPATH");
+        pytest.env("HOUSTON_ROOT", repository::root()).env("HOUSTON_BINARY", binary);
+        Ok(child::code(child::run(pytest).await?))
+    }
+}
