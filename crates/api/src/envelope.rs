@@ -65,6 +65,7 @@ pub(crate) async fn envelope(
     if let Ok(value) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, value);
     }
+    log.count(&app, response.status(), began);
     log.write(&id, response.status(), began, response_error.as_ref().map(ResponseError::error));
     response
 }
@@ -113,6 +114,15 @@ impl RequestLog {
     /// Whether this is a probe. Probes come every second and are not logged.
     fn is_probe(&self) -> bool {
         matches!(self.path.as_str(), "/livez" | "/readyz" | "/healthz")
+    }
+
+    /// Counts the request; probes are not of interest.
+    fn count(&self, app: &App, status: StatusCode, began: Instant) {
+        if !self.is_probe() {
+            let route = self.route.as_ref().map_or("none", MatchedPath::as_str);
+            let metrics = &app.state.metrics.http;
+            metrics.answered(route, self.method.as_str(), status.as_u16(), began.elapsed());
+        }
     }
 
     fn write(&self, request_id: &str, status: StatusCode, began: Instant, error: Option<&ApiError>) {

@@ -49,6 +49,7 @@ use houston_domain::skill::BundledSkill;
 use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
 use houston_mcp::McpSettings;
+use houston_metrics::Metrics;
 use houston_tools::pdf::PdfReader;
 use houston_worker::{MonitorConfig, TriggersConfig, WebhooksConfig};
 use serde::{Deserialize, Serialize};
@@ -145,6 +146,9 @@ pub(crate) struct Settings {
     /// `HOUSTON_LOG_FORMAT`: `text` or `json`; by default text on a terminal.
     #[serde(default)]
     pub(crate) log_format: Option<LogFormat>,
+    /// `HOUSTON_METRICS_ADDRESS`: where Prometheus reads `/metrics`; nowhere by default.
+    #[serde(default)]
+    pub(crate) metrics_address: Option<String>,
     /// `jobs/orchestrator.toml`.
     pub(crate) orchestrator: Orchestrator,
     /// `jobs/server.toml`.
@@ -237,6 +241,8 @@ pub(crate) struct Loaded {
     pub(crate) pdf: PdfReader,
     /// The hooks and observers of the program.
     pub(crate) callbacks: Callbacks,
+    /// What the process counts.
+    pub(crate) metrics: Arc<Metrics>,
     /// The compiled `settings.guards`.
     pub(crate) guards: Arc<Layer>,
     figment: Figment,
@@ -296,6 +302,7 @@ pub(crate) fn load<'f>(
         drivers,
         pdf: PdfReader::default(),
         callbacks,
+        metrics: Arc::default(),
         secret_keys,
         guards,
         figment,

@@ -34,6 +34,7 @@ mod foreign_servers;
 mod github;
 mod invocation;
 mod lifecycle;
+mod metrics_listener;
 mod model_catalogue;
 mod models;
 mod output;

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::Interrupted;
 use crate::holder::Holder;
+use crate::meter::Meter;
 use crate::run::driver::{DriveOutcome, Driven, drive_claimed};
 
 /// Attempts to claim a run while Postgres fails. After that the sweep finds the run.
@@ -125,6 +126,7 @@ impl Engine {
         events.push(claimed.event.clone());
         self.services.bus.publish(agentable, Live::Committed(events));
         let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
+        let meter = Meter::start(&self.services.metrics, &claimed, self.services.lane(&claimed.kind));
         let booking = claimed.booked.map(|tokens| Box::pin(self.store.book_tokens(claimed.user, tokens)));
         // A future of its own, whose panics are caught.
         let driven =
@@ -134,7 +136,9 @@ impl Engine {
             if let Some(booking) = booking {
                 booking.await;
             }
-            self.end_drive((agentable, token), holder, driven.await).await
+            let outcome = self.end_drive((agentable, token), holder, driven.await).await;
+            meter.end(&self.services.metrics, outcome.as_ref().copied());
+            outcome
         }
     }
 

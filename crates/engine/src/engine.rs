@@ -8,6 +8,7 @@ use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::Layer;
 use houston_domain::id::Ids;
 use houston_llm::Model;
+use houston_metrics::Metrics;
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::RunStore;
 use houston_tools::Registry;
@@ -101,6 +102,7 @@ impl Engine {
             pdf: PdfReader::default(),
             providers: Providers::default(),
             observers,
+            metrics: Arc::default(),
         };
         Ok(Self { store, services, titles, sessions })
     }
@@ -123,6 +125,13 @@ impl Engine {
     #[must_use]
     pub fn with_observers(mut self, observers: Vec<Arc<dyn Observer>>) -> Self {
         self.services.observers = Observers::new(observers);
+        self
+    }
+
+    /// The same, counting in the metrics of the process.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
+        self.services.metrics = metrics;
         self
     }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 use houston_domain::id::{Ids, ProcessId, WorkerId};
 use houston_engine::Holder;
 use houston_faults::mutation::{self, Mutation};
+use houston_metrics::Metrics;
+use houston_metrics::worker::Lease;
 use houston_queue::{Hint, Lane};
 use houston_store::lease::LeaseConnection;
 use rustix::time::{ClockId, clock_gettime};
@@ -37,6 +39,7 @@ pub(crate) struct LeaseKeeper {
     pub(crate) ids: Arc<Ids>,
     pub(crate) process: ProcessId,
     pub(crate) config: LeaseConfig,
+    pub(crate) metrics: Arc<Metrics>,
     /// Cancelled when the process is stopping: runs are handed over.
     pub(crate) drain: CancellationToken,
     /// Cancelled when every run has ended or was cut off: the lease is given back.
@@ -67,13 +70,15 @@ impl LeaseKeeper {
     /// Holds one lease after the other until the process is done.
     async fn keep(self, current: &watch::Sender<Option<Holder>>) {
         let mut former = Vec::new();
+        let lease = self.metrics.worker.lease();
         while !self.done.is_cancelled() {
-            let incarnation = Incarnation::new(&self);
+            let incarnation = Incarnation::new(&self, &lease);
             let mut drops_runs = true;
             match incarnation.hold(current, &mut former).await {
                 LeaseEnd::Done(connection) => resign(connection).await,
                 LeaseEnd::Lost => {
                     former.push(incarnation.holder.worker);
+                    self.metrics.worker.leases_lost.inc();
                     drops_runs = !mutation::is(Mutation::BatchFence);
                 }
                 LeaseEnd::Never => {}
@@ -124,10 +129,12 @@ struct Incarnation<'k> {
     holder: Holder,
     /// When the last successful renewal was sent, in milliseconds since boot.
     renewed: Arc<AtomicU64>,
+    /// The same, for metrics.
+    measured: &'k Lease,
 }
 
 impl<'k> Incarnation<'k> {
-    fn new(keeper: &'k LeaseKeeper) -> Self {
+    fn new(keeper: &'k LeaseKeeper, measured: &'k Lease) -> Self {
         let renewed = Arc::new(AtomicU64::new(0));
         let trust = keeper.config.trust_s * 1000;
         let seen = Arc::clone(&renewed);
@@ -139,7 +146,7 @@ impl<'k> Incarnation<'k> {
             trusted: Arc::new(move || boot_millis().saturating_sub(seen.load(Ordering::Acquire)) < trust),
             send_hint: Arc::clone(&keeper.send_hint),
         };
-        Self { keeper, holder, renewed }
+        Self { keeper, holder, renewed, measured }
     }
 
     fn ttl(&self) -> Duration {
@@ -193,6 +200,7 @@ impl<'k> Incarnation<'k> {
             match attempt.await {
                 Ok(connection) => {
                     self.renewed.store(sent, Ordering::Release);
+                    self.measured.renewed();
                     return Some(connection);
                 }
                 Err(error) if std::mem::replace(&mut has_warned, true) => {
@@ -215,6 +223,7 @@ impl<'k> Incarnation<'k> {
             match tokio::time::timeout(ANSWER_TIMEOUT, connection.renew()).await {
                 Ok(Ok(true)) => {
                     self.renewed.store(sent, Ordering::Release);
+                    self.measured.renewed();
                     return Some(true);
                 }
                 Ok(Ok(false)) => return Some(false),

@@ -8,6 +8,7 @@ use houston_domain::id::{Ids, ProcessId};
 use houston_domain::mode::Mode;
 use houston_domain::schedule::Schedules;
 use houston_engine::{DriveOutcome, Engine};
+use houston_metrics::Metrics;
 use houston_queue::{
     DeltaBus, Hint, HintBackend, HintSender, Lane, LocalHints, Received, Redis, RedisHealth, Slots,
     run_worker,
@@ -44,6 +45,8 @@ pub struct Worker {
     pub bus: DeltaBus,
     /// Generates ids, and has the clock.
     pub ids: Arc<Ids>,
+    /// Counts leases and deliveries to webhooks.
+    pub metrics: Arc<Metrics>,
     /// The process. Its workers, one for each cell, die together.
     pub process: ProcessId,
     /// Host and process id, for operators.
@@ -128,6 +131,7 @@ impl Worker {
             ids: Arc::clone(&self.ids),
             process: self.process,
             config: self.lease,
+            metrics: Arc::clone(&self.metrics),
             drain: stop.clone(),
             done: done.clone(),
             send_hint: local_or_shared(backend.local_hints(), self.hints.clone()),
@@ -136,7 +140,7 @@ impl Worker {
         let health = backend.health();
         let webhooks = self.webhooks.clone().start(
             self.store.clone(),
-            Arc::clone(&self.ids),
+            (Arc::clone(&self.ids), Arc::clone(&self.metrics)),
             tracker,
             (stop.clone(), done.clone()),
         );

@@ -106,6 +106,7 @@ pub(crate) async fn create(
     let (stored, replayed) = unless_key_reused(done)?;
     if let (false, Some(message)) = (replayed, message) {
         app.publish_events(path.id, message.posted().events(&message.content, &message.metadata));
+        app.count_run(path.urgency);
         app.send_hint(path.id, path.urgency);
     }
     created(stored, replayed, &format!("/v1/{}s", kind.name))

@@ -127,6 +127,9 @@ pub(crate) async fn store_offering(
         app.agentables.remember(caller, path);
     }
     houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
+    if !replayed && posted.opened {
+        app.count_run(path.urgency);
+    }
     if !replayed && !posted.is_started {
         app.publish_events(path.id, posted.events(content, metadata));
         if double_texting.cancels() && !posted.opened {

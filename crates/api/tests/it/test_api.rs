@@ -127,6 +127,7 @@ impl TestApi {
             bus,
             hints: HintSender::start(Some(redis.clone()), &tasks, stop.clone()),
             ids,
+            metrics: Arc::default(),
             agents: Arc::new(sources(agent_types.clone())),
             agent_types: Arc::new(agent_types),
             secret_keys: Some(SecretKeys::parse(SECRETS_KEY).unwrap()),

@@ -17,6 +17,7 @@ use super::{Context, Failure, key, runtime};
 use crate::app::DEFAULT_FOLDER;
 use crate::config::{Loaded, secrets};
 use crate::explain::Explainer;
+use crate::metrics_listener::MetricsListener;
 use crate::output::{self, print, print_stderr};
 use crate::server_supervisor::ServerSupervisor;
 use crate::system::System;
@@ -96,7 +97,9 @@ async fn develop(
     let demo = demo(&system, &folder).await?;
     let key_file = folder.join(KEY_FILE);
     let signals = lifecycle::on_signals(system.stop.clone())?;
+    let metrics = MetricsListener::bind(&system.loaded.settings).await?;
     let running = system.start_workers(&context.registry, &models)?;
+    metrics.serve(&system, Some(&running.slots));
     // Before it waits for Postgres, so that a signal stops it then, too.
     tokio_util::task::TaskTracker::new().spawn(signals);
     running.registered().await;

@@ -9,6 +9,7 @@ use houston_store::api_key::ApiKey;
 
 use super::{Context, Failure, runtime};
 use crate::explain::Explainer;
+use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
 use crate::system::System;
 use crate::{connect, lifecycle};
@@ -44,6 +45,7 @@ impl Serve {
             let explainer = Arc::new(Explainer::new(context.loaded.clone(), context.registry));
             let system = System::new(context.loaded, &stores, &addresses.cells)?;
             let listener = connect::listen(&system.loaded.settings.server.address).await?;
+            MetricsListener::bind(&system.loaded.settings).await?.serve(&system, None);
             print_stderr(&format!("serving on http://{}", listener.local_addr()?));
             let signals = lifecycle::on_signals(system.stop.clone())?;
             tokio_util::task::TaskTracker::new().spawn(signals);

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::{Context, Failure, runtime};
+use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
 use crate::system::System;
 use crate::{connect, lifecycle, models};
@@ -33,7 +34,9 @@ impl Work {
             let system = System::new(context.loaded, &stores, &addresses.cells)?;
             let signals = lifecycle::on_signals(system.stop.clone())?;
             houston_faults::fault!("C4").map_err(anyhow::Error::from)?;
+            let metrics = MetricsListener::bind(&system.loaded.settings).await?;
             let running = system.start_workers(&context.registry, &models)?;
+            metrics.serve(&system, Some(&running.slots));
             // Before it waits for Postgres, so that a signal stops it then, too.
             tokio_util::task::TaskTracker::new().spawn(signals);
             running.registered().await;

@@ -50,6 +50,8 @@ mod mcp_logins;
 #[cfg(test)]
 mod mcp_servers;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod monitor;
 #[cfg(test)]
 mod obedient;

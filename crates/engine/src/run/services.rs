@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use houston_domain::fallback::Fallbacks;
 use houston_domain::id::Ids;
+use houston_metrics::Metrics;
 use houston_queue::{DeltaBus, HintSender, Lane};
 use houston_tools::pdf::PdfReader;
 
@@ -39,6 +40,8 @@ pub(crate) struct Services {
     pub(crate) providers: Providers,
     /// What is called when runs do something.
     pub(crate) observers: Observers,
+    /// Counts runs and calls of tools.
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Services {

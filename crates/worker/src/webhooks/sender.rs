@@ -12,6 +12,7 @@ use houston_domain::event::topic::EventOwner;
 use houston_domain::id::WebhookId;
 use houston_domain::sealed::Purpose;
 use houston_domain::webhook::FailedDelivery;
+use houston_metrics::worker::Delivery;
 use houston_protocol::cloud_event::{CONTENT_TYPE, CloudEvent};
 use houston_store::outbox::{Answer, ClaimedDelivery, DueDeliveries, Settled};
 use houston_store::{Error, Result};
@@ -155,6 +156,12 @@ async fn deliver(shared: &Shared, delivery: &ClaimedDelivery, event: Option<(Eve
         tracing::warn!(%error, %webhook, "a webhook was not switched off in all cells; its event is sent again");
         return;
     }
+    shared.metrics.worker.delivered(match settled {
+        Settled::Delivered => Delivery::Delivered,
+        Settled::Retry(_) => Delivery::Retried,
+        Settled::Dead => Delivery::Dead,
+        Settled::Gone => Delivery::Gone,
+    });
     let answer = Answer { status: attempt.status, error: attempt.error.as_deref() };
     match shared.store.settle_delivery(delivery, settled, answer, clock.now()).await {
         Ok(true) => {}

@@ -175,6 +175,7 @@ impl TestCluster {
             hints,
             bus,
             ids: Arc::clone(&self.worker_ids),
+            metrics: Arc::default(),
             process: self.worker_ids.next::<houston_domain::id::WorkerId>().process(),
             name: "test".into(),
             lease: LEASE,

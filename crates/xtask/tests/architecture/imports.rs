@@ -4,7 +4,7 @@ use crate::sources::sources;
 use crate::workspace::members;
 
 /// An external crate (with `*` at the end: a prefix), and the crates that may import it.
-const OWNERS: [(&str, &[&str]); 30] = [
+const OWNERS: [(&str, &[&str]); 31] = [
     ("sqlx*", &["store"]),
     ("apalis*", &["queue"]),
     ("redis", &["queue"]),
@@ -19,6 +19,8 @@ const OWNERS: [(&str, &[&str]); 30] = [
     ("tokio-rustls", &["web"]),
     ("tokio-cron-scheduler", &["worker"]),
     ("rmcp", &["mcp"]),
+    // Names, labels and buckets are in one crate.
+    ("prometheus-client", &["metrics"]),
     // The official types of A2A; they are on the wire.
     ("a2a-lf", &["protocol"]),
     ("clap", &["cli", "harness", "xtask"]),

@@ -236,6 +236,7 @@ impl Process {
             pdf: Default::default(),
             providers: Default::default(),
             observers: crate::observer::Observers::default(),
+            metrics: Default::default(),
         };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);
         storage.set_run(claimed.run);

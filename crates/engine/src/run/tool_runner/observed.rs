@@ -38,13 +38,14 @@ impl ToolRunner {
     }
 }
 
-/// Calls the observers for calls that have their responses: those that read or write Houston's own tables, and those that were
+/// Counts calls that have their responses, and calls the observers for them: those that read or write Houston's own tables, and those that were
 /// refused. `calls` are those of the turn.
 pub(super) fn observe<S: RunStorage>(
     journal: &Journal<'_, S>,
     calls: &[ToolCall],
     responses: &[(String, ToolResponse)],
 ) {
+    responses.iter().for_each(|(_, response)| journal.services.metrics.tools.answered(response));
     let observers = &journal.services.observers;
     if observers.is_empty() {
         return;
