@@ -22,7 +22,7 @@ pub(crate) fn counters<const N: usize>(
 ) -> [Counter; N] {
     let family = Family::<Fixed<1>, Counter>::default();
     registry.register(name, help, family.clone());
-    values.map(|value| family.get_or_create(&[(label, value)]).clone())
+    values.map(|value| family.get_or_create_owned(&[(label, value)]))
 }
 
 /// A family of counters.

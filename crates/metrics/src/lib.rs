@@ -31,14 +31,13 @@ pub mod worker;
 
 use std::fmt;
 
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::prometheus_text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-pub use self::queue::Queue;
+pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 
-/// The content type of [`Metrics::text`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub use self::queue::Queue;
 
 /// All metrics of a process.
 pub struct Metrics {
@@ -78,7 +77,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All metrics in the text format of OpenMetrics.
+    /// All metrics in the text format of Prometheus, whose content type is [`CONTENT_TYPE`].
     ///
     /// # Errors
     /// When a metric cannot be written as text.

@@ -105,14 +105,14 @@ impl Models {
 
     fn make(&self, provider: &str, model: &str) -> OfModel {
         let labels: Named<2> = [("provider", provider.to_owned()), ("model", model.to_owned())];
-        let requests = |code: &str| self.requests.get_or_create(&with(&labels, ("code", code))).clone();
+        let requests = |code: &str| self.requests.get_or_create_owned(&with(&labels, ("code", code)));
         OfModel {
             succeeded: requests("ok"),
             failed: CODES.map(|code| requests(code.as_str())),
-            durations: self.durations.get_or_create(&labels).clone(),
-            first_tokens: self.first_tokens.get_or_create(&labels).clone(),
-            tokens: TYPES.map(|name| self.tokens.get_or_create(&with(&labels, ("type", name))).clone()),
-            cost: self.costs.get_or_create(&labels).clone(),
+            durations: self.durations.get_or_create_owned(&labels),
+            first_tokens: self.first_tokens.get_or_create_owned(&labels),
+            tokens: TYPES.map(|name| self.tokens.get_or_create_owned(&with(&labels, ("type", name)))),
+            cost: self.costs.get_or_create_owned(&labels),
         }
     }
 }

@@ -63,18 +63,18 @@ impl Runs {
         let duration = "Seconds from the acceptance of a run to its end, with all waiting";
         let duration = histograms::<Fixed<1>>(registry, ("run_duration_seconds", duration), of_runs);
         let of_two = |family: &Family<Fixed<2>, Counter>, queue: Queue, outcome| {
-            family.get_or_create(&[("queue", queue.as_str()), ("outcome", outcome)]).clone()
+            family.get_or_create_owned(&[("queue", queue.as_str()), ("outcome", outcome)])
         };
         Self(Queue::ALL.map(|queue| {
             let label = [("queue", queue.as_str())];
             OfQueue {
-                enqueued: enqueued.get_or_create(&label).clone(),
+                enqueued: enqueued.get_or_create_owned(&label),
                 attempts: ATTEMPTS.map(|outcome| of_two(&attempts, queue, outcome)),
                 finished: std::array::from_fn(|n| of_two(&finished, queue, RunStatus::ALL[OPEN + n].as_str())),
-                retries: retries.get_or_create(&label).clone(),
-                dead: dead.get_or_create(&label).clone(),
-                schedule_latency: latency.get_or_create(&label).clone(),
-                duration: duration.get_or_create(&label).clone(),
+                retries: retries.get_or_create_owned(&label),
+                dead: dead.get_or_create_owned(&label),
+                schedule_latency: latency.get_or_create_owned(&label),
+                duration: duration.get_or_create_owned(&label),
             }
         }))
     }

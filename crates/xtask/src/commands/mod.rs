@@ -8,6 +8,7 @@ mod clients;
 mod harness;
 mod prepare;
 mod quick;
+mod rules;
 mod steps;
 mod test;
 
