@@ -1,0 +1,35 @@
+//! Spans of requests.
+
+use opentelemetry::trace::SpanKind;
+
+use crate::parent::TraceParent;
+use crate::span::{From, Span, Spans, attribute, count};
+
+impl Spans {
+    /// A request has come; it is a part of what its client sends as `parent`.
+    #[must_use]
+    pub fn request(&self, method: &str, parent: Option<&TraceParent>) -> Span {
+        let from = parent.map_or(From::Nothing, From::Parent);
+        let make = || {
+            let method = method.to_owned();
+            (method.clone().into(), SpanKind::Server, vec![attribute("http.request.method", method)])
+        };
+        self.begin(make, from)
+    }
+}
+
+impl Span {
+    /// The request was answered. `route`: the pattern of its path.
+    pub fn answered_request(&self, method: &str, route: &str, status: u16) {
+        self.rename(|| format!("{method} {route}"));
+        self.set(|_| {
+            vec![
+                attribute("http.route", route.to_owned()),
+                count("http.response.status_code", u64::from(status)),
+            ]
+        });
+        if status >= 500 {
+            self.failed("5xx");
+        }
+    }
+}
