@@ -9,6 +9,7 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use houston_spans::Span;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -20,6 +21,7 @@ use crate::events::streams::with_place;
 use crate::openai;
 use crate::problem::ResponseError;
 use crate::rates::limited;
+use crate::request_trace::{RequestTrace, within};
 use crate::state::App;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -36,10 +38,11 @@ pub(crate) async fn envelope(
     let log = RequestLog::new(&request);
     let resumes_stream = request.headers().contains_key("last-event-id");
     let changes = !request.method().is_safe();
+    let trace = RequestTrace::begin(&app.state.spans, log.method.as_str(), request.headers());
     let deadline = Deadline::new(log.timeout(&app));
     request.extensions_mut().insert(deadline.clone());
-    let run =
-        limited(app.state.store.rate_limits(), (&log.method, log.route()), with_place(next.run(request)));
+    let run = within(trace.clone(), with_place(next.run(request)));
+    let run = limited(app.state.store.rate_limits(), (&log.method, log.route()), run);
     let answered = deadline.enforce(run).await;
     let (answered, limits) = answered.map_or((None, None), |(answer, limits)| (Some(answer), Some(limits)));
     let mut response =
@@ -66,7 +69,9 @@ pub(crate) async fn envelope(
         headers.insert(REQUEST_ID, value);
     }
     log.count(&app, response.status(), began);
-    log.write(&id, response.status(), began, response_error.as_ref().map(ResponseError::error));
+    let trace = trace.and_then(|trace| log.end(&trace.span, response.status()));
+    let ids = (id.as_str(), trace.as_deref());
+    log.write(ids, response.status(), began, response_error.as_ref().map(ResponseError::error));
     response
 }
 
@@ -125,7 +130,21 @@ impl RequestLog {
         }
     }
 
-    fn write(&self, request_id: &str, status: StatusCode, began: Instant, error: Option<&ApiError>) {
+    /// Ends the span of the request. Returns the id of its trace.
+    fn end(&self, span: &Span, status: StatusCode) -> Option<String> {
+        let route = self.route.as_ref().map_or("none", MatchedPath::as_str);
+        span.answered_request(self.method.as_str(), route, status.as_u16());
+        span.ids().map(|(trace, _)| trace)
+    }
+
+    /// `trace_id`: that of the request's span.
+    fn write(
+        &self,
+        (request_id, trace_id): (&str, Option<&str>),
+        status: StatusCode,
+        began: Instant,
+        error: Option<&ApiError>,
+    ) {
         if self.is_probe() {
             return;
         }
@@ -133,18 +152,29 @@ impl RequestLog {
         let (method, path, status) = (self.method.as_str(), self.path.as_str(), status.as_u16());
         let duration_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         match error {
-            None => tracing::info!(request_id, method, route, path, status, duration_us, "request"),
+            None => tracing::info!(request_id, trace_id, method, route, path, status, duration_us, "request"),
             Some(error) => {
                 let code = error.code().as_str();
                 match error {
                     // Clients without a valid key must not fill the log: `KeyCache` logs their number.
                     ApiError::Unauthorized | ApiError::InvalidJwt(_) | ApiError::TooManyKeys => {
-                        tracing::debug!(request_id, method, route, path, status, duration_us, code, "request")
+                        tracing::debug!(
+                            request_id,
+                            trace_id,
+                            method,
+                            route,
+                            path,
+                            status,
+                            duration_us,
+                            code,
+                            "request"
+                        )
                     }
                     ApiError::Internal(cause) => {
                         let error = cause.to_string();
                         tracing::error!(
                             request_id,
+                            trace_id,
                             method,
                             route,
                             path,
@@ -159,6 +189,7 @@ impl RequestLog {
                         let error = cause.to_string();
                         tracing::warn!(
                             request_id,
+                            trace_id,
                             method,
                             route,
                             path,
@@ -170,7 +201,17 @@ impl RequestLog {
                         );
                     }
                     _ => {
-                        tracing::info!(request_id, method, route, path, status, duration_us, code, "request")
+                        tracing::info!(
+                            request_id,
+                            trace_id,
+                            method,
+                            route,
+                            path,
+                            status,
+                            duration_us,
+                            code,
+                            "request"
+                        )
                     }
                 }
             }

@@ -175,6 +175,7 @@ mod questions;
 mod rates;
 mod read_marks;
 mod reads;
+mod request_trace;
 mod router;
 mod runs;
 mod serve;

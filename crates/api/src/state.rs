@@ -15,6 +15,7 @@ use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_metrics::{Metrics, Queue};
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
+use houston_spans::Spans;
 use houston_store::{ApiStore, TenantStore};
 use houston_web::{Client, Sinks};
 use tokio_util::sync::CancellationToken;
@@ -55,6 +56,8 @@ pub struct State {
     pub ids: Arc<Ids>,
     /// Counts requests, streams and runs.
     pub metrics: Arc<Metrics>,
+    /// Begins spans, if traces are exported.
+    pub spans: Spans,
     /// Agent types by kind.
     pub agent_types: Arc<BTreeMap<String, AgentType>>,
     /// What the settings of agents may refer to: tools, models, files.

@@ -49,7 +49,6 @@ use houston_domain::skill::BundledSkill;
 use houston_engine::Drivers;
 use houston_engine::config::TeamsConfig;
 use houston_mcp::McpSettings;
-use houston_metrics::Metrics;
 use houston_tools::pdf::PdfReader;
 use houston_worker::{MonitorConfig, TriggersConfig, WebhooksConfig};
 use serde::{Deserialize, Serialize};
@@ -73,6 +72,7 @@ use self::skills::SkillSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
 use self::workspaces::WorkspaceSettings;
 use crate::callbacks::Callbacks;
+use crate::instruments::Instruments;
 
 /// Files of `jobs/`: the top-level key of their settings, and their text.
 const FILES: &[(&str, &str)] = &[
@@ -241,8 +241,8 @@ pub(crate) struct Loaded {
     pub(crate) pdf: PdfReader,
     /// The hooks and observers of the program.
     pub(crate) callbacks: Callbacks,
-    /// What the process counts.
-    pub(crate) metrics: Arc<Metrics>,
+    /// What the process counts, and the spans that it makes.
+    pub(crate) instruments: Instruments,
     /// The compiled `settings.guards`.
     pub(crate) guards: Arc<Layer>,
     figment: Figment,
@@ -302,7 +302,7 @@ pub(crate) fn load<'f>(
         drivers,
         pdf: PdfReader::default(),
         callbacks,
-        metrics: Arc::default(),
+        instruments: Instruments::default(),
         secret_keys,
         guards,
         figment,

@@ -50,10 +50,15 @@ impl MetricsListener {
     pub(crate) fn serve(self, system: &System, slots: Option<&Slots>) {
         let Some(listener) = self.0 else { return };
         let sampler = Arc::new(Sampler {
-            metrics: Arc::clone(&system.loaded.metrics),
+            metrics: Arc::clone(&system.loaded.instruments.metrics),
             stores: system.cells.iter().map(|cell| cell.store.clone()).collect(),
             slots: slots.cloned(),
-            urgencies: system.loaded.agent_types().into_iter().map(|(name, kind)| (name, kind.urgency)).collect(),
+            urgencies: system
+                .loaded
+                .agent_types()
+                .into_iter()
+                .map(|(name, kind)| (name, kind.urgency))
+                .collect(),
             looked: Mutex::default(),
         });
         let scrape: houston_api::Scrape = Arc::new(move || {

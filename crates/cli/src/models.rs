@@ -120,8 +120,12 @@ impl ModelBuilder {
             delay: Duration::from_millis(immediate.delay_ms),
             longest_wait: Duration::from_millis(immediate.max_wait_ms),
         };
-        let guards =
-            Guards::counting(retry.breaker, retry.budget, Arc::new(SystemClock), Arc::clone(&loaded.metrics));
+        let guards = Guards::counting(
+            retry.breaker,
+            retry.budget,
+            Arc::new(SystemClock),
+            Arc::clone(&loaded.instruments.metrics),
+        );
         let detected = detect_all(&http, &environment).await;
         Ok(Self {
             http,

@@ -157,7 +157,8 @@ impl System {
         .map_err(|error| Failure::Usage(error.into()))?
         .with_hooks(self.loaded.callbacks.hooks.clone())
         .with_observers(self.loaded.callbacks.observers.clone())
-        .with_metrics(Arc::clone(&self.loaded.metrics))
+        .with_metrics(Arc::clone(&self.loaded.instruments.metrics))
+        .with_spans(self.loaded.instruments.spans.clone())
         .with_pdf_reader(self.loaded.pdf.clone());
         let worker = Worker {
             engine: Arc::new(engine),
@@ -167,7 +168,7 @@ impl System {
             hints: cell.hints.clone(),
             bus: cell.bus.clone(),
             ids: Arc::clone(&self.ids),
-            metrics: Arc::clone(&self.loaded.metrics),
+            metrics: Arc::clone(&self.loaded.instruments.metrics),
             process,
             name: format!("{}-{}", host(), std::process::id()),
             lease: orchestrator.lease,
@@ -208,7 +209,8 @@ impl System {
             hints: cell.hints.clone(),
             redis: cell.bus.health().clone(),
             ids: Arc::clone(&self.ids),
-            metrics: Arc::clone(&self.loaded.metrics),
+            metrics: Arc::clone(&self.loaded.instruments.metrics),
+            spans: self.loaded.instruments.spans.clone(),
             agent_types: Arc::new(self.loaded.agent_types()),
             agents: Arc::new(self.loaded.agent_sources()),
             secret_keys: self.loaded.secret_keys.clone(),

@@ -10,6 +10,7 @@ use houston_domain::id::Ids;
 use houston_llm::Model;
 use houston_metrics::Metrics;
 use houston_queue::{DeltaBus, HintSender};
+use houston_spans::Spans;
 use houston_store::RunStore;
 use houston_tools::Registry;
 use houston_tools::ask::{TOOLS, VISION};
@@ -103,6 +104,7 @@ impl Engine {
             providers: Providers::default(),
             observers,
             metrics: Arc::default(),
+            spans: Spans::default(),
         };
         Ok(Self { store, services, titles, sessions })
     }
@@ -132,6 +134,13 @@ impl Engine {
     #[must_use]
     pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
         self.services.metrics = metrics;
+        self
+    }
+
+    /// The same with spans of its runs.
+    #[must_use]
+    pub fn with_spans(mut self, spans: Spans) -> Self {
+        self.services.spans = spans;
         self
     }
 

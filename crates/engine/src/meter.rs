@@ -1,4 +1,4 @@
-//! Counts what becomes of runs on this worker: see [`houston_metrics::runs`].
+//! Counts what becomes of runs on this worker ([`houston_metrics::runs`]), and makes the spans of their attempts.
 
 use std::time::Duration;
 
@@ -8,6 +8,8 @@ use houston_domain::run::RunStatus;
 use houston_metrics::runs::Attempt;
 use houston_metrics::{Metrics, Queue};
 use houston_queue::Lane;
+use houston_spans::queue::AttemptInfo;
+use houston_spans::{Span, Spans, TraceParent};
 use houston_store::claim::ClaimedRun;
 use tokio::time::Instant;
 
@@ -19,11 +21,12 @@ pub(crate) struct Meter {
     /// From the acceptance of the run to its claim.
     waited: Duration,
     claimed: Instant,
+    span: Span,
 }
 
 impl Meter {
     /// The attempt begins.
-    pub(crate) fn start(metrics: &Metrics, claimed: &ClaimedRun, lane: Lane) -> Self {
+    pub(crate) fn start(metrics: &Metrics, spans: &Spans, claimed: &ClaimedRun, lane: Lane) -> Self {
         let queue = queue_of(lane);
         // An id has the time at which it was made; the clocks of two machines may differ.
         let waited = (claimed.event.at - accepted(claimed.run).unwrap_or(claimed.event.at)).to_std();
@@ -31,7 +34,22 @@ impl Meter {
         if claimed.attempt == 1 {
             metrics.runs.started(queue, waited);
         }
-        Self { queue, waited, claimed: Instant::now() }
+        let parent = claimed.traceparent.as_ref().filter(|_| spans.is_on());
+        let parent: Option<TraceParent> = parent.and_then(|parent| parent.parse().ok());
+        let attempt =
+            AttemptInfo { queue: queue.as_str(), run: &claimed.run, number: claimed.attempt, waited };
+        let span = spans.attempt(attempt, parent.as_ref());
+        Self { queue, waited, claimed: Instant::now(), span }
+    }
+
+    /// The span of the agent in this attempt.
+    pub(crate) fn agent(&self, claimed: &ClaimedRun) -> Span {
+        self.span.agent(&claimed.kind, || claimed.fence.agentable.public_id(&claimed.kind))
+    }
+
+    /// The id of the trace, for logs.
+    pub(crate) fn trace_id(&self) -> Option<String> {
+        self.span.ids().map(|(trace, _)| trace)
     }
 
     /// The attempt ended.
@@ -49,6 +67,10 @@ impl Meter {
             Err(_) => Attempt::Error,
         };
         metrics.runs.attempted(self.queue, attempt);
+        self.span.attempted(match outcome {
+            Ok(DriveOutcome::Ended(status)) => status.as_str(),
+            _ => attempt.as_str(),
+        });
     }
 
     fn finish(&self, metrics: &Metrics, status: RunStatus) {

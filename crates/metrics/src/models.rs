@@ -63,16 +63,25 @@ impl Models {
         Self {
             requests: family(
                 registry,
-                ("llm_requests", "Requests to providers, each attempt by itself; the code is ok or that of the failure"),
+                (
+                    "llm_requests",
+                    "Requests to providers, each attempt by itself; the code is ok or that of the failure",
+                ),
             ),
             durations: histograms(
                 registry,
-                ("llm_request_duration_seconds", "Seconds from a request to the end of its answer or its failure"),
+                (
+                    "llm_request_duration_seconds",
+                    "Seconds from a request to the end of its answer or its failure",
+                ),
                 of_models,
             ),
             first_tokens: histograms(
                 registry,
-                ("llm_time_to_first_token_seconds", "Seconds from a request to the first piece of its answer"),
+                (
+                    "llm_time_to_first_token_seconds",
+                    "Seconds from a request to the first piece of its answer",
+                ),
                 of_models,
             ),
             tokens: family(
@@ -131,7 +140,14 @@ impl OfModel {
     pub fn answered(&self, usage: &Usage, cost: Option<f64>, took: Duration) {
         self.succeeded.inc();
         self.durations.observe(took.as_secs_f64());
-        let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, .. } = *usage;
+        let Usage {
+            input_tokens,
+            output_tokens,
+            cache_read_tokens,
+            cache_write_tokens,
+            reasoning_tokens,
+            ..
+        } = *usage;
         let counts = [input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens];
         for (counter, count) in self.tokens.iter().zip(counts) {
             counter.inc_by(count);

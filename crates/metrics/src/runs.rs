@@ -28,6 +28,14 @@ pub enum Attempt {
     Error,
 }
 
+impl Attempt {
+    /// The value of the label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        ATTEMPTS[self as usize]
+    }
+}
+
 /// The values of the label `outcome` of attempts, in the order of [`Attempt`].
 const ATTEMPTS: [&str; 6] = ["ended", "retrying", "waiting", "handed_over", "lost", "error"];
 
@@ -54,7 +62,8 @@ impl Runs {
         let one = |registry: &mut Registry, name, help| family::<Fixed<1>>(registry, (name, help));
         let two = |registry: &mut Registry, name, help| family::<Fixed<2>>(registry, (name, help));
         let enqueued = one(registry, "runs_enqueued", "Runs that messages opened over this process's API");
-        let attempts = two(registry, "attempts", "Attempts of runs that ended on this worker, by how they ended");
+        let attempts =
+            two(registry, "attempts", "Attempts of runs that ended on this worker, by how they ended");
         let finished = two(registry, "runs_finished", "Runs that ended on this worker, by their status");
         let retries = one(registry, "retries", "Attempts that failed and have another one after a while");
         let dead = one(registry, "dead", "Runs that were given up because their workers died");
@@ -70,7 +79,9 @@ impl Runs {
             OfQueue {
                 enqueued: enqueued.get_or_create_owned(&label),
                 attempts: ATTEMPTS.map(|outcome| of_two(&attempts, queue, outcome)),
-                finished: std::array::from_fn(|n| of_two(&finished, queue, RunStatus::ALL[OPEN + n].as_str())),
+                finished: std::array::from_fn(|n| {
+                    of_two(&finished, queue, RunStatus::ALL[OPEN + n].as_str())
+                }),
                 retries: retries.get_or_create_owned(&label),
                 dead: dead.get_or_create_owned(&label),
                 schedule_latency: latency.get_or_create_owned(&label),

@@ -68,11 +68,17 @@ impl Sampled {
         Self {
             depth: gauges(
                 registry,
-                ("queue_depth", "Agentables of the installation by queue and state, up to 10,000; read with max"),
+                (
+                    "queue_depth",
+                    "Agentables of the installation by queue and state, up to 10,000; read with max",
+                ),
             ),
             oldest: gauges(
                 registry,
-                ("queue_oldest_age_seconds", "Seconds for which the oldest ready agentable has waited; read with max"),
+                (
+                    "queue_oldest_age_seconds",
+                    "Seconds for which the oldest ready agentable has waited; read with max",
+                ),
             ),
             slots: gauges(registry, ("worker_slots", "Slots for runs of this worker")),
             connections: gauges(registry, ("db_pool_connections", "Connections of this process to Postgres")),

@@ -37,7 +37,11 @@ impl Streams {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let open = "Open event streams, with requests that wait for the end of a run";
         let resumes = Counter::default();
-        registry.register("sse_resumes", "Event streams that began where their client was before", resumes.clone());
+        registry.register(
+            "sse_resumes",
+            "Event streams that began where their client was before",
+            resumes.clone(),
+        );
         let dropped = "Event streams that were aborted before their end, so that clients reconnect";
         Self {
             connections: gauge(registry, ("sse_connections", open)),

@@ -52,7 +52,9 @@ fn models_beyond_the_limit_share_their_series() {
         metrics.models.of("openai", &format!("model-{n}")).answered(&Usage::default(), None, Duration::ZERO);
     }
     let text = metrics.text().unwrap();
-    let requests = text.lines().filter(|line| line.starts_with("houston_llm_requests_total{") && line.contains(r#""ok""#));
+    let requests = text
+        .lines()
+        .filter(|line| line.starts_with("houston_llm_requests_total{") && line.contains(r#""ok""#));
     assert_eq!(requests.count(), MAX_MODELS + 1);
     let other = r#"houston_llm_requests_total{provider="other",model="other",code="ok"} 20"#;
     assert!(text.lines().any(|line| line == other), "{text}");
@@ -71,6 +73,9 @@ fn what_cannot_be_read_is_left_out() {
     drop(lease);
     metrics.sampled.set_queues(None);
     let text = metrics.text().unwrap();
-    assert!(!text.contains("houston_queue_depth{") && !text.contains("houston_queue_oldest_age_seconds{"), "{text}");
+    assert!(
+        !text.contains("houston_queue_depth{") && !text.contains("houston_queue_oldest_age_seconds{"),
+        "{text}"
+    );
     assert!(!text.contains("\nhouston_worker_heartbeat_age_seconds "), "{text}");
 }

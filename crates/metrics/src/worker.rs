@@ -63,7 +63,8 @@ impl Worker {
         registry.register("lease_lost", help, leases_lost.clone());
         let help = "Attempts to deliver an event to a webhook, by what became of the delivery";
         let deliveries = counters(registry, ("webhook_deliveries", help), "outcome", DELIVERIES);
-        let help = "Seconds since the oldest lease of this process was renewed; only in processes with a worker";
+        let help =
+            "Seconds since the oldest lease of this process was renewed; only in processes with a worker";
         let heartbeat = gauges(registry, ("worker_heartbeat_age_seconds", help));
         Self { leases_lost, deliveries, heartbeat, started: Instant::now(), leases: Mutex::default() }
     }
@@ -87,7 +88,8 @@ impl Worker {
     /// Sets the age of the oldest renewal.
     pub(crate) fn measure_heartbeat(&self) {
         let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        let renewed = leases.iter().filter_map(Weak::upgrade).map(|lease| lease.renewed.load(Ordering::Relaxed));
+        let renewed =
+            leases.iter().filter_map(Weak::upgrade).map(|lease| lease.renewed.load(Ordering::Relaxed));
         match renewed.min() {
             Some(renewed) => {
                 let age = self.started.elapsed().saturating_sub(Duration::from_millis(renewed));

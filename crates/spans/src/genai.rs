@@ -16,12 +16,12 @@ pub const VERSION: &str = "1.41.0";
 impl Span {
     /// An agent of a kind begins to answer in a conversation.
     #[must_use]
-    pub fn agent(&self, kind: &str, conversation: &dyn std::fmt::Display) -> Self {
+    pub fn agent(&self, kind: &str, conversation: impl FnOnce() -> String) -> Self {
         self.child(|| {
             let attributes = vec![
                 attribute("gen_ai.operation.name", "invoke_agent"),
                 attribute("gen_ai.agent.name", kind.to_owned()),
-                attribute("gen_ai.conversation.id", conversation.to_string()),
+                attribute("gen_ai.conversation.id", conversation()),
             ];
             (format!("invoke_agent {kind}").into(), SpanKind::Internal, attributes)
         })

@@ -29,7 +29,7 @@ mod content;
 pub mod genai;
 mod http;
 mod parent;
-mod queue;
+pub mod queue;
 mod span;
 
 pub use content::Contents;

@@ -91,10 +91,7 @@ impl Span {
     }
 
     /// A part of this span. `make` is called if there is one.
-    pub(crate) fn child(
-        &self,
-        make: impl FnOnce() -> (Cow<'static, str>, SpanKind, Vec<KeyValue>),
-    ) -> Self {
+    pub(crate) fn child(&self, make: impl FnOnce() -> (Cow<'static, str>, SpanKind, Vec<KeyValue>)) -> Self {
         let Some(active) = &self.0 else { return Self::default() };
         let (name, kind, attributes) = make();
         let builder = SpanBuilder::from_name(name).with_kind(kind).with_attributes(attributes);

@@ -128,6 +128,7 @@ impl TestApi {
             hints: HintSender::start(Some(redis.clone()), &tasks, stop.clone()),
             ids,
             metrics: Arc::default(),
+            spans: Default::default(),
             agents: Arc::new(sources(agent_types.clone())),
             agent_types: Arc::new(agent_types),
             secret_keys: Some(SecretKeys::parse(SECRETS_KEY).unwrap()),

@@ -20,6 +20,7 @@ use crate::explain::Explainer;
 use crate::metrics_listener::MetricsListener;
 use crate::output::{self, print, print_stderr};
 use crate::server_supervisor::ServerSupervisor;
+use crate::span_export::SpanExport;
 use crate::system::System;
 use crate::{connect, invocation, lifecycle, models};
 
@@ -82,6 +83,8 @@ async fn develop(
     addresses: &connect::Addresses,
     own: &str,
 ) -> Result<ExitCode, Failure> {
+    let (spans, export) = SpanExport::start()?;
+    context.loaded.instruments.spans = spans;
     let folder = context.folder.clone();
     let stores = connect::stores(&context.loaded.settings, addresses).await?;
     connect::prepare_schema(&stores, &context.loaded.settings, true).await?;
@@ -110,6 +113,7 @@ async fn develop(
     let ((), worked) = tokio::join!(system.serve(listener, &explainer), running.ended());
     worked.context("the worker stopped unexpectedly")?;
     system.close_quickly().await;
+    export.stop().await;
     Ok(ExitCode::SUCCESS)
 }
 

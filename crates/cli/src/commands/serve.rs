@@ -11,6 +11,7 @@ use super::{Context, Failure, runtime};
 use crate::explain::Explainer;
 use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
+use crate::span_export::SpanExport;
 use crate::system::System;
 use crate::{connect, lifecycle};
 
@@ -33,6 +34,8 @@ impl Serve {
         }
         let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
         runtime()?.block_on(async {
+            let (spans, export) = SpanExport::start()?;
+            context.loaded.instruments.spans = spans;
             let settings = &context.loaded.settings;
             let stores = connect::stores(settings, &addresses).await?;
             connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
@@ -51,6 +54,7 @@ impl Serve {
             tokio_util::task::TaskTracker::new().spawn(signals);
             system.serve(listener, &explainer).await;
             system.close_quickly().await;
+            export.stop().await;
             Ok(ExitCode::SUCCESS)
         })
     }

@@ -8,6 +8,7 @@ use clap::Args;
 use super::{Context, Failure, runtime};
 use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
+use crate::span_export::SpanExport;
 use crate::system::System;
 use crate::{connect, lifecycle, models};
 
@@ -21,9 +22,11 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, mut context: Context) -> Result<ExitCode, Failure> {
         let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
         runtime()?.block_on(async {
+            let (spans, export) = SpanExport::start()?;
+            context.loaded.instruments.spans = spans;
             let settings = &context.loaded.settings;
             let stores = connect::stores(settings, &addresses).await?;
             connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
@@ -43,6 +46,7 @@ impl Work {
             print_stderr("working");
             running.ended().await.context("the worker stopped unexpectedly")?;
             system.close_quickly().await;
+            export.stop().await;
             Ok(ExitCode::SUCCESS)
         })
     }

@@ -117,7 +117,10 @@ async fn metrics_say_what_an_installation_did() {
     let requests = of_model("houston_llm_requests_total");
     assert!(requests >= 2.0, "{worker}");
     assert_eq!(of_model("houston_llm_time_to_first_token_seconds_count"), requests, "{worker}");
-    assert!(of_model("houston_llm_tokens_total") > 0.0 && of_model("houston_llm_cost_usd_total") > 0.0, "{worker}");
+    assert!(
+        of_model("houston_llm_tokens_total") > 0.0 && of_model("houston_llm_cost_usd_total") > 0.0,
+        "{worker}"
+    );
     assert!(value(&worker, "houston_worker_slots", "free") > 0.0, "{worker}");
     assert!(value(&worker, "houston_worker_heartbeat_age_seconds", "") < 60.0, "{worker}");
     for text in [&api, &worker] {

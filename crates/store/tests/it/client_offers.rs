@@ -24,6 +24,7 @@ fn offer(tool: &str) -> ClientOffer {
 async fn post(test: &TestStore, offer: &ClientOffer, key: Option<IdempotencyKey<'_>>) -> Created<Posted> {
     let metadata = json!({});
     let post = NewPost {
+        traceparent: None,
         kind: Some("goal"),
         id: test.ids.next(),
         run: test.ids.next(),

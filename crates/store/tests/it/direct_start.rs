@@ -95,6 +95,7 @@ async fn post(
 ) -> Created<Posted> {
     let metadata = json!({"from": "ios"});
     let post = NewPost {
+        traceparent: None,
         kind: Some("goal"),
         id: test.ids.beside(goal),
         run: test.ids.beside(goal),
@@ -167,6 +168,7 @@ async fn post_of_another_tenant_starts_no_run() {
     let (id, run, metadata) = (test.ids.beside(test.goal), test.ids.beside(test.goal), json!({}));
     let double_texting = DoubleTexting::Enqueue;
     let post = NewPost {
+        traceparent: None,
         kind: Some("goal"),
         id,
         run,
@@ -210,6 +212,7 @@ async fn message_that_cannot_start_its_run_is_posted_as_usual() {
     test.sql("update houston.run_locks set wake = false");
     let metadata = json!({});
     let full = NewPost {
+        traceparent: None,
         kind: None,
         id: test.ids.next(),
         run: test.ids.next(),
@@ -253,6 +256,7 @@ async fn run_of_unknown_outcome_is_released() {
     let metadata = json!({});
     let id = test.ids.next();
     let same = |content| NewPost {
+        traceparent: None,
         kind: None,
         id,
         run: test.ids.next(),

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
-use houston_domain::id::WebhookId;
+use houston_domain::id::{RunId, WebhookId};
 use houston_domain::sealed::Purpose;
 use houston_domain::webhook::FailedDelivery;
 use houston_metrics::worker::Delivery;
@@ -104,12 +104,15 @@ impl Outbox {
         let is_full = claimed.len() >= room;
         self.after = claimed.iter().map(|delivery| delivery.webhook).max().filter(|_| is_full);
         let events = store.delivered_events(&claimed).await?;
+        let runs: Vec<RunId> = events.iter().flatten().map(|(_, event)| event.run_id).collect();
+        let traceparents = if runs.is_empty() { HashMap::new() } else { store.traceparents(&runs).await? };
         for (delivery, event) in claimed.into_iter().zip(events) {
             let key = delivery.id.0;
             self.open.insert(key, delivery.webhook);
             let (shared, webhook) = (self.shared.clone(), delivery.webhook);
+            let traceparent = event.as_ref().and_then(|(_, event)| traceparents.get(&event.run_id).cloned());
             self.sending.push(Box::pin(async move {
-                deliver(&shared, &delivery, event).await;
+                deliver(&shared, &delivery, event, traceparent.as_deref()).await;
                 (key, webhook)
             }));
         }
@@ -137,14 +140,19 @@ impl From<Uuid> for Claim {
 }
 
 /// Sends one delivery and stores what became of it.
-async fn deliver(shared: &Shared, delivery: &ClaimedDelivery, event: Option<(EventOwner, Committed)>) {
+async fn deliver(
+    shared: &Shared,
+    delivery: &ClaimedDelivery,
+    event: Option<(EventOwner, Committed)>,
+    traceparent: Option<&str>,
+) {
     let clock = shared.ids.clock();
     let (settled, attempt) = match event {
         _ if shared.webhooks.config.retry.given_up_at(delivery.created_at) <= clock.now() => {
             (Settled::Dead, failed("it waited too long behind deliveries that failed"))
         }
         Some(event) => {
-            let attempt = attempt(shared, delivery, &event, clock.now()).await;
+            let attempt = attempt(shared, delivery, (&event, traceparent), clock.now()).await;
             (judge(shared, delivery, &attempt, clock.now()), attempt)
         }
         None => (Settled::Dead, failed("the event was erased")),
@@ -188,11 +196,11 @@ pub(super) fn failed(why: &str) -> Attempt {
 async fn attempt(
     shared: &Shared,
     delivery: &ClaimedDelivery,
-    event: &(EventOwner, Committed),
+    (event, traceparent): (&(EventOwner, Committed), Option<&str>),
     now: DateTime<Utc>,
 ) -> Attempt {
     if let Some(push) = &delivery.push {
-        return push::attempt(shared, (delivery, push), event, now).await;
+        return push::attempt(shared, (delivery, push), (event, traceparent), now).await;
     }
     let (owner, committed) = event;
     let signer = match signer(shared, delivery) {
@@ -201,7 +209,8 @@ async fn attempt(
     };
     let event = CloudEvent::of(owner, committed);
     let body = Bytes::from(serde_json::to_vec(&event).unwrap_or_default());
-    let message = Message { url: &delivery.url, id: &event.id, body, content_type: CONTENT_TYPE };
+    let message =
+        Message { url: &delivery.url, id: &event.id, body, content_type: CONTENT_TYPE, traceparent };
     shared.webhooks.sinks.send(&message, &signer, now).await
 }
 
