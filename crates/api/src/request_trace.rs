@@ -1,11 +1,11 @@
 //! [`RequestTrace`]: where a request belongs in a trace, and what it posts. A request without a trace, in a process that makes none,
 //! costs a look at one header.
 
-use std::fmt::Display;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use houston_domain::agentable::Urgency;
+use houston_domain::id::{MessageId, RunId};
 use houston_spans::{Span, Spans, TraceParent};
 
 /// The span of a request, and what its client says about its own.
@@ -62,7 +62,7 @@ impl Posting {
     }
 
     /// The message is stored; this run answers it.
-    pub(crate) fn end(self, message: &dyn Display, run: &dyn Display) {
+    pub(crate) fn end(self, message: MessageId, run: RunId) {
         self.span.sent(message, run);
     }
 }

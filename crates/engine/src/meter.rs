@@ -37,7 +37,7 @@ impl Meter {
         let parent = claimed.traceparent.as_ref().filter(|_| spans.is_on());
         let parent: Option<TraceParent> = parent.and_then(|parent| parent.parse().ok());
         let attempt =
-            AttemptInfo { queue: queue.as_str(), run: &claimed.run, number: claimed.attempt, waited };
+            AttemptInfo { queue: queue.as_str(), run: claimed.run, number: claimed.attempt, waited };
         let span = spans.attempt(attempt, parent.as_ref());
         Self { queue, waited, claimed: Instant::now(), span }
     }

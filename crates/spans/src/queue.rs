@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use houston_domain::id::{MessageId, RunId};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::SpanKind;
 
@@ -14,11 +15,11 @@ const LONGEST_TRACE: Duration = Duration::from_secs(60);
 
 /// An attempt of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct AttemptInfo<'a> {
+pub struct AttemptInfo {
     /// The queue of the run.
     pub queue: &'static str,
     /// The id of the run.
-    pub run: &'a dyn std::fmt::Display,
+    pub run: RunId,
     /// Number of the attempt, from 1.
     pub number: i32,
     /// From the acceptance of the run to this attempt.
@@ -42,7 +43,7 @@ impl Span {
     }
 
     /// The message was posted; this run answers it.
-    pub fn sent(&self, message: &dyn std::fmt::Display, run: &dyn std::fmt::Display) {
+    pub fn sent(&self, message: MessageId, run: RunId) {
         self.set(|_| {
             vec![
                 attribute("messaging.message.id", message.to_string()),
@@ -63,7 +64,7 @@ impl Span {
 impl Spans {
     /// An attempt begins. `parent` is stored with the run.
     #[must_use]
-    pub fn attempt(&self, attempt: AttemptInfo<'_>, parent: Option<&TraceParent>) -> Span {
+    pub fn attempt(&self, attempt: AttemptInfo, parent: Option<&TraceParent>) -> Span {
         let from = match parent {
             None => From::Nothing,
             Some(parent) if attempt.waited <= LONGEST_TRACE => From::Parent(parent),

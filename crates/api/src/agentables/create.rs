@@ -111,7 +111,7 @@ pub(crate) async fn create(
     if let (false, Some(message)) = (replayed, message) {
         app.publish_events(path.id, message.posted().events(&message.content, &message.metadata));
         app.count_run(path.urgency);
-        posting.end(&message.id, &message.run);
+        posting.end(message.id, message.run);
         app.send_hint(path.id, path.urgency);
     }
     created(stored, replayed, &format!("/v1/{}s", kind.name))

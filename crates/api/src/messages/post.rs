@@ -126,7 +126,7 @@ pub(crate) async fn store_offering(
         Some(offer) => app.store(caller).post_message_with_offer(path.id, &post, offer, key).await?,
     };
     let (posted, replayed) = unless_key_reused(created)?;
-    posting.end(&posted.id, &posted.run);
+    posting.end(posted.id, posted.run);
     if kind.is_some() {
         app.agentables.remember(caller, path);
     }

@@ -86,6 +86,8 @@ mod skills;
 #[cfg(test)]
 mod snippets;
 #[cfg(test)]
+mod spans;
+#[cfg(test)]
 mod strangers;
 #[cfg(test)]
 mod tables;
