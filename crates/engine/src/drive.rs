@@ -127,7 +127,8 @@ impl Engine {
         events.push(claimed.event.clone());
         self.services.bus.publish(agentable, Live::Committed(events));
         let Services { metrics, spans, .. } = &self.services;
-        let meter = Meter::start(metrics, spans, &claimed, self.services.lane(&claimed.kind));
+        // Boxed: a run that waits should hold little.
+        let meter = Box::new(Meter::start(metrics, spans, &claimed, self.services.lane(&claimed.kind)));
         let (agent, trace_id) = (meter.agent(&claimed), meter.trace_id());
         let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt, trace_id);
         let booking = claimed.booked.map(|tokens| Box::pin(self.store.book_tokens(claimed.user, tokens)));

@@ -21,6 +21,8 @@ pub(crate) struct Meter {
     /// From the acceptance of the run to its claim.
     waited: Duration,
     claimed: Instant,
+    run: RunId,
+    number: i32,
     span: Span,
 }
 
@@ -39,7 +41,7 @@ impl Meter {
         let attempt =
             AttemptInfo { queue: queue.as_str(), run: claimed.run, number: claimed.attempt, waited };
         let span = spans.attempt(attempt, parent.as_ref());
-        Self { queue, waited, claimed: Instant::now(), span }
+        Self { queue, waited, claimed: Instant::now(), run: claimed.run, number: claimed.attempt, span }
     }
 
     /// The span of the agent in this attempt.
@@ -67,10 +69,20 @@ impl Meter {
             Err(_) => Attempt::Error,
         };
         metrics.runs.attempted(self.queue, attempt);
-        self.span.attempted(match outcome {
+        let outcome = match outcome {
             Ok(DriveOutcome::Ended(status)) => status.as_str(),
             _ => attempt.as_str(),
-        });
+        };
+        self.log(outcome);
+        self.span.attempted(outcome);
+    }
+
+    /// One line for the attempt.
+    fn log(&self, outcome: &'static str) {
+        let (run, attempt, queue) = (self.run, self.number, self.queue.as_str());
+        let (waited_ms, duration_ms) = (millis(self.waited), millis(self.claimed.elapsed()));
+        let trace_id = self.trace_id();
+        tracing::info!(%run, attempt, queue, outcome, waited_ms, duration_ms, trace_id, "attempt");
     }
 
     fn finish(&self, metrics: &Metrics, status: RunStatus) {
@@ -84,6 +96,10 @@ fn queue_of(lane: Lane) -> Queue {
         Lane::Background => Queue::Background,
         Lane::Maintenance => Queue::Maintenance,
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// When a run was accepted.
