@@ -111,7 +111,8 @@ async fn metrics_say_what_an_installation_did() {
     assert_eq!(value(&worker, "houston_attempts_total", r#"outcome="ended""#), 1.0, "{worker}");
     assert_eq!(value(&worker, "houston_run_duration_seconds_count", queue), 1.0, "{worker}");
     assert_eq!(value(&worker, "houston_schedule_latency_seconds_count", queue), 1.0, "{worker}");
-    assert_eq!(value(&worker, "houston_tool_calls_total", r#"outcome="ok""#), 1.0, "{worker}");
+    // The note, and the message to the user.
+    assert_eq!(value(&worker, "houston_tool_calls_total", r#"outcome="ok""#), 2.0, "{worker}");
     let model = r#"provider="anthropic",model="claude-haiku-4-5""#;
     let of_model = |metric: &str| value(&worker, metric, model);
     let requests = of_model("houston_llm_requests_total");
@@ -168,8 +169,13 @@ fn expressions(value: &Value, found: &mut String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dashboards_and_rules_name_metrics_that_exist() {
-    let houston = TestHouston::start_with(&[LISTEN]);
-    let there = names(&scrape(&houston._serve).await);
+    // Series of routes, models and workers appear with the first event.
+    let scraped = Scraped::start().await;
+    let goal = scraped.houston.goal("Tokyo").await;
+    let message = scraped.houston.post(&goal, "one", "note").await;
+    scraped.houston.wait_until_answered(&message).await;
+    let mut there = names(&scraped.of_api().await);
+    there.extend(names(&scraped.of_worker().await));
     let rules = std::fs::read_to_string(deploy().join("prometheus/rules.yml")).unwrap();
     let mut used = named(&rules);
     for name in ["overview", "llm", "internals"] {
