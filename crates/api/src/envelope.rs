@@ -38,7 +38,8 @@ pub(crate) async fn envelope(
     let log = RequestLog::new(&request);
     let resumes_stream = request.headers().contains_key("last-event-id");
     let changes = !request.method().is_safe();
-    let trace = RequestTrace::begin(&app.state.spans, log.method.as_str(), request.headers());
+    let begin = || RequestTrace::begin(&app.state.spans, log.method.as_str(), request.headers());
+    let trace = if log.is_probe() { None } else { begin() };
     let deadline = Deadline::new(log.timeout(&app));
     request.extensions_mut().insert(deadline.clone());
     let run = within(trace.clone(), with_place(next.run(request)));
@@ -151,70 +152,27 @@ impl RequestLog {
         let route = self.route.as_ref().map_or("none", MatchedPath::as_str);
         let (method, path, status) = (self.method.as_str(), self.path.as_str(), status.as_u16());
         let duration_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        macro_rules! line {
+            ($level:ident $(, $more:ident)*) => {
+                tracing::$level!(
+                    request_id, trace_id, method, route, path, status, duration_us, $($more,)* "request"
+                )
+            };
+        }
+        let Some(error) = error else { return line!(info) };
+        let code = error.code().as_str();
         match error {
-            None => tracing::info!(request_id, trace_id, method, route, path, status, duration_us, "request"),
-            Some(error) => {
-                let code = error.code().as_str();
-                match error {
-                    // Clients without a valid key must not fill the log: `KeyCache` logs their number.
-                    ApiError::Unauthorized | ApiError::InvalidJwt(_) | ApiError::TooManyKeys => {
-                        tracing::debug!(
-                            request_id,
-                            trace_id,
-                            method,
-                            route,
-                            path,
-                            status,
-                            duration_us,
-                            code,
-                            "request"
-                        )
-                    }
-                    ApiError::Internal(cause) => {
-                        let error = cause.to_string();
-                        tracing::error!(
-                            request_id,
-                            trace_id,
-                            method,
-                            route,
-                            path,
-                            status,
-                            duration_us,
-                            code,
-                            error,
-                            "request"
-                        );
-                    }
-                    ApiError::Unavailable(Some(cause)) => {
-                        let error = cause.to_string();
-                        tracing::warn!(
-                            request_id,
-                            trace_id,
-                            method,
-                            route,
-                            path,
-                            status,
-                            duration_us,
-                            code,
-                            error,
-                            "request"
-                        );
-                    }
-                    _ => {
-                        tracing::info!(
-                            request_id,
-                            trace_id,
-                            method,
-                            route,
-                            path,
-                            status,
-                            duration_us,
-                            code,
-                            "request"
-                        )
-                    }
-                }
+            // Clients without a valid key must not fill the log: `KeyCache` logs their number.
+            ApiError::Unauthorized | ApiError::InvalidJwt(_) | ApiError::TooManyKeys => line!(debug, code),
+            ApiError::Internal(cause) => {
+                let error = cause.to_string();
+                line!(error, code, error);
             }
+            ApiError::Unavailable(Some(cause)) => {
+                let error = cause.to_string();
+                line!(warn, code, error);
+            }
+            _ => line!(info, code),
         }
     }
 }

@@ -3,13 +3,13 @@
 use opentelemetry::trace::SpanKind;
 
 use crate::parent::TraceParent;
-use crate::span::{From, Span, Spans, attribute, count};
+use crate::span::{Follows, Span, Spans, attribute, count};
 
 impl Spans {
     /// A request has come; it is a part of what its client sends as `parent`.
     #[must_use]
     pub fn request(&self, method: &str, parent: Option<&TraceParent>) -> Span {
-        let from = parent.map_or(From::Nothing, From::Parent);
+        let from = parent.map_or(Follows::Nothing, Follows::Parent);
         let make = || {
             let method = method.to_owned();
             (method.clone().into(), SpanKind::Server, vec![attribute("http.request.method", method)])

@@ -34,5 +34,5 @@ mod span;
 
 pub use content::Contents;
 pub use opentelemetry::global::BoxedTracer;
-pub use parent::TraceParent;
+pub use parent::{InvalidTraceParent, TraceParent};
 pub use span::{Span, Spans};

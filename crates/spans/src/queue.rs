@@ -7,7 +7,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::trace::SpanKind;
 
 use crate::parent::TraceParent;
-use crate::span::{From, Span, Spans, attribute};
+use crate::span::{Follows, Span, Spans, attribute};
 
 /// An attempt that begins later than so long after its message has a trace of its own, which refers to that of the message:
 /// traces of hours are of no use.
@@ -66,9 +66,9 @@ impl Spans {
     #[must_use]
     pub fn attempt(&self, attempt: AttemptInfo, parent: Option<&TraceParent>) -> Span {
         let from = match parent {
-            None => From::Nothing,
-            Some(parent) if attempt.waited <= LONGEST_TRACE => From::Parent(parent),
-            Some(parent) => From::Link(parent),
+            None => Follows::Nothing,
+            Some(parent) if attempt.waited <= LONGEST_TRACE => Follows::Parent(parent),
+            Some(parent) => Follows::Link(parent),
         };
         let AttemptInfo { queue, run, number, .. } = attempt;
         let make = || {

@@ -52,17 +52,17 @@ impl Spans {
     pub(crate) fn begin(
         &self,
         make: impl FnOnce() -> (Cow<'static, str>, SpanKind, Vec<KeyValue>),
-        from: From<'_>,
+        from: Follows<'_>,
     ) -> Span {
         let Some(inner) = &self.0 else { return Span::default() };
         let (name, kind, attributes) = make();
         let builder = SpanBuilder::from_name(name).with_kind(kind).with_attributes(attributes);
         let (builder, parent) = match from {
-            From::Nothing => (builder, Context::new()),
-            From::Parent(TraceParent(parent)) => {
+            Follows::Nothing => (builder, Context::new()),
+            Follows::Parent(TraceParent(parent)) => {
                 (builder, Context::new().with_remote_span_context(parent.clone()))
             }
-            From::Link(TraceParent(linked)) => {
+            Follows::Link(TraceParent(linked)) => {
                 (builder.with_links(vec![Link::new(linked.clone(), Vec::new(), 0)]), Context::new())
             }
         };
@@ -71,7 +71,7 @@ impl Spans {
 }
 
 /// What a span follows that was begun in another process.
-pub(crate) enum From<'p> {
+pub(crate) enum Follows<'p> {
     Nothing,
     Parent(&'p TraceParent),
     /// It is not a part of the same trace.
