@@ -152,27 +152,29 @@ impl RequestLog {
         let route = self.route.as_ref().map_or("none", MatchedPath::as_str);
         let (method, path, status) = (self.method.as_str(), self.path.as_str(), status.as_u16());
         let duration_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        macro_rules! line {
+        macro_rules! request_line {
             ($level:ident $(, $more:ident)*) => {
                 tracing::$level!(
                     request_id, trace_id, method, route, path, status, duration_us, $($more,)* "request"
                 )
             };
         }
-        let Some(error) = error else { return line!(info) };
+        let Some(error) = error else { return request_line!(info) };
         let code = error.code().as_str();
         match error {
             // Clients without a valid key must not fill the log: `KeyCache` logs their number.
-            ApiError::Unauthorized | ApiError::InvalidJwt(_) | ApiError::TooManyKeys => line!(debug, code),
+            ApiError::Unauthorized | ApiError::InvalidJwt(_) | ApiError::TooManyKeys => {
+                request_line!(debug, code)
+            }
             ApiError::Internal(cause) => {
                 let error = cause.to_string();
-                line!(error, code, error);
+                request_line!(error, code, error);
             }
             ApiError::Unavailable(Some(cause)) => {
                 let error = cause.to_string();
-                line!(warn, code, error);
+                request_line!(warn, code, error);
             }
-            _ => line!(info, code),
+            _ => request_line!(info, code),
         }
     }
 }
