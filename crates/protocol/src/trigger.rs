@@ -1,9 +1,10 @@
-//! Triggers: at a time, at a word or at an event, an agentable gets a message, or a task of it is started.
+//! Triggers: at a time, at a word or at an event, an agentable gets a message, or a task or a plan of it is started.
 
 use houston_domain::id::{TriggerId, UserId};
 use houston_domain::trigger::effect::Firing;
 use houston_domain::trigger::{Misfire, When};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::schema;
@@ -131,6 +132,18 @@ pub enum TriggerThen {
         /// What the task reads first, up to 4,000 bytes.
         instructions: String,
     },
+    /// Starts a plan of an agentable of the user, without any model. Its end is reported to that agentable.
+    Plan {
+        #[schema(value_type = schema::AgentableId)]
+        agentable_id: String,
+        /// The document, as in `POST /v1/goals/{id}/plans`.
+        #[schema(value_type = schema::AnyJson)]
+        document: Map<String, Value>,
+        /// What its expressions read as `input`. Texts in it may be templates.
+        #[serde(default)]
+        #[schema(value_type = schema::AnyJson)]
+        input: Map<String, Value>,
+    },
 }
 
 /// A trigger to be created.
@@ -194,7 +207,7 @@ pub struct TriggerResponse {
     /// How often it was due and did not fire.
     pub refused: i64,
     /// Why the last time: `limit` (it has fired too often this hour), `loop`, `missed`, `archived`, `tasks` (the agentable has
-    /// enough open tasks), or `condition: …` and `template: …` with the error.
+    /// enough open tasks), `plans` (enough of its plans have not ended), or `condition: …` and `template: …` with the error.
     pub refusal: Option<String>,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,

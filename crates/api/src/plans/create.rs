@@ -53,11 +53,9 @@ pub(crate) async fn create(
     check_size("/input", input.to_string().len(), MAX_BYTES)?;
     let (document, at) = document_of(&app, document, template.as_deref(), &input)?;
     let parent = app.store(caller).agentable(&path.kind, path.id).await?;
-    let kinds = &app.state.agent_types;
-    let parent_kind = kinds.get(&path.kind).ok_or_else(not_creatable)?;
-    let kind = parent_kind.creates.iter().filter_map(|kind| kinds.get(kind)).find(|kind| kind.is_plan());
-    let kind = kind.ok_or_else(not_creatable)?;
-    let tools = tools(&app, caller, (kind, parent_kind), parent.tools.as_deref()).await?;
+    let parent_kind = app.state.agent_types.get(&path.kind).ok_or_else(not_creatable)?;
+    let offered = offer(&app, caller, parent_kind, parent.tools.as_deref()).await?;
+    let (kind, tools) = offered.ok_or_else(not_creatable)?;
     let limits = app.state.plans;
     let offer = Offer {
         tools: &tools.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -118,6 +116,19 @@ fn document_of(
     }
 }
 
+/// The kind of the plans that agentables of this kind may have, and the tools that their steps may call; `None`: they have none.
+pub(crate) async fn offer<'a>(
+    app: &'a App,
+    caller: Caller,
+    parent: &AgentType,
+    of_agentable: Option<&[String]>,
+) -> Result<Option<(&'a AgentType, Vec<String>)>, ApiError> {
+    let kinds = &app.state.agent_types;
+    let kind = parent.creates.iter().filter_map(|kind| kinds.get(kind)).find(|kind| kind.is_plan());
+    let Some(kind) = kind else { return Ok(None) };
+    Ok(Some((kind, tools(app, caller, (kind, parent), of_agentable).await?)))
+}
+
 /// The tools that steps may call: those of plans that the agentable may call itself.
 async fn tools(
     app: &App,
@@ -135,7 +146,7 @@ async fn tools(
 }
 
 /// The title of the plan: the first line of what it is for.
-fn title(goal: &str) -> String {
+pub(crate) fn title(goal: &str) -> String {
     goal.trim().lines().next().unwrap_or_default().chars().take(MAX_TITLE_CHARS).collect()
 }
 

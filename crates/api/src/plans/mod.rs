@@ -121,7 +121,7 @@ fn seen(plan: &StoredPlan, document: &Document, steps: &[PlanStep]) -> Value {
 }
 
 /// Every problem of a document or a patch, as the fields of the body that are wrong. `at`: where the body has it.
-fn invalid(at: &str, problems: Vec<Problem>) -> ApiError {
+pub(crate) fn invalid(at: &str, problems: Vec<Problem>) -> ApiError {
     let errors = problems
         .into_iter()
         .map(|problem| FieldError::at(format!("{at}{}", problem.pointer), problem.message));

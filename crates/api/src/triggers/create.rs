@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use houston_domain::id::UserId;
+use houston_domain::id::{UserId, parse_prefixed};
 use houston_protocol::schema;
-use houston_protocol::trigger::{CreateTrigger, TriggerResponse};
+use houston_protocol::trigger::{CreateTrigger, TriggerResponse, TriggerThen};
 
-use super::new::new_trigger;
+use super::new::{PlanOffer, new_trigger};
 use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::plans::create::offer;
 use crate::state::App;
 
 #[utoipa::path(
@@ -22,7 +23,7 @@ use crate::state::App;
     path = "/v1/users/{id}/triggers",
     tag = "triggers",
     operation_id = "create_trigger",
-    summary = "Create a trigger: tell an agentable something, or start a task, at times, at words or at events.",
+    summary = "Create a trigger: tell an agentable something, or start a task or a plan, at times, at words or at events.",
     params(
         ("id" = schema::UserId, Path, description = "Id of the user."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
@@ -42,7 +43,11 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let Creation { value, key } = request;
     let id = app.state.ids.beside(user);
-    let trigger = new_trigger(&app.state.agent_types, (id, user), value, app.now())?;
+    let plans = match &value.then {
+        TriggerThen::Plan { agentable_id, .. } => plan_offer(&app, caller, agentable_id).await?,
+        TriggerThen::Tell { .. } | TriggerThen::Task { .. } => None,
+    };
+    let trigger = new_trigger(&app.state.agent_types, (id, user), value, (app.now(), plans.as_ref()))?;
     let (agentable, kind) = &trigger.agentable;
     let stored = app.store(caller).kind_for_trigger(user, *agentable).await?;
     if stored != *kind {
@@ -52,4 +57,24 @@ pub(crate) async fn create(
     let done = app.store(caller).create_trigger(&trigger, key.as_ref().map(Key::as_stored), &body).await?;
     let (stored, replayed) = unless_key_reused(done)?;
     created(stored, replayed, "/v1/triggers")
+}
+
+/// The plans that an agentable may have. `None`: none, or the id is not one of an agentable.
+async fn plan_offer(app: &App, caller: Caller, id: &str) -> Result<Option<PlanOffer>, ApiError> {
+    let Some(kind) = id.rsplit_once('_').and_then(|(kind, _)| app.state.agent_types.get(kind)) else {
+        return Ok(None);
+    };
+    let Ok(id) = parse_prefixed(&kind.kind, id) else { return Ok(None) };
+    let parent = app.store(caller).agentable(&kind.kind, id.into()).await?;
+    let Some((plans, tools)) = offer(app, caller, kind, parent.tools.as_deref()).await? else {
+        return Ok(None);
+    };
+    let limits = app.state.plans;
+    Ok(Some(PlanOffer {
+        kind: plans.kind.clone(),
+        status: plans.initial_status().map(str::to_owned),
+        tools,
+        steps: limits.steps_of_request,
+        lasts_s: limits.detached_s,
+    }))
 }

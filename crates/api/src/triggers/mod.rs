@@ -9,11 +9,12 @@ pub(crate) mod list;
 pub(crate) mod new;
 
 use chrono::{DateTime, Utc};
-use houston_domain::trigger::effect::{TriggerTask, check_template};
+use houston_domain::trigger::effect::{TriggerPlan, TriggerTask, check_template};
 use houston_domain::trigger::{InvalidWhen, MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
 use houston_protocol::time::Time;
 use houston_protocol::trigger::{TriggerResponse, TriggerThen};
 use houston_store::trigger::Trigger;
+use serde_json::{Map, Value};
 
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
@@ -24,6 +25,10 @@ fn response(trigger: Trigger) -> TriggerResponse {
     let (agentable_id, instructions) = (agentable.public_id(&kind), trigger.instructions);
     let then = match trigger.task {
         None => TriggerThen::Tell { agentable_id, instructions },
+        Some(TriggerTask { plan: Some(plan), .. }) => {
+            let TriggerPlan { document, input, .. } = *plan;
+            TriggerThen::Plan { agentable_id, document: object(document), input: object(input) }
+        }
         Some(TriggerTask { kind, title, .. }) => {
             TriggerThen::Task { agentable_id, kind: Some(kind), title, instructions }
         }
@@ -42,6 +47,13 @@ fn response(trigger: Trigger) -> TriggerResponse {
         refusal,
         created_at: Time(trigger.created_at),
         updated_at: Time(trigger.updated_at),
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
     }
 }
 

@@ -6,18 +6,38 @@ use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::{AgentableId, TriggerId, UserId, parse_prefixed};
 use houston_domain::mode::Mode;
+use houston_domain::plan::{Document, MAX_BYTES, Offer};
 use houston_domain::trigger::When;
-use houston_domain::trigger::effect::{TriggerTask, check_template};
-use houston_protocol::trigger::{CreateTrigger, TriggerThen};
+use houston_domain::trigger::effect::{TriggerPlan, TriggerTask, check_template, check_templates};
+use houston_protocol::trigger::{CreateTrigger, TriggerThen, TriggerWhen};
 use houston_store::trigger::Trigger;
+use serde_json::Value;
 
 use super::{check_instructions, check_name, check_when};
-use crate::body::check_line;
+use crate::body::{check_line, check_size};
 use crate::error::ApiError;
+use crate::messages::post::check_storable_value;
+use crate::plans::create::title;
+use crate::plans::invalid;
+
+/// The plans that an agentable may have.
+#[derive(Debug, Clone)]
+pub struct PlanOffer {
+    /// Their kind.
+    pub kind: String,
+    /// The first stored status of such a plan.
+    pub status: Option<String>,
+    /// The tools that their steps may call.
+    pub tools: Vec<String>,
+    /// Maximum number of steps.
+    pub steps: usize,
+    /// Seconds after which one fails.
+    pub lasts_s: u32,
+}
 
 type AgentTypes = BTreeMap<String, AgentType>;
 
-/// A trigger that is due for the first time after `now`.
+/// A trigger that is due for the first time after `now`. `plans`: those of the agentable, if the trigger starts one.
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] that names the part which is not allowed. Whether the user has the agentable is not checked.
@@ -25,7 +45,7 @@ pub fn new_trigger(
     types: &AgentTypes,
     (id, user): (TriggerId, UserId),
     request: CreateTrigger,
-    now: DateTime<Utc>,
+    (now, plans): (DateTime<Utc>, Option<&PlanOffer>),
 ) -> Result<Trigger, ApiError> {
     let CreateTrigger { name, when, then } = request;
     check_name(&name)?;
@@ -33,6 +53,10 @@ pub fn new_trigger(
         TriggerThen::Tell { agentable_id, instructions } => (agentable_id, instructions, None),
         TriggerThen::Task { agentable_id, kind, title, instructions } => {
             (agentable_id, instructions, Some((kind, title)))
+        }
+        TriggerThen::Plan { agentable_id, document, input } => {
+            let plan = plan_of(plans, Value::Object(document), Value::Object(input))?;
+            return started(types, (id, user), (name, when), (&agentable_id, plan), now);
         }
     };
     check_instructions("/then/instructions", &instructions)?;
@@ -43,10 +67,36 @@ pub fn new_trigger(
         None => hears_triggers(found).map(|()| None)?,
         Some((kind, title)) => Some(task_of(types, found, kind.as_deref(), title)?),
     };
-    Ok(Trigger {
+    let agentable = (agentable, found.kind.clone());
+    Ok(trigger((id, user), (name, instructions), agentable, task, (when, next_at, now)))
+}
+
+/// A trigger that starts a plan.
+fn started(
+    types: &AgentTypes,
+    ids: (TriggerId, UserId),
+    (name, when): (String, TriggerWhen),
+    (agentable_id, plan): (&str, TriggerTask),
+    now: DateTime<Utc>,
+) -> Result<Trigger, ApiError> {
+    let when: When = when.into();
+    let next_at = check_when(&when, now)?;
+    let (found, id) = agentable(types, agentable_id)?;
+    let agentable = (id, found.kind.clone());
+    Ok(trigger(ids, (name, String::new()), agentable, Some(plan), (when, next_at, now)))
+}
+
+fn trigger(
+    (id, user): (TriggerId, UserId),
+    (name, instructions): (String, String),
+    agentable: (AgentableId, String),
+    task: Option<TriggerTask>,
+    (when, next_at, now): (When, Option<DateTime<Utc>>, DateTime<Utc>),
+) -> Trigger {
+    Trigger {
         id,
         user,
-        agentable: (agentable, found.kind.clone()),
+        agentable,
         name,
         instructions,
         task,
@@ -58,6 +108,28 @@ pub fn new_trigger(
         last_at: None,
         created_at: now,
         updated_at: now,
+    }
+}
+
+/// The plan, if its document and its input are allowed.
+fn plan_of(plans: Option<&PlanOffer>, document: Value, input: Value) -> Result<TriggerTask, ApiError> {
+    let offer = plans.ok_or_else(|| {
+        ApiError::field("/then/type", "such an agentable has no plans here: its kind must have `creates = [\"plan\"]`, and a running server is asked")
+    })?;
+    check_storable_value("/then/document", &document)?;
+    check_storable_value("/then/input", &input)?;
+    check_size("/then/input", input.to_string().len(), MAX_BYTES)?;
+    check_templates("/then/input", &input).map_err(|error| ApiError::field(&error.pointer, error.reason))?;
+    let PlanOffer { kind, status, tools, steps, lasts_s } = offer.clone();
+    let names: Vec<&str> = tools.iter().map(String::as_str).collect();
+    let checked = Document::parse(&document.to_string(), Offer { tools: &names, steps })
+        .map_err(|problems| invalid("/then/document", problems))?;
+    let title = title(&checked.goal);
+    Ok(TriggerTask {
+        kind,
+        status,
+        title,
+        plan: Some(Box::new(TriggerPlan { document, input, tools, lasts_s })),
     })
 }
 
@@ -102,5 +174,5 @@ fn task_of(
         return Err(ApiError::field("/then/kind", reason));
     };
     let (kind, status) = (found.kind.clone(), found.initial_status().map(str::to_owned));
-    Ok(TriggerTask { kind, status, title })
+    Ok(TriggerTask { kind, status, title, plan: None })
 }

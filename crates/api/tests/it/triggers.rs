@@ -100,3 +100,38 @@ async fn trigger_with_condition_and_task_is_shown_as_it_was_given() {
     let unknown = "/v1/triggers/trigger_00000000000000000000000000000001/firings";
     api.get(unknown).await.refused(404, "not_found");
 }
+
+#[tokio::test]
+async fn trigger_of_a_plan_is_checked_and_returned_as_it_was() {
+    let api = TestApi::start().await;
+    let path = format!("/v1/users/{}/triggers", api.user);
+    let body = |document: Value, input: Value| {
+        let mut body = trigger(&api, json!({"type": "event", "topics": ["task.ended"]}));
+        body["then"] =
+            json!({"type": "plan", "agentable_id": api.goal, "document": document, "input": input});
+        body
+    };
+    let right = body(crate::plans::document(), json!({"city": "{{ event.data.title }}"}));
+    let made = api.post(&path, right.clone()).await.ok();
+    assert_eq!(made["then"], right["then"], "{made}");
+    let one = format!("/v1/triggers/{}", made["id"].as_str().unwrap());
+    assert_eq!(api.get(&one).await.ok()["then"], right["then"]);
+    let with = |step: Value| json!({"v": 1, "goal": "g", "steps": [step]});
+    let step = || json!({"id": "a", "type": "llm", "prompt": "x"});
+    for (body, pointer) in [
+        (
+            body(with(json!({"id": "a", "type": "tool", "tool": "fly", "args": {}})), json!({})),
+            "/then/document/steps/0/tool",
+        ),
+        (
+            body(with(json!({"id": "a", "type": "llm", "prompt": "{{ b.result }}"})), json!({})),
+            "/then/document/steps/0",
+        ),
+        (body(with(step()), json!({"list": ["{{ event"]})), "/then/input/list/0"),
+        (body(with(step()), json!({"a/b": "{{ user.name }}"})), "/then/input/a~1b"),
+    ] {
+        let answer = api.post(&path, body.clone()).await;
+        assert_eq!(answer.status, 422, "{body}: {}", answer.text());
+        assert!(answer.text().contains(&format!("\"{pointer}\"")), "{pointer}: {}", answer.text());
+    }
+}

@@ -1,7 +1,8 @@
-//! What a trigger does: it posts to an agentable, or starts a task of it.
+//! What a trigger does: it posts to an agentable, or starts a task or a plan of it.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Cause, InvalidWhen, MAX_INSTRUCTIONS_BYTES, event_rule};
 use crate::agentable::MAX_TITLE_CHARS;
@@ -10,7 +11,7 @@ use crate::plan::{ExpressionError, render};
 /// How many of its last firings a trigger keeps.
 pub const MAX_FIRINGS: i64 = 20;
 
-/// A task that a trigger starts.
+/// A task or a plan that a trigger starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerTask {
     /// Its kind.
@@ -20,6 +21,22 @@ pub struct TriggerTask {
     pub status: Option<String>,
     /// A template of its title, one line.
     pub title: String,
+    /// Set if it is a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Box<TriggerPlan>>,
+}
+
+/// A plan that a trigger starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriggerPlan {
+    /// The document, checked.
+    pub document: Value,
+    /// What its expressions read as `input`: texts in it may be templates.
+    pub input: Value,
+    /// The tools that its steps may call.
+    pub tools: Vec<String>,
+    /// Seconds after which it fails.
+    pub lasts_s: u32,
 }
 
 /// What became of a trigger that was due.
@@ -74,6 +91,43 @@ pub fn check_template(pointer: &str, text: &str) -> Result<(), InvalidWhen> {
 /// The template names what the event does not have, writes too much or takes too long.
 pub fn filled(text: &str, cause: &Cause) -> Result<String, ExpressionError> {
     if is_template(text) { render(text, &cause.context(), false) } else { Ok(text.to_owned()) }
+}
+
+/// Checks the texts in a value, which may be templates.
+///
+/// # Errors
+/// As [`check_template`]; `pointer` is where the value is.
+pub fn check_templates(pointer: &str, value: &Value) -> Result<(), InvalidWhen> {
+    match value {
+        Value::String(text) => check_template(pointer, text),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .try_for_each(|(nth, item)| check_templates(&format!("{pointer}/{nth}"), item)),
+        Value::Object(fields) => fields.iter().try_for_each(|(name, field)| {
+            let name = name.replace('~', "~0").replace('/', "~1");
+            check_templates(&format!("{pointer}/{name}"), field)
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The value with what happened in its texts.
+///
+/// # Errors
+/// As [`filled`].
+pub fn filled_value(value: &Value, cause: &Cause) -> Result<Value, ExpressionError> {
+    Ok(match value {
+        Value::String(text) => filled(text, cause)?.into(),
+        Value::Array(items) => {
+            items.iter().map(|item| filled_value(item, cause)).collect::<Result<Vec<_>, _>>()?.into()
+        }
+        Value::Object(fields) => {
+            let filled = fields.iter().map(|(name, field)| Ok((name.clone(), filled_value(field, cause)?)));
+            Value::Object(filled.collect::<Result<_, ExpressionError>>()?)
+        }
+        other => other.clone(),
+    })
 }
 
 /// The title with what happened in it: one line, shortened.

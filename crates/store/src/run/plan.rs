@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::handle::RunStore;
 
 pub(crate) use self::outcome::keep_outcome;
+pub(crate) use self::requests::announce;
 pub use self::requests::{
     MAX_OPEN_PLANS, PlanChange, PlanRefusal, PlanStep, PlanVersion, StepsChange, StoredPlan, states,
 };

@@ -1,12 +1,14 @@
 //! What a trigger does when it fires, in the transaction of its caller, who holds the locks of the agentable and of the trigger.
 
-use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, TriggerId};
+use chrono::{DateTime, TimeDelta, Utc};
+use houston_domain::id::{AgentableId, TenantId, TriggerId, UserId};
 use houston_domain::mode::Mode;
 use houston_domain::plan::ExpressionError;
-use houston_domain::trigger::effect::{Firing, MAX_FIRINGS, TriggerTask, filled, filled_title};
+use houston_domain::trigger::effect::{
+    Firing, MAX_FIRINGS, TriggerPlan, TriggerTask, filled, filled_title, filled_value,
+};
 use houston_domain::trigger::{Cause, Chain, allowance, trigger_message};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -15,12 +17,23 @@ use super::trigger_firing::{Fired, FiringIds, FiringLimits, Locked};
 use crate::cancel::ARCHIVED;
 use crate::error::Result;
 use crate::fairness::Fairness;
+use crate::plan::{MAX_OPEN_PLANS, NewPlan, PlanOwner, announce, insert_plan};
 use crate::system_message::{Delivery, LockedRow, NewSystemMessage, deliver, lock};
 
 /// What was made, or why nothing was.
 type Made = std::result::Result<(Fired, Uuid, String), &'static str>;
 
-/// Posts to the agentable, or starts a task of it, unless the chain is too long, the trigger has fired too often, or its template
+/// What a trigger says, with what happened in it.
+struct Texts {
+    /// The message.
+    content: String,
+    /// The title of a task or a plan.
+    title: String,
+    /// The input of a plan.
+    input: Value,
+}
+
+/// Posts to the agentable, or starts a task or a plan of it, unless the chain is too long, the trigger has fired too often, or its template
 /// fails.
 pub(super) async fn act(
     connection: &mut PgConnection,
@@ -43,9 +56,12 @@ pub(super) async fn act(
         }
     };
     let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(Fired::Gone) };
-    let made = match &trigger.task {
-        None => tell(connection, (trigger, &row), (&texts.0, chain.depth), ids, fairness).await?,
-        Some(task) => start(connection, (trigger, task), &texts, ids, fairness).await?,
+    let made = match trigger.task.as_ref().map(|task| (task, task.plan.as_deref())) {
+        None => tell(connection, (trigger, &row), (&texts.content, chain.depth), ids, fairness).await?,
+        Some((task, None)) => start(connection, (trigger, task), &texts, ids, fairness).await?,
+        Some((task, Some(plan))) => {
+            start_plan(connection, &row, (task, plan), &texts, (ids, fairness)).await?
+        }
     };
     let (fired, run, made) = match made {
         Ok(made) => made,
@@ -56,12 +72,17 @@ pub(super) async fn act(
     Ok(fired)
 }
 
-/// The message, and the title of a task, with what happened in them.
-fn texts(trigger: &Locked, cause: &Cause) -> std::result::Result<(String, String), ExpressionError> {
+fn texts(trigger: &Locked, cause: &Cause) -> std::result::Result<Texts, ExpressionError> {
     let instructions = filled(&trigger.instructions, cause)?;
-    let message = trigger_message(&trigger.name, &instructions, cause);
-    let title = trigger.task.as_ref().map_or(Ok(String::new()), |task| filled_title(&task.title, cause))?;
-    Ok((message, title))
+    let content = trigger_message(&trigger.name, &instructions, cause);
+    let title = match &trigger.task {
+        None => String::new(),
+        Some(TriggerTask { title, plan: Some(_), .. }) => title.clone(),
+        Some(TriggerTask { title, .. }) => filled_title(title, cause)?,
+    };
+    let plan = trigger.task.as_ref().and_then(|task| task.plan.as_ref());
+    let input = plan.map_or(Ok(Value::Null), |plan| filled_value(&plan.input, cause))?;
+    Ok(Texts { content, title, input })
 }
 
 /// Posts the message: an open run reads it at its next step; otherwise it opens a run.
@@ -94,7 +115,7 @@ async fn tell(
 async fn start(
     connection: &mut PgConnection,
     (trigger, task): (&Locked, &TriggerTask),
-    (content, title): &(String, String),
+    Texts { content, title, .. }: &Texts,
     ids: FiringIds,
     fairness: Fairness,
 ) -> Result<Made> {
@@ -145,6 +166,52 @@ async fn start(
     )
     .execute(&mut *connection)
     .await?;
+    notify(connection, ids.task, fairness).await?;
+    Ok(Ok((Fired::Started(ids.task), ids.run.0, ids.task.public_id(&task.kind))))
+}
+
+/// Starts a plan of the agentable, unless that is archived or enough of its plans have not ended. Its end is reported as that of
+/// a plan which a request has made.
+async fn start_plan(
+    connection: &mut PgConnection,
+    row: &LockedRow,
+    (task, plan): (&TriggerTask, &TriggerPlan),
+    Texts { title, input, .. }: &Texts,
+    (ids, fairness): (FiringIds, Fairness),
+) -> Result<Made> {
+    let parent = sqlx::query!(
+        r#"-- store::trigger_effect::parent_of_plan
+        select a.tenant_id as "tenant_id!", a.user_id, a.depth, a.untrusted, a.status is not distinct from $2 as "archived!",
+               (select count(*) from houston.plans p where p.parent_id = a.id and p.ended_at is null) as "open!"
+          from houston.agentables a where a.id = $1"#,
+        row.agentable.0,
+        ARCHIVED
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if parent.archived {
+        return Ok(Err("archived"));
+    }
+    if parent.open >= MAX_OPEN_PLANS {
+        return Ok(Err("plans"));
+    }
+    let (tenant, user) = (TenantId(parent.tenant_id), UserId(parent.user_id));
+    let owner = PlanOwner { tenant, user, parent: row.agentable, run: None, untrusted: parent.untrusted };
+    let new = NewPlan {
+        id: ids.task,
+        run: ids.run,
+        message: ids.message,
+        kind: &task.kind,
+        status: task.status.as_deref(),
+        title,
+        tools: &plan.tools,
+        document: &plan.document,
+        input,
+        attached: false,
+        deadline: ids.now + TimeDelta::seconds(plan.lasts_s.into()),
+    };
+    insert_plan(connection, owner, &new, parent.depth + 1).await?;
+    announce(connection, row, tenant, &new).await?;
     notify(connection, ids.task, fairness).await?;
     Ok(Ok((Fired::Started(ids.task), ids.run.0, ids.task.public_id(&task.kind))))
 }

@@ -3,9 +3,10 @@
 use houston_domain::id::{AgentableId, TriggerId};
 use houston_domain::run::RunStatus;
 use houston_domain::trigger::When;
-use houston_domain::trigger::effect::TriggerTask;
+use houston_domain::trigger::effect::{TriggerPlan, TriggerTask};
 use houston_store::trigger::Trigger;
 use houston_store::trigger_firing::{FiringLimits, FiringLimits as Limits};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::step::{answer, done};
@@ -23,7 +24,7 @@ fn on(topic: &str, condition: &str) -> When {
 }
 
 fn task(title: &str) -> Option<TriggerTask> {
-    Some(TriggerTask { kind: "task".into(), status: None, title: title.into() })
+    Some(TriggerTask { kind: "task".into(), status: None, title: title.into(), plan: None })
 }
 
 async fn found(test: &TestStore, id: TriggerId) -> Trigger {
@@ -114,6 +115,42 @@ async fn task_is_started_once_and_its_end_is_reported() {
     assert_eq!(test.sql(reported).trim(), "1");
     let open = format!("select open_tasks from houston.run_locks where agentable_id = '{}'", test.goal.0);
     assert_eq!(test.sql(&open).trim(), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plan_is_started_once_with_what_happened() {
+    let test = TestStore::start().await;
+    let document =
+        json!({"v": 1, "goal": "Look", "steps": [{"id": "a", "type": "llm", "prompt": "{{ input.said }}"}]});
+    let plan = TriggerPlan {
+        document,
+        input: json!({"said": "about: {{ event.content }}", "n": 3}),
+        tools: vec!["create_note".into()],
+        lasts_s: 60,
+    };
+    let mut starts = new(&test, test.goal, event("message.posted")).await;
+    starts.task =
+        Some(TriggerTask { plan: Some(Box::new(plan)), kind: "plan".into(), ..task("Look").unwrap() });
+    let id = create(&test, starts).await;
+    for text in ["hotel", "again"] {
+        test.post_to(test.goal, text).await.unwrap();
+    }
+    let (first, second) = tokio::join!(hear(&test, LIMITS), hear(&test, LIMITS));
+    assert_eq!(first + second + hear(&test, LIMITS).await, 0, "a plan is no message");
+    let inputs = "select string_agg(input ->> 'said' || ' ' || (input ->> 'n'), ', ' order by agentable_id) from houston.plans";
+    assert_eq!(test.sql(inputs).trim(), "about: hotel 3, about: again 3");
+    let lists = "select count(*) from houston.events where data ->> 'type' = 'plan_created'";
+    assert_eq!(test.sql(lists).trim(), "2", "the open run's stream shows them");
+    let open = format!("select open_tasks from houston.run_locks where agentable_id = '{}'", test.goal.0);
+    assert_eq!(test.sql(&open).trim(), "2");
+    let awake = "select count(*) from houston.run_locks l join houston.plans p on p.agentable_id = l.agentable_id where l.wake";
+    assert_eq!(test.sql(awake).trim(), "2");
+    for _ in 0..10 {
+        test.post_to(test.goal, "more").await.unwrap();
+    }
+    hear(&test, LIMITS).await;
+    let trigger = found(&test, id).await;
+    assert_eq!((trigger.fired, trigger.refused), (10, (2, Some("plans".into()))));
 }
 
 #[tokio::test(flavor = "multi_thread")]

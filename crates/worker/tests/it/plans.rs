@@ -103,9 +103,8 @@ async fn wave_of_plans(cluster: &TestCluster, workers: &mut Vec<TestWorker>, pla
     for _ in 0..KILLS {
         tokio::time::sleep(Duration::from_millis(400)).await;
         let killed = workers.remove(0);
-        killed.kill.cancel();
         workers.push(patient(cluster));
-        killed.running.ended().await.ok();
+        killed.kill().await;
     }
     for run in posted {
         assert_status(&cluster.wait_for_end(run).await, RunStatus::MessageSent);

@@ -16,6 +16,7 @@ use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
 use houston_engine::{Config, Drivers, Engine, MakeModel, Parts, Setups};
 use houston_llm::{Model, Simulated};
 use houston_queue::{DeltaBus, HintSender};
+use houston_store::Store;
 use houston_tools::{Outside, Registry, SharedTool, builtin};
 use houston_worker::{
     LeaseConfig, MonitorConfig, Running, SweepConfig, TriggersConfig, Worker, WorkerConfig,
@@ -40,6 +41,7 @@ pub(crate) struct TestWorker {
     pub(crate) running: Running,
     pub(crate) stop: CancellationToken,
     pub(crate) kill: CancellationToken,
+    store: Store,
 }
 
 pub(crate) fn agent_types() -> Vec<AgentType> {
@@ -189,7 +191,7 @@ impl TestCluster {
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
-        TestWorker { running, stop, kill }
+        TestWorker { running, stop, kill, store }
     }
 }
 
@@ -215,6 +217,15 @@ fn registry_with(tools: Vec<SharedTool>) -> Registry {
 }
 
 impl TestWorker {
+    /// Kills the worker. Its connections are closed, as those of a process are that has died.
+    pub(crate) async fn kill(self) {
+        self.kill.cancel();
+        self.running.ended().await.ok();
+        // What a process takes with it: without this, tasks go on that only a drain ends, with connections of their own.
+        self.stop.cancel();
+        self.store.close().await;
+    }
+
     /// Drains the worker and waits for its end.
     pub(crate) async fn drain(self) {
         self.stop.cancel();

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: runs all tests, or those of some crates.
 
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -61,10 +61,28 @@ impl Test {
         if self.crash_points {
             return Ok(child::code(child::run(self.crash_points(&scratch)).await?));
         }
-        // Before the other tests, so that the last lines are their summary.
-        let before = if self.is_whole() { self.separate_tests(&scratch).await? } else { ExitCode::SUCCESS };
         // Installs missing servers. The first test starts the shared Postgres.
         drop(programs::servers(|_| {})?);
+        let beside = async {
+            match self.is_whole() {
+                true => self.separate_tests(&scratch).await,
+                false => Ok(None),
+            }
+        };
+        // The others take longer, so the last lines are their summary.
+        let (beside, status) = tokio::join!(beside, self.others(&scratch));
+        let (failed, status) = (beside?, status?);
+        if failed.is_some() {
+            print_status(
+                "the cases at crash points or the comparison of prices failed: their output is above",
+            );
+        }
+        let failed = Some(status).filter(|status| !status.success()).or(failed);
+        Ok(failed.map_or(ExitCode::SUCCESS, child::code))
+    }
+
+    /// Runs all tests that need no runner of their own.
+    async fn others(&self, scratch: &Scratch) -> Result<ExitStatus> {
         if self.packages.is_empty()
             || self.packages.iter().any(|crate_| package(crate_) == package("sandbox"))
         {
@@ -78,38 +96,36 @@ impl Test {
             .chain(clients.iter().flat_map(super::clients::Installed::variables))
             .chain(cells)
             .collect();
-        let status = match programs::wheel("cargo-nextest", "0.9.148").await {
+        match programs::wheel("cargo-nextest", "0.9.148").await {
             Some(nextest) => {
                 let mut nextest = self.nextest(&nextest)?;
                 nextest.envs(variables);
-                runner::run(nextest).await?
+                runner::run(nextest).await
             }
             None => {
                 let mut cargo = self.without_nextest()?;
                 cargo.envs(variables);
-                child::run(cargo).await?
+                child::run(cargo).await
             }
-        };
-        Ok(if status.success() { before } else { child::code(status) })
+        }
     }
 
-    /// Runs the tests that have a runner of their own: the crash points, which mostly wait, and the comparison of prices
-    /// meanwhile.
-    async fn separate_tests(&self, scratch: &Scratch) -> Result<ExitCode> {
+    /// Runs the tests that have a runner of their own, beside the others: the crash points, which mostly wait, and the
+    /// comparison of prices. Their output is printed when they have ended. Returns what failed, if something did.
+    async fn separate_tests(&self, scratch: &Scratch) -> Result<Option<ExitStatus>> {
         let prices = async {
             if self.no_clients {
                 return Ok(None);
             }
             Forwarded::new(&["--if-possible"]).captured("prices-test").await.map(Some)
         };
-        let (crash_points, prices) = tokio::join!(child::run(self.crash_points(scratch)), prices);
-        let mut statuses = vec![crash_points?];
-        if let Some(output) = prices? {
+        let (crash_points, prices) = tokio::join!(child::capture(self.crash_points(scratch)), prices);
+        let mut statuses = Vec::new();
+        for output in std::iter::once(crash_points?).chain(prices?) {
             print_status(&child::text(&output));
             statuses.push(output.status);
         }
-        let failed = statuses.into_iter().find(|status| !status.success());
-        Ok(failed.map_or(ExitCode::SUCCESS, child::code))
+        Ok(statuses.into_iter().find(|status| !status.success()))
     }
 
     /// Whether all tests are run, once.

@@ -2,9 +2,11 @@
 //!
 //! Five cities are looked up side by side: a search, the page it found, a judgement; then there is one answer. The model
 //! takes [`script::MODEL`] for each call, whatever it writes; the tools take [`script::SEARCH`] and [`script::PAGE`]. The
-//! service is the example `chaos_tools`, which has a tool that takes a time and returns a text.
+//! service is the example `chaos_tools`, which has a tool that takes a time and returns a text. After that, what a step costs
+//! besides its work ([`steps`]).
 
 mod script;
+mod steps;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use self::script::Way;
+use self::steps::Steps;
 use super::database::{count, query};
 use super::report::targets_table;
 use super::spread::{Spread, round};
@@ -34,6 +37,7 @@ const REST: Duration = Duration::from_secs(4);
 pub(crate) struct Plans {
     rounds: usize,
     ways: Vec<Measured>,
+    steps: Steps,
 }
 
 /// One way to do the work; means per message, except the time.
@@ -98,7 +102,12 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, rounds: usize
     ensure!(failed == 0, "{failed} runs did not complete");
     let steps = count(servers, "houston.plan_steps where status <> 'succeeded'")?;
     ensure!(steps == 0, "{steps} steps of plans did not succeed");
-    Ok(Plans { rounds, ways })
+    let size = match rounds {
+        ..5 => steps::Size { alone: 2, beside: 40, waiting: 200 },
+        _ => steps::Size { alone: 20, beside: 1000, waiting: 10_000 },
+    };
+    let steps = setup.steps(size).await?;
+    Ok(Plans { rounds, ways, steps })
 }
 
 /// Settings of Postgres that count statements.
@@ -118,7 +127,7 @@ impl<'s> Setup<'s> {
             let tokens = script::tokens(call);
             counting.calls.fetch_add(1, Ordering::Relaxed);
             counting.tokens.fetch_add(tokens, Ordering::Relaxed);
-            script::reply(call).usage(tokens, script::OUTPUT).after(script::MODEL)
+            script::reply(call).usage(tokens, script::OUTPUT).after(script::time(call))
         })
         .await?;
         model.journal().set_detail(JournalDetail::Counts);
@@ -207,6 +216,7 @@ impl Plans {
                 met(fewer >= 50.0),
             ]);
         }
+        rows.extend(self.steps.rows());
         let heading = format!(
             "five cities looked up, {} times; the model takes {} ms a call, the tools {} and {} ms\n",
             self.rounds,

@@ -24,7 +24,9 @@ const BYTES_PER_TOKEN: usize = 4;
 const WORDS_OF_SEARCH: u64 = 150;
 const WORDS_OF_PAGE: u64 = 500;
 const CITIES: [&str; 5] = ["Oslo", "Rome", "Riga", "Bern", "Cork"];
-/// How the instructions of an executor begin.
+/// How the instructions of an executor begin whose model takes no time.
+pub(super) const AT_ONCE: &str = "Answer at once";
+/// How the instructions of other executors begin.
 const ORDER: &str = "Look up ";
 
 /// A way to do the work.
@@ -65,6 +67,14 @@ pub(super) fn tokens(call: &Call) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN) as u64
 }
 
+/// How long the model takes for a request.
+pub(super) fn time(call: &Call) -> Duration {
+    match call.last_user_text().starts_with(AT_ONCE) {
+        true => Duration::ZERO,
+        false => MODEL,
+    }
+}
+
 /// The answer to a request.
 pub(super) fn reply(call: &Call) -> Reply {
     let said = call.user_texts();
@@ -72,6 +82,9 @@ pub(super) fn reply(call: &Call) -> Reply {
         return judgement();
     }
     let last = said.last().map_or("", String::as_str);
+    if last.starts_with(AT_ONCE) {
+        return judgement();
+    }
     if let Some(place) = last.strip_prefix(ORDER) {
         let place = place.split('.').next().unwrap_or_default();
         return match results(call) {

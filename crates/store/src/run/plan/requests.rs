@@ -15,6 +15,7 @@ use sqlx::types::Json;
 pub(crate) use self::change::change;
 pub use self::change::{PlanChange, PlanRefusal, StepsChange};
 pub use self::make::MAX_OPEN_PLANS;
+pub(crate) use self::make::announce;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::tenant_pool::with_connection;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use houston_domain::event::Event;
-use houston_domain::id::{AgentableId, UserId};
+use houston_domain::id::{AgentableId, TenantId, UserId};
 use houston_domain::plan::{Heading, States, checklist};
 use houston_domain::run::RunStatus;
 use serde_json::{Value, json};
+use sqlx::PgConnection;
 
 use super::read;
 use crate::cancel::ARCHIVED;
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::plan::{NewPlan, PlanOwner, insert_plan};
-use crate::system_message::lock;
+use crate::system_message::{LockedRow, lock};
 
 /// Maximum number of plans of one agentable that have not ended.
 pub const MAX_OPEN_PLANS: i64 = 10;
@@ -72,21 +73,31 @@ impl TenantStore<'_> {
         let user = UserId(above.user_id);
         let owner = PlanOwner { tenant: self.tenant, user, parent, run: None, untrusted: above.untrusted };
         insert_plan(&mut tx, owner, plan, above.depth + 1).await?;
-        if let Some(run) = row.run_id.filter(|_| row.run_open) {
-            row.add_event(&mut tx, &created(plan)?).await?;
-            sqlx::query!(
-                "-- store::plan::requests::make::listed
-                update houston.plans set listed_in = $3 where tenant_id = $1 and agentable_id = $2",
-                self.tenant.0,
-                plan.id.0,
-                run
-            )
-            .execute(&mut *tx)
-            .await?;
-        }
+        announce(&mut tx, &row, self.tenant, plan).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
+}
+
+/// Adds the list of steps to the stream of the agentable that the plan works for, while a run of it is open.
+pub(crate) async fn announce(
+    connection: &mut PgConnection,
+    row: &LockedRow,
+    tenant: TenantId,
+    plan: &NewPlan<'_>,
+) -> Result<()> {
+    let Some(run) = row.run_id.filter(|_| row.run_open) else { return Ok(()) };
+    row.add_event(connection, &created(plan)?).await?;
+    sqlx::query!(
+        "-- store::plan::requests::make::listed
+        update houston.plans set listed_in = $3 where tenant_id = $1 and agentable_id = $2",
+        tenant.0,
+        plan.id.0,
+        run
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 fn created(plan: &NewPlan<'_>) -> Result<Event> {
