@@ -30,7 +30,6 @@ pub mod task_result;
 pub(crate) mod thread;
 pub mod tool_result;
 mod trace;
-mod traceparent;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, WorkerId};

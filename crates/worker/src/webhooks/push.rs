@@ -20,7 +20,7 @@ use super::sender::failed;
 pub(super) async fn attempt(
     shared: &Shared,
     (delivery, push): (&ClaimedDelivery, &DeliveredPush),
-    ((owner, committed), traceparent): (&(EventOwner, Committed), Option<&str>),
+    (owner, committed): &(EventOwner, Committed),
     now: DateTime<Utc>,
 ) -> Attempt {
     let ids = TaskIds { run: push.run, context: push.context.clone() };
@@ -34,6 +34,7 @@ pub(super) async fn attempt(
     };
     let body = Bytes::from(serde_json::to_vec(&update).unwrap_or_default());
     let id = event_id(owner, committed.seq);
+    let traceparent = delivery.traceparent.as_deref();
     let message = Message { url: &delivery.url, id: &id, body, content_type: MEDIA_TYPE, traceparent };
     shared.webhooks.sinks.send_with(&message, &secrets.headers(), now).await
 }

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
-use houston_domain::id::{RunId, WebhookId};
+use houston_domain::id::WebhookId;
 use houston_domain::sealed::Purpose;
 use houston_domain::webhook::FailedDelivery;
 use houston_metrics::worker::Delivery;
@@ -104,15 +104,12 @@ impl Outbox {
         let is_full = claimed.len() >= room;
         self.after = claimed.iter().map(|delivery| delivery.webhook).max().filter(|_| is_full);
         let events = store.delivered_events(&claimed).await?;
-        let runs: Vec<RunId> = events.iter().flatten().map(|(_, event)| event.run_id).collect();
-        let traceparents = if runs.is_empty() { HashMap::new() } else { store.traceparents(&runs).await? };
         for (delivery, event) in claimed.into_iter().zip(events) {
             let key = delivery.id.0;
             self.open.insert(key, delivery.webhook);
             let (shared, webhook) = (self.shared.clone(), delivery.webhook);
-            let traceparent = event.as_ref().and_then(|(_, event)| traceparents.get(&event.run_id).cloned());
             self.sending.push(Box::pin(async move {
-                deliver(&shared, &delivery, event, traceparent.as_deref()).await;
+                deliver(&shared, &delivery, event).await;
                 (key, webhook)
             }));
         }
@@ -140,19 +137,14 @@ impl From<Uuid> for Claim {
 }
 
 /// Sends one delivery and stores what became of it.
-async fn deliver(
-    shared: &Shared,
-    delivery: &ClaimedDelivery,
-    event: Option<(EventOwner, Committed)>,
-    traceparent: Option<&str>,
-) {
+async fn deliver(shared: &Shared, delivery: &ClaimedDelivery, event: Option<(EventOwner, Committed)>) {
     let clock = shared.ids.clock();
     let (settled, attempt) = match event {
         _ if shared.webhooks.config.retry.given_up_at(delivery.created_at) <= clock.now() => {
             (Settled::Dead, failed("it waited too long behind deliveries that failed"))
         }
         Some(event) => {
-            let attempt = attempt(shared, delivery, (&event, traceparent), clock.now()).await;
+            let attempt = attempt(shared, delivery, &event, clock.now()).await;
             (judge(shared, delivery, &attempt, clock.now()), attempt)
         }
         None => (Settled::Dead, failed("the event was erased")),
@@ -164,15 +156,9 @@ async fn deliver(
         tracing::warn!(%error, %webhook, "a webhook was not switched off in all cells; its event is sent again");
         return;
     }
-    shared.metrics.worker.delivered(match settled {
-        Settled::Delivered => Delivery::Delivered,
-        Settled::Retry(_) => Delivery::Retried,
-        Settled::Dead => Delivery::Dead,
-        Settled::Gone => Delivery::Gone,
-    });
     let answer = Answer { status: attempt.status, error: attempt.error.as_deref() };
     match shared.store.settle_delivery(delivery, settled, answer, clock.now()).await {
-        Ok(true) => {}
+        Ok(true) => shared.metrics.worker.delivered(counted(settled)),
         Ok(false) => tracing::debug!(delivery = %delivery.id, "another process has taken the delivery over"),
         Err(error) => {
             tracing::warn!(%error, delivery = %delivery.id, "a delivery could not be settled; it is sent again");
@@ -180,6 +166,15 @@ async fn deliver(
     }
     if let Some(error) = attempt.error {
         tracing::debug!(delivery = %delivery.id, webhook = %delivery.webhook, error, ?settled, "a delivery failed");
+    }
+}
+
+fn counted(settled: Settled) -> Delivery {
+    match settled {
+        Settled::Delivered => Delivery::Delivered,
+        Settled::Retry(_) => Delivery::Retried,
+        Settled::Dead => Delivery::Dead,
+        Settled::Gone => Delivery::Gone,
     }
 }
 
@@ -196,11 +191,11 @@ pub(super) fn failed(why: &str) -> Attempt {
 async fn attempt(
     shared: &Shared,
     delivery: &ClaimedDelivery,
-    (event, traceparent): (&(EventOwner, Committed), Option<&str>),
+    event: &(EventOwner, Committed),
     now: DateTime<Utc>,
 ) -> Attempt {
     if let Some(push) = &delivery.push {
-        return push::attempt(shared, (delivery, push), (event, traceparent), now).await;
+        return push::attempt(shared, (delivery, push), event, now).await;
     }
     let (owner, committed) = event;
     let signer = match signer(shared, delivery) {
@@ -209,6 +204,7 @@ async fn attempt(
     };
     let event = CloudEvent::of(owner, committed);
     let body = Bytes::from(serde_json::to_vec(&event).unwrap_or_default());
+    let traceparent = delivery.traceparent.as_deref();
     let message =
         Message { url: &delivery.url, id: &event.id, body, content_type: CONTENT_TYPE, traceparent };
     shared.webhooks.sinks.send(&message, &signer, now).await
