@@ -127,8 +127,7 @@ impl Engine {
         events.push(claimed.event.clone());
         self.services.bus.publish(agentable, Live::Committed(events));
         let Services { metrics, spans, .. } = &self.services;
-        // Boxed: a run that waits should hold little.
-        let meter = Box::new(Meter::start(metrics, spans, &claimed, self.services.lane(&claimed.kind)));
+        let meter = Meter::start(metrics, spans, &claimed, self.services.lane(&claimed.kind));
         let (agent, trace_id) = (meter.agent(&claimed), meter.trace_id());
         let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt, trace_id);
         let booking = claimed.booked.map(|tokens| Box::pin(self.store.book_tokens(claimed.user, tokens)));
@@ -141,7 +140,7 @@ impl Engine {
                 booking.await;
             }
             let outcome = self.end_drive((agentable, token), holder, driven.await).await;
-            meter.end(&self.services.metrics, outcome.as_ref().copied());
+            meter.end(&self.services.metrics, agentable, outcome.as_ref().copied());
             outcome
         }
     }

@@ -1,10 +1,7 @@
 //! Counts what becomes of runs on this worker ([`houston_metrics::runs`]), and makes the spans of their attempts.
 
-use std::time::Duration;
-
 use chrono::{DateTime, Utc};
-use houston_domain::id::RunId;
-use houston_domain::run::RunStatus;
+use houston_domain::id::{AgentableId, RunId};
 use houston_metrics::runs::Attempt;
 use houston_metrics::{Metrics, Queue};
 use houston_queue::Lane;
@@ -15,14 +12,11 @@ use tokio::time::Instant;
 
 use crate::run::driver::DriveOutcome;
 
-/// One attempt of a run on this worker.
+/// One attempt of a run on this worker. It is small: each run that waits has one.
 pub(crate) struct Meter {
+    /// When the run was accepted, by the clock of this process.
+    accepted: Instant,
     queue: Queue,
-    /// From the acceptance of the run to its claim.
-    waited: Duration,
-    claimed: Instant,
-    run: RunId,
-    number: i32,
     span: Span,
 }
 
@@ -41,7 +35,8 @@ impl Meter {
         let attempt =
             AttemptInfo { queue: queue.as_str(), run: claimed.run, number: claimed.attempt, waited };
         let span = spans.attempt(attempt, parent.as_ref());
-        Self { queue, waited, claimed: Instant::now(), run: claimed.run, number: claimed.attempt, span }
+        let now = Instant::now();
+        Self { accepted: now.checked_sub(waited).unwrap_or(now), queue, span }
     }
 
     /// The span of the agent in this attempt.
@@ -55,13 +50,15 @@ impl Meter {
     }
 
     /// The attempt ended.
-    pub(crate) fn end(&self, metrics: &Metrics, outcome: Result<DriveOutcome, &houston_store::Error>) {
+    pub(crate) fn end(
+        &self,
+        metrics: &Metrics,
+        agentable: AgentableId,
+        outcome: Result<DriveOutcome, &houston_store::Error>,
+    ) {
         let attempt = match outcome {
             Ok(DriveOutcome::NotClaimed) => return,
-            Ok(DriveOutcome::Ended(status)) => {
-                self.finish(metrics, status);
-                Attempt::Ended
-            }
+            Ok(DriveOutcome::Ended(_)) => Attempt::Ended,
             Ok(DriveOutcome::Retrying { .. }) => Attempt::Retrying,
             Ok(DriveOutcome::Waiting { .. }) => Attempt::Waiting,
             Ok(DriveOutcome::HandedOver) => Attempt::HandedOver,
@@ -69,24 +66,14 @@ impl Meter {
             Err(_) => Attempt::Error,
         };
         metrics.runs.attempted(self.queue, attempt);
-        let outcome = match outcome {
-            Ok(DriveOutcome::Ended(status)) => status.as_str(),
-            _ => attempt.as_str(),
-        };
-        self.log(outcome);
-        self.span.attempted(outcome);
-    }
-
-    /// One line for the attempt.
-    fn log(&self, outcome: &'static str) {
-        let (run, attempt, queue) = (self.run, self.number, self.queue.as_str());
-        let (waited_ms, duration_ms) = (millis(self.waited), millis(self.claimed.elapsed()));
-        let trace_id = self.trace_id();
-        tracing::info!(%run, attempt, queue, outcome, waited_ms, duration_ms, trace_id, "attempt");
-    }
-
-    fn finish(&self, metrics: &Metrics, status: RunStatus) {
-        metrics.runs.finished(self.queue, status, self.waited + self.claimed.elapsed());
+        let mut name = attempt.as_str();
+        if let Ok(DriveOutcome::Ended(status)) = outcome {
+            metrics.runs.finished(self.queue, status, self.accepted.elapsed());
+            name = status.as_str();
+        }
+        self.span.attempted(name);
+        // Not at `info`: a line for each run would cost more than all other parts of this.
+        tracing::debug!(%agentable, outcome = name, since_accepted = ?self.accepted.elapsed(), "an attempt ended");
     }
 }
 
@@ -96,10 +83,6 @@ fn queue_of(lane: Lane) -> Queue {
         Lane::Background => Queue::Background,
         Lane::Maintenance => Queue::Maintenance,
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// When a run was accepted.
