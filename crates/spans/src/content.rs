@@ -54,7 +54,7 @@ impl Contents {
 }
 
 /// The beginning of a text, with a mark if it was longer.
-fn cut(mut text: String, most: usize) -> String {
+pub(crate) fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
         let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(end);

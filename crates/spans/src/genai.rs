@@ -8,10 +8,14 @@ use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
 use opentelemetry::trace::SpanKind;
 use opentelemetry::{Array, Value};
 
+use crate::content::cut;
 use crate::span::{Span, attribute, count};
 
 /// The version of the conventions.
 pub const VERSION: &str = "1.41.0";
+
+/// Bytes of the name of a tool.
+const MAX_NAME_BYTES: usize = 200;
 
 impl Span {
     /// An agent of a kind begins to answer in a conversation.
@@ -76,13 +80,16 @@ impl Span {
     #[must_use]
     pub fn tool(&self, call: &ToolCall) -> Self {
         let span = self.child(|| {
+            // The model wrote both.
+            let [name, id] = [&call.name, &call.id].map(|text| cut(text.clone(), MAX_NAME_BYTES));
+            let full_name = format!("execute_tool {name}");
             let attributes = vec![
                 attribute("gen_ai.operation.name", "execute_tool"),
-                attribute("gen_ai.tool.name", call.name.clone()),
+                attribute("gen_ai.tool.name", name),
                 attribute("gen_ai.tool.type", "function"),
-                attribute("gen_ai.tool.call.id", call.id.clone()),
+                attribute("gen_ai.tool.call.id", id),
             ];
-            (format!("execute_tool {}", call.name).into(), SpanKind::Internal, attributes)
+            (full_name.into(), SpanKind::Internal, attributes)
         });
         span.set(|contents| contents.of_arguments(&call.input).into_iter().collect());
         span

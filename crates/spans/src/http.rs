@@ -5,14 +5,20 @@ use opentelemetry::trace::SpanKind;
 use crate::parent::TraceParent;
 use crate::span::{Follows, Span, Spans, attribute, count};
 
+/// A method by its name. Clients may send any: those that HTTP does not have are one.
+fn known(method: &str) -> &'static str {
+    const KNOWN: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+    KNOWN.into_iter().find(|known| *known == method).unwrap_or("_OTHER")
+}
+
 impl Spans {
     /// A request has come; it is a part of what its client sends as `parent`.
     #[must_use]
     pub fn request(&self, method: &str, parent: Option<&TraceParent>) -> Span {
         let from = parent.map_or(Follows::Nothing, Follows::Parent);
         let make = || {
-            let method = method.to_owned();
-            (method.clone().into(), SpanKind::Server, vec![attribute("http.request.method", method)])
+            let method = known(method);
+            (method.into(), SpanKind::Server, vec![attribute("http.request.method", method)])
         };
         self.begin(make, from)
     }
@@ -21,7 +27,7 @@ impl Spans {
 impl Span {
     /// The request was answered. `route`: the pattern of its path.
     pub fn answered_request(&self, method: &str, route: &str, status: u16) {
-        self.rename(|| format!("{method} {route}"));
+        self.rename(|| format!("{} {route}", known(method)));
         self.set(|_| {
             vec![
                 attribute("http.route", route.to_owned()),

@@ -112,8 +112,7 @@ async fn develop(
     welcome(&url, &demo, &models.summary, own, &ShellSnippet::new(&folder, &key_file));
     let ((), worked) = tokio::join!(system.serve(listener, &explainer), running.ended());
     worked.context("the worker stopped unexpectedly")?;
-    system.close_quickly().await;
-    export.stop().await;
+    tokio::join!(system.close_quickly(), export.stop());
     Ok(ExitCode::SUCCESS)
 }
 

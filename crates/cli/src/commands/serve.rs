@@ -53,8 +53,7 @@ impl Serve {
             let signals = lifecycle::on_signals(system.stop.clone())?;
             tokio_util::task::TaskTracker::new().spawn(signals);
             system.serve(listener, &explainer).await;
-            system.close_quickly().await;
-            export.stop().await;
+            tokio::join!(system.close_quickly(), export.stop());
             Ok(ExitCode::SUCCESS)
         })
     }

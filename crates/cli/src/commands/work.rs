@@ -45,8 +45,7 @@ impl Work {
             running.registered().await;
             print_stderr("working");
             running.ended().await.context("the worker stopped unexpectedly")?;
-            system.close_quickly().await;
-            export.stop().await;
+            tokio::join!(system.close_quickly(), export.stop());
             Ok(ExitCode::SUCCESS)
         })
     }
