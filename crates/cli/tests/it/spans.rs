@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -228,15 +228,24 @@ async fn spans_have_contents_if_the_operator_asks() {
 async fn a_run_keeps_the_trace_of_its_client_without_spans() {
     let houston = TestHouston::start();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    for (name, sent, stored) in [("Tokyo", CLIENT, CLIENT), ("Lima", "00-abc-def-01", "")] {
-        let goal = houston.goal(name).await;
-        let request =
-            client.post(houston.url(&format!("/v1/goals/{goal}/messages"))).bearer_auth(&houston.key);
-        let request = request.header("traceparent", sent).header("Content-Type", "application/json");
-        let answer = request.body(json!({"content": "hello"}).to_string()).send().await.unwrap();
-        assert_eq!(answer.status().as_u16(), 202);
+    let send = async |path: &str, traceparent: &str, body: Value| {
+        let request = client.post(houston.url(path)).bearer_auth(&houston.key);
+        let request = request.header("traceparent", traceparent).header("Content-Type", "application/json");
+        let answer = request.body(body.to_string()).send().await.unwrap();
+        assert!(answer.status().is_success(), "{path}: {answer:?}");
+        serde_json::from_slice::<Value>(&answer.bytes().await.unwrap()).unwrap()
+    };
+    let stored = |goal: &str| {
         let id = goal.trim_start_matches("goal_");
         let sql = format!("select traceparent from houston.runs where agentable_id = '{id}'");
-        assert_eq!(houston.sql_of(&goal, &sql).trim(), stored, "{name}");
+        houston.sql_of(goal, &sql).trim().to_owned()
+    };
+    for (name, sent, expected) in [("Tokyo", CLIENT, CLIENT), ("Lima", "00-abc-def-01", "")] {
+        let goal = houston.goal(name).await;
+        send(&format!("/v1/goals/{goal}/messages"), sent, json!({"content": "hello"})).await;
+        assert_eq!(stored(&goal), expected, "{name}");
     }
+    let body = json!({"user": {"external_id": "kim"}, "title": "Oslo", "message": {"content": "hello"}});
+    let made = send("/v1/goals", CLIENT, body).await;
+    assert_eq!(stored(made["id"].as_str().unwrap()), CLIENT, "created with its first message");
 }
