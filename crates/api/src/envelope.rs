@@ -42,9 +42,9 @@ pub(crate) async fn envelope(
     let trace = if log.is_probe() { None } else { begin() };
     let deadline = Deadline::new(log.timeout(&app));
     request.extensions_mut().insert(deadline.clone());
-    let run = within(trace.clone(), with_place(next.run(request)));
-    let run = limited(app.state.store.rate_limits(), (&log.method, log.route()), run);
-    let answered = deadline.enforce(run).await;
+    let run =
+        limited(app.state.store.rate_limits(), (&log.method, log.route()), with_place(next.run(request)));
+    let answered = within(trace.clone(), deadline.enforce(run)).await;
     let (answered, limits) = answered.map_or((None, None), |(answer, limits)| (Some(answer), Some(limits)));
     let mut response =
         answered.unwrap_or_else(|| ApiError::TimedOut { within: deadline.within, changes }.into_response());

@@ -15,7 +15,6 @@ use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_metrics::{Metrics, Queue};
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
-use houston_spans::Spans;
 use houston_store::{ApiStore, TenantStore};
 use houston_web::{Client, Sinks};
 use tokio_util::sync::CancellationToken;
@@ -57,7 +56,7 @@ pub struct State {
     /// Counts requests, streams and runs.
     pub metrics: Arc<Metrics>,
     /// Begins spans, if traces are exported.
-    pub spans: Spans,
+    pub spans: houston_spans::Spans,
     /// Agent types by kind.
     pub agent_types: Arc<BTreeMap<String, AgentType>>,
     /// What the settings of agents may refer to: tools, models, files.

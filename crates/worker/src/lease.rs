@@ -37,9 +37,9 @@ pub(crate) struct LeaseKeeper {
     pub(crate) url: String,
     pub(crate) name: String,
     pub(crate) ids: Arc<Ids>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) process: ProcessId,
     pub(crate) config: LeaseConfig,
-    pub(crate) metrics: Arc<Metrics>,
     /// Cancelled when the process is stopping: runs are handed over.
     pub(crate) drain: CancellationToken,
     /// Cancelled when every run has ended or was cut off: the lease is given back.
