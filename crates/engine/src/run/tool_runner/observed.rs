@@ -40,8 +40,8 @@ impl ToolRunner {
     }
 }
 
-/// Counts calls that have their responses, and calls the observers for them: those that read or write Houston's own tables, and those that were
-/// refused. `calls` are those of the turn.
+/// Counts calls that have their responses, and calls the observers for them: those that read or write Houston's own tables, and
+/// those that were refused. `calls` are those of the turn.
 pub(super) fn observe<S: RunStorage>(
     journal: &Journal<'_, S>,
     calls: &[ToolCall],
