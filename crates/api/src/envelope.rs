@@ -38,8 +38,7 @@ pub(crate) async fn envelope(
     let log = RequestLog::new(&request);
     let resumes_stream = request.headers().contains_key("last-event-id");
     let changes = !request.method().is_safe();
-    let begin = || RequestTrace::begin(&app.state.spans, log.method.as_str(), request.headers());
-    let trace = if log.is_probe() { None } else { begin() };
+    let trace = log.trace(&app, request.headers());
     let deadline = Deadline::new(log.timeout(&app));
     request.extensions_mut().insert(deadline.clone());
     let run =
@@ -129,6 +128,14 @@ impl RequestLog {
             let metrics = &app.state.metrics.http;
             metrics.answered(route, self.method.as_str(), status.as_u16(), began.elapsed());
         }
+    }
+
+    /// The trace of the request; probes have none.
+    fn trace(&self, app: &App, headers: &HeaderMap) -> Option<Arc<RequestTrace>> {
+        if self.is_probe() {
+            return None;
+        }
+        RequestTrace::begin(&app.state.spans, self.method.as_str(), headers)
     }
 
     /// Ends the span of the request. Returns the id of its trace.
