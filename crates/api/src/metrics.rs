@@ -29,7 +29,7 @@ pub type Scrape = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + S
 /// Serves `GET /metrics` until `stop`.
 pub async fn serve_metrics(listener: TcpListener, scrape: Scrape, stop: CancellationToken) {
     let router = Router::new().route("/metrics", get(move || answer(Arc::clone(&scrape))));
-    let (places, connections) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), TaskTracker::new());
+    let (permits, connections) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), TaskTracker::new());
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
@@ -43,11 +43,11 @@ pub async fn serve_metrics(listener: TcpListener, scrape: Scrape, stop: Cancella
                 continue;
             }
         };
-        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+        if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
             let (router, stop) = (router.clone(), stop.clone());
             connections.spawn(async move {
                 serve_connection(socket, address.into(), router, stop).await;
-                drop(place);
+                drop(permit);
             });
         }
     }

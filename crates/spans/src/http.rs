@@ -6,9 +6,9 @@ use crate::parent::TraceParent;
 use crate::span::{Follows, Span, Spans, attribute, count};
 
 /// A method by its name. Clients may send any: those that HTTP does not have are one.
-fn known(method: &str) -> &'static str {
-    const KNOWN: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
-    KNOWN.into_iter().find(|known| *known == method).unwrap_or("_OTHER")
+fn standard(method: &str) -> &'static str {
+    const STANDARD: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+    STANDARD.into_iter().find(|one| *one == method).unwrap_or("_OTHER")
 }
 
 impl Spans {
@@ -17,7 +17,7 @@ impl Spans {
     pub fn request(&self, method: &str, parent: Option<&TraceParent>) -> Span {
         let from = parent.map_or(Follows::Nothing, Follows::Parent);
         let make = || {
-            let method = known(method);
+            let method = standard(method);
             (method.into(), SpanKind::Server, vec![attribute("http.request.method", method)])
         };
         self.begin(make, from)
@@ -27,7 +27,7 @@ impl Spans {
 impl Span {
     /// The request was answered. `route`: the pattern of its path.
     pub fn answered_request(&self, method: &str, route: &str, status: u16) {
-        self.rename(|| format!("{} {route}", known(method)));
+        self.rename(|| format!("{} {route}", standard(method)));
         self.set(|_| {
             vec![
                 attribute("http.route", route.to_owned()),

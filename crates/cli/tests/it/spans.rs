@@ -202,7 +202,7 @@ async fn a_message_is_one_trace_from_request_to_tool() {
     assert!(chat.contains_key("gen_ai.response.time_to_first_chunk"), "{chat:#?}");
     let tool = attributes(child("execute_tool create_note", &parent));
     assert_eq!(tool["gen_ai.tool.name"], "create_note");
-    // Without the operator's wish there is no text in any span.
+    // Unless the operator asks for it, there is no text in any span.
     for span in &spans {
         for (key, value) in attributes(span) {
             let is_content = key.contains("messages") || key.contains("arguments") || key.contains("result");
