@@ -4,7 +4,7 @@
 //! event costs an addition or two in either case.
 //!
 //! # Invariants
-//! - An event allocates nothing and waits for nobody's I/O: its series was found before, or is found by a name that is borrowed.
+//! - An event allocates nothing and waits for no I/O: its series was found before, or is found by a name that is borrowed.
 //! - Labels are bounded: queues, outcomes and codes are fixed; routes are those of the program; after [`models::MAX_MODELS`]
 //!   models, further ones count as `other`. No label has the id of a run, a user or a tenant, or text of either.
 //! - Units are seconds, tokens and US dollars. The name of a counter ends with `_total`.
