@@ -9,6 +9,7 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use houston_spans::Span;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -21,6 +22,7 @@ use crate::events::streams::with_place;
 use crate::openai;
 use crate::problem::ResponseError;
 use crate::rates::limited;
+use crate::request_trace::{RequestTrace, within};
 use crate::state::App;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -37,6 +39,7 @@ pub(crate) async fn envelope(
     let log = RequestLog::new(&request);
     let resumes_stream = request.headers().contains_key("last-event-id");
     let changes = !request.method().is_safe();
+    let trace = log.trace(&app, request.headers());
     let deadline = Deadline::new(log.timeout(&app));
     request.extensions_mut().insert(deadline.clone());
     if changes {
@@ -44,7 +47,7 @@ pub(crate) async fn envelope(
     }
     let run =
         limited(app.state.store.rate_limits(), (&log.method, log.route()), with_place(next.run(request)));
-    let answered = deadline.enforce(run).await;
+    let answered = within(trace.clone(), deadline.enforce(run)).await;
     let (answered, limits) = answered.map_or((None, None), |(answer, limits)| (Some(answer), Some(limits)));
     let mut response =
         answered.unwrap_or_else(|| ApiError::TimedOut { within: deadline.within, changes }.into_response());
@@ -69,7 +72,10 @@ pub(crate) async fn envelope(
     if let Ok(value) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, value);
     }
-    log.write(&id, response.status(), began, response_error.as_ref().map(ResponseError::error));
+    log.count(&app, response.status(), began);
+    let trace = trace.and_then(|trace| log.end(&trace.span, response.status()));
+    let ids = (id.as_str(), trace.as_deref());
+    log.write(ids, response.status(), began, response_error.as_ref().map(ResponseError::error));
     response
 }
 
@@ -119,55 +125,67 @@ impl RequestLog {
         matches!(self.path.as_str(), "/livez" | "/readyz" | "/healthz")
     }
 
-    fn write(&self, request_id: &str, status: StatusCode, began: Instant, error: Option<&ApiError>) {
+    /// Counts the request; probes are not of interest.
+    fn count(&self, app: &App, status: StatusCode, began: Instant) {
+        if !self.is_probe() {
+            let route = self.route.as_ref().map_or("none", MatchedPath::as_str);
+            let metrics = &app.state.metrics.http;
+            metrics.answered(route, self.method.as_str(), status.as_u16(), began.elapsed());
+        }
+    }
+
+    /// The trace of the request; probes have none.
+    fn trace(&self, app: &App, headers: &HeaderMap) -> Option<Arc<RequestTrace>> {
+        if self.is_probe() {
+            return None;
+        }
+        RequestTrace::begin(&app.state.spans, self.method.as_str(), headers)
+    }
+
+    /// Ends the span of the request. Returns the id of its trace.
+    fn end(&self, span: &Span, status: StatusCode) -> Option<String> {
+        let route = self.route.as_ref().map_or("none", MatchedPath::as_str);
+        span.answered_request(self.method.as_str(), route, status.as_u16());
+        span.ids().map(|(trace, _)| trace)
+    }
+
+    /// `trace_id`: that of the request's span.
+    fn write(
+        &self,
+        (request_id, trace_id): (&str, Option<&str>),
+        status: StatusCode,
+        began: Instant,
+        error: Option<&ApiError>,
+    ) {
         if self.is_probe() {
             return;
         }
         let route = self.route.as_ref().map_or("none", MatchedPath::as_str);
         let (method, path, status) = (self.method.as_str(), self.path.as_str(), status.as_u16());
         let duration_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        macro_rules! request_line {
+            ($level:ident $(, $more:ident)*) => {
+                tracing::$level!(
+                    request_id, trace_id, method, route, path, status, duration_us, $($more,)* "request"
+                )
+            };
+        }
+        let Some(error) = error else { return request_line!(info) };
+        let code = error.code().as_str();
         match error {
-            None => tracing::info!(request_id, method, route, path, status, duration_us, "request"),
-            Some(error) => {
-                let code = error.code().as_str();
-                match error {
-                    // Clients without a valid key must not fill the log: `KeyCache` logs their number.
-                    ApiError::Unauthorized | ApiError::InvalidJwt(_) | ApiError::TooManyKeys => {
-                        tracing::debug!(request_id, method, route, path, status, duration_us, code, "request")
-                    }
-                    ApiError::Internal(cause) => {
-                        let error = cause.to_string();
-                        tracing::error!(
-                            request_id,
-                            method,
-                            route,
-                            path,
-                            status,
-                            duration_us,
-                            code,
-                            error,
-                            "request"
-                        );
-                    }
-                    ApiError::Unavailable(Some(cause)) => {
-                        let error = cause.to_string();
-                        tracing::warn!(
-                            request_id,
-                            method,
-                            route,
-                            path,
-                            status,
-                            duration_us,
-                            code,
-                            error,
-                            "request"
-                        );
-                    }
-                    _ => {
-                        tracing::info!(request_id, method, route, path, status, duration_us, code, "request")
-                    }
-                }
+            // Clients without a valid key must not fill the log: `KeyCache` logs their number.
+            ApiError::Unauthorized | ApiError::InvalidJwt(_) | ApiError::TooManyKeys => {
+                request_line!(debug, code)
             }
+            ApiError::Internal(cause) => {
+                let error = cause.to_string();
+                request_line!(error, code, error);
+            }
+            ApiError::Unavailable(Some(cause)) => {
+                let error = cause.to_string();
+                request_line!(warn, code, error);
+            }
+            _ => request_line!(info, code),
         }
     }
 }

@@ -31,6 +31,12 @@ const RESERVED_FILES: u64 = 200;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(IpAddr);
 
+impl From<IpAddr> for Peer {
+    fn from(address: IpAddr) -> Self {
+        Self(address)
+    }
+}
+
 /// Addresses with open connections or recent wrong keys.
 #[derive(Debug)]
 pub(crate) struct Peers {

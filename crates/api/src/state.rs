@@ -13,6 +13,7 @@ use houston_domain::plan::{Limits as PlanLimits, Templates};
 use houston_domain::schedule::FeedConfig;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
+use houston_metrics::{Metrics, Queue};
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::audit::NewRecord;
 use houston_store::{ApiStore, TenantStore};
@@ -54,6 +55,10 @@ pub struct State {
     pub redis: RedisHealth,
     /// Generates ids; also provides the clock.
     pub ids: Arc<Ids>,
+    /// Counts requests, streams and runs.
+    pub metrics: Arc<Metrics>,
+    /// Begins spans, if traces are exported.
+    pub spans: houston_spans::Spans,
     /// Agent types by kind.
     pub agent_types: Arc<BTreeMap<String, AgentType>>,
     /// What the settings of agents may refer to: tools, models, files.
@@ -210,6 +215,15 @@ impl App {
             return;
         }
         self.state.hints.send(urgency.into(), Hint::run(agentable));
+    }
+
+    /// Counts a run that a message opened.
+    pub(crate) fn count_run(&self, urgency: Urgency) {
+        let queue = match urgency {
+            Urgency::Interactive => Queue::Interactive,
+            Urgency::Background => Queue::Background,
+        };
+        self.state.metrics.runs.enqueued(queue);
     }
 
     /// Notifies the worker that drives `run` of its cancellation, before it reads that from Postgres. Never waits,

@@ -72,6 +72,7 @@ use self::skills::SkillSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
 use self::workspaces::WorkspaceSettings;
 use crate::callbacks::Callbacks;
+use crate::instruments::Instruments;
 
 /// Files of `jobs/`: the top-level key of their settings, and their text.
 const FILES: &[(&str, &str)] = &[
@@ -145,6 +146,9 @@ pub(crate) struct Settings {
     /// `HOUSTON_LOG_FORMAT`: `text` or `json`; by default text on a terminal.
     #[serde(default)]
     pub(crate) log_format: Option<LogFormat>,
+    /// `HOUSTON_METRICS_ADDRESS`: where Prometheus reads `/metrics`; nowhere by default.
+    #[serde(default)]
+    pub(crate) metrics_address: Option<String>,
     /// `jobs/orchestrator.toml`.
     pub(crate) orchestrator: Orchestrator,
     /// `jobs/server.toml`.
@@ -237,6 +241,8 @@ pub(crate) struct Loaded {
     pub(crate) pdf: PdfReader,
     /// The hooks and observers of the program.
     pub(crate) callbacks: Callbacks,
+    /// What the process counts, and the spans that it makes.
+    pub(crate) instruments: Instruments,
     /// The compiled `settings.guards`.
     pub(crate) guards: Arc<Layer>,
     figment: Figment,
@@ -296,6 +302,7 @@ pub(crate) fn load<'f>(
         drivers,
         pdf: PdfReader::default(),
         callbacks,
+        instruments: Instruments::default(),
         secret_keys,
         guards,
         figment,

@@ -14,7 +14,7 @@ use houston_llm::{
 };
 
 use crate::azure::AzureTokens;
-use crate::config::{AUTO, Loaded, ModelSelection, ProviderSettings, Routed, Settings, USE_CASES};
+use crate::config::{AUTO, Loaded, ModelSelection, ProviderSettings, Routed, USE_CASES};
 use crate::github;
 use crate::model_catalogue::{Route, Routes};
 
@@ -41,7 +41,7 @@ pub(crate) struct Models {
 /// When the HTTP client cannot be built.
 pub(crate) async fn build(loaded: &Loaded) -> Result<Models, ModelError> {
     let settings = &loaded.settings;
-    let builder = Arc::new(ModelBuilder::new(settings).await?);
+    let builder = Arc::new(ModelBuilder::new(loaded).await?);
     let named = loaded.kinds.values().map(|kind| kind.agent_type.use_case.as_str());
     let use_cases: BTreeSet<&str> = USE_CASES.into_iter().chain(named).collect();
     let everything = settings.model.clone().map(ModelSelection::One);
@@ -101,8 +101,10 @@ struct ModelBuilder {
 }
 
 impl ModelBuilder {
-    async fn new(settings: &Settings) -> Result<Self, ModelError> {
+    async fn new(loaded: &Loaded) -> Result<Self, ModelError> {
+        let settings = &loaded.settings;
         let orchestrator = &settings.orchestrator;
+        let retry = orchestrator.retry;
         let seconds = Duration::from_secs;
         let timeouts = Timeouts {
             connect: seconds(orchestrator.model.connect_timeout_s),
@@ -112,14 +114,18 @@ impl ModelBuilder {
             ..Timeouts::default()
         };
         let http = Http::new(timeouts, &environment)?;
-        let immediate = orchestrator.retry.immediate;
+        let immediate = retry.immediate;
         let policy = RetryPolicy {
             retries: immediate.attempts,
             delay: Duration::from_millis(immediate.delay_ms),
             longest_wait: Duration::from_millis(immediate.max_wait_ms),
         };
-        let guards =
-            Guards::new(orchestrator.retry.breaker, orchestrator.retry.budget, Arc::new(SystemClock));
+        let guards = Guards::counting(
+            retry.breaker,
+            retry.budget,
+            Arc::new(SystemClock),
+            Arc::clone(&loaded.instruments.metrics),
+        );
         let detected = detect_all(&http, &environment).await;
         Ok(Self {
             http,

@@ -54,19 +54,23 @@ pub(crate) struct Cell {
 }
 
 /// The workers of a process, one for each cell.
-pub(crate) struct Workers(Vec<Running>);
+pub(crate) struct Workers {
+    running: Vec<Running>,
+    /// Which they share.
+    pub(crate) slots: Slots,
+}
 
 impl Workers {
     /// Waits until all may claim.
     pub(crate) async fn registered(&self) {
-        for running in &self.0 {
+        for running in &self.running {
             running.registered().await;
         }
     }
 
     /// Waits until all have ended, or the first has failed.
     pub(crate) async fn ended(self) -> Result<(), houston_worker::Error> {
-        futures_util::future::try_join_all(self.0.into_iter().map(Running::ended)).await.map(drop)
+        futures_util::future::try_join_all(self.running.into_iter().map(Running::ended)).await.map(drop)
     }
 }
 
@@ -126,7 +130,7 @@ impl System {
             .iter()
             .map(|cell| self.start_worker(cell, (process, &slots, &stop), registry, models))
             .collect();
-        Ok(Workers(workers?))
+        Ok(Workers { running: workers?, slots })
     }
 
     fn start_worker(
@@ -155,6 +159,8 @@ impl System {
         .map_err(|error| Failure::Usage(error.into()))?
         .with_hooks(self.loaded.callbacks.hooks.clone())
         .with_observers(self.loaded.callbacks.observers.clone())
+        .with_metrics(Arc::clone(&self.loaded.instruments.metrics))
+        .with_spans(self.loaded.instruments.spans.clone())
         .with_pdf_reader(self.loaded.pdf.clone());
         let worker = Worker {
             engine: Arc::new(engine),
@@ -164,6 +170,7 @@ impl System {
             hints: cell.hints.clone(),
             bus: cell.bus.clone(),
             ids: Arc::clone(&self.ids),
+            metrics: Arc::clone(&self.loaded.instruments.metrics),
             process,
             description: description(),
             lease: orchestrator.lease,
@@ -204,6 +211,8 @@ impl System {
             hints: cell.hints.clone(),
             redis: cell.bus.health().clone(),
             ids: Arc::clone(&self.ids),
+            metrics: Arc::clone(&self.loaded.instruments.metrics),
+            spans: self.loaded.instruments.spans.clone(),
             agent_types: Arc::new(self.loaded.agent_types()),
             agents: Arc::new(self.loaded.agent_sources()),
             secret_keys: self.loaded.secret_keys.clone(),

@@ -15,7 +15,9 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::Interrupted;
 use crate::holder::Holder;
+use crate::meter::Meter;
 use crate::run::driver::{DriveOutcome, Driven, drive_claimed};
+use crate::run::services::Services;
 
 /// Attempts to claim a run while Postgres fails. After that the sweep finds the run.
 const MAX_CLAIM_TRIES: u32 = 5;
@@ -124,17 +126,22 @@ impl Engine {
         let mut events = std::mem::take(&mut claimed.posted);
         events.push(claimed.event.clone());
         self.services.bus.publish(agentable, Live::Committed(events));
-        let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
+        let Services { metrics, spans, .. } = &self.services;
+        let meter = Meter::start(metrics, spans, &claimed, self.services.lane(&claimed.kind));
+        let (agent, trace_id) = (meter.agent(&claimed), meter.trace_id());
+        let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt, trace_id);
         let booking = claimed.booked.map(|tokens| Box::pin(self.store.book_tokens(claimed.user, tokens)));
         // A future of its own, whose panics are caught.
-        let driven =
-            AssertUnwindSafe(drive_claimed(&self.store, &self.services, holder, claimed)).catch_unwind();
+        let driven = AssertUnwindSafe(drive_claimed(&self.store, &self.services, holder, claimed, agent))
+            .catch_unwind();
         let driven = Box::pin(driven).instrument(span);
         async move {
             if let Some(booking) = booking {
                 booking.await;
             }
-            self.end_drive((agentable, token), holder, driven.await).await
+            let outcome = self.end_drive((agentable, token), holder, driven.await).await;
+            meter.end(&self.services.metrics, agentable, outcome.as_ref().copied());
+            outcome
         }
     }
 

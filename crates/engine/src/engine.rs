@@ -8,7 +8,9 @@ use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::Layer;
 use houston_domain::id::Ids;
 use houston_llm::Model;
+use houston_metrics::Metrics;
 use houston_queue::{DeltaBus, HintSender};
+use houston_spans::Spans;
 use houston_store::RunStore;
 use houston_tools::Registry;
 use houston_tools::ask::{TOOLS, VISION};
@@ -101,6 +103,8 @@ impl Engine {
             pdf: PdfReader::default(),
             providers: Providers::default(),
             observers,
+            metrics: Arc::default(),
+            spans: Spans::default(),
         };
         Ok(Self { store, services, titles, sessions })
     }
@@ -123,6 +127,20 @@ impl Engine {
     #[must_use]
     pub fn with_observers(mut self, observers: Vec<Arc<dyn Observer>>) -> Self {
         self.services.observers = Observers::new(observers);
+        self
+    }
+
+    /// The same, counting in the metrics of the process.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
+        self.services.metrics = metrics;
+        self
+    }
+
+    /// The same with spans of its runs.
+    #[must_use]
+    pub fn with_spans(mut self, spans: Spans) -> Self {
+        self.services.spans = spans;
         self
     }
 

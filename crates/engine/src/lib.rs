@@ -70,6 +70,7 @@ pub mod error;
 pub mod holder;
 pub mod hook;
 pub mod live;
+mod meter;
 pub mod observer;
 pub mod prompt;
 mod rates;

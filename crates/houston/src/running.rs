@@ -104,6 +104,7 @@ impl Running {
     async fn store_message(&self, conversation: AgentableId, content: &str) -> Result<Posted, Error> {
         let (ids, metadata) = (self.process.ids(), Value::Object(Map::new()));
         let post = NewPost {
+            traceparent: None,
             id: ids.beside(conversation),
             run: ids.beside(conversation),
             content,

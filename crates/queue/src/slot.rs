@@ -45,6 +45,15 @@ impl From<HintSettings> for Slots {
     }
 }
 
+impl Slots {
+    /// Slots that are used now, and those that are free.
+    #[must_use]
+    pub fn in_use(&self) -> (usize, usize) {
+        let free = self.of_lanes[0].available_permits();
+        (self.settings.max_in_flight.saturating_sub(free), free)
+    }
+}
+
 /// A run slot that is in use, with a permit for every reserve the hint's lane counts against. Released when the last
 /// clone is dropped.
 #[derive(Debug, Clone)]

@@ -292,6 +292,15 @@ impl Store {
         Ok(())
     }
 
+    /// Connections of the pool that are used now, and those that could be besides.
+    #[must_use]
+    pub fn connections(&self) -> (usize, usize) {
+        let open = usize::try_from(self.pool.size()).unwrap_or(usize::MAX);
+        let most = usize::try_from(self.pool.options().get_max_connections()).unwrap_or(usize::MAX);
+        let used = open.saturating_sub(self.pool.num_idle());
+        (used, most.saturating_sub(used))
+    }
+
     /// Closes all connections.
     pub async fn close(&self) {
         self.batchers.close().await;

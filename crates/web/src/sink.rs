@@ -37,6 +37,8 @@ pub struct Message<'a> {
     pub body: Bytes,
     /// What the body is.
     pub content_type: &'static str,
+    /// Where it belongs in a trace: a `traceparent`.
+    pub traceparent: Option<&'a str>,
 }
 
 /// What became of an attempt.
@@ -140,6 +142,9 @@ impl Sinks {
         let mut request = Request::new(Method::POST, message.url);
         request.headers = headers;
         request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(message.content_type));
+        if let Some(Ok(traceparent)) = message.traceparent.map(HeaderValue::from_str) {
+            request.headers.insert("traceparent", traceparent);
+        }
         request.body = message.body.clone();
         request.follows = false;
         match client.send(request).await {

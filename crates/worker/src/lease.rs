@@ -8,6 +8,8 @@ use std::time::Duration;
 use houston_domain::id::{Ids, ProcessId, WorkerId};
 use houston_engine::Holder;
 use houston_faults::mutation::{self, Mutation};
+use houston_metrics::Metrics;
+use houston_metrics::worker::Lease;
 use houston_queue::{Hint, Lane};
 use houston_store::lease::{LeaseConnection, Look, WorkerDescription};
 use rustix::time::{ClockId, clock_gettime};
@@ -40,6 +42,7 @@ pub(crate) struct LeaseKeeper {
     pub(crate) url: String,
     pub(crate) worker: WorkerDescription,
     pub(crate) ids: Arc<Ids>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) process: ProcessId,
     pub(crate) config: LeaseConfig,
     /// Cancelled when the process is stopping, also by this thread when an operator asks for it: runs are handed over.
@@ -74,13 +77,15 @@ impl LeaseKeeper {
     /// Holds one lease after the other until the process is done.
     async fn keep(self, current: &watch::Sender<Option<Holder>>) {
         let mut former = Vec::new();
+        let lease = self.metrics.worker.lease();
         while !self.done.is_cancelled() {
-            let incarnation = Incarnation::new(&self);
+            let incarnation = Incarnation::new(&self, &lease);
             let mut drops_runs = true;
             match incarnation.hold(current, &mut former).await {
                 LeaseEnd::Done(connection) => resign(connection).await,
                 LeaseEnd::Lost => {
                     former.push(incarnation.holder.worker);
+                    self.metrics.worker.leases_lost.inc();
                     drops_runs = !mutation::is(Mutation::BatchFence);
                 }
                 LeaseEnd::Never => {}
@@ -126,10 +131,12 @@ struct Incarnation<'k> {
     holder: Holder,
     /// When the last successful renewal was sent, in milliseconds since boot.
     renewed: Arc<AtomicU64>,
+    /// The same, for metrics.
+    measured: &'k Lease,
 }
 
 impl<'k> Incarnation<'k> {
-    fn new(keeper: &'k LeaseKeeper) -> Self {
+    fn new(keeper: &'k LeaseKeeper, measured: &'k Lease) -> Self {
         let renewed = Arc::new(AtomicU64::new(0));
         let trust = keeper.config.trust_s * 1000;
         let seen = Arc::clone(&renewed);
@@ -141,7 +148,7 @@ impl<'k> Incarnation<'k> {
             trusted: Arc::new(move || boot_millis().saturating_sub(seen.load(Ordering::Acquire)) < trust),
             send_hint: Arc::clone(&keeper.send_hint),
         };
-        Self { keeper, holder, renewed }
+        Self { keeper, holder, renewed, measured }
     }
 
     fn ttl(&self) -> Duration {
@@ -220,6 +227,7 @@ impl<'k> Incarnation<'k> {
             match attempt.await {
                 Ok(connection) => {
                     self.renewed.store(sent, Ordering::Release);
+                    self.measured.renewed();
                     return Some(connection);
                 }
                 Err(error) if std::mem::replace(&mut has_warned, true) => {
@@ -242,6 +250,7 @@ impl<'k> Incarnation<'k> {
             match tokio::time::timeout(ANSWER_TIMEOUT, connection.renew()).await {
                 Ok(Ok(true)) => {
                     self.renewed.store(sent, Ordering::Release);
+                    self.measured.renewed();
                     return Some(true);
                 }
                 Ok(Ok(false)) => return Some(false),

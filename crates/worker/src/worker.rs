@@ -8,6 +8,7 @@ use houston_domain::id::{Ids, ProcessId};
 use houston_domain::mode::Mode;
 use houston_domain::schedule::Schedules;
 use houston_engine::{DriveOutcome, Engine};
+use houston_metrics::Metrics;
 use houston_queue::{
     DeltaBus, Hint, HintBackend, HintSender, Intake, Lane, LocalHints, Received, Redis, RedisHealth, Slots,
     run_worker,
@@ -45,6 +46,8 @@ pub struct Worker {
     pub bus: DeltaBus,
     /// Generates ids, and has the clock.
     pub ids: Arc<Ids>,
+    /// Counts leases and deliveries to webhooks.
+    pub metrics: Arc<Metrics>,
     /// The process. Its workers, one for each cell, die together.
     pub process: ProcessId,
     /// How it introduces itself to operators. Its slots are those of [`Self::slots`].
@@ -129,6 +132,7 @@ impl Worker {
             ids: Arc::clone(&self.ids),
             process: self.process,
             config: self.lease,
+            metrics: Arc::clone(&self.metrics),
             drain: stop.clone(),
             done: done.clone(),
             pause_lanes: pausing(backend.intake()),
@@ -138,7 +142,7 @@ impl Worker {
         let health = backend.health();
         let webhooks = self.webhooks.clone().start(
             self.store.clone(),
-            Arc::clone(&self.ids),
+            (Arc::clone(&self.ids), Arc::clone(&self.metrics)),
             tracker,
             (stop.clone(), done.clone()),
         );

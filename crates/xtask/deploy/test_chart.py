@@ -124,8 +124,6 @@ def test_containers_run_commands_with_settings_that_exist(variant: str) -> None:
                 assert command[0] == "/usr/bin/houston"
                 assert_command(command[1:])
         variables = {variable["name"]: variable["value"] for variable in container["env"]}
-        # It comes with the metrics.
-        variables.pop("HOUSTON_METRICS_ADDRESS", None)
         assert_settings(variables)
         assert "value" not in str(container["envFrom"]), "addresses and keys come from a Secret"
 

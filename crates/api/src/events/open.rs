@@ -70,6 +70,9 @@ pub(crate) async fn open_as<D: Dialect>(
         if between_runs { None } else { app.store(caller).open_iteration_at(path.id, at.seq).await? };
 
     let permit = StreamPermit::reserved_or_new(Arc::clone(&app), caller)?;
+    if given.is_some() {
+        app.state.metrics.streams.resumes.inc();
+    }
     let cursor = Cursor::new(&path.public_id(), at, iteration);
     let cursor = cursor.with_state(shared_state::at(&app, caller, &path, at.seq).await?);
     let cursor = if options.interrupts { cursor.with_interrupts(interrupted) } else { cursor };

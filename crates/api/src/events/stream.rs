@@ -274,20 +274,20 @@ impl<D: Dialect> Body for EventStream<D> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Abort>>> {
         if self.draining.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Some(Err(Abort::Draining)));
+            return Poll::Ready(Some(Err(self.permit.dropped(Abort::Draining))));
         }
         if self.revoked.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Some(Err(Abort::Revoked)));
+            return Poll::Ready(Some(Err(self.permit.dropped(Abort::Revoked))));
         }
         if self.registration.watch().is_gone() {
-            return Poll::Ready(Some(Err(Abort::Gone)));
+            return Poll::Ready(Some(Err(self.permit.dropped(Abort::Gone))));
         }
         while self.frames.len() < MAX_WRITE_BYTES && !self.dialect.is_done() {
             match self.advance(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(abort)) => {
                     tracing::warn!(error = %abort, agentable = %self.agentable, "stream aborted");
-                    return Poll::Ready(Some(Err(abort)));
+                    return Poll::Ready(Some(Err(self.permit.dropped(abort))));
                 }
                 Poll::Pending => break,
             }

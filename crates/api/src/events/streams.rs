@@ -16,6 +16,7 @@ use tokio::time::{MissedTickBehavior, timeout};
 use crate::auth::Caller;
 use crate::config::Config;
 use crate::error::ApiError;
+use crate::events::abort::Abort;
 use crate::keys::KeyInUse;
 use crate::state::App;
 
@@ -108,6 +109,7 @@ impl StreamPermit {
         }
         counts.insert(tenant, own + 1);
         drop(counts);
+        app.state.metrics.streams.connections.inc();
         let key = app.keys.stream(caller.key());
         Ok(Self { app, caller, key })
     }
@@ -144,8 +146,17 @@ impl StreamPermit {
     }
 }
 
+impl StreamPermit {
+    /// Counts that the stream is aborted.
+    pub(crate) fn dropped(&self, abort: Abort) -> Abort {
+        self.app.state.metrics.streams.dropped(abort.reason());
+        abort
+    }
+}
+
 impl Drop for StreamPermit {
     fn drop(&mut self) {
+        self.app.state.metrics.streams.connections.dec();
         let mut counts = self.app.streams.counts();
         let tenant = self.caller.tenant();
         let left = counts.get(&tenant).copied().unwrap_or(0).saturating_sub(1);

@@ -40,6 +40,7 @@ use crate::idempotency::{Key, respond, unless_key_reused};
 use crate::messages::attachments::with_attachments;
 use crate::messages::images::with_images;
 use crate::rates::ask;
+use crate::request_trace::Posting;
 use crate::state::App;
 
 #[utoipa::path(
@@ -107,7 +108,9 @@ pub(crate) async fn store_offering(
 ) -> Result<(Posted, bool), ApiError> {
     ask(app, caller, Whose::Agentable(path.id), key).await?;
     let kind = app.agentables.unconfirmed(caller, path);
+    let posting = Posting::begin(path.urgency);
     let post = NewPost {
+        traceparent: posting.traceparent.as_deref(),
         id: app.state.ids.beside(path.id),
         run: app.state.ids.beside(path.id),
         content,
@@ -123,10 +126,14 @@ pub(crate) async fn store_offering(
         Some(offer) => app.store(caller).post_message_with_offer(path.id, &post, offer, key).await?,
     };
     let (posted, replayed) = unless_key_reused(created)?;
+    posting.end(posted.id, posted.run);
     if kind.is_some() {
         app.agentables.remember(caller, path);
     }
     houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
+    if !replayed && posted.opened {
+        app.count_run(path.urgency);
+    }
     if !replayed && !posted.is_started {
         app.publish_events(path.id, posted.events(content, metadata));
         if double_texting.cancels() && !posted.opened {

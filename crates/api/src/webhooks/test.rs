@@ -41,7 +41,8 @@ pub(crate) async fn test(
     let source = format!("/v1/webhooks/{id}");
     let event = CloudEvent::plain(event_id.clone(), source, "webhook.test", Time(app.now()));
     let body = Bytes::from(serde_json::to_vec(&event).unwrap_or_default());
-    let message = Message { url: &webhook.url, id: &event_id, body, content_type: CONTENT_TYPE };
+    let message =
+        Message { url: &webhook.url, id: &event_id, body, content_type: CONTENT_TYPE, traceparent: None };
     let began = Instant::now();
     // The answer comes within the time of a request.
     let limit = app.state.config.request_timeout().mul_f32(0.8);

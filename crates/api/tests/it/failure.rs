@@ -192,6 +192,7 @@ async fn task_is_paused_while_its_run_waits_for_a_retry() {
 
     let nothing = json!({});
     let post = || NewPost {
+        traceparent: None,
         kind: None,
         id: ids.next(),
         run: ids.next(),

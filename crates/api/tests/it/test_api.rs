@@ -66,6 +66,12 @@ fn explained(question: &ExplainTopic, title: &str) -> Value {
     json!({"conversational": true, "reply": "text", "limits": limits, "tools": []})
 }
 
+/// Those that are shipped.
+fn check_in_limits() -> houston_domain::check_in::CheckInLimits {
+    let shipped = include_str!("../../../../jobs/agent_check_in.toml");
+    toml::from_str::<CheckInConfig>(shipped).unwrap().limits
+}
+
 impl TestApi {
     /// Starts a server with the default settings.
     pub(crate) async fn start() -> Self {
@@ -118,8 +124,6 @@ impl TestApi {
         let mut config = Config { poll_ms: 50, ..Config::default() };
         change(&mut config);
         let bus = DeltaBus::start(Some(redis.clone()), ids.next(), &tasks, stop.clone());
-        let check_ins: CheckInConfig =
-            toml::from_str(include_str!("../../../../jobs/agent_check_in.toml")).unwrap();
         let state = State {
             config,
             store: store.api(),
@@ -127,6 +131,8 @@ impl TestApi {
             bus,
             hints: HintSender::start(Some(redis.clone()), &tasks, stop.clone()),
             ids,
+            metrics: Arc::default(),
+            spans: Default::default(),
             agents: Arc::new(sources(agent_types.clone())),
             agent_types: Arc::new(agent_types),
             secret_keys: Some(SecretKeys::parse(SECRETS_KEY).unwrap()),
@@ -138,7 +144,7 @@ impl TestApi {
                 Box::pin(std::future::ready(Ok(body)))
             }),
             feed: Arc::new(toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap()),
-            check_ins: check_ins.limits,
+            check_ins: check_in_limits(),
             plan_templates: Arc::new(templates()),
             team_rules: RuleLimits::default(),
             plans: PlanLimits { steps_of_request: 12, ..PlanLimits::default() },

@@ -52,6 +52,7 @@ pub(crate) use self::saved_goals::Demo;
 use self::saved_goals::{SavedGoals, address};
 use self::screen::Style;
 use self::server::Server;
+pub(crate) use self::server::tls;
 use self::terminal::Terminal;
 use crate::output::{Stream, is_terminal, print_json_text};
 

@@ -300,7 +300,7 @@ fn content_type(response: &Response) -> String {
 }
 
 /// TLS by `ring`; trusts Mozilla's root certificates and those of this machine.
-fn tls() -> Result<ClientConfig, ChatError> {
+pub(crate) fn tls() -> Result<ClientConfig, ChatError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

@@ -19,8 +19,10 @@ use super::{Context, Failure, key, runtime};
 use crate::app::DEFAULT_FOLDER;
 use crate::config::{Loaded, secrets};
 use crate::explain::Explainer;
+use crate::metrics_listener::MetricsListener;
 use crate::output::{self, print, print_stderr};
 use crate::server_supervisor::ServerSupervisor;
+use crate::span_export::SpanExport;
 use crate::system::System;
 use crate::{connect, invocation, lifecycle, models};
 
@@ -83,6 +85,8 @@ async fn develop(
     addresses: &connect::Addresses,
     own: &str,
 ) -> Result<ExitCode, Failure> {
+    let (spans, export) = SpanExport::start()?;
+    context.loaded.instruments.spans = spans;
     let folder = context.folder.clone();
     let stores = connect::stores(&context.loaded.settings, addresses).await?;
     connect::prepare_schema(&stores, &context.loaded.settings, true).await?;
@@ -98,7 +102,9 @@ async fn develop(
     let demo = demo(&system, &folder).await?;
     let key_file = folder.join(KEY_FILE);
     let signals = lifecycle::on_signals(system.stop.clone())?;
+    let metrics = MetricsListener::bind(&system.loaded.settings).await?;
     let running = system.start_workers(&context.registry, &models)?;
+    metrics.serve(&system, Some(&running.slots));
     // Before it waits for Postgres, so that a signal stops it then, too.
     tokio_util::task::TaskTracker::new().spawn(signals);
     running.registered().await;
@@ -108,7 +114,7 @@ async fn develop(
     welcome(&url, &demo, &models.summary, own, &ShellSnippet::new(&folder, &key_file));
     let ((), worked) = tokio::join!(system.serve(listener, &explainer), running.ended());
     worked.context("the worker stopped unexpectedly")?;
-    system.close_quickly().await;
+    tokio::join!(system.close_quickly(), export.stop());
     Ok(ExitCode::SUCCESS)
 }
 

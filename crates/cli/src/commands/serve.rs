@@ -9,7 +9,9 @@ use houston_store::api_key::ApiKey;
 
 use super::{Context, Failure, runtime};
 use crate::explain::Explainer;
+use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
+use crate::span_export::SpanExport;
 use crate::system::System;
 use crate::{connect, lifecycle, systemd};
 
@@ -32,6 +34,8 @@ impl Serve {
         }
         let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
         runtime()?.block_on(async {
+            let (spans, export) = SpanExport::start()?;
+            context.loaded.instruments.spans = spans;
             let settings = &context.loaded.settings;
             let stores = connect::stores(settings, &addresses).await?;
             connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
@@ -44,12 +48,13 @@ impl Serve {
             let explainer = Arc::new(Explainer::new(context.loaded.clone(), context.registry));
             let system = System::new(context.loaded, &stores, &addresses.cells)?;
             let listener = connect::listen(&system.loaded.settings.server.address).await?;
+            MetricsListener::bind(&system.loaded.settings).await?.serve(&system, None);
             print_stderr(&format!("serving on http://{}", listener.local_addr()?));
             let signals = lifecycle::on_signals(system.stop.clone())?;
             tokio_util::task::TaskTracker::new().spawn(signals);
             systemd::report(&system.stop);
             system.serve(listener, &explainer).await;
-            system.close_quickly().await;
+            tokio::join!(system.close_quickly(), export.stop());
             Ok(ExitCode::SUCCESS)
         })
     }

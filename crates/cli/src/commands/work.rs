@@ -6,7 +6,9 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::{Context, Failure, runtime};
+use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
+use crate::span_export::SpanExport;
 use crate::system::System;
 use crate::{connect, lifecycle, models, systemd};
 
@@ -20,9 +22,11 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, mut context: Context) -> Result<ExitCode, Failure> {
         let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
         runtime()?.block_on(async {
+            let (spans, export) = SpanExport::start()?;
+            context.loaded.instruments.spans = spans;
             let settings = &context.loaded.settings;
             let stores = connect::stores(settings, &addresses).await?;
             connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
@@ -33,14 +37,16 @@ impl Work {
             let system = System::new(context.loaded, &stores, &addresses.cells)?;
             let signals = lifecycle::on_signals(system.stop.clone())?;
             houston_faults::fault!("C4").map_err(anyhow::Error::from)?;
+            let metrics = MetricsListener::bind(&system.loaded.settings).await?;
             let running = system.start_workers(&context.registry, &models)?;
+            metrics.serve(&system, Some(&running.slots));
             // Before it waits for Postgres, so that a signal stops it then, too.
             tokio_util::task::TaskTracker::new().spawn(signals);
             running.registered().await;
             print_stderr("working");
             systemd::report(&system.stop);
             running.ended().await.context("the worker stopped unexpectedly")?;
-            system.close_quickly().await;
+            tokio::join!(system.close_quickly(), export.stop());
             Ok(ExitCode::SUCCESS)
         })
     }

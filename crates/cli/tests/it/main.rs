@@ -54,6 +54,8 @@ mod mcp_logins;
 #[cfg(test)]
 mod mcp_servers;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod monitor;
 #[cfg(test)]
 mod obedient;
@@ -87,6 +89,8 @@ mod site;
 mod skills;
 #[cfg(test)]
 mod snippets;
+#[cfg(test)]
+mod spans;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]

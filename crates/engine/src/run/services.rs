@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use houston_domain::fallback::Fallbacks;
 use houston_domain::id::Ids;
+use houston_metrics::Metrics;
 use houston_queue::{DeltaBus, HintSender, Lane};
+use houston_spans::Spans;
 use houston_tools::pdf::PdfReader;
 
 use crate::background::side_model::SideModel;
@@ -39,6 +41,10 @@ pub(crate) struct Services {
     pub(crate) providers: Providers,
     /// What is called when runs do something.
     pub(crate) observers: Observers,
+    /// Counts runs and calls of tools.
+    pub(crate) metrics: Arc<Metrics>,
+    /// Begins spans, if traces are exported.
+    pub(crate) spans: Spans,
 }
 
 impl Services {

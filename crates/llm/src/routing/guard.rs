@@ -1,5 +1,6 @@
 //! Wraps models with a circuit breaker per model and key and a retry budget per provider, both shared by all use
-//! cases that call the same. Latency is measured here as well, because every call passes through.
+//! cases that call the same. Latency is measured and requests are counted here as well, because every call
+//! passes through.
 //!
 //! State is per process: with ten workers, each opens its own breaker for a dead provider, and each probes it.
 
@@ -14,12 +15,14 @@ use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use houston_domain::clock::Clock;
 use houston_domain::model::{ModelError, ModelErrorCode};
+use houston_metrics::Metrics;
 use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::model::{Description, Event, EventStream, Model, Request};
 use crate::routing::breaker::{Breaker, BreakerPolicy, BreakerState, Permit, Rejected};
 use crate::routing::latency::{Latencies, Stopwatch};
+use crate::routing::meter::{Meter, MeteredCall};
 use crate::routing::retry::{RetryPolicy, Retrying};
 use crate::routing::retry_budget::{RetryBudget, RetryBudgetPolicy};
 use crate::secret::Fingerprint;
@@ -39,6 +42,7 @@ struct Inner {
     /// By provider.
     budgets: Mutex<BTreeMap<String, Shared<RetryBudget>>>,
     latencies: Latencies,
+    metrics: Arc<Metrics>,
 }
 
 /// Identifies a breaker: provider, model, key.
@@ -91,6 +95,17 @@ impl Guards {
     /// [`snapshot`](Self::snapshot).
     #[must_use]
     pub fn new(breaker: BreakerPolicy, budget: RetryBudgetPolicy, clock: Arc<dyn Clock>) -> Self {
+        Self::counting(breaker, budget, clock, Arc::default())
+    }
+
+    /// As [`new`](Self::new); requests are counted in `metrics`.
+    #[must_use]
+    pub fn counting(
+        breaker: BreakerPolicy,
+        budget: RetryBudgetPolicy,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self(Arc::new(Inner {
             breaker,
             budget,
@@ -98,6 +113,7 @@ impl Guards {
             breakers: Mutex::default(),
             budgets: Mutex::default(),
             latencies: Latencies::default(),
+            metrics,
         }))
     }
 
@@ -116,8 +132,9 @@ impl Guards {
             .clone();
         let budget = SharedRetryBudget { budget, time: time.clone() };
         let description = model.description().clone();
+        let meter = Meter::new(&self.0.metrics, &description, Arc::clone(&time.clock));
         let breaker = Arc::new(SharedBreaker { breaker, time, description });
-        let guarded = GuardedModel { inner: model, breaker, latencies: self.0.latencies.clone() };
+        let guarded = GuardedModel { inner: model, breaker, latencies: self.0.latencies.clone(), meter };
         Arc::new(Retrying::new(Arc::new(guarded), policy).within(budget))
     }
 
@@ -212,19 +229,21 @@ struct GuardedModel {
     inner: Arc<dyn Model>,
     breaker: Arc<SharedBreaker>,
     latencies: Latencies,
+    meter: Meter,
 }
 
 impl GuardedModel {
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let permit = self.breaker.admit()?;
-        let stopwatch = self.latencies.start(&self.breaker.description);
+        let (stopwatch, metered) = (self.latencies.start(&self.breaker.description), self.meter.start());
         match self.inner.stream(request).await {
             Ok(stream) => {
                 let breaker = Arc::clone(&self.breaker);
-                Ok(Box::pin(MonitoredStream { stream, breaker, permit, started: false, stopwatch }))
+                Ok(Box::pin(MonitoredStream { stream, breaker, permit, started: false, stopwatch, metered }))
             }
             Err(error) => {
                 stopwatch.record_failure(&error);
+                metered.record_failure(&error);
                 self.breaker.record_failure(permit, &error);
                 Err(error)
             }
@@ -254,6 +273,7 @@ struct MonitoredStream {
     permit: Permit,
     started: bool,
     stopwatch: Stopwatch,
+    metered: MeteredCall,
 }
 
 impl Stream for MonitoredStream {
@@ -268,9 +288,11 @@ impl Stream for MonitoredStream {
                     self.breaker.record_success(self.permit);
                 }
                 self.stopwatch.record_event(event);
+                self.metered.record_event(event);
             }
             Some(Err(error)) => {
                 self.stopwatch.record_failure(error);
+                self.metered.record_failure(error);
                 self.breaker.record_failure(self.permit, error);
             }
             None => {}

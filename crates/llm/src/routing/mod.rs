@@ -9,11 +9,13 @@
 //! | [`retry_budget`] | limits the retries sent to a provider |
 //! | [`breaker`] | circuit breaker: stops calling a model that keeps failing |
 //! | [`latency`] | measures how fast models answer |
+//! | `meter` | counts requests for Prometheus |
 
 pub mod breaker;
 pub mod fallback;
 pub mod guard;
 pub mod latency;
+mod meter;
 pub mod retry;
 pub mod retry_budget;
 pub mod router;

@@ -57,6 +57,8 @@ pub struct ClaimedDelivery {
     pub old_sealed: Option<Vec<u8>>,
     /// If it is of a task that a client of A2A follows.
     pub push: Option<DeliveredPush>,
+    /// Where its run belongs in a trace: a `traceparent`.
+    pub traceparent: Option<String>,
     /// Shows that the claim is still this process's.
     pub claim: Uuid,
 }
@@ -145,7 +147,11 @@ impl RunStore {
                  where o.webhook_id = d.webhook_id and o.agentable_id = d.agentable_id
                 returning o.webhook_id, o.agentable_id)
             select d.id, d.tenant_id, d.webhook_id, d.agentable_id, d.seq, d.attempts, d.created_at, h.url, h.sealed,
-                   case when h.old_until > $1 then h.old_sealed end as old_sealed, h.run_id, h.push_id, h.context
+                   case when h.old_until > $1 then h.old_sealed end as old_sealed, h.run_id, h.push_id, h.context,
+                   -- Positions are those of the run that begins at or before them.
+                   (select r.traceparent from houston.runs r
+                     where r.agentable_id = c.agentable_id and r.first_seq <= d.seq
+                     order by r.first_seq desc limit 1) as traceparent
               from claimed c
               join houston.webhooks h on h.id = c.webhook_id
              cross join lateral (
@@ -179,6 +185,7 @@ impl RunStore {
                 push_id: row.push_id.unwrap_or_default(),
                 context: row.context.unwrap_or_default(),
             }),
+            traceparent: row.traceparent,
             claim,
         });
         Ok(claimed.collect())

@@ -14,6 +14,7 @@ pub mod intervention;
 pub mod lease;
 pub mod outcome;
 pub mod plan;
+pub mod queues;
 pub mod reach;
 pub mod request;
 pub mod server;

@@ -119,6 +119,8 @@ pub struct ClaimedRun {
     pub posted: Vec<Committed>,
     /// The tokens of the user's limit with which it was admitted: to be counted now ([`RunStore::book_tokens`]).
     pub booked: Option<i64>,
+    /// Where the run belongs in a trace: a `traceparent`.
+    pub traceparent: Option<String>,
     /// What the run starts from, if it was asked for and could be read together with the claim.
     pub context: Option<Box<RunContext>>,
 }

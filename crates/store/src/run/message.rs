@@ -37,6 +37,8 @@ pub struct NewPost<'a> {
     pub starts: bool,
     /// The kind that the agentable must have; `None`: any.
     pub kind: Option<&'a str>,
+    /// Where the run that it opens belongs in a trace: a `traceparent`.
+    pub traceparent: Option<&'a str>,
 }
 
 /// A stored message.
@@ -225,7 +227,7 @@ impl Shared {
         post: &NewPost<'_>,
         key: Option<IdempotencyKey<'_>>,
     ) -> std::result::Result<PostedRow, sqlx::Error> {
-        sqlx::query_as!(
+        let posted = sqlx::query_as!(
             PostedRow,
             r#"-- store::message::post
             select message_id, run_id, seq, created_at, replayed as "replayed!", key_reused, opened, ring as "ring!"
@@ -242,8 +244,20 @@ impl Shared {
             self.fairness.running(),
             self.fairness.pending()
         )
-        .fetch_one(connection)
-        .await
+        .fetch_one(&mut *connection)
+        .await?;
+        if let (Some(traceparent), Some(true)) = (post.traceparent, posted.opened) {
+            sqlx::query!(
+                "-- store::message::trace
+                update houston.runs set traceparent = $3 where id = $1 and tenant_id = $2",
+                post.run.0,
+                tenant.0,
+                traceparent
+            )
+            .execute(connection)
+            .await?;
+        }
+        Ok(posted)
     }
 
     /// The result of a post whose batch was committed, although its outcome was unknown.

@@ -51,6 +51,8 @@ pub struct FirstMessage<'a> {
     pub metadata: &'a Value,
     /// When it was received.
     pub created_at: DateTime<Utc>,
+    /// Where its run belongs in a trace: a `traceparent`.
+    pub traceparent: Option<&'a str>,
 }
 
 impl FirstMessage<'_> {

@@ -69,8 +69,16 @@ async fn post_whose_outcome_was_unknown_is_stored_once() {
     // The second message joins the run that the first one opens.
     for (content, opened) in [("one", true), ("two", false)] {
         let (id, run, double_texting) = (test.ids.next(), test.ids.next(), DoubleTexting::Enqueue);
-        let post =
-            NewPost { kind: None, id, run, content, metadata: &metadata, double_texting, starts: false };
+        let post = NewPost {
+            traceparent: None,
+            kind: None,
+            id,
+            run,
+            content,
+            metadata: &metadata,
+            double_texting,
+            starts: false,
+        };
         let Created::New(first) = test.requests().post_message(test.goal, &post, None).await.unwrap() else {
             panic!("the message is new");
         };
@@ -290,6 +298,7 @@ async fn locked_key_of_another_transaction_holds_no_batch() {
             let metadata = json!({});
             let (id, run) = (test.ids.next(), test.ids.next());
             let post = NewPost {
+                traceparent: None,
                 kind: None,
                 id,
                 run,

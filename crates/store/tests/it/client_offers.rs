@@ -21,9 +21,13 @@ fn offer(tool: &str) -> ClientOffer {
     }
 }
 
+/// Where the messages of a client belong.
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 async fn post(test: &TestStore, offer: &ClientOffer, key: Option<IdempotencyKey<'_>>) -> Created<Posted> {
     let metadata = json!({});
     let post = NewPost {
+        traceparent: Some(TRACE),
         kind: Some("goal"),
         id: test.ids.next(),
         run: test.ids.next(),
@@ -46,6 +50,7 @@ async fn only_the_run_of_its_message_has_an_offer() {
     let Created::New(posted) = post(&test, &offer("show_map"), None).await else { panic!("not new") };
     assert_eq!(offered(&test, posted.run).await, Some(offer("show_map")));
     assert_eq!(offered(&test, test.ids.next()).await, None, "another run");
+    assert_eq!(test.sql("select traceparent from houston.runs").trim(), TRACE);
     assert_eq!(test.requests().client_tools(test.goal).await.unwrap(), ["show_map"]);
 
     let joined = test.post("and this").await;

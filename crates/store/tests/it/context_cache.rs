@@ -116,6 +116,7 @@ async fn post(test: &TestStore, id: &str) -> Posted {
     let offer = ClientOffer { focus: Some(focus), ..ClientOffer::default() };
     let metadata = json!({});
     let post = NewPost {
+        traceparent: None,
         kind: Some("goal"),
         id: test.ids.next(),
         run: test.ids.next(),

@@ -87,6 +87,9 @@ impl TestWorker {
     }
 }
 
+/// Where the messages of a client belong.
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 async fn post(
     test: &TestStore,
     goal: AgentableId,
@@ -95,6 +98,7 @@ async fn post(
 ) -> Created<Posted> {
     let metadata = json!({"from": "ios"});
     let post = NewPost {
+        traceparent: Some(TRACE),
         kind: Some("goal"),
         id: test.ids.beside(goal),
         run: test.ids.beside(goal),
@@ -119,7 +123,7 @@ fn rows(test: &TestStore, goal: AgentableId) -> String {
                 k.last_position, k.read_seq, k.unread, k.wake, k.waiting_since = r.created_at, k.next_attempt_at,
                 k.failed_attempts, k.crash_count, k.died_with,
                 'run', r.tenant_id = k.tenant_id, r.mode, r.status, r.attempt, r.epoch, r.worker_id = '{worker}',
-                r.held_for = k.user_id, r.slot, r.first_seq, r.iterations, r.cost, r.started_at >= r.created_at, r.ended_at,
+                r.held_for = k.user_id, r.slot, r.first_seq, r.traceparent, r.iterations, r.cost, r.started_at >= r.created_at, r.ended_at,
                 (select array_agg(to_jsonb(m) - '{{id,agentable_id,run_id,created_at,xid}}'::text[] order by m.seq)
                    from houston.messages m where m.agentable_id = k.agentable_id and m.run_id = r.id),
                 (select array_agg(to_jsonb(e) - '{{agentable_id,run_id,message_id,created_at,data,xid}}'::text[]
@@ -148,6 +152,7 @@ async fn direct_start_leaves_the_rows_of_a_post_and_a_claim() {
         let [run] = &direct.started()[..] else { panic!("one run is started") };
         assert_eq!(rows(&test, other), rows(&test, test.goal));
         assert_eq!((run.run, run.attempt, run.claims), (message.run, expected.attempt, expected.claims));
+        assert_eq!([&run.traceparent, &expected.traceparent].map(Option::as_deref), [Some(TRACE); 2]);
         let seqs: Vec<i64> = run.posted.iter().chain([&run.event]).map(|event| event.seq).collect();
         assert_eq!(seqs, [message.run_seq, message.seq, message.seq + 1]);
         let context = test.runs().run_context(other, run.run, 10, &PromptLimits::default()).await.unwrap();
@@ -167,6 +172,7 @@ async fn post_of_another_tenant_starts_no_run() {
     let (id, run, metadata) = (test.ids.beside(test.goal), test.ids.beside(test.goal), json!({}));
     let double_texting = DoubleTexting::Enqueue;
     let post = NewPost {
+        traceparent: None,
         kind: Some("goal"),
         id,
         run,
@@ -210,6 +216,7 @@ async fn message_that_cannot_start_its_run_is_posted_as_usual() {
     test.sql("update houston.run_locks set wake = false");
     let metadata = json!({});
     let full = NewPost {
+        traceparent: None,
         kind: None,
         id: test.ids.next(),
         run: test.ids.next(),
@@ -253,6 +260,7 @@ async fn run_of_unknown_outcome_is_released() {
     let metadata = json!({});
     let id = test.ids.next();
     let same = |content| NewPost {
+        traceparent: None,
         kind: None,
         id,
         run: test.ids.next(),

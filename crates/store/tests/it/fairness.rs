@@ -41,6 +41,7 @@ pub(crate) async fn goals_of(test: &TestStore, of: AgentableId, count: usize) ->
 pub(crate) async fn post_to(test: &TestStore, goal: AgentableId, content: &str) -> Result<Posted, Error> {
     let metadata = Value::Object(serde_json::Map::new());
     let post = NewPost {
+        traceparent: None,
         kind: None,
         id: test.ids.next(),
         run: test.ids.next(),

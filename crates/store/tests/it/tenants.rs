@@ -107,6 +107,7 @@ async fn batches_refuse_what_names_rows_of_another_tenant() {
     }
     let metadata = json!({});
     let post = |content| NewPost {
+        traceparent: None,
         kind: Some("goal"),
         id: test.ids.next(),
         run: test.ids.next(),

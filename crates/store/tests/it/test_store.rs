@@ -77,6 +77,7 @@ impl TestStore {
     ) -> Result<Created<Posted>> {
         let metadata = Value::Object(serde_json::Map::new());
         let post = NewPost {
+            traceparent: None,
             kind: None,
             id: self.ids.next(),
             run: self.ids.next(),
@@ -92,6 +93,7 @@ impl TestStore {
     pub(crate) async fn post_to(&self, goal: AgentableId, content: &str) -> Result<Created<Posted>> {
         let metadata = Value::Object(serde_json::Map::new());
         let post = NewPost {
+            traceparent: None,
             kind: None,
             id: self.ids.next(),
             run: self.ids.next(),

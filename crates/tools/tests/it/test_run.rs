@@ -100,6 +100,7 @@ impl TestRun {
         lease.register("test").await.unwrap();
         let (id, run, double_texting) = (ids.next(), ids.next(), DoubleTexting::Enqueue);
         let post = NewPost {
+            traceparent: None,
             kind: None,
             id,
             run,

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use houston_domain::id::Ids;
 use houston_domain::sealed::SecretKeys;
+use houston_metrics::Metrics;
 use houston_store::RunStore;
 use houston_store::copies::Copies;
 use houston_web::Sinks;
@@ -42,6 +43,7 @@ pub struct Webhooks {
 struct Shared {
     store: RunStore,
     ids: Arc<Ids>,
+    metrics: Arc<Metrics>,
     webhooks: Webhooks,
     /// A webhook was switched on or is to be replayed: read now.
     read_now: Arc<Notify>,
@@ -64,12 +66,13 @@ impl Webhooks {
     pub(crate) fn start(
         self,
         store: RunStore,
-        ids: Arc<Ids>,
+        (ids, metrics): (Arc<Ids>, Arc<Metrics>),
         tracker: &TaskTracker,
         (stop, kill): (CancellationToken, CancellationToken),
     ) -> RunningWebhooks {
         let (read_now, send_now) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let shared = Shared { store, ids, webhooks: self, read_now: Arc::clone(&read_now), send_now };
+        let shared =
+            Shared { store, ids, metrics, webhooks: self, read_now: Arc::clone(&read_now), send_now };
         tracker.spawn(reader::run(shared.clone(), stop.clone()));
         let drained = CancellationToken::new();
         let sent = drained.clone();

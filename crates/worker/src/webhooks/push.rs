@@ -34,7 +34,8 @@ pub(super) async fn attempt(
     };
     let body = Bytes::from(serde_json::to_vec(&update).unwrap_or_default());
     let id = event_id(owner, committed.seq);
-    let message = Message { url: &delivery.url, id: &id, body, content_type: MEDIA_TYPE };
+    let traceparent = delivery.traceparent.as_deref();
+    let message = Message { url: &delivery.url, id: &id, body, content_type: MEDIA_TYPE, traceparent };
     shared.webhooks.sinks.send_with(&message, &secrets.headers(), now).await
 }
 

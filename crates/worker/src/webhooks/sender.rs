@@ -12,6 +12,7 @@ use houston_domain::event::topic::EventOwner;
 use houston_domain::id::WebhookId;
 use houston_domain::sealed::Purpose;
 use houston_domain::webhook::FailedDelivery;
+use houston_metrics::worker::Delivery;
 use houston_protocol::cloud_event::{CONTENT_TYPE, CloudEvent};
 use houston_store::outbox::{Answer, ClaimedDelivery, DueDeliveries, Settled};
 use houston_store::{Error, Result};
@@ -157,7 +158,7 @@ async fn deliver(shared: &Shared, delivery: &ClaimedDelivery, event: Option<(Eve
     }
     let answer = Answer { status: attempt.status, error: attempt.error.as_deref() };
     match shared.store.settle_delivery(delivery, settled, answer, clock.now()).await {
-        Ok(true) => {}
+        Ok(true) => shared.metrics.worker.delivered(counted(settled)),
         Ok(false) => tracing::debug!(delivery = %delivery.id, "another process has taken the delivery over"),
         Err(error) => {
             tracing::warn!(%error, delivery = %delivery.id, "a delivery could not be settled; it is sent again");
@@ -165,6 +166,15 @@ async fn deliver(shared: &Shared, delivery: &ClaimedDelivery, event: Option<(Eve
     }
     if let Some(error) = attempt.error {
         tracing::debug!(delivery = %delivery.id, webhook = %delivery.webhook, error, ?settled, "a delivery failed");
+    }
+}
+
+fn counted(settled: Settled) -> Delivery {
+    match settled {
+        Settled::Delivered => Delivery::Delivered,
+        Settled::Retry(_) => Delivery::Retried,
+        Settled::Dead => Delivery::Dead,
+        Settled::Gone => Delivery::Gone,
     }
 }
 
@@ -194,7 +204,9 @@ async fn attempt(
     };
     let event = CloudEvent::of(owner, committed);
     let body = Bytes::from(serde_json::to_vec(&event).unwrap_or_default());
-    let message = Message { url: &delivery.url, id: &event.id, body, content_type: CONTENT_TYPE };
+    let traceparent = delivery.traceparent.as_deref();
+    let message =
+        Message { url: &delivery.url, id: &event.id, body, content_type: CONTENT_TYPE, traceparent };
     shared.webhooks.sinks.send(&message, &signer, now).await
 }
 

@@ -188,6 +188,7 @@ impl TestCluster {
         double_texting: DoubleTexting,
     ) -> houston_store::Result<Posted> {
         let post = NewPost {
+            traceparent: None,
             kind: None,
             id: self.ids.next(),
             run: self.ids.next(),

@@ -128,6 +128,7 @@ impl Orders {
         let offer = ClientOffer { focus: Some(focus), ..ClientOffer::default() };
         let (cluster, metadata) = (&self.cluster, json!({}));
         let post = NewPost {
+            traceparent: None,
             kind: None,
             id: cluster.ids.next(),
             run: cluster.ids.next(),

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use houston_domain::agentable::DoubleTexting;
 use houston_domain::clock::{Clock as _, ManualClock, SystemClock};
 use houston_domain::id::{AgentableId, Ids, WebhookId};
 use houston_domain::sealed::{Purpose, SecretKeys};
+use houston_store::message::NewPost;
 use houston_store::webhook::{NewWebhook, WebhookChange};
 use houston_store::webhook_delivery::Delivery;
 use houston_web::Sinks;
@@ -109,6 +111,39 @@ fn verify(received: &Received, clock: &ManualClock) {
     assert_eq!(signer.verify(&headers.collect(), &received.body, signed_at), Ok(()));
     assert_eq!(received.event()["id"], received.id(), "the id of the event");
     assert_eq!(received.headers["content-type"], "application/cloudevents+json");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_are_a_part_of_the_trace_of_their_run() {
+    const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let (cluster, _, sinks) = cluster(1).await;
+    let (sink, other) = (&sinks[0], cluster.new_goal().await);
+    subscribe(&cluster, &sink.url, &["**"]).await;
+    let _worker = cluster.worker();
+    let post = NewPost {
+        traceparent: Some(TRACE),
+        kind: None,
+        id: cluster.ids.next(),
+        run: cluster.ids.next(),
+        content: "hello",
+        metadata: &serde_json::json!({}),
+        double_texting: DoubleTexting::Enqueue,
+        starts: false,
+    };
+    cluster.requests().post_message(cluster.goal, &post, None).await.unwrap();
+    cluster.send_hint(cluster.goal);
+    cluster.wait_for_end(post.run).await;
+    let untraced = cluster.post(other, "hello").await;
+    cluster.wait_for_end(untraced.run).await;
+    for (goal, expected) in [(cluster.goal, Some(TRACE)), (other, None)] {
+        all_accepted(&cluster, sink, goal).await;
+        let id = goal.public_id("goal");
+        for received in
+            sink.received().iter().filter(|one| one.event()["data"]["agentable_id"] == id.as_str())
+        {
+            assert_eq!(received.headers.get("traceparent").map(String::as_str), expected, "{received:?}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -177,6 +177,7 @@ impl TestCluster {
             hints,
             bus,
             ids: Arc::clone(&self.worker_ids),
+            metrics: Arc::default(),
             process: self.worker_ids.next::<houston_domain::id::WorkerId>().process(),
             description: "test".into(),
             lease: LEASE,

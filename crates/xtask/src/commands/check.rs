@@ -6,11 +6,11 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use clap::Args;
 use houston_xtask::console::print_status;
-use houston_xtask::{child, repository};
+use houston_xtask::{child, programs, repository};
 
 use super::steps::Steps;
 
-/// Check format, lints, architecture, prepared queries, documentation and dependencies.
+/// Check format, lints, architecture, prepared queries, documentation, dependencies and alert rules.
 #[derive(Debug, Args)]
 pub(crate) struct Check {}
 
@@ -29,6 +29,10 @@ impl Check {
             None => {
                 print_status("── dependencies: skipped, cargo-deny is missing and could not be installed")
             }
+        }
+        match programs::promtool().await {
+            Ok(promtool) => steps.run("alert rules and dashboards", super::rules::check(promtool)).await,
+            Err(error) => print_status(&format!("── alert rules and dashboards: skipped: {error:#}")),
         }
         Ok(steps.end("all checks passed"))
     }

@@ -10,6 +10,7 @@ mod harness;
 mod package;
 mod prepare;
 mod quick;
+mod rules;
 mod steps;
 mod test;
 

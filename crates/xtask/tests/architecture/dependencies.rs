@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::workspace::members;
 
 /// Each crate, and the crates it may depend on. It need not depend on all of them.
-const ALLOWED: [(&str, &[&str]); 21] = [
+const ALLOWED: [(&str, &[&str]); 23] = [
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("embedded", &[]),
@@ -20,7 +20,12 @@ const ALLOWED: [(&str, &[&str]); 21] = [
     // object of attachments.
     ("store", &["domain", "faults", "folder", "objects"]),
     ("queue", &["domain"]),
-    ("llm", &["domain"]),
+    // Counts what the others say; it has no rows and no texts.
+    ("metrics", &["domain"]),
+    // Names spans; where they are sent is decided by `cli`.
+    ("spans", &["domain"]),
+    // Each request to a provider is counted where it is made.
+    ("llm", &["domain", "metrics"]),
     // Everything that sends requests to addresses of tenants, pages and models may use it: it knows none of them.
     ("web", &[]),
     // A tool that reads or writes Houston's own tables does so in the transaction of its step (`RecordTx`), so that its
@@ -30,16 +35,16 @@ const ALLOWED: [(&str, &[&str]); 21] = [
     // The tools of other programs. They become tools like any other: nothing but `cli`, which reads the operator's file,
     // needs to know of servers. Servers over HTTP are reached through the guarded client, like every foreign address.
     ("mcp", &["domain", "tools", "web"]),
-    ("engine", &["domain", "faults", "store", "llm", "tools", "queue"]),
+    ("engine", &["domain", "faults", "store", "llm", "metrics", "spans", "tools", "queue"]),
     // Events are sent to addresses of tenants through the guarded client, in the shape that clients of the API read.
-    ("worker", &["domain", "engine", "faults", "protocol", "queue", "store", "web"]),
+    ("worker", &["domain", "engine", "faults", "metrics", "protocol", "queue", "store", "web"]),
     // Documents of endpoints that tenants send are checked by what later makes tools of them.
-    ("api", &["domain", "faults", "protocol", "store", "queue", "web"]),
+    ("api", &["domain", "faults", "metrics", "protocol", "spans", "store", "queue", "web"]),
     (
         "cli",
         &[
-            "api", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "objects", "protocol",
-            "queue", "sandbox", "store", "tools", "web", "worker",
+            "api", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "metrics", "objects",
+            "protocol", "queue", "sandbox", "spans", "store", "tools", "web", "worker",
         ],
     ),
     // The interface for programs. It starts a process as `houston dev` does, and that wiring is in `cli`: settings, servers,

@@ -114,6 +114,9 @@ async fn open(
         return Err(unusable("it is of another stream"));
     }
     let permit = StreamPermit::new(Arc::clone(app), caller)?;
+    if given.is_some() {
+        app.state.metrics.streams.resumes.inc();
+    }
     let mut sources = Vec::with_capacity(cells.len());
     for (nth, cell) in cells.into_iter().enumerate() {
         // Before the position, so that no event is missed.

@@ -200,17 +200,17 @@ impl Body for AllEvents {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Abort>>> {
         if self.draining.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Some(Err(Abort::Draining)));
+            return Poll::Ready(Some(Err(self.permit.dropped(Abort::Draining))));
         }
         if self.revoked.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Some(Err(Abort::Revoked)));
+            return Poll::Ready(Some(Err(self.permit.dropped(Abort::Revoked))));
         }
         while self.frames.len() < MAX_WRITE_BYTES {
             match self.advance(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(abort)) => {
                     tracing::warn!(error = %abort, path = self.path, "stream aborted");
-                    return Poll::Ready(Some(Err(abort)));
+                    return Poll::Ready(Some(Err(self.permit.dropped(abort))));
                 }
                 Poll::Pending => break,
             }

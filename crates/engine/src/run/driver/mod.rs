@@ -47,9 +47,9 @@ use houston_domain::event::Event;
 use houston_domain::run::RunStatus;
 use houston_domain::step::Step;
 use houston_queue::Lane;
+use houston_spans::Span;
 use houston_store::claim::ClaimedRun;
 use houston_store::step::CommittedStep;
-use tracing::Span;
 
 use self::answering_agent::AnsweringAgent;
 use self::compression::Sizes;
@@ -179,7 +179,7 @@ pub(crate) struct RunDriver<'e, S> {
 }
 
 /// Drives a claimed run to its end, its next attempt, or a hand-over. The future of what precedes the first step is freed before
-/// that: a run that waits should hold its own state, not the size of its deepest call.
+/// that: a run that waits should hold its own state, not the size of its deepest call. `span`: that of the agent.
 ///
 /// # Errors
 /// [`Interrupted::Lost`] when the lock is lost, [`Interrupted::Store`] when Postgres refuses a statement. The caller releases
@@ -189,8 +189,9 @@ pub(crate) fn drive_claimed<'d, S: RunStorage>(
     services: &'d Services,
     holder: &'d Holder,
     claimed: ClaimedRun,
+    span: Span,
 ) -> impl Future<Output = Result<Driven, Interrupted>> + 'd {
-    let start = Box::pin(start(storage, services, holder, claimed));
+    let start = Box::pin(start(storage, services, holder, claimed, span));
     async move {
         let mut driver = match start.await? {
             Started::Driving(driver) => driver,
@@ -234,6 +235,7 @@ async fn start<'e, S: RunStorage>(
     services: &'e Services,
     holder: &'e Holder,
     mut claimed: ClaimedRun,
+    span: Span,
 ) -> Result<Started<'e, S>, Interrupted> {
     houston_faults::fault!("C6")?;
     let registration = services.live.register(claimed.fence.agentable, claimed.run, services.bus.clone());
@@ -242,7 +244,8 @@ async fn start<'e, S: RunStorage>(
         cancel.cancel();
     }
     let signals = Signals::new(holder, cancel, &services.config);
-    let journal = Journal::new(storage, services, holder, signals, &mut claimed);
+    let mut journal = Journal::new(storage, services, holder, signals, &mut claimed);
+    journal.span = span;
     let context = claimed.context.take();
     match services.setup(&claimed.kind).cloned() {
         Some(kind) => {
@@ -344,7 +347,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Calls the observers for the end of the run.
     fn observe_end(&self, status: RunStatus) {
         let journal = &self.journal;
-        let (span, usage) = (Span::current(), journal.total_usage());
+        let (span, usage) = (tracing::Span::current(), journal.total_usage());
         journal.services.observers.notify(
             &journal.owner,
             &span,

@@ -22,7 +22,9 @@ fn process(scripts: Vec<Script>, tools: Vec<TestTool>) -> Process {
 
 async fn drive(process: &Process) -> Result<DriveOutcome, Interrupted> {
     let Process { storage, services, holder, claimed, .. } = process;
-    drive_claimed(storage, services, holder, claimed.clone()).await.map(|driven| driven.outcome)
+    drive_claimed(storage, services, holder, claimed.clone(), Default::default())
+        .await
+        .map(|driven| driven.outcome)
 }
 
 /// The history as (role, text of the first block).
@@ -54,7 +56,7 @@ fn waiting_run_holds_only_small_futures() {
             engine.drive(agentable, holder)
         });
     let driven = future_size(|(engine, holder, claimed): (&'static Engine, &'static Holder, ClaimedRun)| {
-        drive_claimed(&engine.store, &engine.services, holder, claimed)
+        drive_claimed(&engine.store, &engine.services, holder, claimed, Default::default())
     });
     let tools =
         future_size(|(driver, external, responses): (&'static mut Driver, ExternalCalls, Responses)| {

@@ -18,6 +18,7 @@ use houston_domain::question::QuestionChanges;
 use houston_domain::step::{ModelCall, RunTransition, Step};
 use houston_llm::Switch;
 use houston_queue::{Hint, Lane};
+use houston_spans::Span;
 use houston_store::claim::{ClaimedRun, Fence};
 use houston_store::context_cache::ContextCache;
 use houston_store::cost::Cost;
@@ -78,6 +79,9 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) driven: Option<Box<DrivenParts>>,
     /// What the next step changes in the plan whose run this is.
     pub(crate) plan: Option<Box<PlanChanges>>,
+    /// The span of the agent in this attempt, and that of its iteration.
+    pub(crate) span: Span,
+    pub(crate) iteration: Span,
 }
 
 /// What a driver adds to the step that follows its decision.
@@ -135,6 +139,8 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             call: None,
             driven: None,
             plan: None,
+            span: Span::default(),
+            iteration: Span::default(),
         }
     }
 

@@ -194,6 +194,9 @@ impl ModelTurn {
         let span =
             journal.services.observers.span(|| tracing::info_span!("engine.model.call", model = %asked));
         observe(journal, &span, Observed::ModelCallStarted { model: asked });
+        journal.iteration = journal.span.iteration(journal.open_iteration);
+        let max_tokens = self.setup.policy.limits.max_output_tokens;
+        let chat = journal.iteration.chat(&asked.provider, &asked.model, max_tokens);
         let config = &journal.services.config;
         let bounds =
             Bounds { most: config.context.max_answer_bytes, repeated: config.overseer.repeated_text };
@@ -213,10 +216,13 @@ impl ModelTurn {
                 let mut usage = answer.usage;
                 journal.call = Some(price(journal, &self.setup.prices, &self.answering, &mut usage, timing));
                 journal.add_usage(usage);
+                let first = answerer.first.map(|first| first - began);
+                chat.answered(&self.answering.model, &answer, &usage, first);
                 observe(journal, &span, Observed::ModelCallEnded { model: &self.answering, usage: &usage });
                 ModelOutcome::Answered { answer, usage, reasoning, message }
             }
             Ok(Err(error)) => {
+                chat.failed(error.code.as_str());
                 observe(
                     journal,
                     &span,

@@ -236,6 +236,8 @@ impl Process {
             pdf: Default::default(),
             providers: Default::default(),
             observers: crate::observer::Observers::default(),
+            metrics: Default::default(),
+            spans: Default::default(),
         };
         let storage = MemoryStorage::with_history(vec![Entry::user(vec![Block::text("Hello")])]);
         storage.set_run(claimed.run);
@@ -269,7 +271,9 @@ impl Process {
             storage.claim();
         }
         claimed.attempt = attempt;
-        drive_claimed(storage, services, holder, claimed).await.map(|driven| driven.outcome)
+        drive_claimed(storage, services, holder, claimed, Default::default())
+            .await
+            .map(|driven| driven.outcome)
     }
 
     /// The same; from the second attempt on as a claim of a run that waited.
@@ -328,6 +332,7 @@ fn claimed(ids: &Ids) -> ClaimedRun {
         resumed: false,
     };
     ClaimedRun {
+        traceparent: None,
         fence: Fence { agentable, epoch: 1, token: ids.next() },
         tenant: ids.next(),
         user: ids.next(),

@@ -157,7 +157,10 @@ impl ToolRunner {
         (codes, cells): (&mut Codes<'_>, &Cells),
     ) -> Result<Result<Option<ExternalCall>, (ToolCall, ToolResponse)>, Interrupted> {
         let pause: Pause = match acted {
-            Acted::Done(response) => return Ok(Err((call, response))),
+            Acted::Done(response) => {
+                journal.services.metrics.tools.answered(&response);
+                return Ok(Err((call, response)));
+            }
             Acted::Paused(pause) => pause,
         };
         let cell = cell_of(cells, &call.id);

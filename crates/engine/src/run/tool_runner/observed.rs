@@ -20,17 +20,19 @@ impl ToolRunner {
         code_calls: Option<mpsc::UnboundedSender<CodeCalls>>,
     ) -> Running {
         let observers = &journal.services.observers;
-        if observers.is_empty() {
+        let traced = parent(journal).tool(&external.call);
+        if observers.is_empty() && !traced.is_on() {
             return external.run(self.offer(), code_calls);
         }
         let (observers, owner) = (observers.clone(), journal.owner);
-        let (span, asked) = (span_of(&external.call), external.call.clone());
+        let (span, asked) = (observers.span(|| span_of(&external.call)), external.call.clone());
         let running = external.run(self.offer(), code_calls).instrument(span.clone());
         Box::pin(async move {
             observers.notify(&owner, &span, Observed::ToolCallStarted { call: &asked });
             let returned = running.await;
             // One that has paused is observed again when it goes on.
             if let Acted::Done(response) = &returned.acted {
+                traced.responded(response);
                 observers.notify(&owner, &span, Observed::ToolCallEnded { call: &returned.call, response });
             }
             returned
@@ -38,23 +40,30 @@ impl ToolRunner {
     }
 }
 
-/// Calls the observers for calls that have their responses: those that read or write Houston's own tables, and those that were
-/// refused. `calls` are those of the turn.
+/// Counts calls that have their responses, and calls the observers for them: those that read or write Houston's own tables, and
+/// those that were refused. `calls` are those of the turn.
 pub(super) fn observe<S: RunStorage>(
     journal: &Journal<'_, S>,
     calls: &[ToolCall],
     responses: &[(String, ToolResponse)],
 ) {
-    let observers = &journal.services.observers;
-    if observers.is_empty() {
+    responses.iter().for_each(|(_, response)| journal.services.metrics.tools.answered(response));
+    let (observers, parent) = (&journal.services.observers, parent(journal));
+    if observers.is_empty() && !parent.is_on() {
         return;
     }
     for (id, response) in responses {
         let Some(call) = calls.iter().find(|call| call.id == *id) else { continue };
-        let span = span_of(call);
+        parent.tool(call).responded(response);
+        let span = observers.span(|| span_of(call));
         observers.notify(&journal.owner, &span, Observed::ToolCallStarted { call });
         observers.notify(&journal.owner, &span, Observed::ToolCallEnded { call, response });
     }
+}
+
+/// The span of which calls are a part: that of the iteration, or of the agent if another attempt made the iteration.
+fn parent<'j, S: RunStorage>(journal: &'j Journal<'_, S>) -> &'j houston_spans::Span {
+    if journal.iteration.is_on() { &journal.iteration } else { &journal.span }
 }
 
 fn span_of(call: &ToolCall) -> Span {

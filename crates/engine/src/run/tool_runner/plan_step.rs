@@ -1,5 +1,7 @@
 //! Calls of tools that are steps of a plan. Their intents and responses are rows of the plan's steps, not of the history.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::step::{ModelCall, Step};
@@ -132,12 +134,14 @@ impl ToolRunner {
     ) -> BoxFuture<'static, StepReturned> {
         let name = call.call.name.clone();
         let running = self.start_call(journal, *call, None);
+        let metrics = Arc::clone(&journal.services.metrics);
         async move {
             let returned = running.await;
             let response = match returned.acted {
                 Acted::Done(response) => response,
                 Acted::Paused(_) => not_for_plans(&name),
             };
+            metrics.tools.answered(&response);
             (response, returned.cost)
         }
         .boxed()

@@ -149,10 +149,11 @@ impl Claims {
                        case when i.post is null then k.run_id else p.run_id end as run_id,
                        k.last_seq + case when i.post is null then 1 else 3 end as seq,
                        k.last_position + (i.read > 0)::integer as position,
-                       p.message_id, p.content as message, p.metadata, p.key, p.request_sha256
+                       p.message_id, p.content as message, p.metadata, p.key, p.request_sha256, p.traceparent
                   from i
                   left join lateral jsonb_to_record(i.post) as p (
-                       message_id uuid, run_id uuid, content text, metadata jsonb, key text, request_sha256 bytea) on true
+                       message_id uuid, run_id uuid, content text, metadata jsonb, key text, request_sha256 bytea,
+                       traceparent text) on true
                  cross join lateral (
                        select k.* from houston.run_locks k
                         where k.agentable_id = i.agentable_id and k.xmin::text = i.version
@@ -192,11 +193,11 @@ impl Claims {
             opened as (
                 insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at, started_at, status, attempt,
                                           epoch, worker_id, held_for, slot, started_seq, started_xid,
-                                          started_message_id, booked_tokens)
+                                          started_message_id, booked_tokens, traceparent)
                 select l.run_id, l.tenant_id, l.agentable_id, l.seq - 2, t.at, t.at, 'running', 1, l.epoch, l.worker_id,
                        l.user_id, l.slot, case when l.event is null then l.seq end,
                        case when l.event is null then pg_current_xact_id()::text::bigint end,
-                       case when l.event is null then l.started_message_id end, l.booked
+                       case when l.event is null then l.started_message_id end, l.booked, l.traceparent
                   from l cross join t where l.opens),
             sessions as (
                 insert into houston.session_states as s (agentable_id, tenant_id, look_at)

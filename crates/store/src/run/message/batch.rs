@@ -42,6 +42,8 @@ pub(crate) struct PostRow {
     request_sha256: Option<String>,
     /// Whether it may join a run that is open.
     joins: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
 }
 
 impl PostRow {
@@ -63,6 +65,7 @@ impl PostRow {
             key: key.map(|key| key.key.to_owned()),
             request_sha256: key.map(|key| bytea(key.request_sha256)),
             joins: post.double_texting == DoubleTexting::Enqueue,
+            traceparent: post.traceparent.map(str::to_owned),
         })
     }
 
@@ -88,6 +91,11 @@ impl PostRow {
     /// The run that it opens.
     pub(crate) fn run(&self) -> RunId {
         RunId(self.run_id)
+    }
+
+    /// Where its run belongs in a trace.
+    pub(crate) fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref()
     }
 
     /// The message before a run reads it.
@@ -181,10 +189,10 @@ impl Batch for Posts {
             with i as materialized (
                 select * from jsonb_to_recordset($1) as i (
                     n integer, tenant_id uuid, agentable_id uuid, kind text, message_id uuid, run_id uuid, content text,
-                    metadata jsonb, key text, request_sha256 bytea, joins boolean)),
+                    metadata jsonb, key text, request_sha256 bytea, joins boolean, traceparent text)),
             l as materialized (
                 select i.n, i.tenant_id, i.agentable_id, i.message_id, i.content, i.metadata, i.key, i.request_sha256,
-                       k.user_id, not k.run_open as opens, k.holder is null as is_free,
+                       i.traceparent, k.user_id, not k.run_open as opens, k.holder is null as is_free,
                        case when k.run_open then k.run_id else i.run_id end as run_id,
                        k.last_seq + case when k.run_open then 1 else 2 end as seq
                   -- A lateral query, so that each row is found by its key whatever the statistics say.
@@ -218,8 +226,9 @@ impl Batch for Posts {
                        next_attempt_at = case when not p.opens and k.wake then k.next_attempt_at end
                   from p cross join t where k.agentable_id = p.agentable_id),
             runs as (
-                insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
-                select p.run_id, p.tenant_id, p.agentable_id, p.seq - 1, t.at from p cross join t where p.opens),
+                insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at, traceparent)
+                select p.run_id, p.tenant_id, p.agentable_id, p.seq - 1, t.at, p.traceparent
+                  from p cross join t where p.opens),
             messages as (
                 insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                               run_id, created_at)

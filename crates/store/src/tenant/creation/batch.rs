@@ -69,6 +69,8 @@ struct MessageRow {
     content: String,
     metadata: Box<RawValue>,
     created_at: DateTime<Utc>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
 }
 
 /// A value that is written as JSON.
@@ -159,6 +161,7 @@ impl MessageRow {
             content: message.content.to_owned(),
             metadata: json(message.metadata)?,
             created_at: message.created_at,
+            traceparent: message.traceparent.map(str::to_owned),
         })
     }
 }
@@ -238,7 +241,7 @@ impl Creations {
             m as materialized (
                 select a.tenant_id, a.id as agentable_id, m.*
                   from a cross join lateral jsonb_to_record(a.message) as m (
-                       id uuid, run_id uuid, content text, metadata jsonb, created_at timestamptz)
+                       id uuid, run_id uuid, content text, metadata jsonb, created_at timestamptz, traceparent text)
                  where a.message <> 'null'),
             users as (
                 insert into houston.users (id, tenant_id, external_id, name, time_zone, created_at)
@@ -261,8 +264,8 @@ impl Creations {
                        (m.id is not null)::integer, m.run_id, m.id is not null
                   from a left join m on m.agentable_id = a.id cross join t),
             runs as (
-                insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
-                select m.run_id, m.tenant_id, m.agentable_id, 1, m.created_at from m),
+                insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at, traceparent)
+                select m.run_id, m.tenant_id, m.agentable_id, 1, m.created_at, m.traceparent from m),
             messages as (
                 insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                               run_id, created_at)

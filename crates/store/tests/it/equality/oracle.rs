@@ -104,6 +104,7 @@ pub(crate) async fn claim(
     .fetch_optional(pool)
     .await?;
     Ok(row.map(|row| ClaimedRun {
+        traceparent: None,
         fence: Fence { agentable, epoch: row.epoch, token },
         tenant: TenantId(row.tenant_id),
         user: UserId(row.user_id),

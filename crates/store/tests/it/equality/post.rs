@@ -21,6 +21,7 @@ impl Scene<'_> {
     pub(super) async fn post(&self, twin: &mut Twin, goal: AgentableId, new: &Post) -> String {
         let (id, run, metadata) = (self.ids().next(), self.ids().next(), json!({}));
         let post = NewPost {
+            traceparent: None,
             kind: Some("goal"),
             id,
             run,

@@ -1,0 +1,124 @@
+//! Spans of agents, models and tools, with the names of OpenTelemetry's semantic conventions for generative AI, version 1.41.
+//! Later versions are in a repository of their own and have other names.
+
+use std::time::Duration;
+
+use houston_domain::model::{ModelAnswer, StopReason, Usage};
+use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
+use opentelemetry::trace::SpanKind;
+use opentelemetry::{Array, Value};
+
+use crate::content::cut;
+use crate::span::{Span, attribute, count};
+
+/// The version of the conventions.
+pub const VERSION: &str = "1.41.0";
+
+/// Bytes of the name of a tool.
+const MAX_NAME_BYTES: usize = 200;
+
+impl Span {
+    /// An agent of a kind begins to answer in a conversation.
+    #[must_use]
+    pub fn agent(&self, kind: &str, conversation: impl FnOnce() -> String) -> Self {
+        self.child(|| {
+            let attributes = vec![
+                attribute("gen_ai.operation.name", "invoke_agent"),
+                attribute("gen_ai.agent.name", kind.to_owned()),
+                attribute("gen_ai.conversation.id", conversation()),
+            ];
+            (format!("invoke_agent {kind}").into(), SpanKind::Internal, attributes)
+        })
+    }
+
+    /// An iteration of the agent's loop begins: a model call, and the tool calls it asks for.
+    #[must_use]
+    pub fn iteration(&self, number: u32) -> Self {
+        self.child(|| {
+            let attributes = vec![attribute("houston.iteration", i64::from(number))];
+            (format!("iteration {number}").into(), SpanKind::Internal, attributes)
+        })
+    }
+
+    /// A model is about to be called.
+    #[must_use]
+    pub fn chat(&self, provider: &str, model: &str, max_tokens: u32) -> Self {
+        self.child(|| {
+            let attributes = vec![
+                attribute("gen_ai.operation.name", "chat"),
+                attribute("gen_ai.provider.name", provider.to_owned()),
+                attribute("gen_ai.request.model", model.to_owned()),
+                attribute("gen_ai.request.max_tokens", i64::from(max_tokens)),
+                attribute("gen_ai.request.stream", true),
+            ];
+            (format!("chat {model}").into(), SpanKind::Client, attributes)
+        })
+    }
+
+    /// The model has answered; `model` is the one that did.
+    pub fn answered(&self, model: &str, answer: &ModelAnswer, usage: &Usage, first: Option<Duration>) {
+        self.set(|contents| {
+            let reason = Array::String(vec![finish_reason(&answer.stop).into()]);
+            let mut attributes = vec![
+                attribute("gen_ai.response.model", model.to_owned()),
+                attribute("gen_ai.response.finish_reasons", Value::Array(reason)),
+                count("gen_ai.usage.input_tokens", usage.input_tokens),
+                count("gen_ai.usage.output_tokens", usage.output_tokens),
+                count("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
+                count("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens),
+                count("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens),
+            ];
+            attributes.extend(
+                first.map(|first| attribute("gen_ai.response.time_to_first_chunk", first.as_secs_f64())),
+            );
+            attributes.extend(contents.of_answer(answer));
+            attributes
+        });
+    }
+
+    /// A tool is about to be called.
+    #[must_use]
+    pub fn tool(&self, call: &ToolCall) -> Self {
+        let span = self.child(|| {
+            // The model wrote both.
+            let [name, id] = [&call.name, &call.id].map(|text| cut(text.clone(), MAX_NAME_BYTES));
+            let full_name = format!("execute_tool {name}");
+            let attributes = vec![
+                attribute("gen_ai.operation.name", "execute_tool"),
+                attribute("gen_ai.tool.name", name),
+                attribute("gen_ai.tool.type", "function"),
+                attribute("gen_ai.tool.call.id", id),
+            ];
+            (full_name.into(), SpanKind::Internal, attributes)
+        });
+        span.set(|contents| contents.of_arguments(&call.input).into_iter().collect());
+        span
+    }
+
+    /// The tool call has its response.
+    pub fn responded(&self, response: &ToolResponse) {
+        self.set(|contents| contents.of_result(response.text()).into_iter().collect());
+        if let ToolResponse::Failure { code, .. } = response {
+            self.failed(match code {
+                ToolErrorCode::ValidationError => "VALIDATION_ERROR",
+                ToolErrorCode::IoError => "IO_ERROR",
+                ToolErrorCode::ConfigError => "CONFIG_ERROR",
+                ToolErrorCode::PermissionDenied => "PERMISSION_DENIED",
+                ToolErrorCode::RateLimited => "RATE_LIMITED",
+                ToolErrorCode::NotFound => "NOT_FOUND",
+                ToolErrorCode::LlmAssistRequired => "LLM_ASSIST_REQUIRED",
+                ToolErrorCode::Timeout => "TIMEOUT",
+                ToolErrorCode::Unknown => "UNKNOWN",
+            });
+        }
+    }
+}
+
+fn finish_reason(stop: &StopReason) -> &'static str {
+    match stop {
+        StopReason::MaxTokens => "length",
+        StopReason::Refusal => "content_filter",
+        StopReason::ToolUse => "tool_call",
+        _ => "stop",
+    }
+}

@@ -1,0 +1,38 @@
+//! Spans of requests, runs, model calls and tool calls, as OpenTelemetry names them.
+//!
+//! ```text
+//! POST /v1/{kinds}/{id}/messages      server       the request
+//! └─ send interactive                 producer     the message that opened the run
+//!    └─ process interactive           consumer     an attempt of the run, on any worker
+//!       └─ invoke_agent goal          internal
+//!          └─ iteration 1             internal
+//!             ├─ chat claude-…        client       a model call
+//!             └─ execute_tool …       internal     a tool call
+//! ```
+//!
+//! Names and attributes of generative AI are those of version 1.41 of OpenTelemetry's semantic conventions ([`genai`]).
+//!
+//! # Invariants
+//! - Without a tracer there are no spans: [`Spans`] and [`Span`] are `None`, and nothing is computed, copied or allocated for them.
+//! - Contents (messages, arguments, results) are in no span unless the operator asks for them; then they are capped, and what
+//!   looks like a secret is left out.
+//! - A span ends when it is dropped, so one of a run that is dropped ends, too.
+//! - What a run is a part of is stored with it as a `traceparent` (W3C): its own if there is a tracer, else the caller's.
+//!
+//! # Deliberately absent
+//! Exporters and the environment (`cli`), sampling (the tracer's), baggage and `tracestate`.
+//!
+//! # Add a span
+//! A function of [`Span`] in the file of its subject, which makes the name in a closure; a call where it happens; a line above.
+
+mod content;
+pub mod genai;
+mod http;
+mod parent;
+pub mod queue;
+mod span;
+
+pub use content::Contents;
+pub use opentelemetry::global::BoxedTracer;
+pub use parent::{InvalidTraceParent, TraceParent};
+pub use span::{Span, Spans};

@@ -1,0 +1,82 @@
+//! Spans of messages and of the attempts of runs.
+
+use std::time::Duration;
+
+use houston_domain::id::{MessageId, RunId};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::SpanKind;
+
+use crate::parent::TraceParent;
+use crate::span::{Follows, Span, Spans, attribute};
+
+/// An attempt that begins later than so long after its message has a trace of its own, which refers to that of the message:
+/// traces of hours are of no use.
+const LONGEST_TRACE: Duration = Duration::from_secs(60);
+
+/// An attempt of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct AttemptInfo {
+    /// The queue of the run.
+    pub queue: &'static str,
+    /// The id of the run.
+    pub run: RunId,
+    /// Number of the attempt, from 1.
+    pub number: i32,
+    /// From the acceptance of the run to this attempt.
+    pub waited: Duration,
+}
+
+fn of_queue(queue: &'static str, operation: &'static str) -> Vec<KeyValue> {
+    vec![
+        attribute("messaging.system", "houston"),
+        attribute("messaging.operation.type", operation),
+        attribute("messaging.operation.name", operation),
+        attribute("messaging.destination.name", queue),
+    ]
+}
+
+impl Span {
+    /// A message is about to be posted, which may open a run of this queue.
+    #[must_use]
+    pub fn send(&self, queue: &'static str) -> Self {
+        self.child(|| (format!("send {queue}").into(), SpanKind::Producer, of_queue(queue, "send")))
+    }
+
+    /// The message was posted; this run answers it.
+    pub fn sent(&self, message: MessageId, run: RunId) {
+        self.set(|_| {
+            vec![
+                attribute("messaging.message.id", message.to_string()),
+                attribute("houston.run.id", run.to_string()),
+            ]
+        });
+    }
+
+    /// The attempt ended.
+    pub fn attempted(&self, outcome: &'static str) {
+        self.set(|_| vec![attribute("houston.outcome", outcome)]);
+        if matches!(outcome, "lost" | "error" | "failed" | "dead_lettered") {
+            self.failed(outcome);
+        }
+    }
+}
+
+impl Spans {
+    /// An attempt begins. `parent` is stored with the run.
+    #[must_use]
+    pub fn attempt(&self, attempt: AttemptInfo, parent: Option<&TraceParent>) -> Span {
+        let from = match parent {
+            None => Follows::Nothing,
+            Some(parent) if attempt.waited <= LONGEST_TRACE => Follows::Parent(parent),
+            Some(parent) => Follows::Link(parent),
+        };
+        let AttemptInfo { queue, run, number, .. } = attempt;
+        let make = || {
+            let mut attributes = of_queue(queue, "process");
+            attributes.push(attribute("houston.run.id", run.to_string()));
+            attributes.push(attribute("houston.attempt", i64::from(number)));
+            (format!("process {queue}").into(), SpanKind::Consumer, attributes)
+        };
+        self.begin(make, from)
+    }
+}
