@@ -8,7 +8,7 @@ const FLOORS: [(&str, &[&[&str]]); 1] = [(
     "engine",
     &[
         &["drive"],
-        &["engine"],
+        &["engine", "meter"],
         &["run::driver"],
         &["run::model_turn", "run::tool_runner"],
         &["run::journal"],
