@@ -1,6 +1,6 @@
 //! The audit log: who changed what. Written when the request has been answered by its handler, so it also has what was refused.
 //!
-//! What was done to the whole installation, such as draining a worker, belongs to no tenant: see [`INSTALLATION`].
+//! What was done to the whole installation, such as draining a worker, belongs to no tenant: see `INSTALLATION`.
 
 use std::time::Duration;
 

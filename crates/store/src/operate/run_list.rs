@@ -1,7 +1,7 @@
 //! The runs of a tenant, newest first, by what an operator looks for.
 //!
 //! Runs have no index by tenant, which each of their writes would pay for: the pages come from the primary key, which is by time. A
-//! page reads at most [`READS`] times [`SCANNED`] runs, whosever they are, and says where the next one begins, even if it found none.
+//! page reads at most `READS` times `SCANNED` runs, whosever they are, and says where the next one begins, even if it found none.
 //! Failed runs have an index of their own (`runs_failed`).
 
 use chrono::{DateTime, TimeDelta, Utc};
