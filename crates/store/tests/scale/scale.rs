@@ -5,8 +5,8 @@ use houston_store::{Config, Store};
 use houston_testkit::database::TestDatabase;
 use houston_testkit::seed_data::SeedData;
 
-use crate::case;
 use crate::plan::{execute, execute_as_request, psql, queries};
+use crate::{case, operate};
 
 /// The generic plan, under row-level security.
 const AS_REQUEST: &str = "as a request";
@@ -32,7 +32,7 @@ async fn migrate(url: String) {
 
 #[test]
 fn cost_of_hot_queries_does_not_grow_with_the_data() {
-    let database = filled(&SeedData::LARGE.script());
+    let database = filled(&format!("{}{}", SeedData::LARGE.script(), operate::seeded()));
     let queries = queries();
     let mut wrong = Vec::new();
     let mut table = format!("{:<34}{:<38}{:>7}{:>8}  indexes\n", "query", "when", "rows", "blocks");
