@@ -190,7 +190,7 @@ async fn dashboards_and_rules_name_metrics_that_exist() {
     }
     let missing: Vec<_> = used.difference(&there).collect();
     assert!(missing.is_empty(), "no process has {missing:?}; there are {there:?}");
-    assert!(used.len() > 30, "this test finds too few names: {used:?}");
+    assert!(used.len() > 20, "this test finds too few names: {used:?}");
 
     // Each metric is explained, and nothing else.
     let guide = std::fs::read_to_string(deploy().join("README.md")).unwrap();

@@ -245,7 +245,7 @@ async fn a_run_keeps_the_trace_of_its_client_without_spans() {
         send(&format!("/v1/goals/{goal}/messages"), sent, json!({"content": "hello"})).await;
         assert_eq!(stored(&goal), expected, "{name}");
     }
-    let body = json!({"user": {"external_id": "kim"}, "title": "Oslo", "message": {"content": "hello"}});
+    let body = json!({"user": {"external_id": "kim", "name": "Kim"}, "title": "Oslo", "message": {"content": "hello"}});
     let made = send("/v1/goals", CLIENT, body).await;
     assert_eq!(stored(made["id"].as_str().unwrap()), CLIENT, "created with its first message");
 }
