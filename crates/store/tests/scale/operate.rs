@@ -120,7 +120,7 @@ fn others() -> Vec<Case> {
     ];
     vec![
         case("store::audit::record", "", &record, &[], [5, 100]),
-        case("store::audit::list", "", &list, &["audit_by_tenant"], [50, 120]),
+        case("store::audit::list", "", &list, &["audit_by_tenant"], [50, 60]),
         case("store::audit::forget", "none is old", &["7776000", "500"], &["audit_by_age"], [10, 20]),
         case("store::lease::look", "", &[&worker], &[], [20, 20]),
         case("store::lease::tell_draining", "", &[&worker], &[], [20, 30]),

@@ -11,14 +11,15 @@ use crate::case::{Case, id};
 
 /// Tables with at most as many rows as there are workers: reading them whole does not count as a scan.
 const SMALL: [&str; 4] = ["workers", "paused_lanes", "tenants", "installation"];
-/// Indexes that contain only what waits, runs or asks, however large the tables are.
-const OF_WORK: [&str; 6] = [
+/// Indexes that contain only what waits, runs or asks, however large the tables are, and that of the few lanes that are paused.
+const OF_WORK: [&str; 7] = [
     "run_locks_awake",
     "runs_in_flight",
     "runs_held",
     "runs_waiting",
     "questions_open",
     "questions_open_by_user",
+    "paused_lanes_pkey",
 ];
 
 /// A prepared query of the service.
