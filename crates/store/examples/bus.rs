@@ -146,9 +146,10 @@ impl Bus {
         for page in 0..events / 100 {
             sqlx::query(
                 r#"insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data)
-                   select ($1::uuid[])[1 + (n % cardinality($1::uuid[]))], n, $2, gen_random_uuid(), 1,
+                   select ($1::uuid[])[1 + (n - 1) % cardinality($1::uuid[])],
+                          1 + (n - 1) / cardinality($1::uuid[]), $2, gen_random_uuid(), 1,
                           case when n % 100 = 0 then '{"type": "thought", "text": "hm"}'::jsonb
-                               else '{"type": "title_set", "title": "t"}' end
+                               else '{"type": "title_set", "title": "t", "between_runs": false}' end
                      from generate_series($3::bigint, $3::bigint + 99) as n"#,
             )
             .bind(&goals)
@@ -157,6 +158,8 @@ impl Bus {
             .execute(&self.sql)
             .await?;
         }
+        // Readers look for events up to the last position of the stream, also for those that `lag` writes.
+        sqlx::query("update houston.run_locks set last_seq = 2000000000").execute(&self.sql).await?;
         Ok(())
     }
 
