@@ -3,24 +3,30 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use clap::Args;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{Ids, TenantId};
-use houston_store::Store;
 use houston_store::audit::{NewRecord, Record, RecordFilter};
+use houston_store::{Error, Store};
 use serde_json::{Value, json};
 
 use super::agentable::{Database, one_line, table};
+use super::dev::DEMO;
 use super::{Context, Failure};
 use crate::models::environment;
 use crate::output::{print, print_json, print_stderr};
+
+/// The tenant of `houston key create`.
+const DEFAULT: &str = "default";
 
 /// Show who changed what, newest first: requests that change something, also refused ones, and commands.
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
     /// The tenant whose log it is, by its name; what was done to workers and lanes is in each
-    #[arg(long, default_value = "default")]
-    tenant: String,
+    /// [default: `default`, or that of `houston dev`]
+    #[arg(long)]
+    tenant: Option<String>,
     /// Only this operation, as in `update_agent`
     #[arg(long)]
     operation: Option<String>,
@@ -42,7 +48,7 @@ impl Audit {
         let filter =
             RecordFilter { operation: self.operation, target: self.target, ..RecordFilter::default() };
         self.database.with(context, async |_, stores| {
-            let tenant = stores.home().operator().tenant_named(&self.tenant).await?;
+            let tenant = tenant(stores.home(), self.tenant.as_deref()).await?;
             let mut records = Vec::new();
             for store in stores.iter() {
                 records.extend(store.tenant(tenant).records(&filter, None, self.limit.into()).await?);
@@ -63,6 +69,21 @@ impl Audit {
             Ok(ExitCode::SUCCESS)
         })
     }
+}
+
+/// The tenant with this name; without one, the first of those that commands create.
+async fn tenant(store: &Store, name: Option<&str>) -> Result<TenantId, Failure> {
+    let names = name.map_or_else(|| vec![DEFAULT, DEMO], |name| vec![name]);
+    for name in &names {
+        match store.operator().tenant_named(name).await {
+            Err(Error::NotFound { .. }) => {}
+            found => return Ok(found?),
+        }
+    }
+    Err(Failure::Other(anyhow!(
+        "there is no tenant `{}`: name the one whose log you want with --tenant",
+        names.join("` or `")
+    )))
 }
 
 /// Records what a command has changed, for a tenant or, without one, for the whole installation. If that fails, the change stays,

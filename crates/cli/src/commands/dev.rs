@@ -27,7 +27,7 @@ use crate::system::System;
 use crate::{connect, invocation, lifecycle, models};
 
 /// The name of the demo's tenant, and the external id of its user.
-const DEMO: &str = "demo";
+pub(crate) const DEMO: &str = "demo";
 
 /// Run everything on this machine.
 #[derive(Debug, Args)]
