@@ -66,4 +66,7 @@ async fn operators_see_what_waits_why_and_who_changed_what() {
         records["data"].as_array().unwrap().iter().map(|one| one["operation"].as_str().unwrap()).collect();
     assert_eq!(recorded[..2], ["cancel_agentable", "pause_queue"], "{recorded:?}");
     assert_eq!(records["data"][0]["target"], goal.as_str());
+    // The tenant of `houston dev`, which no one has to name.
+    houston.run(&["key", "create", "--tenant", "demo"], &[]);
+    assert_eq!(json(&["audit", "--json"])["data"][0]["operation"], "create_key");
 }
