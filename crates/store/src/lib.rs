@@ -31,7 +31,7 @@
 //! | `delivery` | webhooks and their deliveries, push notifications of tasks, replays, inbound hooks, events with their owners | worker reads events and sends; api changes and lists |
 //! | `schedule` | check-ins, feeds and triggers | worker starts them; api and runs set them |
 //! | `health` | what the health monitor looks at and repairs | worker; api reads the results |
-//! | `operate` | what operators look at and change: the work in the lanes, workers, the runs of a tenant and their errors; the audit log | api, cli |
+//! | `operate` | what operators look at and change: the work in the lanes, workers, the runs of a tenant, their errors and costs; the audit log | api, cli |
 //!
 //! Beside the wings: the handles, the pool with its settings, the schema, batches, errors.
 //!
@@ -141,7 +141,7 @@ pub(crate) use knowledge::profile;
 pub use knowledge::{
     attachment, custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
 };
-pub use operate::{audit, ended, lane_work, run_error, run_list, run_retry, worker_list};
+pub use operate::{audit, ended, lane_work, run_error, run_list, run_retry, usage, worker_list};
 pub use run::tool_result;
 pub use run::{
     awaited, cancel, claim, compression, context_cache, cost, direct_start, event, history, lease, listen,

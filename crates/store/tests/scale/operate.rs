@@ -118,7 +118,15 @@ fn others() -> Vec<Case> {
         "null",
         "null",
     ];
+    let usage = [tenant.as_str(), "86400", "20000", "50"];
     vec![
+        case(
+            "store::usage::of_ended",
+            "more than are read",
+            &usage,
+            &["runs_ended", "agentables_pkey"],
+            [42_000, 105_000],
+        ),
         case("store::audit::record", "", &record, &[], [5, 100]),
         case("store::audit::list", "", &list, &["audit_by_tenant"], [50, 60]),
         case("store::audit::forget", "none is old", &["7776000", "500"], &["audit_by_age"], [10, 20]),

@@ -51,13 +51,17 @@ const WITHOUT_TENANT: [(&str, &str); 21] = [
 
 /// What a request reaches and that runs without row-level security, and why. Everything else has the connections of its
 /// `TenantStore`, or those of `pool_of`.
-const WITHOUT_ROW_SECURITY: [(&str, &str); 4] = [
+const WITHOUT_ROW_SECURITY: [(&str, &str); 5] = [
     (
         "ended::ended_runs",
         "reads so many rows at most, whosever they are, which it could not count under it; names the tenant",
     ),
     (
         "run_list::scan_runs",
+        "reads so many rows at most, whosever they are, which it could not count under it; names the tenant",
+    ),
+    (
+        "usage::usage_of_ended",
         "reads so many rows at most, whosever they are, which it could not count under it; names the tenant",
     ),
     (

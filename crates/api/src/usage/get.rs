@@ -1,0 +1,109 @@
+//! `GET /v1/usage?hours=24`: what ended runs took, by user, agent, model and day.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_protocol::usage::{AgentSpent, DaySpent, ModelSpent, Spent, UsageResponse, UserSpent};
+use houston_store::usage::{MOST_ROWS, Of};
+use serde::Deserialize;
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::query::Query;
+use crate::state::App;
+
+/// Hours that are looked at if the query has none, and at most.
+const HOURS: u32 = 24;
+const MAX_HOURS: u32 = 24 * 31;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Window {
+    hours: Option<String>,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/usage",
+    tag = "operate",
+    operation_id = "get_usage",
+    summary = "Get what runs took: tokens and cost, by user, agent, model and day.",
+    description = "Of the latest 20,000 runs of the installation that have ended; `capped` if there are more in this time. What open runs have \
+                   taken so far is not among it. `GET /v1/users/{id}/costs` has the days of one user without a limit.",
+    params(("hours" = Option<u32>, Query, minimum = 1, maximum = 744, description = "Only runs that ended within so many hours; 24 by default.")),
+    responses((status = 200, description = "What they took, the most expensive first.", body = UsageResponse)),
+)]
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(Window { hours }): Query<Window>,
+) -> Result<impl IntoResponse, ApiError> {
+    let window_h = match hours.as_deref().map(str::parse) {
+        None => HOURS,
+        Some(Ok(hours)) if (1..=MAX_HOURS).contains(&hours) => hours,
+        Some(_) => {
+            return Err(ApiError::parameter("hours", format!("must be a number from 1 to {MAX_HOURS}")));
+        }
+    };
+    let window = Duration::from_secs(u64::from(window_h) * 3600);
+    let (mut spent, mut capped) = (BTreeMap::new(), false);
+    for cell in app.all_cells() {
+        let usage = cell.store(caller).usage(window).await?;
+        capped |= usage.is_capped;
+        for of in usage.spent {
+            add(spent.entry(of.of.clone()).or_default(), of);
+        }
+    }
+    Ok(Json(response(window_h, capped, spent)))
+}
+
+/// Adds what the runs of a cell took. The cost stays a number here, 0 without any price.
+fn add(sum: &mut Spent, of: houston_store::usage::Spent) {
+    sum.runs += of.runs;
+    sum.model_calls += of.model_calls;
+    sum.input_tokens += of.input_tokens;
+    sum.output_tokens += of.output_tokens;
+    sum.cache_read_tokens += of.cache_read_tokens;
+    sum.unpriced_calls += of.unpriced_calls;
+    sum.cost = Some(sum.cost.unwrap_or_default() + of.cost);
+}
+
+fn response(window_h: u32, capped: bool, spent: BTreeMap<Of, Spent>) -> UsageResponse {
+    let mut usage = UsageResponse {
+        window_h,
+        total: Spent::default(),
+        users: Vec::new(),
+        agents: Vec::new(),
+        models: Vec::new(),
+        days: Vec::new(),
+        capped,
+    };
+    let mut all: Vec<_> = spent.into_iter().collect();
+    all.sort_by_key(|(_, spent)| Reverse((spent.cost, spent.input_tokens)));
+    for (of, mut spent) in all {
+        // A sum of 0 with calls that have no price is unknown, not free.
+        spent.cost = spent.cost.filter(|cost| spent.unpriced_calls == 0 || !cost.is_zero());
+        spent.cost = spent.cost.map(|cost| cost.normalize());
+        match of {
+            Of::Tenant => usage.total = spent,
+            Of::User(user_id, name) => usage.users.push(UserSpent { user_id, name, spent }),
+            Of::Agent(kind, agent) => {
+                let (agent_id, name) = agent.unzip();
+                usage.agents.push(AgentSpent { kind, agent_id, name, spent });
+            }
+            Of::Model(model) => usage.models.push(ModelSpent { model, spent }),
+            Of::Day(day) => usage.days.push(DaySpent { day, spent }),
+        }
+    }
+    let most = usize::try_from(MOST_ROWS).unwrap_or(usize::MAX);
+    usage.users.truncate(most);
+    usage.agents.truncate(most);
+    usage.models.truncate(most);
+    usage.days.sort_by_key(|of| of.day);
+    usage
+}

@@ -1,0 +1,3 @@
+//! `/v1/usage`: what the runs of the tenant cost.
+
+pub(crate) mod get;

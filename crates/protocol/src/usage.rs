@@ -1,0 +1,93 @@
+//! What the runs of a tenant cost.
+
+use chrono::NaiveDate;
+use houston_domain::id::{AgentId, UserId};
+use rust_decimal::Decimal;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
+
+/// What the runs took that ended within a window, by user, agent, model and day: the 50 of each that cost most, those first; days
+/// in their order.
+///
+/// ```json
+/// {"window_h": 24, "total": {"runs": 3, …}, "users": [{"user_id": "user_0190…", "name": "Ada", "runs": 3, …}],
+///  "agents": [{"kind": "goal", "agent_id": null, "name": null, …}], "models": [{"model": "openai/gpt-5", …}],
+///  "days": [{"day": "2026-11-22", …}], "capped": false}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UsageResponse {
+    /// Hours that were looked at.
+    pub window_h: u32,
+    pub total: Spent,
+    pub users: Vec<UserSpent>,
+    pub agents: Vec<AgentSpent>,
+    /// By the model that answered last.
+    pub models: Vec<ModelSpent>,
+    pub days: Vec<DaySpent>,
+    /// Whether more runs have ended than were read: the latest 20,000.
+    pub capped: bool,
+}
+
+/// What some runs took.
+///
+/// ```json
+/// {"runs": 3, "model_calls": 7, "input_tokens": 9000, "output_tokens": 400, "cache_read_tokens": 6000, "cost": "0.0123",
+///  "unpriced_calls": 0}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Spent {
+    /// Runs that have ended.
+    pub runs: i64,
+    pub model_calls: i64,
+    /// Tokens sent, with those that were read from the cache.
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    pub cache_read_tokens: i64,
+    /// Cost in US dollars of the calls with a price; null if none has one, which is not 0.
+    #[schema(value_type = Option<schema::Decimal>)]
+    pub cost: Option<Decimal>,
+    /// Model calls whose cost is unknown.
+    pub unpriced_calls: i64,
+}
+
+/// Of the agentables of a user: `{"user_id": "user_0190…", "name": "Ada", "runs": 3, …}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UserSpent {
+    #[schema(value_type = schema::UserId)]
+    pub user_id: UserId,
+    pub name: String,
+    #[serde(flatten)]
+    pub spent: Spent,
+}
+
+/// Of the agentables of an agent: `{"kind": "goal", "agent_id": "agent_0190…", "name": "Scout", "runs": 3, …}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AgentSpent {
+    pub kind: String,
+    /// Null: the default agent of the kind, or a team.
+    #[schema(value_type = Option<schema::AgentId>)]
+    pub agent_id: Option<AgentId>,
+    pub name: Option<String>,
+    #[serde(flatten)]
+    pub spent: Spent,
+}
+
+/// Of the runs of a model: `{"model": "openai/gpt-5", "runs": 3, …}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ModelSpent {
+    /// As `provider/model`; empty: no model has answered.
+    pub model: String,
+    #[serde(flatten)]
+    pub spent: Spent,
+}
+
+/// Of the runs that ended on a day, UTC: `{"day": "2026-11-22", "runs": 3, …}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DaySpent {
+    #[schema(value_type = String, format = Date)]
+    pub day: NaiveDate,
+    #[serde(flatten)]
+    pub spent: Spent,
+}

@@ -1,0 +1,167 @@
+//! What ended runs cost: by user, agent, model and day.
+
+use std::time::Duration;
+
+use chrono::NaiveDate;
+use houston_domain::id::{AgentId, UserId};
+use rust_decimal::Decimal;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::handle::{Shared, TenantStore};
+
+/// How many ended runs are read at most, whosever they are: the latest.
+pub const MOST: i64 = 20_000;
+/// How many users, agents and models there are at most: those that cost most.
+pub const MOST_ROWS: i64 = 50;
+
+/// Whose, or of what.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Of {
+    /// All of the tenant.
+    Tenant,
+    /// Of the agentables of a user.
+    User(UserId, String),
+    /// Of agentables of a kind: those that an agent of their own answers for, or those that have none.
+    Agent(String, Option<(AgentId, String)>),
+    /// Of runs that a model answered last, as `provider/model`; empty: none has answered.
+    Model(String),
+    /// Of runs that ended on a day, UTC.
+    Day(NaiveDate),
+}
+
+/// What some runs took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spent {
+    /// Whose runs.
+    pub of: Of,
+    /// Number of runs.
+    pub runs: i64,
+    /// Number of model calls.
+    pub model_calls: i64,
+    /// Tokens sent, with those that were read from a cache.
+    pub input_tokens: i64,
+    /// Tokens received.
+    pub output_tokens: i64,
+    /// Input tokens that were read from a cache.
+    pub cache_read_tokens: i64,
+    /// The cost of the calls with a price, in US dollars.
+    pub cost: Decimal,
+    /// Number of model calls without a price.
+    pub unpriced_calls: i64,
+}
+
+/// What the runs took that ended within some time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Each user, agent, model and day, those that cost most first, and the whole.
+    pub spent: Vec<Spent>,
+    /// Whether more runs have ended than were read.
+    pub is_capped: bool,
+}
+
+impl TenantStore<'_> {
+    /// What the runs of the tenant took that ended within `window`.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn usage(self, window: Duration) -> Result<Usage> {
+        self.shared.usage_of_ended(self.tenant.0, window).await
+    }
+}
+
+/// A row of the statement.
+struct Row {
+    user_id: Option<Uuid>,
+    user_name: Option<String>,
+    kind: Option<String>,
+    agent_id: Option<Uuid>,
+    agent_name: Option<String>,
+    model: Option<String>,
+    day: Option<NaiveDate>,
+    runs: i64,
+    calls: i64,
+    input: i64,
+    output: i64,
+    cached: i64,
+    cost: Decimal,
+    unpriced: i64,
+    /// How many runs were read.
+    read: i64,
+}
+
+impl From<Row> for Spent {
+    fn from(row: Row) -> Self {
+        Self {
+            of: match (row.user_id, row.kind, row.model, row.day) {
+                (Some(user), ..) => Of::User(UserId(user), row.user_name.unwrap_or_default()),
+                (_, Some(kind), ..) => {
+                    let name = row.agent_name.unwrap_or_default();
+                    Of::Agent(kind, row.agent_id.map(|agent| (AgentId(agent), name)))
+                }
+                (_, _, Some(model), _) => Of::Model(model),
+                (_, _, _, Some(day)) => Of::Day(day),
+                _ => Of::Tenant,
+            },
+            runs: row.runs,
+            model_calls: row.calls,
+            input_tokens: row.input,
+            output_tokens: row.output,
+            cache_read_tokens: row.cached,
+            cost: row.cost,
+            unpriced_calls: row.unpriced,
+        }
+    }
+}
+
+impl Shared {
+    /// Without row-level security, under which the statement could not count the runs of others that it reads. It names the
+    /// tenant.
+    async fn usage_of_ended(&self, tenant: Uuid, window: Duration) -> Result<Usage> {
+        let rows = sqlx::query_as!(
+            Row,
+            r#"-- store::usage::of_ended
+            with ended as materialized (
+                select r.tenant_id, r.agentable_id, r.model, (r.ended_at at time zone 'UTC')::date as day, r.iterations,
+                       r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cost, r.unpriced_calls
+                  from houston.runs r
+                 where r.ended_at > now() - make_interval(secs => $2) order by r.ended_at desc limit $3),
+            spent as materialized (
+                select e.agentable_id, coalesce(e.model, '') as model, e.day, count(*) as runs, sum(e.iterations) as calls,
+                       sum(e.input_tokens) as input, sum(e.output_tokens) as output, sum(e.cache_read_tokens) as cached,
+                       coalesce(sum(e.cost), 0) as cost, sum(e.unpriced_calls) as unpriced
+                  from ended e where e.tenant_id = $1 group by 1, 2, 3),
+            owned as materialized (
+                select s.*, a.user_id, a.agent_id, a.kind
+                  from spent s
+                 cross join lateral (
+                       -- One by one: a join might read all agentables.
+                       select g.user_id, g.agent_id, g.kind from houston.agentables g
+                        where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a),
+            sums as (
+                select grouping(o.user_id, o.kind, o.model, o.day) as part, o.user_id, o.kind, o.agent_id, o.model, o.day,
+                       sum(o.runs) as runs, sum(o.calls) as calls, sum(o.input) as input, sum(o.output) as output,
+                       sum(o.cached) as cached, sum(o.cost) as cost, sum(o.unpriced) as unpriced
+                  from owned o
+                 group by grouping sets ((o.user_id), (o.kind, o.agent_id), (o.model), (o.day), ())),
+            placed as (
+                select s.*, row_number() over (partition by s.part order by s.cost desc, s.input desc) as place from sums s)
+            select p.user_id as "user_id?", p.kind as "kind?", p.agent_id as "agent_id?", p.model as "model?", p.day as "day?",
+                   (select u.name from houston.users u where u.id = p.user_id and u.tenant_id = $1) as "user_name?",
+                   (select g.name from houston.agents g where g.id = p.agent_id and g.tenant_id = $1) as "agent_name?",
+                   coalesce(p.runs, 0)::bigint as "runs!", coalesce(p.calls, 0)::bigint as "calls!",
+                   coalesce(p.input, 0)::bigint as "input!", coalesce(p.output, 0)::bigint as "output!",
+                   coalesce(p.cached, 0)::bigint as "cached!", coalesce(p.cost, 0) as "cost!",
+                   coalesce(p.unpriced, 0)::bigint as "unpriced!", (select count(*) from ended) as "read!"
+              from placed p where p.place <= $4 order by p.part, p.place"#,
+            tenant,
+            window.as_secs_f64(),
+            MOST,
+            MOST_ROWS
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let is_capped = rows.iter().any(|row| row.read >= MOST);
+        Ok(Usage { spent: rows.into_iter().map(Spent::from).collect(), is_capped })
+    }
+}
