@@ -95,10 +95,10 @@ impl Target {
             ["v1", "webhooks", _, "replay" | "test"] => Self::Home,
             ["v1", "webhooks", ..] => Self::Copied,
             // Their handlers ask all cells.
-            ["v1", "audit" | "errors" | "overview" | "queues" | "workers", ..]
+            ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..]
             | ["v1", "runs"]
             | ["v1", "runs", "cancel" | "retry"] => Self::Home,
-            ["v1", "events" | "inbound-hooks"] => Self::Home,
+            ["v1", "events" | "inbound-hooks" | "key"] => Self::Home,
             ["hooks", hook] => id(hook).map_or(Self::Home, |id| Self::Of(shard(id))),
             ["v1", "client-tokens", ..] => Self::Home,
             ["v1", "users"] if reads => Self::Page(List::Users),
@@ -312,6 +312,7 @@ mod tests {
         assert_eq!(target(Method::GET, "/v1/teams"), Target::Copied);
         assert_eq!(target(Method::PATCH, "/v1/webhooks/webhook_1"), Target::Copied);
         assert_eq!(target(Method::GET, "/v1/events"), Target::Home);
+        assert_eq!(target(Method::GET, "/v1/key"), Target::Home);
         let deliveries = "/v1/webhooks/webhook_1/deliveries";
         assert_eq!(target(Method::GET, deliveries), Target::Page(List::Deliveries));
         assert_eq!(target(Method::GET, "/v1/users?external_id=7"), Target::Page(List::Users));

@@ -88,6 +88,7 @@
 //! | waiting for a database connection | 2 s | 503 `unavailable`, `Retry-After` |
 //! | runs that a page of all runs reads; runs of a bulk request; those that a dry run counts | 20,000; 100; 10,000 | `next_cursor` |
 //! | failed runs in groups of errors; groups | the latest 10,000; 200 | `capped` |
+//! | ended runs whose cost is summed; users, agents, models | the latest 20,000; 50 of each | `capped` |
 //! | waiting agentables and ended runs that are counted; workers in a list | 20,000 and 100,000; 1,000 | `capped` |
 //! | records of the audit log | `health_monitor.requests.audit_s`, 90 days | they are deleted |
 //! | waiting for a run (`?wait=`) | 60 s; counts as an open stream | the run as it is then |
@@ -172,6 +173,7 @@ mod openai;
 #[cfg(test)]
 mod openapi;
 mod overview;
+mod own_key;
 mod page;
 mod peers;
 mod plans;
@@ -199,6 +201,7 @@ mod threads;
 mod todos;
 mod tool_sources;
 mod triggers;
+mod usage;
 mod users;
 mod valid_key;
 mod webhooks;
@@ -213,7 +216,8 @@ pub use explain::{Explain, ExplainError, ExplainTopic};
 pub use mcp_servers::foreign::{BegunForeignLogin, ForeignServer, ForeignServers, ReturnedLogin};
 pub use metrics::{Scrape, serve_metrics};
 pub use models::catalogue::ModelCatalogue;
+pub use peers::carry_client;
 pub use router::router;
-pub use serve::serve;
+pub use serve::{serve, serve_with};
 pub use state::State;
 pub use triggers::new::new_trigger;

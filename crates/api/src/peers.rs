@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{Extensions, HeaderMap, HeaderName};
 use ipnet::{IpNet, Ipv6Net};
 use tokio::time::Instant;
 
@@ -34,6 +34,14 @@ pub(crate) struct Peer(IpAddr);
 impl From<IpAddr> for Peer {
     fn from(address: IpAddr) -> Self {
         Self(address)
+    }
+}
+
+/// Copies the address of a client to a request that is sent to the API in its name, within this process: then wrong keys are
+/// counted for that client. `X-Forwarded-For`, where it counts, is the caller's to copy.
+pub fn carry_client(from: &Extensions, to: &mut Extensions) {
+    if let Some(peer) = from.get::<Peer>() {
+        to.insert(*peer);
     }
 }
 

@@ -20,9 +20,9 @@ use crate::state::{App, State};
 use crate::{
     a2a, agentables, agents, ai_sdk, approve, attachments, audit, check_ins, client_tokens, compressions,
     conversation, erasures, errors, events, feed, fields, files, grants, guards, health, history, images,
-    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, overview, plans, profile, questions,
-    queues, read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables, teams, todos,
-    tool_sources, triggers, users, webhooks, workers,
+    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, overview, own_key, plans, profile,
+    questions, queues, read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables,
+    teams, todos, tool_sources, triggers, usage, users, webhooks, workers,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -63,6 +63,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(TENANT.all(Scope::Read), routes!(models::list::list))
         .routes(TENANT.all(Scope::Read), routes!(models::get::get))
         .routes(TENANT.all(Scope::Read), routes!(models::estimate::estimate))
+        .routes(NAMED, routes!(own_key::get::get))
         .routes(NAMED, routes!(fields::get::get))
         .routes(ROW, item::<Notes>())
         .routes(ROW, item::<Learnings>())
@@ -117,6 +118,7 @@ fn operator_routes() -> Endpoints {
         .routes(operate, routes!(queues::list::list))
         .routes(operate, routes!(queues::stats::stats))
         .routes(operate, routes!(overview::get::get))
+        .routes(operate, routes!(usage::get::get))
         .routes(operate, routes!(audit::list::list))
         .routes(operate, routes!(errors::list::list))
         .routes(operate, routes!(runs::list::list))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use futures_util::future::join_all;
 use houston_domain::cell::Cells;
 use tokio::net::TcpListener;
@@ -22,41 +23,68 @@ const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
 ///
 /// With several cells, each has its own state.
 pub async fn serve(listener: TcpListener, states: impl Into<Cells<State>>, stop: CancellationToken) {
+    serve_with(vec![listener], states, stop, |api| vec![api]).await;
+}
+
+/// As [`serve`], at several addresses. `sites` makes the router of each listener, in their order, from that of the API; a
+/// listener without one is closed. A site that calls the API in the name of its own client takes the client's address along:
+/// [`crate::carry_client`].
+pub async fn serve_with(
+    listeners: Vec<TcpListener>,
+    states: impl Into<Cells<State>>,
+    stop: CancellationToken,
+    sites: impl FnOnce(Router) -> Vec<Router>,
+) {
     let apps = App::of_cells(&states.into());
-    let router = cells::router(&apps);
+    let sites = sites(cells::router(&apps));
     let app = Arc::clone(apps.home());
     app.peers.log_limit();
-    let (connections, failures) = (TaskTracker::new(), LogThrottle::default());
-    let accept = async {
-        loop {
-            match listener.accept().await {
-                Ok((socket, address)) => {
-                    let (app, router, stop) = (Arc::clone(&app), router.clone(), stop.clone());
-                    connections.spawn(async move {
-                        // Above the limit the connection is closed.
-                        if let Some(connected) = app.peers.connect(address.ip()) {
-                            connection::serve_connection(socket, connected.peer, router, stop).await;
-                        }
-                    });
-                }
-                Err(error) => {
-                    if let Some(times) = failures.count() {
-                        tracing::warn!(%error, times, "connection not accepted");
-                    }
-                    tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
-                }
-            }
-        }
-    };
+    let connections = TaskTracker::new();
+    let accept = join_all(
+        listeners
+            .iter()
+            .zip(sites)
+            .map(|(listener, router)| accept(listener, router, &app, &connections, &stop)),
+    );
     tokio::select! {
         () = stop.cancelled() => {}
-        () = accept => {}
+        _ = accept => {}
         _ = join_all(apps.iter().map(|app| app.streams.poll(app.api_store(), &app.state.config))) => {}
         _ = join_all(apps.iter().map(|app| app.feeds.poll(app.api_store(), &app.state.config))) => {}
         _ = join_all(apps.iter().map(|app| app.keys.watch_revocations(app.api_store()))) => {}
     }
-    drop(listener);
+    drop(listeners);
     apps.iter().for_each(|app| app.state.draining.cancel());
     connections.close();
     connections.wait().await;
+}
+
+/// Accepts connections of one address for ever.
+async fn accept(
+    listener: &TcpListener,
+    router: Router,
+    app: &Arc<App>,
+    connections: &TaskTracker,
+    stop: &CancellationToken,
+) {
+    let failures = LogThrottle::default();
+    loop {
+        match listener.accept().await {
+            Ok((socket, address)) => {
+                let (app, router, stop) = (Arc::clone(app), router.clone(), stop.clone());
+                connections.spawn(async move {
+                    // Above the limit the connection is closed.
+                    if let Some(connected) = app.peers.connect(address.ip()) {
+                        connection::serve_connection(socket, connected.peer, router, stop).await;
+                    }
+                });
+            }
+            Err(error) => {
+                if let Some(times) = failures.count() {
+                    tracing::warn!(%error, times, "connection not accepted");
+                }
+                tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
+            }
+        }
+    }
 }

@@ -192,7 +192,7 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 18] = [
+const OF_TENANT: [&str; 19] = [
     "agents",
     "teams",
     "skills",
@@ -210,6 +210,7 @@ const OF_TENANT: [&str; 18] = [
     "errors",
     "overview",
     "queues",
+    "usage",
     "workers",
 ];
 

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use houston_domain::api_key::SecretKind;
+use houston_domain::scope::Scope;
 use houston_testkit::fault_proxy::Fault;
+use serde_json::{Value, json};
 
+use crate::access::key_with;
 use crate::http::{Answer, End, request};
 use crate::proxied;
 use crate::test_api::{KEY, TestApi, bearer, make_tenant};
@@ -117,4 +120,21 @@ async fn unknown_keys_are_looked_up_in_one_query() {
     wrong.iter().for_each(|answer| {
         answer.refused(401, "unauthorized");
     });
+}
+
+#[tokio::test]
+async fn key_says_what_it_allows() {
+    let api = TestApi::start().await;
+    const ADA: &str = "hou_ada_0123456789abc";
+    let read_and_post = [Scope::Read, Scope::Post].into_iter().collect();
+    let id = key_with(&api, ADA, read_and_post, Some(&api.user)).await;
+    let of_ada = get_own(&api, ADA).await;
+    assert_eq!(of_ada, json!({"id": id.to_string(), "scopes": ["read", "post"], "user_id": api.user}));
+    let of_tenant = get_own(&api, KEY).await;
+    assert_eq!(of_tenant["user_id"], Value::Null);
+    assert!(of_tenant["scopes"].as_array().unwrap().contains(&json!("admin")), "{of_tenant}");
+}
+
+async fn get_own(api: &TestApi, key: &str) -> Value {
+    api.send_as(key, "GET", "/v1/key", Value::Null).await.ok()
 }

@@ -136,3 +136,43 @@ async fn failures_of_one_cause_are_one_group() {
     assert_eq!(api.get("/v1/errors?hours=48").await.ok()["data"].as_array().unwrap().len(), 2);
     api.get("/v1/errors?hours=9000").await.refused(422, "invalid_request");
 }
+
+#[tokio::test]
+async fn usage_names_who_spent_most() {
+    let api = TestApi::start().await;
+    let worker = Worker::start(&api).await;
+    let bob = api.post("/v1/users", json!({"name": "Bob"})).await.ok()["id"].as_str().unwrap().to_owned();
+    let of_bob = json!({"user_id": bob, "title": "Bob's"});
+    let goal = api.post("/v1/goals", of_bob).await.ok()["id"].as_str().unwrap().to_owned();
+    for number in 0..2 {
+        api.post(&format!("/v1/goals/{goal}/messages"), json!({"content": number.to_string()})).await.ok();
+        let agentable = houston_domain::id::parse_prefixed("goal", &goal).unwrap().into();
+        worker.claim_of(agentable).await.answer("hi").await;
+    }
+    api.post_message("open").await;
+    worker.claim().await.answer("hi").await;
+    api.post_message("not ended").await;
+    let usage = api.get("/v1/usage").await.ok();
+    assert_eq!((&usage["window_h"], &usage["capped"]), (&json!(24), &json!(false)));
+    assert_eq!((&usage["total"]["runs"], &usage["total"]["cost"]), (&json!(3), &json!("0.0045")));
+    let users = usage["users"].as_array().unwrap();
+    let users: Vec<_> = users.iter().map(|of| (&of["user_id"], &of["name"], &of["cost"])).collect();
+    assert_eq!(users[0], (&json!(bob), &json!("Bob"), &json!("0.003")));
+    assert_eq!((users.len(), users[1].0), (2, &json!(api.user)));
+    let agent = &usage["agents"][0];
+    assert_eq!(
+        (&agent["kind"], &agent["agent_id"], &agent["runs"]),
+        (&json!("goal"), &Value::Null, &json!(3))
+    );
+    assert_eq!(
+        (&usage["models"][0]["runs"], usage["days"].as_array().unwrap().is_empty()),
+        (&json!(3), false)
+    );
+    api.sql("update houston.runs set ended_at = ended_at - interval '2 days' where ended_at is not null");
+    assert_eq!(api.get("/v1/usage").await.ok()["users"], json!([]));
+    assert_eq!(api.get("/v1/usage?hours=72").await.ok()["total"]["runs"], 3);
+    make_tenant(&api.store, &api.state.ids, "other", "hou_tenant_0123456789").await;
+    let other = api.send_as("hou_tenant_0123456789", "GET", "/v1/usage?hours=72", Value::Null).await.ok();
+    assert_eq!((&other["total"]["runs"], &other["users"]), (&json!(0), &json!([])));
+    api.get("/v1/usage?hours=0").await.refused(422, "invalid_request");
+}
