@@ -1,0 +1,139 @@
+//! Requests of the API in the name of a viewer, within the process.
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use axum::response::Response;
+use houston_protocol::problem::Problem;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+use crate::Carry;
+
+/// The most bytes of an answer that are read: the trace of a long run.
+const MAX_ANSWER_BYTES: usize = 32 * 1024 * 1024;
+/// Which headers of the browser's request the API reads, too.
+const CARRIED: [HeaderName; 2] =
+    [HeaderName::from_static("x-forwarded-for"), HeaderName::from_static("last-event-id")];
+
+/// The API as one viewer may use it.
+#[derive(Debug, Clone)]
+pub(crate) struct Api {
+    router: Router,
+    headers: HeaderMap,
+    client: Extensions,
+}
+
+/// Why the API did not do it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) status: StatusCode,
+    /// A stable name, such as `not_found`.
+    pub(crate) code: String,
+    pub(crate) detail: String,
+    pub(crate) request_id: String,
+}
+
+impl Refused {
+    fn unreadable(status: StatusCode) -> Self {
+        Self {
+            status,
+            code: "unreadable".to_owned(),
+            detail: "the answer of the API cannot be read".to_owned(),
+            request_id: String::new(),
+        }
+    }
+
+    fn of(status: StatusCode, body: &[u8]) -> Self {
+        let Ok(problem) = serde_json::from_slice::<Problem<'static>>(body) else {
+            return Self::unreadable(status);
+        };
+        let mut detail = problem.detail.into_owned();
+        for error in problem.errors.iter() {
+            let at = error.pointer.as_deref().or(error.parameter.as_deref()).unwrap_or_default();
+            detail.push_str(&format!("; {at}: {}", error.detail));
+        }
+        Self { status, code: problem.code.to_string(), detail, request_id: problem.request_id.into_owned() }
+    }
+}
+
+impl Api {
+    /// The API with this key, for the client that has sent `request`. `None`: the key cannot stand in a header.
+    pub(crate) fn new(router: Router, key: &str, request: &Parts, carry: Carry) -> Option<Self> {
+        let mut headers = HeaderMap::new();
+        let mut authorization = HeaderValue::from_str(&format!("Bearer {key}")).ok()?;
+        authorization.set_sensitive(true);
+        headers.insert(header::AUTHORIZATION, authorization);
+        for name in CARRIED {
+            if let Some(value) = request.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        let mut client = Extensions::new();
+        carry(&request.extensions, &mut client);
+        Some(Self { router, headers, client })
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Refused> {
+        parsed(&self.read(self.send(Method::GET, path, None).await).await?)
+    }
+
+    /// The answer as it is: bytes of a file, lines of a trace.
+    pub(crate) async fn bytes(&self, path: &str) -> Result<Bytes, Refused> {
+        self.read(self.send(Method::GET, path, None).await).await
+    }
+
+    pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Refused> {
+        parsed(&self.read(self.send(Method::POST, path, Some(body)).await).await?)
+    }
+
+    /// Sends a request whose answer has nothing of interest in its body.
+    pub(crate) async fn run(&self, method: Method, path: &str, body: &Value) -> Result<(), Refused> {
+        self.read(self.send(method, path, Some(body)).await).await.map(drop)
+    }
+
+    /// As [`run`](Self::run), but a repetition with the same key does nothing: a form may be sent twice.
+    pub(crate) async fn post_once(&self, path: &str, body: &Value, key: &str) -> Result<(), Refused> {
+        let mut once = self.clone();
+        if let (false, Ok(key)) = (key.is_empty(), HeaderValue::from_str(key)) {
+            once.headers.insert("idempotency-key", key);
+        }
+        once.run(Method::POST, path, body).await
+    }
+
+    /// The response as the API sends it, for streams.
+    pub(crate) async fn stream(&self, path: &str) -> Response {
+        self.send(Method::GET, path, None).await
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
+        let json = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        let mut request = Request::new(json);
+        *request.method_mut() = method;
+        // Paths consist of ids that were read from links: what is no path finds nothing.
+        *request.uri_mut() = path.parse().unwrap_or_else(|_| axum::http::Uri::from_static("/unknown"));
+        *request.headers_mut() = self.headers.clone();
+        if body.is_some() {
+            request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        *request.extensions_mut() = self.client.clone();
+        let Ok(response) = self.router.clone().oneshot(request).await;
+        response
+    }
+
+    async fn read(&self, response: Response) -> Result<Bytes, Refused> {
+        let status = response.status();
+        let body = to_bytes(response.into_body(), MAX_ANSWER_BYTES).await;
+        let body = body.map_err(|_| Refused::unreadable(StatusCode::BAD_GATEWAY))?;
+        if status.is_success() { Ok(body) } else { Err(Refused::of(status, &body)) }
+    }
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    serde_json::from_slice(body).map_err(|error| {
+        tracing::error!(%error, "an answer of the API has another shape than the console expects");
+        Refused::unreadable(StatusCode::BAD_GATEWAY)
+    })
+}

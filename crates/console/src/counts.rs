@@ -1,0 +1,60 @@
+//! The numbers beside the sections. The script asks for them from time to time: no page waits for them.
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
+use houston_domain::health::HealthStatus;
+use houston_domain::scope::Scope;
+use houston_protocol::health::HealthResponse;
+use houston_protocol::overview::OverviewResponse;
+use serde::Serialize;
+
+use crate::show;
+use crate::viewer::Viewer;
+
+/// A number beside the section with this path.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Count {
+    path: String,
+    text: String,
+    tone: &'static str,
+}
+
+/// `GET {prefix}/counts`.
+pub(crate) async fn show(viewer: Viewer) -> Response {
+    let mut counts = Vec::new();
+    if viewer.may(Scope::Operate) {
+        if let Ok(of) = viewer.api.get::<OverviewResponse>("/v1/overview").await {
+            counts.extend(of_overview(&of));
+        }
+        if let Ok(of) = viewer.api.get::<HealthResponse>("/v1/health").await {
+            counts.extend(of_health(&of));
+        }
+    }
+    for count in &mut counts {
+        count.path = viewer.path(&count.path);
+    }
+    Json(counts).into_response()
+}
+
+fn of_overview(of: &OverviewResponse) -> Vec<Count> {
+    let all = [
+        ("/runs", of.busy, ""),
+        ("/errors", of.failed + of.dead_lettered, "bad"),
+        ("/waiting", of.waiting, "warn"),
+        ("/queues", of.queued, if of.oldest_age_s >= 60 { "warn" } else { "" }),
+        ("/workers", of.workers.map_or(0, |workers| workers.alive), ""),
+    ];
+    let some = all.into_iter().filter(|(_, count, _)| *count > 0);
+    some.map(|(path, count, tone)| Count {
+        path: path.to_owned(),
+        text: show::count(u64::try_from(count).unwrap_or_default()),
+        tone,
+    })
+    .collect()
+}
+
+fn of_health(of: &HealthResponse) -> Option<Count> {
+    let count = of.checks.iter().filter(|check| check.status != HealthStatus::Ok).count();
+    let tone = if of.status == HealthStatus::Red { "bad" } else { "warn" };
+    (count > 0).then(|| Count { path: "/health".to_owned(), text: count.to_string(), tone })
+}

@@ -1,0 +1,136 @@
+//! The console: pages on which operators see and steer an installation, rendered on the server from what the API answers.
+//!
+//! [`Console::over`] adds it to the routes of the API, [`Console::alone`] makes routes for an address of its own. Each page
+//! sends requests to the API within the process ([`api`]), with the key that its viewer has signed in with ([`session`]):
+//! what a viewer may not do is not offered, and the API refuses it.
+//!
+//! # Invariants
+//! - It imports neither the store nor the API: it can show and do nothing that a program with the same key cannot.
+//! - Texts come from users, models and tools. Templates escape them, none is marked as safe, and scripts set only text. The
+//!   policy of each page ([`headers`]) allows no script and no style but the console's own files.
+//! - A POST from another site is refused ([`origin`]); the cookie is not sent with one either.
+//! - The cookie has the viewer's key, sealed with a key of the installation: every process opens it, also after a restart, and
+//!   nothing is stored. Signing out removes the cookie; revoking the key ends all sessions of it.
+//! - Lists are pages of the API's lists; no page grows with the installation.
+//! - Lists and forms work without JavaScript. What refreshes by itself does so by asking for the same page again.
+//!
+//! # Deliberately absent
+//! State of its own, a second set of endpoints, a JavaScript build: the files in `assets/` are sent as they are. Libraries
+//! among them are unchanged, with their licences beside them.
+//!
+//! # Add a page
+//! 1. A template in `templates/` that extends `page.html`, with fields that are ready to be read: the handler decides how
+//!    times, costs and durations look ([`show`]).
+//! 2. A file with the handler: it takes a [`Viewer`](viewer::Viewer), asks the API, and fills the template.
+//! 3. A line in [`routes`](router) and in [`Section`](shell::Section), and the page in the tests of the console in
+//!    `crates/cli/tests/clients`, which look at each in a browser.
+
+mod api;
+mod assets;
+mod audit;
+mod bulk;
+mod config;
+mod counts;
+mod errors;
+mod failure;
+mod headers;
+mod health;
+mod installation;
+mod link;
+mod origin;
+mod overview;
+mod questions;
+mod router;
+mod run;
+mod runs;
+mod session;
+mod shell;
+mod show;
+mod sign_in;
+mod tail;
+mod threads;
+mod triggers;
+mod usage;
+mod users;
+mod viewer;
+mod waterfall;
+mod webhooks;
+mod why;
+mod work;
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::Extensions;
+use chrono::{DateTime, Utc};
+use houston_domain::id::Ids;
+use houston_domain::sealed::SecretKeys;
+use uuid::Uuid;
+
+use crate::assets::Assets;
+use crate::link::Links;
+
+pub use config::{Config, InvalidConfig};
+
+/// The console of a process.
+#[derive(Clone)]
+pub struct Console(Arc<Parts>);
+
+struct Parts {
+    config: Config,
+    keys: Option<SecretKeys>,
+    ids: Arc<Ids>,
+    carry: Carry,
+    links: Links,
+    assets: Assets,
+}
+
+/// Copies what the API knows of a connection from a request to one that is sent in its name.
+pub type Carry = fn(&Extensions, &mut Extensions);
+
+impl Console {
+    /// `keys` seal the sessions; without them there is no signing in, and the page says so.
+    #[must_use]
+    pub fn new(config: Config, keys: Option<SecretKeys>, ids: Arc<Ids>, carry: Carry) -> Self {
+        let assets = Assets::new(&config.path);
+        Self(Arc::new(Parts { config, keys, ids, carry, links: Links::default(), assets }))
+    }
+
+    /// The path of a link that signs in once, with this key, within ten minutes.
+    #[must_use]
+    pub fn link(&self, key: &str) -> String {
+        let token = self.0.links.make(&self.0.ids, key);
+        format!("{}/sign-in/{token}", self.0.config.path)
+    }
+
+    /// The routes of the API, and the console's.
+    pub fn over(&self, api: Router) -> Router {
+        api.clone().merge(router::routes(self, api))
+    }
+
+    /// The console's routes only.
+    pub fn alone(&self, api: Router) -> Router {
+        router::routes(self, api)
+    }
+
+    /// A text that no other form has.
+    fn form_key(&self) -> String {
+        self.0.ids.next::<Uuid>().simple().to_string()
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.0.ids.clock().now()
+    }
+
+    /// The path of a page of the console.
+    fn path(&self, rest: &str) -> String {
+        format!("{}{rest}", self.0.config.path)
+    }
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").field("config", &self.0.config).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,233 @@
+//! The first page: what an operator should look at now.
+
+use askama::Template;
+use axum::response::{IntoResponse as _, Response};
+use chrono::{DateTime, TimeDelta, Utc};
+use houston_domain::health::HealthStatus;
+use houston_domain::scope::Scope;
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::error_group::ErrorGroupsResponse;
+use houston_protocol::health::HealthResponse;
+use houston_protocol::model::ModelsResponse;
+use houston_protocol::overview::OverviewResponse;
+use houston_protocol::page::Page;
+use houston_protocol::question::QuestionResponse;
+use serde_json::json;
+
+use crate::api::Refused;
+use crate::errors::Group;
+use crate::health::{Check, checks};
+use crate::installation::milliseconds;
+use crate::shell::{Section, Shell, html};
+use crate::show::{self, plural, with_query};
+use crate::viewer::Viewer;
+use crate::{questions, threads};
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview {
+    shell: Shell,
+    whose: &'static str,
+    tiles: Vec<Tile>,
+    /// For the chart: seconds, and the series.
+    x: String,
+    series: String,
+    groups: Vec<Group>,
+    checks: Vec<Check>,
+    questions: Vec<questions::Row>,
+    models: Vec<Model>,
+    threads: Vec<threads::Row>,
+}
+
+/// A number with a name.
+struct Tile {
+    href: String,
+    label: &'static str,
+    value: String,
+    below: String,
+    tone: &'static str,
+}
+
+struct Model {
+    id: String,
+    calls: String,
+    first: String,
+    speed: String,
+}
+
+/// `GET {prefix}`.
+pub(crate) async fn show(viewer: Viewer) -> Response {
+    match page(&viewer).await {
+        Ok(page) => html(&page),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+async fn page(viewer: &Viewer) -> Result<Overview, Refused> {
+    let now = viewer.console.now();
+    let operates = viewer.may(Scope::Operate);
+    let counts: Option<OverviewResponse> =
+        if operates { Some(viewer.api.get("/v1/overview").await?) } else { None };
+    let health: Option<HealthResponse> =
+        if operates { viewer.api.get("/v1/health").await.ok() } else { None };
+    let groups: Option<ErrorGroupsResponse> =
+        if operates { viewer.api.get("/v1/errors").await.ok() } else { None };
+    let asked: Page<QuestionResponse> = viewer.api.get("/v1/questions?limit=100").await?;
+    let models: ModelsResponse = viewer.api.get("/v1/models").await?;
+    let mut tiles: Vec<Tile> =
+        health.as_ref().map(|health| health_tile(viewer, health, now)).into_iter().collect();
+    tiles.extend(counts.as_ref().map(|counts| count_tiles(viewer, counts)).unwrap_or_default());
+    tiles.push(questions_tile(viewer, &asked, now));
+    let bad = |check: &Check| check.status.tone != "good";
+    let (x, series) = counts.as_ref().map(|counts| chart(counts, now)).unwrap_or_default();
+    let shell = viewer.shell(Section::Overview, "Overview").live();
+    Ok(Overview {
+        // Also while there is nothing to draw: the first run may end while the page is open.
+        shell: shell.with_charts(),
+        whose: match counts.as_ref().map(|counts| counts.of.as_str()) {
+            Some("installation") => "the whole installation",
+            Some(_) => "this tenant",
+            None => "",
+        },
+        tiles,
+        x,
+        series,
+        groups: groups
+            .map(|all| all.data)
+            .unwrap_or_default()
+            .iter()
+            .take(5)
+            .map(|of| Group::new(viewer, of))
+            .collect(),
+        checks: health
+            .map(|health| checks(&health, now).into_iter().filter(bad).collect())
+            .unwrap_or_default(),
+        questions: asked.data.iter().take(5).map(|of| questions::Row::new(viewer, of, now)).collect(),
+        models: models.data.iter().filter_map(model).collect(),
+        threads: newest(viewer, now).await?,
+    })
+}
+
+/// What the counts of the installation or the tenant say.
+fn count_tiles(viewer: &Viewer, of: &OverviewResponse) -> Vec<Tile> {
+    let oldest = match of.queued {
+        0 => "nothing waits".to_owned(),
+        _ => format!("oldest for {}", show::took(TimeDelta::seconds(of.oldest_age_s))),
+    };
+    let is_late = of.queued > 0 && of.oldest_age_s >= 60;
+    let queued = format!("{}{}", number(of.queued), if of.capped { "+" } else { "" });
+    let slots = of.slots.map(|slots| format!("of {} slots", number(slots))).unwrap_or_default();
+    let put_off = format!("{} out of tokens", number(of.put_off));
+    let (day, hour) = ("within 24 h".to_owned(), "in the last hour".to_owned());
+    let retrying = viewer.path("/runs?q=status:retrying");
+    let running = viewer.path("/runs?q=status:running");
+    let given_up = viewer.path("/runs?q=status:dead_lettered");
+    let mut tiles = vec![
+        tile(viewer.path("/queues"), ("Queued", queued, oldest), if is_late { "warn" } else { "" }),
+        tile(running, ("Running", number(of.busy), slots), ""),
+        tile(retrying, ("Retrying", number(of.retrying), put_off), ""),
+        tile(
+            viewer.path("/errors"),
+            ("Failed", number(of.failed), day.clone()),
+            if of.failed > 0 { "warn" } else { "" },
+        ),
+        tile(
+            given_up,
+            ("Given up", number(of.dead_lettered), day),
+            if of.dead_lettered > 0 { "bad" } else { "" },
+        ),
+        tile(viewer.path("/usage?hours=1"), ("Spent", show::dollars(Some(of.cost_last_hour)), hour), ""),
+    ];
+    tiles.extend(of.workers.map(|workers| {
+        let draining = format!("{} draining", workers.draining);
+        let below = if workers.draining > 0 { draining } else { String::new() };
+        let tone = if workers.alive == 0 { "bad" } else { "" };
+        tile(viewer.path("/workers"), ("Workers", number(workers.alive), below), tone)
+    }));
+    tiles
+}
+
+fn tile(href: String, (label, value, below): (&'static str, String, String), tone: &'static str) -> Tile {
+    Tile { href, label, value, below, tone }
+}
+
+fn number(count: i64) -> String {
+    show::count(u64::try_from(count).unwrap_or_default())
+}
+
+/// The hours of a chart.
+const HOURS: i64 = 24;
+
+/// Ended runs by hour, up to the present one; hours without any are 0.
+fn chart(of: &OverviewResponse, now: DateTime<Utc>) -> (String, String) {
+    if of.hours.is_empty() {
+        return (String::new(), String::new());
+    }
+    let (mut x, mut good, mut bad) = (Vec::new(), Vec::new(), Vec::new());
+    let present = now.timestamp() / 3600;
+    for begin in (present - HOURS + 1..=present).map(|hour| hour * 3600) {
+        let hour = of.hours.iter().find(|hour| hour.hour.0.timestamp() == begin);
+        x.push(begin);
+        good.push(hour.map_or(0, |hour| hour.finished + hour.stopped + hour.cancelled));
+        bad.push(hour.map_or(0, |hour| hour.failed + hour.dead_lettered));
+    }
+    let series = json!([
+        {"name": "ended", "colour": "--accent", "fill": "--accent-soft", "values": good},
+        {"name": "failed", "colour": "--bad-fill", "values": bad},
+    ]);
+    (json!(x).to_string(), series.to_string())
+}
+
+fn health_tile(viewer: &Viewer, health: &HealthResponse, now: DateTime<Utc>) -> Tile {
+    let bad = health.checks.iter().filter(|check| check.status != HealthStatus::Ok).count();
+    let checked = health.checked_at.map(|at| format!("checked {}", show::when(at, now).ago));
+    Tile {
+        href: viewer.path("/health"),
+        label: "Health",
+        value: match bad {
+            0 => "ok".to_owned(),
+            1 => "1 check".to_owned(),
+            bad => format!("{bad} checks"),
+        },
+        below: checked.unwrap_or_else(|| "not checked yet".to_owned()),
+        tone: match health.status {
+            HealthStatus::Ok => "",
+            HealthStatus::Warn => "warn",
+            HealthStatus::Red => "bad",
+        },
+    }
+}
+
+fn questions_tile(viewer: &Viewer, asked: &Page<QuestionResponse>, now: DateTime<Utc>) -> Tile {
+    let count = asked.data.len();
+    let oldest = asked.data.iter().map(|question| question.created_at).min();
+    Tile {
+        href: viewer.path("/waiting"),
+        label: "Waiting for a person",
+        value: if asked.has_more { format!("{count}+") } else { count.to_string() },
+        below: oldest.map(|at| format!("oldest {}", show::when(at, now).ago)).unwrap_or_default(),
+        tone: if count > 0 { "warn" } else { "" },
+    }
+}
+
+fn model(of: &houston_protocol::model::ModelResponse) -> Option<Model> {
+    let measured = of.measured.as_ref()?;
+    Some(Model {
+        id: of.id.clone(),
+        calls: show::count(u64::try_from(measured.calls).unwrap_or_default()),
+        first: milliseconds(measured.first_event_ms),
+        speed: measured.tokens_per_s.map(|speed| format!("{speed:.0}")).unwrap_or_default(),
+    })
+}
+
+/// The newest agentables of all kinds: their ids have the time of their creation.
+async fn newest(viewer: &Viewer, now: DateTime<Utc>) -> Result<Vec<threads::Row>, Refused> {
+    let mut all = Vec::new();
+    for kind in threads::list::kinds(viewer).await? {
+        let path = with_query(&format!("/v1/{}", plural(&kind)), &[("limit", "8")]);
+        let page: Page<AgentableResponse> = viewer.api.get(&path).await?;
+        all.extend(page.data);
+    }
+    all.sort_by_key(|of| std::cmp::Reverse(of.created_at));
+    Ok(all.iter().take(8).map(|of| threads::Row::new(viewer, of, now)).collect())
+}

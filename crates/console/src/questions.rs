@@ -1,0 +1,217 @@
+//! Questions and approvals: what runs ask people, and the forms that answer them.
+
+mod answer;
+
+use std::collections::HashMap;
+
+use askama::Template;
+use axum::Form;
+use axum::extract::{Path, Query};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use chrono::{DateTime, Utc};
+use houston_domain::question::{QuestionKind, QuestionState};
+use houston_domain::scope::Scope;
+use houston_protocol::page::Page;
+use houston_protocol::question::QuestionResponse;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::answer::{Field, asked, fields};
+use crate::shell::{Section, Shell, html};
+use crate::show::{self, Fact, Status, When, fact, segment, with_query};
+use crate::viewer::Viewer;
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Place {
+    #[serde(default)]
+    cursor: String,
+}
+
+#[derive(Template)]
+#[template(path = "waiting.html")]
+struct Waiting {
+    shell: Shell,
+    questions: Vec<Row>,
+    older: String,
+    newer: String,
+}
+
+/// A question in a list.
+pub(crate) struct Row {
+    pub(crate) kind: &'static str,
+    pub(crate) href: String,
+    pub(crate) text: String,
+    pub(crate) tool: String,
+    pub(crate) for_href: String,
+    pub(crate) for_short: String,
+    pub(crate) asked: When,
+    pub(crate) expires: When,
+}
+
+impl Row {
+    pub(crate) fn new(viewer: &Viewer, question: &QuestionResponse, now: DateTime<Utc>) -> Self {
+        let owner = question.owner.id.public_id(&question.owner.kind);
+        Self {
+            kind: kind(question),
+            href: viewer.path(&format!("/waiting/{}", question.id)),
+            text: show::line(&question.text, 200),
+            tool: question.approval.as_ref().map(|call| call.tool.clone()).unwrap_or_default(),
+            for_href: viewer.path(&format!("/threads/{}/{owner}", question.owner.kind)),
+            for_short: show::short(&owner),
+            asked: show::when(question.created_at, now),
+            expires: show::when_if(question.expires_at, now),
+        }
+    }
+}
+
+fn kind(question: &QuestionResponse) -> &'static str {
+    match (question.kind, &question.approval) {
+        (QuestionKind::Approval, Some(_)) => "approval",
+        (QuestionKind::Approval, None) => "paused",
+        (QuestionKind::Input, _) => "question",
+        (QuestionKind::Budget, _) => "budget",
+    }
+}
+
+/// `GET {prefix}/waiting`.
+pub(crate) async fn list(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Response {
+    let path = with_query("/v1/questions", &[("limit", "50"), ("cursor", &cursor)]);
+    let page: Page<QuestionResponse> = match viewer.api.get(&path).await {
+        Ok(page) => page,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let (now, here) = (viewer.console.now(), viewer.path("/waiting"));
+    let shell = viewer.shell(Section::Waiting, "Waiting");
+    html(&Waiting {
+        shell: if cursor.is_empty() { shell.live() } else { shell },
+        questions: page.data.iter().map(|question| Row::new(&viewer, question, now)).collect(),
+        older: page.next_cursor.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
+        newer: if cursor.is_empty() { String::new() } else { here },
+    })
+}
+
+#[derive(Template)]
+#[template(path = "question.html")]
+struct Question {
+    shell: Shell,
+    href: String,
+    text: String,
+    state: Status,
+    problem: String,
+    run_href: String,
+    run_short: String,
+    for_href: String,
+    for_short: String,
+    facts: Vec<Fact>,
+    asked: When,
+    expires: When,
+    input: String,
+    preview: String,
+    answer: String,
+    can_answer: bool,
+    yes: &'static str,
+    no: &'static str,
+    has_reason: bool,
+    fields: Vec<Field>,
+    schema: String,
+}
+
+/// `GET {prefix}/waiting/{id}`.
+pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
+    let path = format!("/v1/questions/{}", segment(&id));
+    match viewer.api.get::<QuestionResponse>(&path).await {
+        Ok(question) => html(&page(&viewer, &question, String::new())),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+fn page(viewer: &Viewer, question: &QuestionResponse, problem: String) -> Question {
+    let now = viewer.console.now();
+    let row = Row::new(viewer, question, now);
+    let (run, text) = (question.run_id.to_string(), pretty);
+    let call = question.approval.as_ref();
+    let has_plain = asked(question).plain_answer(true, None).is_some();
+    let (yes, no) = match (call.is_some(), question.kind) {
+        _ if !has_plain => ("", "Give no answer"),
+        (true, _) => ("Approve", "Reject"),
+        (false, QuestionKind::Budget) => ("Spend more", "Stop the run"),
+        (false, QuestionKind::Input) => ("Done", "Give no answer"),
+        (false, QuestionKind::Approval) => ("Go on", "Stop the run"),
+    };
+    Question {
+        shell: viewer.shell(Section::Waiting, "Question"),
+        href: row.href,
+        text: question.text.clone(),
+        state: state(question.state),
+        problem,
+        run_href: viewer.path(&format!("/runs/{run}")),
+        run_short: show::short(&run),
+        for_href: row.for_href,
+        for_short: row.for_short,
+        facts: facts(question),
+        asked: row.asked,
+        expires: row.expires,
+        input: call.map(|call| text(&call.input)).unwrap_or_default(),
+        preview: call.and_then(|call| call.preview.clone()).unwrap_or_default(),
+        answer: question.answer.as_ref().map(text).unwrap_or_default(),
+        can_answer: question.state == QuestionState::Open && viewer.may(Scope::Post),
+        yes,
+        no,
+        has_reason: call.is_some(),
+        fields: if has_plain { Vec::new() } else { fields(question) },
+        schema: question.schema.as_ref().map(text).unwrap_or_default(),
+    }
+}
+
+fn facts(question: &QuestionResponse) -> Vec<Fact> {
+    let call = question.approval.as_ref();
+    let mut facts = vec![fact("Kind", kind(question))];
+    facts.extend(call.map(|call| fact("Tool", call.tool.clone())));
+    facts.extend(call.map(|call| fact("Why a person is asked", call.why.clone())));
+    facts.extend(question.answered_by.as_ref().map(|by| fact("Answered by", by.clone())));
+    facts
+}
+
+fn state(state: QuestionState) -> Status {
+    let tone = match state {
+        QuestionState::Open => "wait",
+        QuestionState::Answered => "good",
+        QuestionState::Expired | QuestionState::Superseded | QuestionState::Cancelled => "off",
+    };
+    Status { text: state.as_str().to_owned(), tone }
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// `POST {prefix}/waiting/{id}`.
+pub(crate) async fn answer(
+    viewer: Viewer,
+    Path(id): Path<String>,
+    Form(form): Form<HashMap<String, String>>,
+) -> Response {
+    let id = segment(&id);
+    let question: QuestionResponse = match viewer.api.get(&format!("/v1/questions/{id}")).await {
+        Ok(question) => question,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let answer = match answer::of_form(&question, &form) {
+        Ok(answer) => answer,
+        Err(problem) => {
+            return (StatusCode::UNPROCESSABLE_ENTITY, html(&page(&viewer, &question, problem)))
+                .into_response();
+        }
+    };
+    let body = json!({"answer": answer, "answered_by": format!("console ({})", viewer.role())});
+    match viewer.api.run(Method::POST, &format!("/v1/questions/{id}/answer"), &body).await {
+        Ok(()) => Redirect::to(&viewer.path(&format!("/waiting/{id}"))).into_response(),
+        Err(refused) if matches!(refused.status.as_u16(), 409 | 422) => {
+            // Read again: another person may have answered meanwhile.
+            let question = viewer.api.get(&format!("/v1/questions/{id}")).await.unwrap_or(question);
+            (refused.status, html(&page(&viewer, &question, refused.detail))).into_response()
+        }
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}

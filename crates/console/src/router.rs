@@ -1,0 +1,63 @@
+//! The routes of the console.
+
+use axum::Router;
+use axum::middleware::from_fn;
+use axum::routing::{get, post};
+
+use crate::{
+    Console, assets, audit, bulk, counts, errors, headers, health, installation, origin, overview, questions,
+    run, runs, sign_in, tail, threads, triggers, usage, users, webhooks, work,
+};
+
+/// The console, with the API that it asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    pub(crate) console: Console,
+    pub(crate) api: Router,
+}
+
+pub(crate) fn routes(console: &Console, api: Router) -> Router {
+    let at = |rest: &str| console.path(rest);
+    Router::new()
+        .route(&at(""), get(overview::show))
+        .route(&at("/sign-in"), get(sign_in::show).post(sign_in::submit))
+        .route(&at("/sign-in/{token}"), get(sign_in::follow))
+        .route(&at("/sign-out"), post(sign_in::leave))
+        .route(&at("/assets/{version}/{name}"), get(assets::get))
+        .route(&at("/counts"), get(counts::show))
+        .route(&at("/runs"), get(runs::show))
+        .route(&at("/runs/bulk"), post(bulk::change))
+        .route(&at("/runs/{id}"), get(run::show))
+        .route(&at("/runs/{id}/cancel"), post(run::cancel))
+        .route(&at("/runs/{id}/trace"), get(run::trace))
+        .route(&at("/runs/{id}/events"), get(tail::events))
+        .route(&at("/threads"), get(threads::list::show))
+        .route(&at("/threads/{kind}/{id}"), get(threads::show::show))
+        .route(&at("/threads/{kind}/{id}/history"), get(threads::history::show))
+        .route(&at("/threads/{kind}/{id}/messages"), post(threads::show::say))
+        .route(&at("/waiting"), get(questions::list))
+        .route(&at("/waiting/{id}"), get(questions::show).post(questions::answer))
+        .route(&at("/users"), get(users::list))
+        .route(&at("/users/{id}"), get(users::show))
+        .route(&at("/triggers/{id}"), get(triggers::show))
+        .route(&at("/triggers/{id}/enabled"), post(triggers::switch))
+        .route(&at("/usage"), get(usage::show))
+        .route(&at("/errors"), get(errors::show))
+        .route(&at("/queues"), get(work::queues))
+        .route(&at("/queues/{lane}/pause"), post(work::pause))
+        .route(&at("/queues/{lane}/resume"), post(work::resume))
+        .route(&at("/workers"), get(work::workers))
+        .route(&at("/workers/{id}/drain"), post(work::drain))
+        .route(&at("/audit"), get(audit::show))
+        .route(&at("/health"), get(health::show))
+        .route(&at("/agents"), get(installation::agents))
+        .route(&at("/models"), get(installation::models))
+        .route(&at("/tools"), get(installation::tools))
+        .route(&at("/webhooks"), get(webhooks::list))
+        .route(&at("/webhooks/{id}"), get(webhooks::show))
+        .route(&at("/webhooks/{id}/test"), post(webhooks::test))
+        .route(&at("/webhooks/{id}/redeliver/{delivery}"), post(webhooks::redeliver))
+        .layer(from_fn(origin::check))
+        .layer(from_fn(headers::add))
+        .with_state(Site { console: console.clone(), api })
+}

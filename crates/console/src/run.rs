@@ -1,0 +1,222 @@
+//! One run: what it costs, what it did when, what it does now.
+
+use askama::Template;
+use axum::extract::{Path, Query};
+use axum::http::{HeaderValue, Method, header};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use chrono::{DateTime, Utc};
+use houston_domain::scope::Scope;
+use houston_domain::trace::Trace;
+use houston_protocol::page::Page;
+use houston_protocol::question::QuestionResponse;
+use houston_protocol::run::{ModelCallResponse, ModelCallsResponse, RunResponse};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::runs::took;
+use crate::shell::{Section, Shell, html};
+use crate::show::{self, Fact, Status, When, fact, segment};
+use crate::viewer::Viewer;
+use crate::waterfall::Waterfall;
+use crate::why::{Reason, reasons};
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Options {
+    /// Whether texts of models and tools are on the page.
+    #[serde(default)]
+    contents: bool,
+}
+
+#[derive(Template)]
+#[template(path = "run.html")]
+struct Run {
+    shell: Shell,
+    id: String,
+    href: String,
+    thread_href: String,
+    thread_id: String,
+    trace_href: String,
+    tail_href: String,
+    status: Status,
+    can_cancel: bool,
+    cancelling: bool,
+    error_code: String,
+    error_text: String,
+    retry: When,
+    waits: When,
+    facts: Vec<Fact>,
+    created: When,
+    ended: When,
+    questions: Vec<Asked>,
+    reasons: Vec<Reason>,
+    contents: bool,
+    fall: Waterfall,
+    calls: Vec<Call>,
+}
+
+/// An open question of the run.
+struct Asked {
+    href: String,
+    text: String,
+    asked: When,
+}
+
+struct Call {
+    iteration: String,
+    model: String,
+    input: String,
+    cached: String,
+    output: String,
+    reasoning: String,
+    cost: String,
+    at: When,
+}
+
+impl Call {
+    fn new(call: &ModelCallResponse, now: DateTime<Utc>) -> Self {
+        Self {
+            iteration: call.iteration.to_string(),
+            model: format!("{}/{}", call.provider, call.model),
+            input: show::count(call.usage.input_tokens),
+            cached: show::count(call.usage.cache_read_tokens),
+            output: show::count(call.usage.output_tokens),
+            reasoning: show::count(call.usage.reasoning_tokens),
+            cost: show::dollars(call.cost),
+            at: show::when(call.created_at, now),
+        }
+    }
+}
+
+/// `GET {prefix}/runs/{id}`.
+pub(crate) async fn show(
+    viewer: Viewer,
+    Path(id): Path<String>,
+    Query(Options { contents }): Query<Options>,
+) -> Response {
+    let path = format!("/v1/runs/{}", segment(&id));
+    let run: RunResponse = match viewer.api.get(&path).await {
+        Ok(run) => run,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let calls: ModelCallsResponse = match viewer.api.get(&format!("{path}/model_calls")).await {
+        Ok(calls) => calls,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let now = viewer.console.now();
+    let fall = waterfall(&viewer, &path, &run, contents, now).await;
+    let mut page = page(&viewer, &run, &calls, (fall, contents), now);
+    if !run.status.is_terminal() {
+        page.questions = questions(&viewer, &run, now).await;
+        page.reasons = reasons(&viewer, &path, now).await;
+    }
+    html(&page)
+}
+
+fn page(
+    viewer: &Viewer,
+    run: &RunResponse,
+    calls: &ModelCallsResponse,
+    (fall, contents): (Waterfall, bool),
+    now: DateTime<Utc>,
+) -> Run {
+    let id = run.id.to_string();
+    let href = viewer.path(&format!("/runs/{id}"));
+    let thread_id = run.owner.id.public_id(&run.owner.kind);
+    let is_open = !run.status.is_terminal();
+    let shell = viewer.shell(Section::Runs, format!("Run {}", show::short(&id)));
+    Run {
+        shell: if is_open { shell.live() } else { shell },
+        thread_href: viewer.path(&format!("/threads/{}/{thread_id}", run.owner.kind)),
+        thread_id,
+        trace_href: format!("{href}/trace"),
+        tail_href: if is_open { format!("{href}/events") } else { String::new() },
+        status: show::run_status(run.status),
+        can_cancel: is_open && viewer.may(Scope::Post),
+        cancelling: run.cancel_requested,
+        error_code: run.error.as_ref().map(|error| error.code.clone()).unwrap_or_default(),
+        error_text: run.error.as_ref().and_then(|error| error.message.clone()).unwrap_or_default(),
+        retry: show::when_if(run.retry_at, now),
+        waits: show::when_if(run.waits_until, now),
+        facts: facts(run, now),
+        created: show::when(run.created_at, now),
+        ended: show::when_if(run.ended_at, now),
+        questions: Vec::new(),
+        reasons: Vec::new(),
+        contents,
+        fall,
+        calls: calls.data.iter().map(|call| Call::new(call, now)).collect(),
+        href,
+        id,
+    }
+}
+
+fn facts(run: &RunResponse, now: DateTime<Utc>) -> Vec<Fact> {
+    let queued = run.started_at.map_or(now, |start| start.0) - run.created_at.0;
+    let stopped = run.cancelled_by.clone().or_else(|| run.stop_reason.clone());
+    let tokens =
+        format!("{} in · {} out", show::count(run.usage.input_tokens), show::count(run.usage.output_tokens));
+    vec![
+        fact("Attempt", run.attempt.to_string()),
+        fact("Iterations", run.iterations.to_string()),
+        fact("Took", took(run, now)),
+        fact("Queued for", show::took(queued)),
+        fact("Tokens", tokens),
+        fact("Cost", show::cost(run.cost, run.unpriced_calls)),
+        fact("Model", run.model.clone().unwrap_or_default()),
+        fact("Stopped by", stopped.unwrap_or_default()),
+    ]
+}
+
+async fn waterfall(
+    viewer: &Viewer,
+    path: &str,
+    run: &RunResponse,
+    contents: bool,
+    now: DateTime<Utc>,
+) -> Waterfall {
+    let lines = match viewer.api.bytes(&format!("{path}/trace")).await {
+        Ok(lines) => lines,
+        Err(refused) => return Waterfall::without(refused.detail),
+    };
+    let trace = std::str::from_utf8(&lines).ok().and_then(|text| Trace::parse(text).ok());
+    match trace {
+        Some(trace) => Waterfall::of(&trace.lines, !run.status.is_terminal(), contents, now),
+        None => Waterfall::without("The trace of this run cannot be read here; it can be downloaded."),
+    }
+}
+
+/// The open questions of the run, among the newest of its tenant.
+async fn questions(viewer: &Viewer, run: &RunResponse, now: DateTime<Utc>) -> Vec<Asked> {
+    let page: Result<Page<QuestionResponse>, _> = viewer.api.get("/v1/questions?limit=100").await;
+    let all = page.map(|page| page.data).unwrap_or_default();
+    let own = all.into_iter().filter(|question| question.run_id == run.id);
+    own.map(|question| Asked {
+        href: viewer.path(&format!("/waiting/{}", question.id)),
+        text: show::line(&question.text, 200),
+        asked: show::when(question.created_at, now),
+    })
+    .collect()
+}
+
+/// `POST {prefix}/runs/{id}/cancel`.
+pub(crate) async fn cancel(viewer: Viewer, Path(id): Path<String>) -> Response {
+    let path = format!("/v1/runs/{}/cancel", segment(&id));
+    match viewer.api.run(Method::POST, &path, &json!({})).await {
+        Ok(()) => Redirect::to(&viewer.path(&format!("/runs/{}", segment(&id)))).into_response(),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+/// `GET {prefix}/runs/{id}/trace`: the file that `houston replay` reads.
+pub(crate) async fn trace(viewer: Viewer, Path(id): Path<String>) -> Response {
+    let id = segment(&id);
+    match viewer.api.bytes(&format!("/v1/runs/{id}/trace")).await {
+        Ok(lines) => {
+            let name = HeaderValue::from_str(&format!("attachment; filename=\"{id}.trace.jsonl\""));
+            let name = name.unwrap_or(HeaderValue::from_static("attachment"));
+            let kind = HeaderValue::from_static("application/jsonl");
+            ([(header::CONTENT_DISPOSITION, name), (header::CONTENT_TYPE, kind)], lines).into_response()
+        }
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}

@@ -1,0 +1,135 @@
+//! Signing in with an API key, or with a link that works once.
+
+use askama::Template;
+use axum::Form;
+use axum::extract::{Path, Query, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use secrecy::ExposeSecret as _;
+use serde::Deserialize;
+
+use crate::assets::Assets;
+use crate::router::Site;
+use crate::session::is_secure;
+use crate::shell::html;
+use crate::viewer::Viewer;
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Wanted {
+    #[serde(default)]
+    next: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Given {
+    key: String,
+    #[serde(default)]
+    next: String,
+}
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignIn<'a> {
+    prefix: &'a str,
+    assets: &'a Assets,
+    title: &'a str,
+    forward: &'a str,
+    form: bool,
+    next: &'a str,
+    problem: &'a str,
+    detail: &'a str,
+}
+
+impl Site {
+    fn page(&self, next: &str, problem: &str) -> Response {
+        let console = &self.console.0;
+        let form = console.keys.is_some();
+        html(&SignIn {
+            prefix: &console.config.path,
+            assets: &console.assets,
+            title: if form { "Sign in" } else { "Signing in needs a key of the installation" },
+            forward: "",
+            form,
+            next,
+            problem,
+            detail: "Sessions are sealed with a key of the installation. Set HOUSTON_SECRETS_KEY, the same for all processes; \
+                     `openssl rand -base64 32` makes one.",
+        })
+    }
+
+    /// Where a sign-in leads: a page of the console, never another address.
+    fn onward<'a>(&'a self, next: &'a str) -> &'a str {
+        let prefix = self.console.0.config.path.as_str();
+        let is_own = next.strip_prefix(prefix).is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with(['/', '?']) && !rest.contains(['\\', '\n', '\r'])
+        });
+        if is_own { next } else { prefix }
+    }
+}
+
+/// The form.
+pub(crate) async fn show(State(site): State<Site>, Query(wanted): Query<Wanted>) -> Response {
+    site.page(&wanted.next, "")
+}
+
+/// Begins a session with the key of the form.
+pub(crate) async fn submit(
+    State(site): State<Site>,
+    parts: Parts,
+    Form(Given { key, next }): Form<Given>,
+) -> Response {
+    let key = key.trim();
+    match Viewer::of_key(&site, key, &parts).await {
+        Ok(_) => match site.console.session(key, is_secure(&parts.headers)) {
+            Some(cookie) => {
+                ([(header::SET_COOKIE, cookie)], Redirect::to(site.onward(&next))).into_response()
+            }
+            None => site.page(&next, ""),
+        },
+        Err(refused) => {
+            let problem = match refused.status {
+                StatusCode::UNAUTHORIZED => "This key is not valid.".to_owned(),
+                _ => refused.detail,
+            };
+            (refused.status, site.page(&next, &problem)).into_response()
+        }
+    }
+}
+
+/// Begins a session with a link. The browser then goes on by itself: a cookie that is this strict is not sent with a redirection
+/// that another program began.
+pub(crate) async fn follow(
+    State(site): State<Site>,
+    headers: HeaderMap,
+    Path(token): Path<String>,
+) -> Response {
+    let Some(key) = site.console.0.links.take(&token, site.console.now()) else {
+        let problem = "This link was used, or is older than ten minutes. Sign in with a key.";
+        return (StatusCode::NOT_FOUND, site.page("", problem)).into_response();
+    };
+    let console = &site.console.0;
+    let page = html(&SignIn {
+        prefix: &console.config.path,
+        assets: &console.assets,
+        title: "Signed in",
+        forward: &console.config.path,
+        form: false,
+        next: "",
+        problem: "",
+        detail: "The overview opens by itself.",
+    });
+    match site.console.session(key.expose_secret(), is_secure(&headers)) {
+        Some(cookie) => ([(header::SET_COOKIE, cookie)], page).into_response(),
+        None => site.page("", ""),
+    }
+}
+
+/// Ends the session.
+pub(crate) async fn leave(State(site): State<Site>) -> Response {
+    let to = Redirect::to(&site.console.path("/sign-in"));
+    match site.console.no_session() {
+        Some(cookie) => ([(header::SET_COOKIE, cookie)], to).into_response(),
+        None => to.into_response(),
+    }
+}

@@ -1,0 +1,110 @@
+//! The list of agentables of a kind.
+
+use askama::Template;
+use axum::extract::Query;
+use axum::response::{IntoResponse as _, Response};
+use houston_protocol::agent::AgentResponse;
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::page::Page;
+use serde::Deserialize;
+
+use super::Row;
+use crate::api::Refused;
+use crate::shell::{Section, Shell, html};
+use crate::show::{plural, with_query};
+use crate::viewer::Viewer;
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Search {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    user: String,
+    #[serde(default)]
+    cursor: String,
+}
+
+#[derive(Template)]
+#[template(path = "threads.html")]
+struct Threads {
+    shell: Shell,
+    kinds: Vec<Kind>,
+    user: String,
+    user_href: String,
+    all_href: String,
+    threads: Vec<Row>,
+    older: String,
+    newer: String,
+}
+
+/// A kind to choose.
+struct Kind {
+    href: String,
+    current: bool,
+    name: String,
+}
+
+/// The kinds of the installation, by their default agents.
+pub(crate) async fn kinds(viewer: &Viewer) -> Result<Vec<String>, Refused> {
+    let mut kinds = Vec::new();
+    let mut cursor = String::new();
+    // A tenant may have ten pages of agents.
+    for _ in 0..10 {
+        let path = with_query("/v1/agents", &[("limit", "100"), ("cursor", &cursor)]);
+        let page: Page<AgentResponse> = viewer.api.get(&path).await?;
+        kinds.extend(page.data.into_iter().filter(|agent| agent.is_default).map(|agent| agent.kind));
+        match page.next_cursor {
+            Some(next) => cursor = next,
+            None => break,
+        }
+    }
+    kinds.sort();
+    kinds.dedup();
+    Ok(kinds)
+}
+
+/// The first kind of which there are any.
+async fn first_used(viewer: &Viewer, kinds: &[String]) -> Result<String, Refused> {
+    for kind in kinds {
+        let path = format!("/v1/{}?limit=1", plural(kind));
+        let page: Page<AgentableResponse> = viewer.api.get(&path).await?;
+        if !page.data.is_empty() {
+            return Ok(kind.clone());
+        }
+    }
+    Ok(kinds.first().cloned().unwrap_or_default())
+}
+
+/// `GET {prefix}/threads`.
+pub(crate) async fn show(viewer: Viewer, Query(search): Query<Search>) -> Response {
+    match page(&viewer, search).await {
+        Ok(page) => html(&page),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+async fn page(viewer: &Viewer, Search { kind, user, cursor }: Search) -> Result<Threads, Refused> {
+    let kinds = kinds(viewer).await?;
+    let kind = if kind.is_empty() { first_used(viewer, &kinds).await? } else { kind };
+    let here = viewer.path("/threads");
+    let of = |kind: &str, user: &str, cursor: &str| {
+        with_query(&here, &[("kind", kind), ("user", user), ("cursor", cursor)])
+    };
+    let path = format!("/v1/{}", plural(&kind));
+    let path = with_query(&path, &[("limit", "50"), ("user_id", &user), ("cursor", &cursor)]);
+    let page: Page<AgentableResponse> = viewer.api.get(&path).await?;
+    let now = viewer.console.now();
+    let shell = viewer.shell(Section::Threads, "Threads");
+    let choice =
+        |name: &String| Kind { href: of(name, &user, ""), current: *name == kind, name: name.clone() };
+    Ok(Threads {
+        shell: if cursor.is_empty() { shell.live() } else { shell },
+        kinds: kinds.iter().map(choice).collect(),
+        user_href: viewer.path(&format!("/users/{user}")),
+        all_href: of(&kind, "", ""),
+        threads: page.data.iter().map(|agentable| Row::new(viewer, agentable, now)).collect(),
+        older: page.next_cursor.map(|next| of(&kind, &user, &next)).unwrap_or_default(),
+        newer: if cursor.is_empty() { String::new() } else { of(&kind, &user, "") },
+        user,
+    })
+}

@@ -1,0 +1,212 @@
+//! One agentable: its runs, its thread, and what it does now.
+
+use askama::Template;
+use axum::Form;
+use axum::extract::{Path, Query};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use chrono::{DateTime, Utc};
+use houston_domain::message::{MessageType, Source};
+use houston_domain::scope::Scope;
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::message::MessageResponse;
+use houston_protocol::page::Page;
+use houston_protocol::run::RunResponse;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::kind_of;
+use crate::api::Refused;
+use crate::runs;
+use crate::shell::{Section, Shell, html};
+use crate::show::{self, Fact, Status, When, fact, plural, segment, with_query};
+use crate::viewer::Viewer;
+use crate::why::{self, Reason};
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Cursors {
+    /// Of the messages.
+    #[serde(default)]
+    cursor: String,
+    /// Of the runs.
+    #[serde(default)]
+    runs: String,
+}
+
+#[derive(Template)]
+#[template(path = "thread.html")]
+struct Thread {
+    shell: Shell,
+    kind: String,
+    id: String,
+    href: String,
+    title: String,
+    description: String,
+    status: Status,
+    user_href: String,
+    user_short: String,
+    parent_href: String,
+    parent_short: String,
+    facts: Vec<Fact>,
+    reasons: Vec<Reason>,
+    doing: Vec<Fact>,
+    created: When,
+    rows: Vec<runs::Row>,
+    older_runs: String,
+    conversational: bool,
+    messages: Vec<Message>,
+    earlier: String,
+    latest: String,
+    can_say: bool,
+    /// Of the form: posting it twice posts one message.
+    form_key: String,
+}
+
+/// A message of the thread.
+struct Message {
+    look: &'static str,
+    id: String,
+    from: String,
+    at: When,
+    run_href: String,
+    state: String,
+    text: String,
+}
+
+impl Message {
+    fn new(viewer: &Viewer, message: MessageResponse, now: DateTime<Utc>) -> Self {
+        let (look, from) = match (message.source, message.message_type) {
+            (_, MessageType::Tool) => ("tool", "tool"),
+            (Source::User, _) => ("user", "user"),
+            (Source::Agent, _) => ("agent", "agent"),
+            (Source::Error, _) => ("error", "error"),
+            (Source::System, _) => ("tool", "Houston"),
+        };
+        let of_tool = message.metadata["status"].as_str().filter(|_| look == "tool").map(str::to_owned);
+        let of_user = message.status.and_then(|status| serde_json::to_value(status).ok());
+        let state = of_tool.or(of_user.as_ref().and_then(Value::as_str).map(str::to_owned));
+        let run = message.run_id.map(|run| viewer.path(&format!("/runs/{run}")));
+        Self {
+            look,
+            id: message.id.to_string(),
+            from: from.to_owned(),
+            at: show::when(message.created_at, now),
+            run_href: run.unwrap_or_default(),
+            state: state.unwrap_or_default(),
+            text: message.content,
+        }
+    }
+}
+
+/// `GET {prefix}/threads/{kind}/{id}`.
+pub(crate) async fn show(
+    viewer: Viewer,
+    Path((kind, id)): Path<(String, String)>,
+    Query(cursors): Query<Cursors>,
+) -> Response {
+    match page(&viewer, &kind, &id, &cursors).await {
+        Ok(page) => html(&page),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Result<Thread, Refused> {
+    let path = format!("/v1/{}/{}", plural(kind), segment(id));
+    let of: AgentableResponse = viewer.api.get(&path).await?;
+    let query = [("limit", "20"), ("cursor", cursors.runs.as_str())];
+    let runs: Page<RunResponse> = viewer.api.get(&with_query(&format!("{path}/runs"), &query)).await?;
+    let conversational = of.read_seq.is_some();
+    let query = [("limit", "50"), ("cursor", cursors.cursor.as_str())];
+    let messages: Option<Page<MessageResponse>> = match conversational {
+        true => Some(viewer.api.get(&with_query(&format!("{path}/messages"), &query)).await?),
+        false => None,
+    };
+    let (now, here) = (viewer.console.now(), viewer.path(&format!("/threads/{kind}/{}", segment(id))));
+    let (user, parent) = (of.user_id.to_string(), of.parent_id.clone().unwrap_or_default());
+    let earlier = messages.as_ref().and_then(|page| page.next_cursor.clone());
+    let is_newest = cursors.cursor.is_empty() && cursors.runs.is_empty();
+    let shell = viewer.shell(Section::Threads, super::title(&of));
+    let mut messages = messages.map(|page| page.data).unwrap_or_default();
+    messages.reverse();
+    Ok(Thread {
+        shell: if is_newest { shell.live() } else { shell },
+        kind: kind.to_owned(),
+        id: of.id.clone(),
+        title: super::title(&of),
+        description: show::line(&of.description, 400),
+        status: super::status(of.status.as_deref()),
+        user_href: viewer.path(&format!("/users/{user}")),
+        user_short: show::short(&user),
+        parent_href: match parent.as_str() {
+            "" => String::new(),
+            parent => viewer.path(&format!("/threads/{}/{parent}", kind_of(parent))),
+        },
+        parent_short: show::short(&parent),
+        facts: facts(&of),
+        reasons: why::reasons(viewer, &path, now).await,
+        doing: doing(viewer, &path).await,
+        created: show::when(of.created_at, now),
+        rows: runs.data.iter().map(|run| runs::Row::new(viewer, run, now)).collect(),
+        older_runs: runs.next_cursor.map(|next| with_query(&here, &[("runs", &next)])).unwrap_or_default(),
+        conversational,
+        messages: messages.into_iter().map(|message| Message::new(viewer, message, now)).collect(),
+        earlier: earlier.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
+        latest: if cursors.cursor.is_empty() { String::new() } else { here.clone() },
+        can_say: conversational && viewer.may(Scope::Post),
+        form_key: viewer.console.form_key(),
+        href: here,
+    })
+}
+
+fn facts(of: &AgentableResponse) -> Vec<Fact> {
+    let agent = of.agent_id.map(|agent| show::short(&agent.to_string()));
+    let team = of.team_id.map(|team| show::short(&team.to_string()));
+    vec![
+        fact("Answers", agent.or(team).unwrap_or_else(|| "default agent".to_owned())),
+        fact("Cost", show::cost(of.cost, of.unpriced_calls)),
+        fact("Unread", of.unread.map(|unread| unread.to_string()).unwrap_or_default()),
+        fact("Newest event", of.last_seq.map(|seq| seq.to_string()).unwrap_or_default()),
+    ]
+}
+
+/// Who holds it, and what it waits for, for viewers who may see it.
+async fn doing(viewer: &Viewer, path: &str) -> Vec<Fact> {
+    if !viewer.may(Scope::Operate) {
+        return Vec::new();
+    }
+    let Ok(state) = viewer.api.get::<Value>(&format!("{path}/state")).await else { return Vec::new() };
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    vec![
+        fact("Held by", text(&state["holder"]["name"])),
+        fact("Unread messages", text(&state["unread"])),
+        fact("Next attempt", text(&state["next_attempt_at"])),
+        fact("Failed attempts", text(&state["failed_attempts"])),
+        fact("Claims of the lock", text(&state["epoch"])),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Said {
+    content: String,
+    #[serde(default)]
+    key: String,
+}
+
+/// `POST {prefix}/threads/{kind}/{id}/messages`.
+pub(crate) async fn say(
+    viewer: Viewer,
+    Path((kind, id)): Path<(String, String)>,
+    Form(Said { content, key }): Form<Said>,
+) -> Response {
+    let path = format!("/v1/{}/{}/messages", plural(&kind), segment(&id));
+    match viewer.api.post_once(&path, &json!({"content": content}), &key).await {
+        Ok(()) => {
+            let to = viewer.path(&format!("/threads/{}/{}", segment(&kind), segment(&id)));
+            Redirect::to(&to).into_response()
+        }
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}

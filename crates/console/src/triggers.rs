@@ -1,0 +1,215 @@
+//! Schedules and other triggers of a user: when they fire, what they do, and what became of the last times.
+
+use askama::Template;
+use axum::Form;
+use axum::extract::Path;
+use axum::http::Method;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use chrono::{DateTime, Utc};
+use houston_domain::scope::Scope;
+use houston_protocol::trigger::{
+    TriggerFiring, TriggerFiringList, TriggerResponse, TriggerThen, TriggerWhen,
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::api::Refused;
+use crate::shell::{Section, Shell, html};
+use crate::show::{self, Fact, Status, When, fact, segment};
+use crate::viewer::Viewer;
+
+/// A trigger in a list.
+pub(crate) struct Row {
+    pub(crate) status: Status,
+    pub(crate) href: String,
+    pub(crate) name: String,
+    pub(crate) when: String,
+    pub(crate) next: When,
+    pub(crate) last: When,
+    pub(crate) fired: String,
+    pub(crate) refused: String,
+}
+
+impl Row {
+    pub(crate) fn new(viewer: &Viewer, of: &TriggerResponse, now: DateTime<Utc>) -> Self {
+        Self {
+            status: show::switch(of.enabled, "enabled", "paused"),
+            href: viewer.path(&format!("/triggers/{}", of.id)),
+            name: show::line(&of.name, 100),
+            when: show::line(&when(&of.when), 160),
+            next: show::when_if(of.next_at.filter(|_| of.enabled), now),
+            last: show::when_if(of.last_at, now),
+            fired: of.fired.to_string(),
+            refused: of.refused.to_string(),
+        }
+    }
+}
+
+/// When it fires, in words.
+fn when(of: &TriggerWhen) -> String {
+    match of {
+        TriggerWhen::Cron { cron, zone, .. } => format!("at {cron} ({zone})"),
+        TriggerWhen::Keyword { words, regex } => {
+            let all = words
+                .iter()
+                .map(|word| format!("“{word}”"))
+                .chain(regex.as_ref().map(|of| format!("/{of}/")));
+            format!("when the user writes {}", all.collect::<Vec<_>>().join(" or "))
+        }
+        TriggerWhen::Event { topics, kind, agentable_id, condition } => {
+            let mut text = format!("at {}", topics.join(", "));
+            let limits = [("of kind", kind), ("of", agentable_id), ("if", condition)];
+            for (word, limit) in limits {
+                text.extend(limit.as_ref().map(|limit| format!(" {word} {limit}")));
+            }
+            text
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "trigger.html")]
+struct Trigger {
+    shell: Shell,
+    name: String,
+    status: Status,
+    href: String,
+    enabled: bool,
+    can_change: bool,
+    facts: Vec<Fact>,
+    user_href: String,
+    user_short: String,
+    for_href: String,
+    for_short: String,
+    next: When,
+    last: When,
+    text: String,
+    firings: Vec<Firing>,
+}
+
+/// What became of one time.
+struct Firing {
+    at: When,
+    topic: String,
+    status: Status,
+    made: String,
+    made_href: String,
+}
+
+/// `GET {prefix}/triggers/{id}`.
+pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
+    match page(&viewer, &segment(&id)).await {
+        Ok(page) => html(&page),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+async fn page(viewer: &Viewer, id: &str) -> Result<Trigger, Refused> {
+    let of: TriggerResponse = viewer.api.get(&format!("/v1/triggers/{id}")).await?;
+    let firings: TriggerFiringList = viewer.api.get(&format!("/v1/triggers/{id}/firings")).await?;
+    let (now, user) = (viewer.console.now(), of.user_id.to_string());
+    let (what, agentable, text) = then(&of.then);
+    Ok(Trigger {
+        shell: viewer.shell(Section::Users, show::line(&of.name, 80)).live(),
+        status: show::switch(of.enabled, "enabled", "paused"),
+        href: viewer.path(&format!("/triggers/{}", of.id)),
+        enabled: of.enabled,
+        can_change: viewer.may(Scope::Post),
+        facts: vec![
+            fact("Fires", when(&of.when)),
+            fact("Does", what),
+            fact("Fired", of.fired.to_string()),
+            fact("Refused", of.refused.to_string()),
+            fact("Why it was refused last", of.refusal.clone().unwrap_or_default()),
+        ],
+        user_href: viewer.path(&format!("/users/{user}")),
+        user_short: show::short(&user),
+        for_href: made_href(viewer, agentable),
+        for_short: show::short(agentable),
+        next: show::when_if(of.next_at.filter(|_| of.enabled), now),
+        last: show::when_if(of.last_at, now),
+        text: text.to_owned(),
+        firings: firings.data.into_iter().map(|of| firing(viewer, of, now)).collect(),
+        name: of.name,
+    })
+}
+
+/// What it does in a few words, for what, and the text that is read then.
+fn then(of: &TriggerThen) -> (String, &str, &str) {
+    match of {
+        TriggerThen::Tell { agentable_id, instructions } => {
+            ("posts to an agent".to_owned(), agentable_id, instructions)
+        }
+        TriggerThen::Task { agentable_id, title, instructions, .. } => {
+            (format!("starts a task: {}", show::line(title, 120)), agentable_id, instructions)
+        }
+        TriggerThen::Plan { agentable_id, .. } => ("starts a plan".to_owned(), agentable_id, ""),
+    }
+}
+
+fn firing(viewer: &Viewer, of: TriggerFiring, now: DateTime<Utc>) -> Firing {
+    let made = of.made.unwrap_or_default();
+    Firing {
+        at: show::when(of.at, now),
+        topic: of.topic.unwrap_or_default(),
+        status: match of.refusal {
+            Some(refusal) => Status { text: show::line(&refusal, 160), tone: "warn" },
+            None => Status { text: "fired".to_owned(), tone: "good" },
+        },
+        made_href: made_href(viewer, &made),
+        made: show::short(&made),
+    }
+}
+
+/// The page of a run or an agentable.
+fn made_href(viewer: &Viewer, id: &str) -> String {
+    match id.rsplit_once('_') {
+        None => String::new(),
+        Some(("run", _)) => viewer.path(&format!("/runs/{id}")),
+        // Plans have no page.
+        Some(("plan", _)) => String::new(),
+        Some((kind, _)) => viewer.path(&format!("/threads/{kind}/{id}")),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Switched {
+    enabled: bool,
+}
+
+/// `POST {prefix}/triggers/{id}/enabled`.
+pub(crate) async fn switch(
+    viewer: Viewer,
+    Path(id): Path<String>,
+    Form(Switched { enabled }): Form<Switched>,
+) -> Response {
+    let id = segment(&id);
+    match viewer.api.run(Method::PATCH, &format!("/v1/triggers/{id}"), &json!({"enabled": enabled})).await {
+        Ok(()) => Redirect::to(&viewer.path(&format!("/triggers/{id}"))).into_response(),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use houston_protocol::trigger::TriggerMisfire;
+
+    use super::*;
+
+    #[test]
+    fn triggers_say_when_they_fire() {
+        let (cron, zone) = ("30 7 * * 1-5".to_owned(), "Europe/Berlin".to_owned());
+        let at = TriggerWhen::Cron { cron, zone, misfire: TriggerMisfire::Once };
+        assert_eq!(when(&at), "at 30 7 * * 1-5 (Europe/Berlin)");
+        let words =
+            TriggerWhen::Keyword { words: vec!["stop".into(), "halt".into()], regex: Some("no+".into()) };
+        assert_eq!(when(&words), "when the user writes “stop” or “halt” or /no+/");
+        let event = TriggerWhen::Event {
+            topics: vec!["run.*".into()],
+            kind: Some("goal".into()),
+            agentable_id: None,
+            condition: Some("event.data.status == \"failed\"".into()),
+        };
+        assert_eq!(when(&event), "at run.* of kind goal if event.data.status == \"failed\"");
+    }
+}

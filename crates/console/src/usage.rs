@@ -1,0 +1,216 @@
+//! Who and what spent how much.
+
+use askama::Template;
+use axum::extract::Query;
+use axum::response::{IntoResponse as _, Response};
+use chrono::NaiveTime;
+use houston_domain::scope::Scope;
+use houston_protocol::usage::{DaySpent, Spent, UsageResponse};
+use rust_decimal::prelude::ToPrimitive as _;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::shell::{Section, Shell, html};
+use crate::show::{self, Fact, fact, with_query};
+use crate::viewer::Viewer;
+
+/// Windows to choose: hours, and their name.
+const WINDOWS: [(&str, &str); 4] = [("1", "hour"), ("24", "24 hours"), ("168", "7 days"), ("720", "30 days")];
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Window {
+    #[serde(default)]
+    hours: String,
+}
+
+#[derive(Template)]
+#[template(path = "usage.html")]
+struct Usage {
+    shell: Shell,
+    windows: Vec<Choice>,
+    capped: bool,
+    total: Vec<Fact>,
+    groups: Vec<Group>,
+    /// For the chart: seconds, and the series.
+    x: String,
+    series: String,
+}
+
+struct Choice {
+    href: String,
+    name: &'static str,
+    current: bool,
+}
+
+/// Rows of one kind: users, agents or models.
+struct Group {
+    title: &'static str,
+    of: &'static str,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    name: String,
+    /// Its page; empty: it has none.
+    href: String,
+    runs_href: String,
+    /// Its part of the cost of all rows, for a bar: `42.0%`.
+    share: String,
+    cost: String,
+    runs: String,
+    calls: String,
+    input: String,
+    cached: String,
+    output: String,
+}
+
+/// `GET {prefix}/usage`.
+pub(crate) async fn show(viewer: Viewer, Query(Window { hours }): Query<Window>) -> Response {
+    let hours = if hours.is_empty() { "24".to_owned() } else { hours };
+    let usage: UsageResponse = match viewer.api.get(&with_query("/v1/usage", &[("hours", &hours)])).await {
+        Ok(usage) => usage,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let here = viewer.path("/usage");
+    let choice = |(value, name): (&'static str, &'static str)| Choice {
+        href: with_query(&here, &[("hours", value)]),
+        name,
+        current: hours == value,
+    };
+    let (x, series) = chart(&usage.days);
+    let shell = viewer.shell(Section::Usage, "Usage");
+    html(&Usage {
+        shell: if x.is_empty() { shell } else { shell.with_charts() },
+        windows: WINDOWS.into_iter().map(choice).collect(),
+        capped: usage.capped,
+        total: total(&usage.total),
+        groups: groups(&viewer, &usage),
+        x,
+        series,
+    })
+}
+
+fn total(of: &Spent) -> Vec<Fact> {
+    vec![
+        fact("Cost", cost(of)),
+        fact("Runs", number(of.runs)),
+        fact("Model calls", number(of.model_calls)),
+        fact("Input tokens", number(of.input_tokens)),
+        fact("From the cache", cached(of)),
+        fact("Output tokens", number(of.output_tokens)),
+    ]
+}
+
+fn groups(viewer: &Viewer, usage: &UsageResponse) -> Vec<Group> {
+    let runs = |term: String| with_query(&viewer.path("/runs"), &[("q", &term)]);
+    let all = &usage.total;
+    let users = usage.users.iter().map(|of| Row {
+        href: viewer.path(&format!("/users/{}", of.user_id)),
+        runs_href: if viewer.may(Scope::Operate) {
+            runs(format!("user:{}", of.user_id))
+        } else {
+            String::new()
+        },
+        ..row(show::line(&of.name, 80), &of.spent, all)
+    });
+    let agents = usage.agents.iter().map(|of| {
+        let name = of.name.as_deref().filter(|_| of.agent_id.is_some());
+        let name = name.map_or_else(|| format!("default of {}", of.kind), |name| show::line(name, 80));
+        let term = of.agent_id.map_or_else(|| format!("kind:{}", of.kind), |agent| format!("agent:{agent}"));
+        Row { runs_href: runs(term), ..row(name, &of.spent, all) }
+    });
+    let models = usage.models.iter().map(|of| {
+        let name = if of.model.is_empty() { "no model answered".to_owned() } else { of.model.clone() };
+        row(name, &of.spent, all)
+    });
+    vec![
+        Group { title: "Users", of: "User", rows: users.collect() },
+        Group { title: "Agents", of: "Agent", rows: agents.collect() },
+        Group { title: "Models", of: "Model", rows: models.collect() },
+    ]
+}
+
+fn row(name: String, of: &Spent, all: &Spent) -> Row {
+    let part =
+        |cost: f64| cost / all.cost.and_then(|all| all.to_f64()).filter(|all| *all > 0.0).unwrap_or(1.0);
+    let share = of.cost.and_then(|cost| cost.to_f64()).map_or(0.0, part).clamp(0.0, 1.0);
+    Row {
+        name,
+        href: String::new(),
+        runs_href: String::new(),
+        share: format!("{:.1}%", share * 100.0),
+        cost: cost(of),
+        runs: number(of.runs),
+        calls: number(of.model_calls),
+        input: number(of.input_tokens),
+        cached: cached(of),
+        output: number(of.output_tokens),
+    }
+}
+
+fn cost(of: &Spent) -> String {
+    show::cost(of.cost, i32::try_from(of.unpriced_calls).unwrap_or(i32::MAX))
+}
+
+/// The share of the input that was read from the cache.
+fn cached(of: &Spent) -> String {
+    match of.input_tokens {
+        0 => String::new(),
+        input => format!("{} %", of.cache_read_tokens.saturating_mul(100) / input),
+    }
+}
+
+fn number(count: i64) -> String {
+    show::count(u64::try_from(count).unwrap_or_default())
+}
+
+/// Cost by day, oldest first, if there are several. Days without runs are 0.
+fn chart(days: &[DaySpent]) -> (String, String) {
+    let (Some(first), Some(last)) = (days.first(), days.last()) else {
+        return (String::new(), String::new());
+    };
+    if first.day == last.day {
+        return (String::new(), String::new());
+    }
+    let (mut x, mut values) = (Vec::new(), Vec::new());
+    for day in first.day.iter_days().take_while(|day| *day <= last.day) {
+        let of_day = days.iter().find(|other| other.day == day);
+        x.push(day.and_time(NaiveTime::MIN).and_utc().timestamp());
+        values.push(of_day.and_then(|of| of.spent.cost?.to_f64()).unwrap_or_default());
+    }
+    let series =
+        json!([{"name": "US dollars", "colour": "--accent", "fill": "--accent-soft", "values": values}]);
+    (json!(x).to_string(), series.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::NaiveDate;
+
+    use super::*;
+
+    fn spent(cost: &str, input_tokens: i64, cache_read_tokens: i64) -> Spent {
+        Spent { cost: Some(cost.parse().unwrap()), input_tokens, cache_read_tokens, ..Spent::default() }
+    }
+
+    #[test]
+    fn rows_have_their_share_of_the_cost() {
+        let all = spent("4", 100, 25);
+        let of = row("Ada".to_owned(), &spent("1", 100, 25), &all);
+        assert_eq!((of.share.as_str(), of.cost.as_str(), of.cached.as_str()), ("25.0%", "$1.00", "25 %"));
+        let free = row("Bob".to_owned(), &spent("0", 0, 0), &spent("0", 0, 0));
+        assert_eq!((free.share.as_str(), free.cached.as_str()), ("0.0%", ""));
+    }
+
+    #[test]
+    fn chart_has_every_day_between() {
+        let day = |day: u32, cost: &str| DaySpent {
+            day: NaiveDate::from_ymd_opt(2026, 11, day).unwrap(),
+            spent: spent(cost, 1, 0),
+        };
+        assert_eq!(chart(&[day(3, "1")]).0, "");
+        let (x, series) = chart(&[day(3, "1"), day(5, "2.5")]);
+        assert_eq!(serde_json::from_str::<Vec<i64>>(&x).unwrap().len(), 3);
+        assert!(series.contains("[1.0,0.0,2.5]"), "{series}");
+    }
+}

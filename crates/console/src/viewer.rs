@@ -1,0 +1,103 @@
+//! Who looks at a page: the key of the session, and what it allows.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use houston_domain::scope::{Scope, Scopes};
+use houston_protocol::key::OwnKeyResponse;
+use secrecy::ExposeSecret as _;
+use url::form_urlencoded::byte_serialize;
+
+use crate::Console;
+use crate::api::{Api, Refused};
+use crate::failure::Failure;
+use crate::router::Site;
+
+/// A signed-in viewer. A handler that takes one sends others to the sign-in.
+#[derive(Debug, Clone)]
+pub(crate) struct Viewer {
+    pub(crate) console: Console,
+    pub(crate) api: Api,
+    scopes: Scopes,
+}
+
+impl Viewer {
+    /// The viewer with this key.
+    ///
+    /// # Errors
+    /// [`Refused`] when the API does not accept the key.
+    pub(crate) async fn of_key(site: &Site, key: &str, request: &Parts) -> Result<Self, Refused> {
+        let carry = site.console.0.carry;
+        let api = Api::new(site.api.clone(), key, request, carry).ok_or_else(|| Refused {
+            status: StatusCode::UNAUTHORIZED,
+            code: "unauthorized".to_owned(),
+            detail: "this is no API key".to_owned(),
+            request_id: String::new(),
+        })?;
+        let own: OwnKeyResponse = api.get("/v1/key").await?;
+        if own.user_id.is_some() {
+            return Err(Refused {
+                status: StatusCode::FORBIDDEN,
+                code: "forbidden".to_owned(),
+                detail: "This key is for one user. The console is for keys of the tenant.".to_owned(),
+                request_id: String::new(),
+            });
+        }
+        Ok(Self { console: site.console.clone(), api, scopes: own.scopes.into_iter().collect() })
+    }
+
+    /// Whether the key allows what needs `scope`. Only for what is offered: the API decides.
+    pub(crate) fn may(&self, scope: Scope) -> bool {
+        self.scopes.allow(scope)
+    }
+
+    /// The scopes by name.
+    pub(crate) fn scopes(&self) -> String {
+        self.scopes.to_string()
+    }
+
+    /// A word for what the viewer may do.
+    pub(crate) fn role(&self) -> &'static str {
+        if self.may(Scope::Admin) {
+            "admin"
+        } else if self.may(Scope::Operate) || self.may(Scope::ManageAgents) {
+            "operator"
+        } else if self.may(Scope::Post) {
+            "editor"
+        } else {
+            "viewer"
+        }
+    }
+}
+
+impl FromRequestParts<Site> for Viewer {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Response> {
+        let Some(key) = site.console.key_of(&parts.headers) else {
+            return Err(sign_in_first(site, parts));
+        };
+        match Self::of_key(site, key.expose_secret(), parts).await {
+            Ok(viewer) => Ok(viewer),
+            Err(refused) if refused.status == StatusCode::UNAUTHORIZED => Err(sign_in_first(site, parts)),
+            Err(refused) => Err(Failure::new(&site.console, refused).into_response()),
+        }
+    }
+}
+
+/// Leads to the sign-in, and from there back to the page.
+fn sign_in_first(site: &Site, parts: &Parts) -> Response {
+    let wanted = parts.uri.path_and_query().map_or("", |path| path.as_str());
+    let next: String = byte_serialize(wanted.as_bytes()).collect();
+    let to = site.console.path(&format!("/sign-in?next={next}"));
+    // A page that refreshes itself must leave, and not show the sign-in in its middle.
+    if let (true, Ok(to)) = (is_refresh(&parts.headers), HeaderValue::from_str(&to)) {
+        return (StatusCode::UNAUTHORIZED, [(HeaderName::from_static("hx-redirect"), to)]).into_response();
+    }
+    Redirect::to(&to).into_response()
+}
+
+fn is_refresh(headers: &HeaderMap) -> bool {
+    headers.contains_key("hx-request")
+}

@@ -1,0 +1,266 @@
+//! The steps of a run on one time axis: attempt → iteration → model call → tools, from the trace of the run.
+
+mod spans;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use houston_domain::trace::Line;
+
+use self::spans::{Kind, Span};
+use crate::show::{self, Fact};
+
+/// The most steps of a page; the trace has all.
+const MAX_STEPS: usize = 400;
+/// The most characters of a text.
+const MAX_TEXT: usize = 20_000;
+/// Bars are at least as wide, in percent, so that each can be seen.
+const LEAST_WIDTH: f64 = 0.35;
+
+/// What `run.html` draws.
+#[derive(Debug, Default)]
+pub(crate) struct Waterfall {
+    pub(crate) summary: String,
+    /// Why there are no steps.
+    pub(crate) why_empty: String,
+    pub(crate) ticks: Vec<Tick>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A line across all steps, with its time.
+#[derive(Debug)]
+pub(crate) struct Tick {
+    pub(crate) x: String,
+    pub(crate) text: String,
+}
+
+/// A row: a bar, with what the trace says of it.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) number: usize,
+    pub(crate) depth: u8,
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    pub(crate) bad: bool,
+    /// Whether it has not ended.
+    pub(crate) open: bool,
+    pub(crate) x: String,
+    pub(crate) width: String,
+    pub(crate) y: u8,
+    pub(crate) height: u8,
+    pub(crate) took: String,
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) texts: Vec<Text>,
+}
+
+/// What a model wrote, or a tool was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+}
+
+impl Waterfall {
+    /// Why there is none.
+    pub(crate) fn without(why: impl Into<String>) -> Self {
+        Self { why_empty: why.into(), ..Self::default() }
+    }
+
+    /// `contents`: whether texts of models and tools are among it. `is_open`: whether the run goes on.
+    pub(crate) fn of(lines: &[Line], is_open: bool, contents: bool, now: DateTime<Utc>) -> Self {
+        let spans = spans::of(lines, is_open);
+        let (Some(start), Some(last)) = (
+            spans.iter().map(|span| span.start).min(),
+            spans.iter().map(|span| span.end.unwrap_or(span.start)).max(),
+        ) else {
+            return Self::without("Nothing has happened yet.");
+        };
+        let end = if spans.iter().any(|span| span.end.is_none()) { last.max(now) } else { last };
+        let axis = Axis { start, ms: (end - start).num_milliseconds().max(1) };
+        let count = spans.len();
+        let more =
+            if count > MAX_STEPS { format!(", the first {MAX_STEPS} of them here") } else { String::new() };
+        Self {
+            summary: format!(
+                "{}, {count} {}{more}",
+                show::took(end - start),
+                if count == 1 { "step" } else { "steps" }
+            ),
+            why_empty: String::new(),
+            ticks: axis.ticks(),
+            steps: (1..)
+                .zip(spans.into_iter().take(MAX_STEPS))
+                .map(|(number, span)| axis.step(number, span, end, contents))
+                .collect(),
+        }
+    }
+}
+
+struct Axis {
+    start: DateTime<Utc>,
+    ms: i64,
+}
+
+impl Axis {
+    fn percent(&self, at: DateTime<Utc>) -> f64 {
+        let from_start = (at - self.start).num_milliseconds().clamp(0, self.ms);
+        from_start as f64 * 100.0 / self.ms as f64
+    }
+
+    fn step(&self, number: usize, span: Span, end: DateTime<Utc>, contents: bool) -> Step {
+        let until = span.end.unwrap_or(end);
+        let width = (self.percent(until) - self.percent(span.start)).max(LEAST_WIDTH);
+        let x = self.percent(span.start).min(100.0 - LEAST_WIDTH);
+        let is_thin = matches!(span.kind, Kind::Attempt | Kind::Iteration);
+        let mut facts = vec![show::fact("Began", format!("+ {}", show::took(span.start - self.start)))];
+        facts.extend(span.facts);
+        let cut = |text: Text| Text { value: shortened(&text.value), ..text };
+        Step {
+            number,
+            depth: span.depth,
+            kind: span.kind.name(),
+            name: span.name,
+            bad: span.bad,
+            open: span.end.is_none(),
+            x: format!("{x:.2}%"),
+            width: format!("{width:.2}%"),
+            y: if is_thin { 12 } else { 9 },
+            height: if is_thin { 4 } else { 10 },
+            took: if span.is_moment { String::new() } else { show::took(until - span.start) },
+            facts,
+            texts: if contents { span.texts.into_iter().map(cut).collect() } else { Vec::new() },
+        }
+    }
+
+    /// About four lines at round times.
+    fn ticks(&self) -> Vec<Tick> {
+        const STEPS: [i64; 22] = [
+            1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000,
+            300_000, 600_000, 1_800_000, 3_600_000, 21_600_000, 86_400_000,
+        ];
+        let each = STEPS.into_iter().find(|step| self.ms / step <= 5).unwrap_or(self.ms / 4);
+        (0..=self.ms / each)
+            .map(|nth| Tick {
+                x: format!("{:.2}%", (nth * each) as f64 * 100.0 / self.ms as f64),
+                text: if nth == 0 { "0".to_owned() } else { axis_time(nth * each) },
+            })
+            // A label at the very end would be cut off.
+            .filter(|tick| tick.text == "0" || !tick.x.starts_with("100"))
+            .collect()
+    }
+}
+
+/// `2 s` in the place of `2.0 s`.
+fn axis_time(ms: i64) -> String {
+    show::took(TimeDelta::milliseconds(ms)).replace(".0 s", " s")
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_TEXT) {
+        Some((end, _)) => format!("{}\n… cut here; the trace has all of it", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use houston_domain::event::Event;
+    use houston_domain::trace::Trace;
+
+    use super::*;
+
+    fn recorded(name: &str) -> Vec<Line> {
+        let file = format!("{}/../cli/tests/traces/{name}.trace.jsonl", env!("CARGO_MANIFEST_DIR"));
+        Trace::parse(&std::fs::read_to_string(file).unwrap()).unwrap().lines
+    }
+
+    fn names(name: &str) -> Vec<String> {
+        let fall = Waterfall::of(&recorded(name), false, false, DateTime::UNIX_EPOCH);
+        fall.steps.iter().map(|step| format!("{}{}", "  ".repeat(step.depth.into()), step.name)).collect()
+    }
+
+    #[test]
+    fn recorded_runs_have_attempts_iterations_models_and_tools() {
+        let names = names("compression");
+        let expected = [
+            "Queued",
+            "Attempt 1",
+            "  Iteration 1",
+            "    simulated/simulated",
+            "    search",
+            "  Iteration 2",
+            "    simulated/simulated",
+            "    read",
+            "  Iteration 3",
+            "    simulated/simulated",
+        ];
+        let spans: Vec<&String> = names.iter().filter(|name| expected.contains(&name.as_str())).collect();
+        assert_eq!(spans, expected, "{names:#?}");
+    }
+
+    #[test]
+    fn end_of_an_iteration_may_come_before_its_answer() {
+        let mut lines = recorded("compression");
+        let expected = Waterfall::of(&lines, false, false, DateTime::UNIX_EPOCH);
+        let is_end = |line: &Line| match line {
+            Line::Event { event, .. } => {
+                matches!(**event, Event::StepFinished { .. } | Event::RunFinished { .. })
+            }
+            _ => false,
+        };
+        let is_entry =
+            |line: &Line| matches!(line, Line::Answer { .. } | Line::Tool { .. } | Line::Results { .. });
+        for end in 1..lines.len() {
+            let mut at = end;
+            while is_end(&lines[at]) && at > 0 && is_entry(&lines[at - 1]) {
+                lines.swap(at - 1, at);
+                at -= 1;
+            }
+        }
+        let found = Waterfall::of(&lines, false, false, DateTime::UNIX_EPOCH);
+        let named = |fall: Waterfall| {
+            fall.steps.into_iter().map(|step| (step.depth, step.name, step.took)).collect::<Vec<_>>()
+        };
+        assert_eq!(named(found), named(expected));
+    }
+
+    #[test]
+    fn every_recorded_run_has_bars_within_the_axis() {
+        let folder = format!("{}/../cli/tests/traces", env!("CARGO_MANIFEST_DIR"));
+        let mut count = 0;
+        for file in std::fs::read_dir(folder).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            let Some(name) = name.strip_suffix(".trace.jsonl") else { continue };
+            // The recorded plans lack the events that tell when their steps began.
+            if name.starts_with("plan_") {
+                continue;
+            }
+            let fall = Waterfall::of(&recorded(name), false, true, DateTime::UNIX_EPOCH);
+            assert!(!fall.steps.is_empty() && !fall.ticks.is_empty(), "{name}: {}", fall.why_empty);
+            for step in &fall.steps {
+                let [x, width] =
+                    [&step.x, &step.width].map(|text| text.trim_end_matches('%').parse::<f64>().unwrap());
+                assert!(x >= 0.0 && x + width <= 100.4, "{name}: {step:?}");
+                assert!(!step.open, "{name}: {step:?}");
+            }
+            count += 1;
+        }
+        assert!(count > 10, "this test finds too few traces: {count}");
+    }
+
+    #[test]
+    fn retries_show_their_error_and_the_wait() {
+        let names = names("error_and_retry").join("\n");
+        assert!(names.contains("Failed: ") && names.contains("Attempt 2"), "{names}");
+    }
+
+    #[test]
+    fn open_run_grows_until_now() {
+        let mut lines = recorded("compression");
+        let is_event = |line: &Line| matches!(line, Line::Event { .. });
+        let second = lines.iter().enumerate().filter(|(_, line)| is_event(line)).nth(2).unwrap().0;
+        lines.truncate(second + 1);
+        let now = lines.iter().filter_map(Line::at).max().unwrap() + TimeDelta::seconds(7);
+        let fall = Waterfall::of(&lines, true, false, now);
+        let last = fall.steps.last().unwrap();
+        assert!(last.open && last.kind == "model" && last.took == "7.0 s", "{last:?}");
+    }
+}

@@ -1,0 +1,187 @@
+//! Webhooks and their deliveries.
+
+use askama::Template;
+use axum::extract::{Path, Query};
+use axum::http::Method;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use chrono::{DateTime, Utc};
+use houston_protocol::page::Page;
+use houston_protocol::webhook::{DeliveryResponse, WebhookList, WebhookResponse, WebhookTestResponse};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::api::Refused;
+use crate::shell::{Section, Shell, html};
+use crate::show::{self, Fact, Status, When, fact, segment, with_query};
+use crate::viewer::Viewer;
+
+#[derive(Template)]
+#[template(path = "webhooks.html")]
+struct Webhooks {
+    shell: Shell,
+    webhooks: Vec<Row>,
+}
+
+struct Row {
+    status: Status,
+    href: String,
+    url: String,
+    topics: String,
+    description: String,
+    at: When,
+}
+
+fn status(of: &WebhookResponse) -> Status {
+    match (of.enabled, &of.disabled_because) {
+        (true, _) => show::switch(true, "enabled", ""),
+        (false, None) => show::switch(false, "", "disabled"),
+        (false, Some(reason)) => Status { text: format!("disabled: {reason}"), tone: "bad" },
+    }
+}
+
+/// `GET {prefix}/webhooks`.
+pub(crate) async fn list(viewer: Viewer) -> Response {
+    let all: WebhookList = match viewer.api.get("/v1/webhooks").await {
+        Ok(all) => all,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let now = viewer.console.now();
+    let row = |of: &WebhookResponse| Row {
+        status: status(of),
+        href: viewer.path(&format!("/webhooks/{}", of.id)),
+        url: of.url.clone(),
+        topics: of.topics.join(", "),
+        description: show::line(&of.description, 160),
+        at: show::when(of.created_at, now),
+    };
+    html(&Webhooks {
+        shell: viewer.shell(Section::Webhooks, "Webhooks"),
+        webhooks: all.data.iter().map(row).collect(),
+    })
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Search {
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    cursor: String,
+    /// What a test said.
+    #[serde(default)]
+    tested: String,
+}
+
+#[derive(Template)]
+#[template(path = "webhook.html")]
+struct Webhook {
+    shell: Shell,
+    href: String,
+    url: String,
+    status: Status,
+    facts: Vec<Fact>,
+    states: Vec<State>,
+    deliveries: Vec<Delivery>,
+    older: String,
+    newer: String,
+}
+
+/// A state of deliveries to choose.
+struct State {
+    href: String,
+    current: bool,
+    name: &'static str,
+}
+
+struct Delivery {
+    status: Status,
+    id: String,
+    topic: String,
+    event: String,
+    attempts: String,
+    answer: String,
+    error: String,
+    at: When,
+    can_redeliver: bool,
+}
+
+/// `GET {prefix}/webhooks/{id}`.
+pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>, Query(search): Query<Search>) -> Response {
+    match page(&viewer, &segment(&id), &search).await {
+        Ok(page) => html(&page),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Refused> {
+    let of: WebhookResponse = viewer.api.get(&format!("/v1/webhooks/{id}")).await?;
+    let query = [("limit", "50"), ("state", search.state.as_str()), ("cursor", search.cursor.as_str())];
+    let path = with_query(&format!("/v1/webhooks/{id}/deliveries"), &query);
+    let page: Page<DeliveryResponse> = viewer.api.get(&path).await?;
+    let (now, href) = (viewer.console.now(), viewer.path(&format!("/webhooks/{id}")));
+    let at = |state: &str, cursor: &str| with_query(&href, &[("state", state), ("cursor", cursor)]);
+    let state = |name: &'static str| {
+        let value = if name == "all" { "" } else { name };
+        State { href: at(value, ""), current: search.state == value, name }
+    };
+    let said = Some(search.tested.as_str()).filter(|said| !said.is_empty()).map(|said| show::line(said, 300));
+    Ok(Webhook {
+        shell: viewer.shell(Section::Webhooks, "Webhook").noting("", said.as_deref()),
+        status: status(&of),
+        facts: vec![
+            fact("Topics", of.topics.join(", ")),
+            fact("Description", of.description),
+            fact("Only of user", of.user_id.map(|user| user.to_string()).unwrap_or_default()),
+            fact("Only of kind", of.kind.unwrap_or_default()),
+            fact("Only of", of.agentable_id.unwrap_or_default()),
+        ],
+        url: of.url,
+        states: ["all", "pending", "delivered", "dead"].map(state).into(),
+        deliveries: page.data.into_iter().map(|of| delivery(of, now)).collect(),
+        older: page.next_cursor.map(|next| at(&search.state, &next)).unwrap_or_default(),
+        newer: if search.cursor.is_empty() { String::new() } else { at(&search.state, "") },
+        href,
+    })
+}
+
+fn delivery(of: DeliveryResponse, now: DateTime<Utc>) -> Delivery {
+    let tone = match of.state.as_str() {
+        "delivered" => "good",
+        "dead" => "bad",
+        _ if of.attempts > 0 => "warn",
+        _ => "idle",
+    };
+    Delivery {
+        can_redeliver: of.state != "pending",
+        status: Status { text: of.state, tone },
+        id: of.id.to_string(),
+        topic: of.topic,
+        event: of.event_id,
+        attempts: of.attempts.to_string(),
+        answer: of.status.map(|status| status.to_string()).unwrap_or_default(),
+        error: show::line(&of.error.unwrap_or_default(), 200),
+        at: show::when(of.attempted_at.unwrap_or(of.created_at), now),
+    }
+}
+
+/// `POST {prefix}/webhooks/{id}/test`.
+pub(crate) async fn test(viewer: Viewer, Path(id): Path<String>) -> Response {
+    let id = segment(&id);
+    let tested = viewer.api.post::<WebhookTestResponse>(&format!("/v1/webhooks/{id}/test"), &json!({})).await;
+    let said = match tested {
+        Ok(of) if of.accepted => format!("The test event was accepted within {} ms.", of.duration_ms),
+        Ok(of) => format!("The test event was not accepted: {}.", of.error.unwrap_or_default()),
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let to = with_query(&viewer.path(&format!("/webhooks/{id}")), &[("tested", &said)]);
+    Redirect::to(&to).into_response()
+}
+
+/// `POST {prefix}/webhooks/{id}/redeliver/{delivery}`.
+pub(crate) async fn redeliver(viewer: Viewer, Path((id, delivery)): Path<(String, String)>) -> Response {
+    let (id, delivery) = (segment(&id), segment(&delivery));
+    let path = format!("/v1/webhooks/{id}/deliveries/{delivery}/redeliver");
+    match viewer.api.run(Method::POST, &path, &json!({})).await {
+        Ok(()) => Redirect::to(&viewer.path(&format!("/webhooks/{id}"))).into_response(),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}

@@ -1,0 +1,168 @@
+//! Queues and workers: where work waits, and who takes it.
+
+use askama::Template;
+use axum::extract::Path;
+use axum::http::Method;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use chrono::{DateTime, TimeDelta, Utc};
+use houston_domain::scope::Scope;
+use houston_protocol::queue::{QueueResponse, QueuesResponse};
+use houston_protocol::worker::{WorkerResponse, WorkersResponse};
+use serde_json::json;
+
+use crate::shell::{Section, Shell, html};
+use crate::show::{self, Status, When, segment};
+use crate::viewer::Viewer;
+
+#[derive(Template)]
+#[template(path = "queues.html")]
+struct Queues {
+    shell: Shell,
+    whose: &'static str,
+    queues: Vec<Queue>,
+    can_change: bool,
+}
+
+struct Queue {
+    lane: String,
+    status: Status,
+    paused: bool,
+    depth: String,
+    oldest: String,
+    running: String,
+    slots: String,
+    retrying: String,
+    put_off: String,
+    waiting: String,
+    pending: String,
+    href: String,
+}
+
+fn number(count: i64) -> String {
+    show::count(u64::try_from(count).unwrap_or_default())
+}
+
+/// `GET {prefix}/queues`.
+pub(crate) async fn queues(viewer: Viewer) -> Response {
+    let all: QueuesResponse = match viewer.api.get("/v1/queues").await {
+        Ok(all) => all,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let whose = match all.data.first().map(|queue| queue.of.as_str()) {
+        Some("installation") => "of the whole installation",
+        _ => "of this tenant",
+    };
+    html(&Queues {
+        shell: viewer.shell(Section::Queues, "Queues").live(),
+        whose,
+        can_change: viewer.may(Scope::Installation),
+        queues: all.data.into_iter().map(|of| queue(&viewer, of)).collect(),
+    })
+}
+
+fn queue(viewer: &Viewer, of: QueueResponse) -> Queue {
+    let is_late = of.oldest_age_s >= 60;
+    let (text, tone) = match (of.paused, of.depth) {
+        (true, _) => ("paused", "warn"),
+        (false, 0) => ("empty", "good"),
+        (false, _) if is_late => ("late", "bad"),
+        (false, _) => ("in work", "busy"),
+    };
+    let more = if of.capped { "+" } else { "" };
+    Queue {
+        href: viewer.path(&format!("/queues/{}", segment(&of.lane))),
+        status: Status { text: text.to_owned(), tone },
+        paused: of.paused,
+        depth: format!("{}{more}", number(of.depth)),
+        oldest: if of.depth == 0 { String::new() } else { show::took(TimeDelta::seconds(of.oldest_age_s)) },
+        running: number(of.running),
+        slots: of.slots.map(number).unwrap_or_default(),
+        retrying: number(of.retrying),
+        put_off: number(of.put_off),
+        waiting: number(of.waiting),
+        pending: number(of.scaling.pending_slots),
+        lane: of.lane,
+    }
+}
+
+/// `POST {prefix}/queues/{lane}/pause`.
+pub(crate) async fn pause(viewer: Viewer, Path(lane): Path<String>) -> Response {
+    change(&viewer, &format!("/v1/queues/{}/pause", segment(&lane)), "/queues").await
+}
+
+/// `POST {prefix}/queues/{lane}/resume`.
+pub(crate) async fn resume(viewer: Viewer, Path(lane): Path<String>) -> Response {
+    change(&viewer, &format!("/v1/queues/{}/resume", segment(&lane)), "/queues").await
+}
+
+/// `POST {prefix}/workers/{id}/drain`.
+pub(crate) async fn drain(viewer: Viewer, Path(id): Path<String>) -> Response {
+    change(&viewer, &format!("/v1/workers/{}/drain", segment(&id)), "/workers").await
+}
+
+async fn change(viewer: &Viewer, path: &str, back: &str) -> Response {
+    match viewer.api.run(Method::POST, path, &json!({})).await {
+        Ok(()) => Redirect::to(&viewer.path(back)).into_response(),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "workers.html")]
+struct Workers {
+    shell: Shell,
+    workers: Vec<Worker>,
+}
+
+struct Worker {
+    status: Status,
+    name: String,
+    id: String,
+    version: String,
+    lanes: String,
+    busy: String,
+    beat: When,
+    lease: When,
+    started: When,
+    drain_href: String,
+}
+
+/// `GET {prefix}/workers`.
+pub(crate) async fn workers(viewer: Viewer) -> Response {
+    let all: WorkersResponse = match viewer.api.get("/v1/workers").await {
+        Ok(all) => all,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let now = viewer.console.now();
+    html(&Workers {
+        shell: viewer.shell(Section::Workers, "Workers").live(),
+        workers: all.data.into_iter().map(|of| worker(&viewer, of, now)).collect(),
+    })
+}
+
+fn worker(viewer: &Viewer, of: WorkerResponse, now: DateTime<Utc>) -> Worker {
+    let is_asked = of.drain_requested_at.is_some() || of.draining_since.is_some();
+    let tone = match of.status.as_str() {
+        "alive" if is_asked => "warn",
+        "alive" => "good",
+        "draining" => "warn",
+        _ => "bad",
+    };
+    let total = of.slots.total.map(|total| format!(" of {total}")).unwrap_or_default();
+    let id = of.id.to_string();
+    Worker {
+        drain_href: match of.status.as_str() {
+            "alive" if !is_asked => viewer.path(&format!("/workers/{id}/drain")),
+            _ => String::new(),
+        },
+        status: Status { text: if is_asked { "draining".to_owned() } else { of.status }, tone },
+        name: of.name,
+        version: of.version.unwrap_or_default(),
+        lanes: of.lanes.join(", "),
+        busy: format!("{}{total}", number(of.slots.busy)),
+        beat: show::when(of.beat_at, now),
+        lease: show::when(of.lease_until, now),
+        started: show::when(of.started_at, now),
+        id,
+    }
+}
