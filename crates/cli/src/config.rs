@@ -102,6 +102,7 @@ const FILES: &[(&str, &str)] = &[
     ("plans", include_str!("../../../jobs/plans.toml")),
     ("triggers", include_str!("../../../jobs/triggers.toml")),
     ("attachments", include_str!("../../../jobs/attachments.toml")),
+    ("console", include_str!("../../../jobs/console.toml")),
 ];
 
 /// Where the rate limits come from if no others are set.
@@ -204,6 +205,8 @@ pub(crate) struct Settings {
     pub(crate) triggers: TriggersConfig,
     /// `jobs/attachments.toml`.
     pub(crate) attachments: AttachmentSettings,
+    /// `jobs/console.toml`.
+    pub(crate) console: houston_console::Config,
 }
 
 /// The format of log lines.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use houston_console::Console;
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::cell::Cells;
 use houston_domain::clock::{Clock, SystemClock};
@@ -24,7 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::commands::Failure;
 use crate::config::Loaded;
-use crate::connect::CellAddresses;
+use crate::connect::{self, CellAddresses};
 use crate::explain::{Explainer, engine_config, own_tools};
 use crate::foreign_servers::Foreign;
 use crate::model_catalogue::Catalogue;
@@ -51,6 +52,38 @@ pub(crate) struct Cell {
     redis: Redis,
     pub(crate) bus: DeltaBus,
     pub(crate) hints: HintSender,
+}
+
+/// Where a process takes connections.
+pub(crate) struct Listeners {
+    pub(crate) api: tokio::net::TcpListener,
+    /// The console's own; `None`: it is served with the API.
+    pub(crate) console: Option<tokio::net::TcpListener>,
+}
+
+impl Listeners {
+    /// Listens at the addresses of the settings.
+    pub(crate) async fn open(loaded: &Loaded) -> Result<Self, Failure> {
+        let settings = &loaded.settings;
+        let own = Some(&settings.console.address).filter(|own| settings.console.enabled && !own.is_empty());
+        Ok(Self {
+            api: connect::listen(&settings.server.address).await?,
+            console: match own {
+                Some(address) => Some(connect::listen(address).await?),
+                None => None,
+            },
+        })
+    }
+
+    /// The address of the API.
+    pub(crate) fn url(&self) -> std::io::Result<String> {
+        Ok(format!("http://{}", self.api.local_addr()?))
+    }
+
+    /// The address of the console.
+    pub(crate) fn console_url(&self) -> std::io::Result<String> {
+        Ok(format!("http://{}", self.console.as_ref().unwrap_or(&self.api).local_addr()?))
+    }
 }
 
 /// The workers of a process, one for each cell.
@@ -275,10 +308,25 @@ impl System {
         }
     }
 
+    /// The console, if it is switched on.
+    pub(crate) fn console(&self) -> Option<Console> {
+        let config = self.loaded.settings.console.clone();
+        let (keys, ids) = (self.loaded.secret_keys.clone(), Arc::clone(&self.ids));
+        config.enabled.then(|| Console::new(config, keys, ids, houston_api::carry_client))
+    }
+
     /// Serves until `stop` is cancelled. Open requests then get as much time as runs (`drain_s`).
-    pub(crate) async fn serve(&self, listener: tokio::net::TcpListener, explainer: &Arc<Explainer>) {
+    pub(crate) async fn serve(
+        &self,
+        listeners: Listeners,
+        console: Option<Console>,
+        explainer: &Arc<Explainer>,
+    ) {
         self.follow_agent_files().await;
         let states = self.cells.map(|cell| self.api_state(cell, explainer));
+        let Listeners { api, console: own } = listeners;
+        let is_alone = own.is_some();
+        let listeners = std::iter::once(api).chain(own).collect();
         let copied = async {
             self.copy_until_done().await;
             std::future::pending::<()>().await;
@@ -289,7 +337,11 @@ impl System {
             tokio::time::sleep(drain).await;
         };
         tokio::select! {
-            () = houston_api::serve(listener, states, self.stop.clone()) => {}
+            () = houston_api::serve_with(listeners, states, self.stop.clone(), |api| match console {
+                None => vec![api],
+                Some(console) if is_alone => vec![api.clone(), console.alone(api)],
+                Some(console) => vec![console.over(api)],
+            }) => {}
             () = copied => {}
             () = too_late => tracing::warn!("the drain time is over: open requests are cut off"),
         }

@@ -23,7 +23,7 @@ use crate::metrics_listener::MetricsListener;
 use crate::output::{self, print, print_stderr};
 use crate::server_supervisor::ServerSupervisor;
 use crate::span_export::SpanExport;
-use crate::system::System;
+use crate::system::{Listeners, System};
 use crate::{connect, invocation, lifecycle, models};
 
 /// The name of the demo's tenant, and the external id of its user.
@@ -95,7 +95,7 @@ async fn develop(
         context.loaded.secret_keys = Some(secrets::of_folder(&folder, &Ids::new(Arc::new(SystemClock)))?);
     }
     let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
-    let listener = connect::listen(&context.loaded.settings.server.address).await?;
+    let listeners = Listeners::open(&context.loaded).await?;
     let explainer = Explainer::new(context.loaded.clone(), context.registry.clone()).with_models(&models)?;
     let explainer = Arc::new(explainer);
     let system = System::new(context.loaded, &stores, &addresses.cells)?;
@@ -108,11 +108,15 @@ async fn develop(
     // Before it waits for Postgres, so that a signal stops it then, too.
     tokio_util::task::TaskTracker::new().spawn(signals);
     running.registered().await;
-    let url = format!("http://{}", listener.local_addr()?);
+    let (url, console) = (listeners.url()?, system.console());
+    let link = match &console {
+        Some(console) => format!("{}{}", listeners.console_url()?, console.link(&saved_key(&key_file)?)),
+        None => "switched off (console.enabled)".to_owned(),
+    };
     // `houston chat` reads the demo's goal from this file.
     crate::chat::Demo { url: url.clone(), goal: demo.id() }.write(&folder)?;
-    welcome(&url, &demo, &models.summary, own, &ShellSnippet::new(&folder, &key_file));
-    let ((), worked) = tokio::join!(system.serve(listener, &explainer), running.ended());
+    welcome((&url, &link), &demo, &models.summary, own, &ShellSnippet::new(&folder, &key_file));
+    let ((), worked) = tokio::join!(system.serve(listeners, console, &explainer), running.ended());
     worked.context("the worker stopped unexpectedly")?;
     tokio::join!(system.close_quickly(), export.stop());
     Ok(ExitCode::SUCCESS)
@@ -216,8 +220,7 @@ fn new<'a>(
 /// Keeps the key in its file if it is valid, else creates a new one. Only the owner can read the file.
 async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), Failure> {
     let file = folder.join(KEY_FILE);
-    if let Ok(saved) = std::fs::read_to_string(&file) {
-        let saved = saved.trim().to_owned();
+    if let Ok(saved) = saved_key(&file) {
         let hash = houston_store::api_key::hash(&saved);
         let is_it = |key: &ApiKey| key.secret_sha256 == hash && key.scopes.allow(Scope::Installation);
         if store.operator().api_keys_like(&saved).await?.iter().any(is_it) {
@@ -228,6 +231,10 @@ async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), 
     std::fs::create_dir_all(folder)?;
     write_key(&file, &secret)?;
     Ok(())
+}
+
+fn saved_key(file: &Path) -> std::io::Result<String> {
+    Ok(std::fs::read_to_string(file)?.trim().to_owned())
 }
 
 fn write_key(file: &Path, key: &str) -> std::io::Result<()> {
@@ -256,7 +263,7 @@ impl ShellSnippet {
     }
 }
 
-fn welcome(url: &str, demo: &Demo, models: &[String], own: &str, snippet: &ShellSnippet) {
+fn welcome((url, console): (&str, &str), demo: &Demo, models: &[String], own: &str, snippet: &ShellSnippet) {
     let Demo { kind, .. } = demo;
     let id = demo.id();
     let ShellSnippet { program, key_file } = snippet;
@@ -267,6 +274,7 @@ fn welcome(url: &str, demo: &Demo, models: &[String], own: &str, snippet: &Shell
     print(&format!("  user   {}", demo.user));
     print(&format!("  {kind:<6} {id}"));
     print(&format!("  key    in {key_file}"));
+    print(&format!("  console  {console}  (signs in once, within ten minutes)"));
     print(&format!("\nTalk to it in a second terminal, in this folder:\n\n  {program} chat\n\nor paste:\n"));
     let auth = "-H \"Authorization: Bearer $HOUSTON_API_KEY\"";
     print(&format!("  export HOUSTON_API_KEY=\"$(cat {key_file})\""));

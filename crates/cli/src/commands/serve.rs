@@ -12,7 +12,7 @@ use crate::explain::Explainer;
 use crate::metrics_listener::MetricsListener;
 use crate::output::print_stderr;
 use crate::span_export::SpanExport;
-use crate::system::System;
+use crate::system::{Listeners, System};
 use crate::{connect, lifecycle, systemd};
 
 /// Serve the API.
@@ -47,13 +47,17 @@ impl Serve {
             }
             let explainer = Arc::new(Explainer::new(context.loaded.clone(), context.registry));
             let system = System::new(context.loaded, &stores, &addresses.cells)?;
-            let listener = connect::listen(&system.loaded.settings.server.address).await?;
+            let listeners = Listeners::open(&system.loaded).await?;
+            print_stderr(&format!("serving on {}", listeners.url()?));
             MetricsListener::bind(&system.loaded.settings).await?.serve(&system, None);
-            print_stderr(&format!("serving on http://{}", listener.local_addr()?));
+            let console = system.console();
+            if let (Some(_), Some(_)) = (&console, &listeners.console) {
+                print_stderr(&format!("the console is on {}", listeners.console_url()?));
+            }
             let signals = lifecycle::on_signals(system.stop.clone())?;
             tokio_util::task::TaskTracker::new().spawn(signals);
             systemd::report(&system.stop);
-            system.serve(listener, &explainer).await;
+            system.serve(listeners, console, &explainer).await;
             tokio::join!(system.close_quickly(), export.stop());
             Ok(ExitCode::SUCCESS)
         })

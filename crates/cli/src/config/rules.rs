@@ -20,8 +20,8 @@ type Violation = (String, String);
 /// [`ConfigError::Setting`] for the first setting that breaks a rule.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
     let checks = [
-        mcp, cells, overseer, models, leases, least, shares, sessions, context, schedules, outside, rates,
-        rest,
+        mcp, console, cells, overseer, models, leases, least, shares, sessions, context, schedules, outside,
+        rates, rest,
     ];
     match checks.iter().find_map(|check| check(settings)) {
         None => Ok(()),
@@ -52,6 +52,11 @@ fn violation(key: impl Into<String>, reason: impl Into<String>) -> Option<Violat
 fn mcp(settings: &Settings) -> Option<Violation> {
     let error = settings.mcp.check().err()?;
     violation(format!("mcp.{}", error.key), error.reason)
+}
+
+fn console(settings: &Settings) -> Option<Violation> {
+    let error = settings.console.check().err()?;
+    violation(format!("console.{}", error.key), error.reason)
 }
 
 /// The ranges of cells, and the addresses that the environment must not have beside them.
