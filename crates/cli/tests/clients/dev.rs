@@ -89,6 +89,28 @@ impl Dev {
         send(method, &format!("{}{path}", self.url), &format!("Bearer {}", self.key), body.into())
     }
 
+    /// Posts JSON.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.send("POST", path, body.to_string());
+        assert!((200..300).contains(&status), "{path}: {status} {}", text(&answer));
+        serde_json::from_slice(&answer).unwrap()
+    }
+
+    /// What a command of `houston` prints that uses the same database.
+    pub(crate) fn command(&self, arguments: &[&str]) -> String {
+        let mut command = houston(self.folder.path());
+        command.args(arguments).env("DATABASE_URL", self.servers.database_url());
+        let output = run(command.env("HOUSTON_REDIS_URL", self.servers.redis_url()), "");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        text(&output.stdout).trim().to_owned()
+    }
+
+    /// The link that it has printed, which signs in to the console.
+    pub(crate) fn console_link(&self) -> String {
+        let line = self.process.wait_for_line(PATIENCE, |line| line.starts_with("  console  http")).unwrap();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    }
+
     /// What Postgres answers.
     pub(crate) fn sql(&self, statements: &str) -> String {
         self.servers.sql(statements).unwrap().trim().to_owned()
@@ -162,7 +184,10 @@ fn start(
 pub(crate) fn send(method: &str, url: &str, authorization: &str, body: Vec<u8>) -> (u16, Vec<u8>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let request = client.request(method.parse().unwrap(), url).header("Authorization", authorization);
+    let mut request = client.request(method.parse().unwrap(), url).header("Authorization", authorization);
+    if body.starts_with(b"{") {
+        request = request.header("Content-Type", "application/json");
+    }
     let asking = async {
         let response = request.body(body).send().await.unwrap();
         (response.status().as_u16(), response.bytes().await.unwrap().to_vec())

@@ -22,6 +22,8 @@ houston_testkit::shared_postgres!();
 #[cfg(test)]
 mod chat;
 #[cfg(test)]
+mod console;
+#[cfg(test)]
 #[cfg(target_os = "linux")]
 mod conversation;
 #[cfg(test)]

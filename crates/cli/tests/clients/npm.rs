@@ -24,3 +24,26 @@ fn http_agent_survives_a_killed_server_with_one_post() {
     command.arg("killed.mjs");
     dev.kill_while_it_answers(command);
 }
+
+/// Alone: it seeds what other clients would meet, and looks at everything.
+#[test]
+fn console_is_right_on_every_screen() {
+    let dev = Dev::start();
+    let report = succeed(node(&dev).args(["--test", "screens.mjs"]));
+    assert!(report.contains("screens: every screen"), "no test ran:\n{report}");
+}
+
+#[test]
+fn operator_mends_a_broken_provider() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let variables = [
+        ("HOUSTON_MODEL", "openai/gpt-5-mini".to_owned()),
+        ("OPENAI_BASE_URL", format!("http://127.0.0.1:{free}/v1")),
+        ("OPENAI_API_KEY", "sk-broken".to_owned()),
+    ];
+    let dev = Dev::start_with(variables.into());
+    let mut command = node(&dev);
+    command.args(["--test", "operator.mjs"]).env("PROVIDER_PORT", free.to_string());
+    let report = succeed(&mut command);
+    assert!(report.contains("operator: a refused key"), "no test ran:\n{report}");
+}

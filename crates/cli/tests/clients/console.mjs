@@ -1,0 +1,42 @@
+// The console in a browser, for its tests: a page that is signed in and whose console must stay silent.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+import { url } from './houston.mjs';
+import { installed } from './programs.mjs';
+
+const { program, skip } = installed('chromium');
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const pictures = process.env.CONSOLE_PICTURES ?? new URL('../../../../target/console', import.meta.url).pathname;
+
+export { skip };
+export const at = (path) => `${url}/console${path}`;
+export const launch = () => chromium.launch({ executablePath: program, args: ['--no-sandbox'] });
+
+export async function open(browser, t, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
+  t.after(() => context.close());
+  const page = await context.newPage();
+  page.said = [];
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && page.said.push(message.text()));
+  page.on('pageerror', (error) => page.said.push(String(error)));
+  await page.goto(at('/sign-in'));
+  await page.fill('#key', process.env.HOUSTON_API_KEY);
+  await page.click('button:has-text("Sign in")');
+  await page.waitForURL(at(''));
+  return page;
+}
+
+export async function picture(page, name, options = {}) {
+  mkdirSync(pictures, { recursive: true });
+  await page.screenshot({ path: `${pictures}/${name}.png`, ...options });
+}
+
+export async function assertAccessible(page, what) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  const serious = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact));
+  const found = serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' ')}`);
+  assert.deepEqual(found, [], what);
+}

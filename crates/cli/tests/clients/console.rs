@@ -1,0 +1,272 @@
+//! The console as a browser without JavaScript uses it: links that sign in once, roles, and requests of other sites.
+
+use houston_testkit::process::Process;
+use reqwest::header::HeaderMap;
+use reqwest::redirect::Policy;
+use reqwest::{Client, RequestBuilder};
+
+use crate::dev::{Dev, houston};
+
+/// A browser's requests: it follows no redirections by itself, and says where a form comes from.
+struct Browser {
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+    base: String,
+    cookie: String,
+}
+
+/// What a browser gets.
+struct Page {
+    status: u16,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Page {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Where it leads.
+    fn location(&self) -> &str {
+        assert_eq!(self.status, 303, "{}", self.text);
+        self.header("location")
+    }
+}
+
+impl Browser {
+    fn new(base: &str) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Self {
+            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+            client: Client::builder()
+                .no_proxy()
+                .pool_max_idle_per_host(0)
+                .redirect(Policy::none())
+                .build()
+                .unwrap(),
+            base: base.to_owned(),
+            cookie: String::new(),
+        }
+    }
+
+    fn send(&mut self, request: RequestBuilder) -> Page {
+        let request = request.header("cookie", &self.cookie);
+        let page = self.runtime.block_on(async {
+            let response = request.send().await.unwrap();
+            let (status, headers) = (response.status().as_u16(), response.headers().clone());
+            Page { status, headers, text: response.text().await.unwrap() }
+        });
+        let cookie = page.header("set-cookie");
+        if !cookie.is_empty() {
+            self.cookie = cookie.split(';').next().unwrap().to_owned();
+        }
+        page
+    }
+
+    fn get(&mut self, path: &str) -> Page {
+        let request = self.client.get(format!("{}{path}", self.base));
+        self.send(request)
+    }
+
+    fn post(&mut self, path: &str, body: &str) -> Page {
+        let (url, origin) = (format!("{}{path}", self.base), self.base.clone());
+        let form = "application/x-www-form-urlencoded";
+        let request = self.client.post(url).header("origin", origin).header("content-type", form);
+        self.send(request.body(body.to_owned()))
+    }
+
+    /// The status that answers a sign-in with this key.
+    fn sign_in(&mut self, key: &str) -> u16 {
+        self.post("/console/sign-in", &format!("key={key}")).status
+    }
+
+    /// The text of a page.
+    fn page(&mut self, path: &str) -> String {
+        let page = self.get(path);
+        assert_eq!(page.status, 200, "{path}: {}", page.text);
+        page.text
+    }
+}
+
+/// A key with one scope.
+fn key(dev: &Dev, scope: &str) -> String {
+    dev.command(&["key", "create", "--tenant", "demo", "--scope", scope])
+}
+
+/// The run of a new message to the demo's goal, while it holds.
+fn open_run(dev: &Dev) -> String {
+    let demo: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(dev.folder.path().join("demo.json")).unwrap()).unwrap();
+    let path = format!("/v1/goals/{}/messages", demo["goal"].as_str().unwrap());
+    let posted = dev.post(&path, &serde_json::json!({"content": "/sim chunks=50000 delay_ms=5"}));
+    posted["run_id"].as_str().unwrap().to_owned()
+}
+
+/// Every answer has the policy, and files are kept.
+fn assert_headers(browser: &mut Browser) {
+    for path in ["/console", "/console/runs/run_1", "/console/assets/0/console.css", "/console/sign-in"] {
+        let response = browser.get(path);
+        let policy = response.header("content-security-policy");
+        assert!(
+            policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"),
+            "{path}: {policy}"
+        );
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(response.header("cache-control"), "no-store", "{path}");
+    }
+    let page = browser.page("/console");
+    assert!(!page.contains(" style=") && !page.contains("<style") && !page.contains(" onclick"), "{page}");
+    for path in page.split('"').filter(|part| part.starts_with("/console/assets/")) {
+        let response = browser.get(path);
+        assert_eq!(response.header("cache-control"), "public, max-age=31536000, immutable", "{path}");
+    }
+}
+
+#[test]
+fn link_of_dev_signs_in_once() {
+    let dev = Dev::start();
+    let link = dev.console_link();
+    let path = link.strip_prefix(&dev.url).unwrap();
+    let mut browser = Browser::new(&dev.url);
+    let first = browser.get("/console");
+    assert_eq!(first.location(), "/console/sign-in?next=%2Fconsole");
+    let followed = browser.get(path);
+    assert_eq!(followed.status, 200);
+    let cookie = followed.header("set-cookie");
+    assert!(cookie.contains("Path=/console;") && cookie.contains("HttpOnly; SameSite=Strict"), "{cookie}");
+    assert!(!cookie.contains(&dev.key), "the cookie is sealed");
+    assert!(browser.page("/console").contains("admin"));
+    assert_headers(&mut browser);
+    let mut other = Browser::new(&dev.url);
+    assert_eq!(other.get(path).status, 404, "it was used");
+    assert_eq!(other.get("/console").status, 303);
+}
+
+#[test]
+fn session_survives_a_restart_and_ends_with_its_key() {
+    let mut dev = Dev::start();
+    let read = key(&dev, "read");
+    let mut browser = Browser::new(&dev.url);
+    assert_eq!(browser.sign_in(&read), 303);
+    dev.kill();
+    dev.start_again();
+    assert!(browser.page("/console/threads").contains("Get to know Houston"));
+    let listed: serde_json::Value = serde_json::from_str(&dev.command(&["key", "list", "--json"])).unwrap();
+    let of_viewer = |of: &&serde_json::Value| of["scopes"] == serde_json::json!(["read"]);
+    let keys = listed["data"].as_array().unwrap();
+    let id = keys.iter().find(of_viewer).unwrap()["id"].as_str().unwrap().to_owned();
+    dev.command(&["key", "revoke", &id]);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while browser.get("/console/threads").status == 200 {
+        assert!(std::time::Instant::now() < end, "a revoked key still has a session");
+    }
+    assert!(browser.get("/console/threads").location().contains("/sign-in"));
+}
+
+/// The routes of the console, with whether they have a form, and with ids that exist or nothing has.
+fn routes(run: &str) -> Vec<(String, bool)> {
+    let router = include_str!("../../../console/src/router.rs");
+    let nothing = format!("{:032x}", 1);
+    let filled = |path: &str| {
+        let kind = path.trim_start_matches('/').split('/').next().unwrap();
+        let id = match kind {
+            "runs" => run.to_owned(),
+            "threads" => format!("goal_{nothing}"),
+            "waiting" => format!("question_{nothing}"),
+            _ => format!("{}_{nothing}", kind.trim_end_matches('s')),
+        };
+        let path = path.replace("{id}", &id).replace("{kind}", "goal").replace("{lane}", "interactive");
+        format!("/console{}", path.replace("{delivery}", &format!("delivery_{nothing}")))
+    };
+    let routes = router.lines().filter_map(|line| line.trim().strip_prefix(".route(&at(\"")?.split_once('"'));
+    // A stream does not end.
+    let left_out =
+        |path: &str| path.starts_with("/sign-") || path.starts_with("/assets") || path.ends_with("/events");
+    let own = routes.filter(|(path, _)| !left_out(path));
+    own.map(|(path, handlers)| (filled(path), handlers.contains("post("))).collect()
+}
+
+#[test]
+fn viewers_change_nothing_by_any_route() {
+    let dev = Dev::start();
+    let (run, read) = (open_run(&dev), key(&dev, "read"));
+    let mut browser = Browser::new(&dev.url);
+    assert_eq!(browser.sign_in(&read), 303);
+    let page = browser.page(&format!("/console/runs/{run}"));
+    assert!(page.contains("viewer"), "{page}");
+    assert!(!page.contains("Cancel run") && !page.contains("/console/health"), "nothing is offered: {page}");
+    for path in ["health", "webhooks", "audit", "workers", "usage"] {
+        assert_eq!(browser.get(&format!("/console/{path}")).status, 403, "{path}");
+    }
+    let all = routes(&run);
+    let forms = all.iter().filter(|(_, has_form)| *has_form).count();
+    assert!(all.len() > 25 && forms > 8, "{all:?}");
+    for (path, has_form) in &all {
+        let status = browser.get(path).status;
+        assert!([200, 403, 404, 405].contains(&status), "{path}: {status}");
+        if *has_form {
+            let body = "action=cancel&confirmed=true&content=x&enabled=false&decision=no";
+            let posted = browser.post(path, body);
+            assert!([403, 404].contains(&posted.status), "{path}: {} {}", posted.status, posted.text);
+        }
+    }
+    let audit = dev.get("/v1/audit?limit=100");
+    let done: Vec<_> = audit["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|of| of["status"].as_i64().is_some_and(|status| (200..400).contains(&status)))
+        .collect();
+    assert!(done.is_empty(), "{done:?}");
+    assert_eq!(dev.get(&format!("/v1/runs/{run}"))["cancel_requested"], false);
+    assert_eq!(browser.sign_in("hou_wrong"), 401);
+}
+
+#[test]
+fn forms_of_other_sites_are_refused() {
+    let dev = Dev::start();
+    let run = open_run(&dev);
+    let mut browser = Browser::new(&dev.url);
+    assert_eq!(browser.sign_in(&dev.key), 303);
+    let url = format!("{}/console/runs/{run}/cancel", dev.url);
+    for (name, value) in [
+        ("origin", "https://evil.example"),
+        ("origin", "null"),
+        ("sec-fetch-site", "cross-site"),
+        ("x-none", ""),
+    ] {
+        let request = browser.client.post(&url).header(name, value);
+        assert_eq!(browser.send(request).status, 403, "{name}: {value}");
+    }
+    assert_eq!(dev.get(&format!("/v1/runs/{run}"))["cancel_requested"], false);
+    let cancelled = browser.post(&format!("/console/runs/{run}/cancel"), "");
+    assert_eq!(cancelled.location(), format!("/console/runs/{run}"));
+    assert_eq!(dev.get(&format!("/v1/runs/{run}"))["cancel_requested"], true);
+    let elsewhere = browser.post("/console/sign-in", &format!("key={}&next=//evil.example", dev.key));
+    assert_eq!(elsewhere.location(), "/console", "a sign-in leads to no other site");
+}
+
+#[test]
+fn console_has_its_own_address_and_path_or_is_off() {
+    let alone = [("HOUSTON_CONSOLE__ADDRESS", "127.0.0.1:0"), ("HOUSTON_CONSOLE__PATH", "/ops")];
+    let dev = Dev::start_with(alone.map(|(name, value)| (name, value.to_owned())).into());
+    let link = dev.console_link();
+    let (base, path) = link.split_at(link.find("/ops/").unwrap());
+    assert_ne!(base, dev.url);
+    let mut browser = Browser::new(base);
+    assert_eq!(browser.get(path).status, 200);
+    assert!(browser.page("/ops").contains("Overview"));
+    assert_eq!(browser.get("/v1/key").status, 404, "the API is not there");
+    assert_eq!(Browser::new(&dev.url).get("/ops").status, 404);
+    let off = Dev::start_with(vec![("HOUSTON_CONSOLE__ENABLED", "false".to_owned())]);
+    assert_eq!(Browser::new(&off.url).get("/console").status, 404);
+    let mut wrong = houston(off.folder.path());
+    let mut refused = Process::spawn(wrong.arg("dev").env("HOUSTON_CONSOLE__PATH", "/v1/console")).unwrap();
+    assert_eq!(
+        refused.wait(std::time::Duration::from_secs(30)).unwrap().code(),
+        Some(2),
+        "{}",
+        refused.log()
+    );
+}

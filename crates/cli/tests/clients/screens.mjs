@@ -1,0 +1,141 @@
+// The console in a browser: each screen with what an installation has, in four looks.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { assertAccessible, at, launch, open as opened, picture, skip } from './console.mjs';
+import { ask, newConversation, post, runOf, until } from './houston.mjs';
+
+// Whatever executes it changes the page's title.
+const HOSTILE = `"><img src=x onerror="document.title='hacked'"><script>document.title='hacked'</script>{{7*7}}'`;
+const ENDED = ['completed', 'message_sent', 'failed', 'cancelled'];
+
+let browser;
+let seeded;
+
+before(async () => {
+  if (skip) return;
+  browser = await launch();
+  seeded = await seed();
+});
+after(() => browser?.close());
+
+const ended = (run) => until(async () => ENDED.includes((await runOf(run)).status), `the end of ${run}`);
+
+// A thread with a tool call, a failure and hostile texts, a question, and a webhook.
+async function seed() {
+  const user = (await ask('POST', '/v1/users', { name: HOSTILE })).id;
+  const goal = await ask('POST', '/v1/goals', { user_id: user, title: HOSTILE, description: HOSTILE });
+  const thread = { id: goal.id, path: `/v1/goals/${goal.id}`, user };
+  const noted = await post(thread, `Please create a note: ${HOSTILE}`);
+  await ended(noted.run_id);
+  const failed = await post(thread, '/sim fail=authentication_error');
+  await ended(failed.run_id);
+  // Deleting a note needs a person's approval.
+  const [note] = (await ask('GET', `${thread.path}/notes`)).data;
+  const asking = await post(thread, `/sim tool=delete_note args=${JSON.stringify({ note_id: note.id })}`);
+  await until(async () => (await runOf(asking.run_id)).status === 'waiting', 'a question');
+  const agent = { name: `A ${HOSTILE}`.slice(0, 100), kind: 'goal', description: HOSTILE, role: 'You help.' };
+  await ask('POST', '/v1/agents', agent);
+  const address = `http://127.0.0.1:${process.env.HOUSTON_HOOKS_PORT ?? 9}/hook`;
+  const webhook = await ask('POST', '/v1/webhooks', { url: address, topics: ['run.*'], description: HOSTILE });
+  const tell = { type: 'tell', agentable_id: goal.id, instructions: HOSTILE };
+  const when = { type: 'cron', cron: '30 7 * * 1-5', zone: 'Europe/Berlin' };
+  const trigger = await ask('POST', `/v1/users/${user}/triggers`, { name: HOSTILE.slice(0, 100), when, then: tell });
+  return { thread, user, trigger: trigger.id, noted: noted.run_id, failed: failed.run_id, asking: asking.run_id, webhook: webhook.id };
+}
+
+const open = (t, options) => opened(browser, t, options);
+
+function screens() {
+  const { thread, user, noted, failed, webhook, trigger } = seeded;
+  const own = (path) => path.replace(/[/?=&:].*/, '');
+  const paths = ['', '/runs', '/runs?q=status:failed+nonsense', `/runs/${noted}`, `/runs/${noted}?contents=true`, `/runs/${failed}`, '/threads'];
+  paths.push(`/threads/goal/${thread.id}`, `/threads/goal/${thread.id}/history`, '/waiting', '/users', `/users/${user}`, '/health', '/agents', '/models', '/tools', '/webhooks');
+  paths.push('/errors', '/usage', '/usage?hours=720', '/queues', '/workers', '/audit', `/triggers/${trigger}`, `/webhooks/${webhook}`, '/runs/run_00000000000000000000000000000001', '/sign-in');
+  return paths.map((path, nth) => ({ path, name: `${String(nth).padStart(2, '0')}-${own(path.slice(1)) || 'overview'}` }));
+}
+
+const LOOKS = [[1280, 'light'], [1280, 'dark'], [390, 'dark'], [390, 'light']];
+
+for (const part of [0, 1]) {
+  test(`screens: every screen in four looks, part ${part}`, { skip }, async (t) => {
+    const page = await open(t);
+    for (const { path, name } of screens().filter((_, nth) => nth % 2 === part)) {
+      await page.setViewportSize({ width: 1280, height: 860 });
+      await page.emulateMedia({ colorScheme: 'light' });
+      const response = await page.goto(at(path));
+      const expected = path.includes('run_0000') ? 404 : 200;
+      assert.equal(response.status(), expected, path);
+      for (const [width, colorScheme] of LOOKS) {
+        await page.setViewportSize({ width, height: 860 });
+        await page.emulateMedia({ colorScheme });
+        const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(over <= 0, `${path} is ${over} px wider than the window of ${width} px`);
+        // Both widths and both colour schemes, but not each with each: axe takes most of the time.
+        if ((width === 1280) === (colorScheme === 'light')) await assertAccessible(page, `${path} ${colorScheme} ${width}`);
+        await picture(page, `${name}-${width}-${colorScheme}`);
+      }
+      const title = await page.title();
+      assert.match(title, / · Houston$/, path);
+      assert.notEqual(title, 'hacked');
+      const said = page.said.splice(0).filter((text) => expected === 200 || !text.includes('404'));
+      assert.deepEqual(said, [], path);
+    }
+  });
+}
+
+test('screens: a run refreshes itself and is followed live', { skip }, async (t) => {
+  const page = await open(t);
+  const { run_id: run } = await post(await newConversation(), '/sim chunks=150 delay_ms=15');
+  await page.goto(at(`/runs/${run}`));
+  await page.locator('event-tail li').first().waitFor();
+  await page.locator('.head .status:has-text("message sent")').waitFor({ timeout: 60_000 });
+  const names = await page.locator('.step .name').allInnerTexts();
+  assert.ok(names.some((name) => name.includes('Attempt 1')) && names.some((name) => name.includes('simulated')), `${names}`);
+  assert.deepEqual(page.said, []);
+});
+
+test('screens: steps are reached and opened with the keyboard', { skip }, async (t) => {
+  const page = await open(t);
+  await page.goto(at(`/runs/${seeded.noted}?contents=true`));
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Skip to content');
+  await page.locator('.step summary').first().focus();
+  for (const key of ['End', 'ArrowUp', 'Home', 'ArrowDown', 'ArrowRight']) await page.keyboard.press(key);
+  assert.equal(await page.locator('details.step[open]').count(), 1);
+  const texts = await page.locator('.value-text').allTextContents();
+  assert.ok(texts.some((text) => text.includes('onerror')), 'hostile arguments are text');
+});
+
+test('screens: lists and forms work without JavaScript', { skip }, async (t) => {
+  const page = await open(t, { javaScriptEnabled: false });
+  const conversation = await newConversation();
+  const { run_id: run } = await post(conversation, '/sim chunks=20000 delay_ms=5');
+  await page.goto(at('/threads'));
+  assert.ok((await page.locator('tbody tr').count()) >= 2);
+  await page.goto(at(`/runs/${run}`));
+  await page.click('button:has-text("Cancel run")');
+  await until(async () => (await runOf(run)).status === 'cancelled', 'the cancellation');
+  await page.goto(at(`/threads/goal/${conversation.id}`));
+  await page.fill('#content', 'Posted by a form');
+  await page.click('button:has-text("Post")');
+  assert.ok((await page.locator('.message.user .body').allInnerTexts()).includes('Posted by a form'));
+  await page.click('button:has-text("Sign out")');
+  assert.equal(page.url(), at('/sign-in'));
+  await page.goto(at('/runs'));
+  assert.match(page.url(), /sign-in\?next=%2Fconsole%2Fruns$/);
+});
+
+test('screens: a question is answered with its form', { skip }, async (t) => {
+  const page = await open(t);
+  const question = await until(async () => {
+    const { data } = await ask('GET', '/v1/questions?limit=100');
+    return data.find(({ run_id }) => run_id === seeded.asking);
+  }, 'the question');
+  await page.goto(at('/waiting'));
+  await page.click(`a[href$="${question.id}"]`);
+  await assertAccessible(page, 'a question');
+  await picture(page, 'question-1280-light', { fullPage: true });
+  await page.click('button:has-text("Approve") >> nth=0');
+  const { state } = await ask('GET', `/v1/questions/${question.id}`);
+  assert.equal(state, 'answered', await page.locator('main').innerText());
+});
