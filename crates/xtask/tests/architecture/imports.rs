@@ -4,7 +4,7 @@ use crate::sources::sources;
 use crate::workspace::members;
 
 /// An external crate (with `*` at the end: a prefix), and the crates that may import it.
-const OWNERS: [(&str, &[&str]); 33] = [
+const OWNERS: [(&str, &[&str]); 34] = [
     ("sqlx*", &["store"]),
     ("apalis*", &["queue"]),
     ("redis", &["queue"]),
@@ -12,7 +12,9 @@ const OWNERS: [(&str, &[&str]); 33] = [
     // `houston chat` is an HTTP client, and so are the tests of cli. `objects` sets the features of the client in object_store.
     ("reqwest", &["llm", "objects", "tools", "cli"]),
     ("object_store", &["objects"]),
-    ("axum*", &["api"]),
+    // The console sends requests to the routes of the API, within the process.
+    ("axum*", &["api", "console"]),
+    ("askama*", &["console"]),
     ("utoipa*", &["api", "protocol"]),
     // `web` opens its connections itself, to judge each address: its client is hyper with its own connector.
     ("hyper*", &["api", "web"]),
