@@ -1,0 +1,62 @@
+//! Repair: events, history and model calls are deleted when they are as old as `[retention]` says.
+
+use std::collections::BTreeMap;
+
+use houston_store::health::retention::Aged;
+
+use super::config::seconds;
+use super::{CheckFuture, Finding, Monitor};
+
+const DAY_S: u64 = 86_400;
+/// Batches are larger than those of other checks by this factor: rows are small, and no other rows depend on them.
+const BATCH_FACTOR: i64 = 2;
+/// What is deleted, and its name in the result.
+const ALL: [(Aged, &str); 3] =
+    [(Aged::Events, "events"), (Aged::History, "entries of histories"), (Aged::ModelCalls, "model calls")];
+
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
+    Box::pin(async move {
+        let mut deleted = Vec::new();
+        for (what, name) in ALL {
+            let ages = ages(monitor, what);
+            if ages.is_empty() {
+                continue;
+            }
+            let mut rows = 0;
+            for (days, kinds) in ages {
+                rows += trim(monitor, what, &kinds, days).await?;
+            }
+            deleted.push(format!("{rows} {name}"));
+        }
+        Ok(Finding::ok(match deleted.is_empty() {
+            true => "everything is kept (`retention` in jobs/health_monitor.toml)".to_owned(),
+            false => format!("deleted by age: {}", deleted.join(", ")),
+        }))
+    })
+}
+
+/// The kinds of which something is deleted, by the days for which it is stored.
+fn ages(monitor: &Monitor, what: Aged) -> BTreeMap<u32, Vec<String>> {
+    let mut ages: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for kind in monitor.kinds.names() {
+        let days = monitor.config.retention.days(what, kind);
+        if days > 0 {
+            ages.entry(days).or_default().push(kind.clone());
+        }
+    }
+    ages
+}
+
+/// Deletes batch by batch. Returns the number of rows.
+async fn trim(monitor: &Monitor, what: Aged, kinds: &[String], days: u32) -> houston_store::Result<u64> {
+    let (tick, after) = (monitor.config.tick, seconds(u64::from(days) * DAY_S));
+    let mut rows = 0;
+    for _ in 0..tick.batches {
+        let some = monitor.store.trim(what, kinds, after, tick.batch * BATCH_FACTOR).await?;
+        rows += some.rows;
+        if some.is_done {
+            break;
+        }
+    }
+    Ok(rows)
+}
