@@ -206,7 +206,7 @@ impl Walk<'_> {
                     order by r.first_seq desc limit 1) o
              where l.agentable_id = any ($1) and a.kind = any ($2) and a.tenant_id is not null
                and not l.run_open and l.holder is null
-               and exists (select from houston.events e where e.agentable_id = l.agentable_id and e.seq <= o.last_seq)
+               and (select e.seq from houston.events e where e.agentable_id = l.agentable_id order by e.seq limit 1) <= o.last_seq
                and not exists (select from houston.readers d
                                 where not pg_visible_in_snapshot(o.xid::text::xid8,
                                                                  split_part(d.position, '~', 1)::pg_snapshot))

@@ -28,10 +28,17 @@ pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
             }
             deleted.push(format!("{rows} {name}"));
         }
-        Ok(Finding::ok(match deleted.is_empty() {
+        let detail = match deleted.is_empty() {
             true => "everything is kept (`retention` in jobs/health_monitor.toml)".to_owned(),
             false => format!("deleted by age: {}", deleted.join(", ")),
-        }))
+        };
+        let mut configured = monitor.config.retention.kinds.keys();
+        Ok(match configured.find(|kind| monitor.kinds.names().all(|name| name != *kind)) {
+            Some(kind) => Finding::warn(format!(
+                "`retention.kinds.{kind}` of jobs/health_monitor.toml names no kind of jobs/agents; {detail}"
+            )),
+            None => Finding::ok(detail),
+        })
     })
 }
 
