@@ -57,6 +57,8 @@ struct Ended {
     run: Uuid,
     agentable: Uuid,
     at: DateTime<Utc>,
+    /// The transaction that ended it.
+    xid: i64,
     /// Whether every reader of events has passed its end.
     is_read: bool,
 }
@@ -103,7 +105,8 @@ impl RunStore {
             Aged::ModelCalls => walk.model_calls(&mut tx, &runs).await?,
         };
         if is_whole {
-            walk.move_to(&mut tx, last).await?;
+            let xid = runs.iter().map(|run| run.xid).max();
+            walk.move_to(&mut tx, last, xid).await?;
         }
         tx.commit().await?;
         Ok(Trimmed { rows, is_done: is_whole && (is_last || unread.is_some()) })
@@ -144,6 +147,7 @@ impl Walk<'_> {
             Ended,
             r#"-- store::health::retention::ended
             select r.id as run, r.agentable_id as agentable, r.ended_at as "at!",
+                   coalesce(r.last_xid, r.first_xid) as "xid!",
                    not exists (select from houston.readers d
                                 where not pg_visible_in_snapshot(coalesce(r.last_xid, r.first_xid)::text::xid8,
                                                                  split_part(d.position, '~', 1)::pg_snapshot)) as "is_read!"
@@ -161,14 +165,16 @@ impl Walk<'_> {
         Ok(rows)
     }
 
-    async fn move_to(&self, connection: &mut PgConnection, last: &Ended) -> Result<()> {
+    async fn move_to(&self, connection: &mut PgConnection, last: &Ended, xid: Option<i64>) -> Result<()> {
         sqlx::query!(
             "-- store::health::retention::move
-            update houston.retention_walks set ended_at = $3, run_id = $4 where what = $1 and kind = any ($2)",
+            update houston.retention_walks set ended_at = $3, run_id = $4, xid = greatest(xid, $5)
+             where what = $1 and kind = any ($2)",
             self.what.as_str(),
             self.kinds,
             last.at,
-            last.run
+            last.run,
+            xid
         )
         .execute(connection)
         .await?;

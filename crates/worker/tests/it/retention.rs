@@ -79,6 +79,7 @@ async fn everything_is_kept_unless_days_are_set() {
 #[tokio::test(flavor = "multi_thread")]
 async fn old_rows_are_deleted_once_and_young_ones_stay() {
     let cluster = TestCluster::start().await;
+    let before = cluster.runs().event_position().await.unwrap();
     let worker = cluster.worker();
     let (old, young) = (goal_of_age(&cluster, "31 days").await, goal_of_age(&cluster, "29 days").await);
     worker.drain().await;
@@ -90,6 +91,9 @@ async fn old_rows_are_deleted_once_and_young_ones_stay() {
     assert_eq!(stored(&cluster, young), kept);
     assert_eq!(count(&cluster, "messages", old), messages, "the thread stays");
     cluster.events(young).await;
+    assert!(!cluster.runs().keeps_events_since(&before).await.unwrap(), "streams of all events begin anew");
+    let now = cluster.runs().event_position().await.unwrap();
+    assert!(cluster.runs().keeps_events_since(&now).await.unwrap());
 
     let refused = cluster.requests().events_after(old, 0, 100).await;
     let Err(Error::EventsExpired { from }) = refused else { panic!("{refused:?}") };
