@@ -101,7 +101,7 @@ pub struct LeaseAges {
 pub struct RequestConfig {
     /// Seconds from the first use of a key.
     pub idempotency_key_s: u64,
-    /// Seconds for which records of the audit log are kept.
+    /// Seconds for which records of the audit log are kept; 0: for ever.
     pub audit_s: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Repair: events, history and model calls are deleted when they are as old as `[retention]` says.
+//! Repair: events, history and model calls are deleted when they are as old as `[retention]` says, records of the audit log when
+//! they are as old as `requests.audit_s`.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,8 @@ use super::{CheckFuture, Finding, Monitor};
 const DAY_S: u64 = 86_400;
 /// Batches are larger than those of other checks by this factor: rows are small, and no other rows depend on them.
 const BATCH_FACTOR: i64 = 2;
+/// The same for the audit log, whose rows lie in the order of their age.
+const RECORDS_FACTOR: i64 = 10;
 /// What is deleted, and its name in the result.
 const ALL: [(Aged, &str); 3] =
     [(Aged::Events, "events"), (Aged::History, "entries of histories"), (Aged::ModelCalls, "model calls")];
@@ -17,6 +20,9 @@ const ALL: [(Aged, &str); 3] =
 pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let mut deleted = Vec::new();
+        if monitor.config.requests.audit_s > 0 {
+            deleted.push(format!("{} records of the audit log", forget_records(monitor).await?));
+        }
         for (what, name) in ALL {
             let ages = ages(monitor, what);
             if ages.is_empty() {
@@ -40,6 +46,21 @@ pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
             None => Finding::ok(detail),
         })
     })
+}
+
+/// Deletes old records of the audit log batch by batch. Returns their number.
+async fn forget_records(monitor: &Monitor) -> houston_store::Result<u64> {
+    let (tick, after) = (monitor.config.tick, seconds(monitor.config.requests.audit_s));
+    let batch = tick.batch * RECORDS_FACTOR;
+    let mut rows = 0;
+    for _ in 0..tick.batches {
+        let some = monitor.store.forget_records(after, batch).await?;
+        rows += some;
+        if i64::try_from(some).is_ok_and(|some| some < batch) {
+            break;
+        }
+    }
+    Ok(rows)
 }
 
 /// The kinds of which something is deleted, by the days for which it is stored.
