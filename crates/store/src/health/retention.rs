@@ -17,10 +17,9 @@ use crate::error::Result;
 use crate::handle::RunStore;
 
 /// Agentables whose lock rows one batch takes: a message that is posted to one of them waits until the batch is written.
-const AGENTABLES: i64 = 100;
-/// Ended runs that a batch looks at, as a multiple of the rows that it deletes: most have been looked at for a later run of
-/// their agentable.
-const WALK_FACTOR: i64 = 4;
+const STREAMS: i64 = 500;
+/// The same for histories, of which whole sessions are deleted, however long.
+const HISTORIES: i64 = 100;
 
 /// What is deleted by age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +73,7 @@ struct Walk<'k> {
 }
 
 impl RunStore {
-    /// Deletes what ended longer than `after` ago of agentables of these kinds: about `batch` rows, in one transaction. An
+    /// Deletes what ended longer than `after` ago of agentables of these kinds: of `batch` runs about `batch` rows, in one transaction. An
     /// agentable with an open run is passed; of events also one of which a webhook has something to deliver, and the walk stops
     /// where a reader of events has not been.
     ///
@@ -89,7 +88,7 @@ impl RunStore {
             return Ok(Trimmed { rows: 0, is_done: true });
         };
         let mut runs = walk.ended(&mut tx, from).await?;
-        let is_last = i64::try_from(runs.len()).is_ok_and(|count| count < batch * WALK_FACTOR);
+        let is_last = i64::try_from(runs.len()).is_ok_and(|count| count < batch);
         let unread = runs.iter().position(|run| what == Aged::Events && !run.is_read);
         runs.truncate(unread.unwrap_or(runs.len()));
         let Some(last) = runs.last() else {
@@ -158,7 +157,7 @@ impl Walk<'_> {
             from.0,
             from.1,
             self.after,
-            self.batch * WALK_FACTOR
+            self.batch
         )
         .fetch_all(connection)
         .await?;
@@ -222,11 +221,11 @@ impl Walk<'_> {
             &agentables,
             self.kinds,
             self.after,
-            AGENTABLES
+            STREAMS
         )
         .fetch_all(&mut *connection)
         .await?;
-        let is_last = i64::try_from(locked.len()).is_ok_and(|count| count < AGENTABLES);
+        let is_last = i64::try_from(locked.len()).is_ok_and(|count| count < STREAMS);
         let (ids, upto): (Vec<Uuid>, Vec<i64>) =
             locked.into_iter().map(|row| (row.agentable_id, row.upto)).unzip();
         if ids.is_empty() {
@@ -282,7 +281,7 @@ impl Walk<'_> {
             &agentables,
             self.kinds,
             self.after,
-            AGENTABLES
+            HISTORIES
         )
         .fetch_all(&mut *connection)
         .await?;

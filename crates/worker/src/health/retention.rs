@@ -10,9 +10,7 @@ use super::{CheckFuture, Finding, Monitor};
 
 const DAY_S: u64 = 86_400;
 /// Batches are larger than those of other checks by this factor: rows are small, and no other rows depend on them.
-const BATCH_FACTOR: i64 = 2;
-/// The same for the audit log, whose rows lie in the order of their age.
-const RECORDS_FACTOR: i64 = 10;
+const BATCH_FACTOR: i64 = 10;
 /// What is deleted, and its name in the result.
 const ALL: [(Aged, &str); 3] =
     [(Aged::Events, "events"), (Aged::History, "entries of histories"), (Aged::ModelCalls, "model calls")];
@@ -51,7 +49,7 @@ pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
 /// Deletes old records of the audit log batch by batch. Returns their number.
 async fn forget_records(monitor: &Monitor) -> houston_store::Result<u64> {
     let (tick, after) = (monitor.config.tick, seconds(monitor.config.requests.audit_s));
-    let batch = tick.batch * RECORDS_FACTOR;
+    let batch = tick.batch * BATCH_FACTOR;
     let mut rows = 0;
     for _ in 0..tick.batches {
         let some = monitor.store.forget_records(after, batch).await?;

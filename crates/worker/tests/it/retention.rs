@@ -226,7 +226,7 @@ async fn batch_that_breaks_off_deletes_nothing_and_is_repeated() {
     cluster.events(goal).await;
     cluster.servers.sql("drop trigger fail on houston.events").unwrap();
     let mut monitor = monitor(&cluster);
-    // Two rows at a time.
+    // Ten rows at a time.
     monitor.config.tick.batch = 1;
     retained(&monitor).await;
     assert_eq!(count(&cluster, "events", goal), 0);
