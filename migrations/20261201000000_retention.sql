@@ -13,7 +13,7 @@ create table houston.retention_walks (
     -- the last run that the walk has passed
     ended_at timestamptz not null,
     run_id uuid not null,
-    -- the last transaction of those that it has passed: a stream of all events does not resume from before it
+    -- the last transaction that wrote what is deleted: a stream of all events does not resume from before it
     xid bigint,
     -- when the walk began: what it had to pass is found when it begins again
     began_at timestamptz not null,

@@ -56,8 +56,6 @@ struct Ended {
     run: Uuid,
     agentable: Uuid,
     at: DateTime<Utc>,
-    /// The transaction that ended it.
-    xid: i64,
     /// Whether every reader of events has passed its end.
     is_read: bool,
 }
@@ -104,8 +102,7 @@ impl RunStore {
             Aged::ModelCalls => walk.model_calls(&mut tx, &runs).await?,
         };
         if is_whole {
-            let xid = runs.iter().map(|run| run.xid).max();
-            walk.move_to(&mut tx, last, xid).await?;
+            walk.move_to(&mut tx, last).await?;
         }
         tx.commit().await?;
         Ok(Trimmed { rows, is_done: is_whole && (is_last || unread.is_some()) })
@@ -146,7 +143,6 @@ impl Walk<'_> {
             Ended,
             r#"-- store::health::retention::ended
             select r.id as run, r.agentable_id as agentable, r.ended_at as "at!",
-                   coalesce(r.last_xid, r.first_xid) as "xid!",
                    not exists (select from houston.readers d
                                 where not pg_visible_in_snapshot(coalesce(r.last_xid, r.first_xid)::text::xid8,
                                                                  split_part(d.position, '~', 1)::pg_snapshot)) as "is_read!"
@@ -164,15 +160,27 @@ impl Walk<'_> {
         Ok(rows)
     }
 
-    async fn move_to(&self, connection: &mut PgConnection, last: &Ended, xid: Option<i64>) -> Result<()> {
+    async fn move_to(&self, connection: &mut PgConnection, last: &Ended) -> Result<()> {
         sqlx::query!(
             "-- store::health::retention::move
-            update houston.retention_walks set ended_at = $3, run_id = $4, xid = greatest(xid, $5)
-             where what = $1 and kind = any ($2)",
+            update houston.retention_walks set ended_at = $3, run_id = $4 where what = $1 and kind = any ($2)",
             self.what.as_str(),
             self.kinds,
             last.at,
-            last.run,
+            last.run
+        )
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
+    /// Events up to this transaction are deleted.
+    async fn reach(&self, connection: &mut PgConnection, xid: Option<i64>) -> Result<()> {
+        sqlx::query!(
+            "-- store::health::retention::reach
+            update houston.retention_walks set xid = greatest(xid, $3) where what = $1 and kind = any ($2)",
+            self.what.as_str(),
+            self.kinds,
             xid
         )
         .execute(connection)
@@ -195,17 +203,16 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Deletes events of the agentables of these runs. Returns how many, and whether none is left that may be deleted.
+    /// Deletes events of the agentables of these runs. Runs of one never overlap: those before an old one are older. Returns how many, and whether none is left that may be deleted.
     async fn events(&self, connection: &mut PgConnection, runs: &[Ended]) -> Result<(u64, bool)> {
         let agentables = agentables(runs);
         // Under its lock row nothing begins to run. What was found before it was taken is looked at again.
         let locked = sqlx::query!(
             r#"-- store::health::retention::lock_streams
-            select l.agentable_id, o.last_seq as "upto!"
+            select l.agentable_id, o.last_seq as "upto!", o.xid as "xid!"
               from houston.run_locks l
               join houston.agentables a on a.id = l.agentable_id
              cross join lateral (
-                   -- Runs of an agentable never overlap, so those before it have ended earlier.
                    select r.last_seq, coalesce(r.last_xid, r.first_xid) as xid from houston.runs r
                     where r.agentable_id = l.agentable_id and r.ended_at < now() - make_interval(secs => $3)
                     order by r.first_seq desc limit 1) o
@@ -226,11 +233,12 @@ impl Walk<'_> {
         .fetch_all(&mut *connection)
         .await?;
         let is_last = i64::try_from(locked.len()).is_ok_and(|count| count < STREAMS);
-        let (ids, upto): (Vec<Uuid>, Vec<i64>) =
-            locked.into_iter().map(|row| (row.agentable_id, row.upto)).unzip();
-        if ids.is_empty() {
+        if locked.is_empty() {
             return Ok((0, true));
         }
+        self.reach(connection, locked.iter().map(|row| row.xid).max()).await?;
+        let (ids, upto): (Vec<Uuid>, Vec<i64>) =
+            locked.into_iter().map(|row| (row.agentable_id, row.upto)).unzip();
         sqlx::query!(
             "-- store::health::retention::mark_streams
             update houston.run_locks l set events_from = greatest(l.events_from, o.upto + 1)

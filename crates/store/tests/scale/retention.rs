@@ -28,7 +28,8 @@ pub(crate) fn all() -> Vec<Case> {
             [4_000, 2_500],
         )
         .after(OLD.to_owned()),
-        case("store::health::retention::move", "", &["'events'", kinds, "now()", NIL, "7"], &[], [5, 20]),
+        case("store::health::retention::move", "", &["'events'", kinds, "now()", NIL], &[], [5, 20]),
+        case("store::health::retention::reach", "", &["'events'", kinds, "7"], &[], [5, 20]),
         case("store::event::position::keeps", "", &["'9:9:'"], &[], [5, 20]),
         case("store::health::retention::begin_again", "", &["'events'", kinds], &[], [5, 20]),
         case("store::health::retention::lock_streams", "", &locked, &["run_locks_pkey"], [60, 150]),
