@@ -203,7 +203,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Deletes events of the agentables of these runs. Runs of one never overlap: those before an old one are older. Returns how many, and whether none is left that may be deleted.
+    /// Deletes events of the agentables of these runs. Runs of one never overlap: those before an old one are
+    /// older. Returns how many, and whether none is left that may be deleted.
     async fn events(&self, connection: &mut PgConnection, runs: &[Ended]) -> Result<(u64, bool)> {
         let agentables = agentables(runs);
         // Under its lock row nothing begins to run. What was found before it was taken is looked at again.
