@@ -16,7 +16,7 @@ use houston_domain::scope::{Scope, Scopes};
 use houston_protocol::problem::{FieldError, ProblemCode};
 use serde_json::Value;
 
-use self::detail::{decided, rate_limited, timed_out, with_article};
+use self::detail::{decided, expired, rate_limited, timed_out, with_article};
 
 /// Why a request failed. Rendered as `application/problem+json`:
 ///
@@ -113,9 +113,7 @@ pub enum ApiError {
     #[error("invalid cursor; use `next_cursor` of the previous page of this list")]
     InvalidCursor,
     /// The stream position cannot be parsed.
-    #[error(
-        "`{given}` is not a stream position; use the `id` of the last event you received, or 0 for the beginning"
-    )]
+    #[error("`{given}` is not a stream position; use the `id` of the last event you received, or 0 for all")]
     InvalidPosition {
         /// The value the client sent, cut to 80 characters.
         given: String,
@@ -123,6 +121,9 @@ pub enum ApiError {
     /// The idempotency key is empty, too long or not printable.
     #[error("invalid Idempotency-Key; use 1 to 255 printable ASCII characters")]
     InvalidIdempotencyKey,
+    /// Events before this position were deleted by age, and the request asks for some of them.
+    #[error("{}", expired(*.0))]
+    EventLogExpired(i64),
     /// The idempotency key was used before, for another request.
     #[error("this Idempotency-Key was already used for another request; use a new key")]
     IdempotencyKeyReused,
@@ -267,10 +268,7 @@ pub enum ApiError {
         id: String,
     },
     /// Agentables of this kind have no check-ins.
-    #[error(
-        "{} has no check-ins; only kinds with `modes = [\"agent_check_in\"]` have them",
-        with_article(kind)
-    )]
+    #[error("{} has no check-ins; only kinds with `modes = [\"agent_check_in\"]` have them", with_article(kind))]
     NoCheckIns {
         /// Name of the kind.
         kind: String,
@@ -366,6 +364,7 @@ impl ApiError {
             Self::EmptyMessage => ProblemCode::EmptyMessage,
             Self::InvalidCursor => ProblemCode::InvalidCursor,
             Self::InvalidPosition { .. } => ProblemCode::InvalidPosition,
+            Self::EventLogExpired(_) => ProblemCode::EventLogExpired,
             Self::InvalidIdempotencyKey => ProblemCode::InvalidIdempotencyKey,
             Self::IdempotencyKeyReused => ProblemCode::IdempotencyKeyReused,
             Self::AlreadyExists { .. } => ProblemCode::AlreadyExists,

@@ -90,6 +90,7 @@
 //! | failed runs in groups of errors; groups | the latest 10,000; 200 | `capped` |
 //! | ended runs whose cost is summed; users, agents, models | the latest 20,000; 50 of each | `capped` |
 //! | waiting agentables and ended runs that are counted; workers in a list | 20,000 and 100,000; 1,000 | `capped` |
+//! | old events, history and model calls | `health_monitor.retention`, for ever | they are deleted; 410 `event_log_expired` |
 //! | records of the audit log | `health_monitor.requests.audit_s`, 90 days | they are deleted |
 //! | waiting for a run (`?wait=`) | 60 s; counts as an open stream | the run as it is then |
 //! | answer with an `ETag` | 1 MiB of JSON | it has none |

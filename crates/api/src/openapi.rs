@@ -1,7 +1,7 @@
 //! The OpenAPI document: generated from the handlers' `#[utoipa::path]` and completed here with the error responses. Tests
 //! compare it with `openapi.json`, which is what servers answer with.
 //!
-//! Handlers name their success responses and the codes of their 409 and 429. All errors have the same body, and most
+//! Handlers name their success responses and the codes of their 409, 410 and 429. All errors have the same body, and most
 //! follow from what a handler takes: a key (401, 403), an id (404), a body (400, 408, 413, 415, 422), a query or a name (422).
 //! Those are added here.
 

@@ -210,7 +210,7 @@ impl System {
             sweep: orchestrator.sweep,
             worker: orchestrator.worker,
             slots: slots.clone(),
-            monitor: self.loaded.settings.health_monitor,
+            monitor: self.loaded.settings.health_monitor.clone(),
             schedules: Schedules {
                 feed: self.loaded.settings.feed_generation.clone(),
                 check_in: self.loaded.settings.agent_check_in.clone(),

@@ -93,6 +93,8 @@ problem_codes! {
     NoCheckIns = 409 "no_check_ins";
     /// The user has no agent that writes feeds.
     NoFeedAgent = 409 "no_feed_agent";
+    /// Some of the events that were asked for were deleted by age.
+    EventLogExpired = 410 "event_log_expired";
     /// The body is longer than allowed.
     BodyTooLarge = 413 "body_too_large";
     /// The message is longer than allowed.

@@ -53,6 +53,12 @@ pub enum Error {
     /// from a dump: its reader must begin again.
     #[error("the position is not of this database; begin at its present position")]
     UnknownPosition,
+    /// Events of the stream after that position were deleted by age.
+    #[error("the events of this agentable before position {from} were deleted by age")]
+    EventsExpired {
+        /// The position of the first event that is kept.
+        from: i64,
+    },
     /// The history has no entry at that position.
     #[error("the history has no entry at position {position}; the last one before it is at {last}")]
     NoSuchPosition {

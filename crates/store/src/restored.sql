@@ -34,5 +34,7 @@ begin
     end loop;
     -- It shows nothing of this transaction, which has begun after it.
     update houston.readers set position = pg_current_snapshot()::text;
+    -- No position of the other server is valid here.
+    update houston.retention_walks set xid = null;
 end $$;
 commit;

@@ -234,7 +234,7 @@ impl Worker {
             bus: self.bus.clone(),
             clock: Arc::clone(self.ids.clock()),
             kinds: Kinds::of_engine(&self.engine),
-            config: self.monitor,
+            config: self.monitor.clone(),
         };
         tracker.spawn(titles::run(Arc::clone(&self.engine), done.clone()));
         tracker.spawn(cron::run(Arc::new(monitor), current.clone(), done.clone()));

@@ -15,6 +15,7 @@ impl From<houston_store::Error> for ApiError {
             houston_store::Error::NotFound { what } => Self::NotFound { what },
             houston_store::Error::Full { what, limit } => Self::Full { what, limit },
             houston_store::Error::RunInProgress { run } => Self::MessageRejected { run },
+            houston_store::Error::EventsExpired { from } => Self::EventLogExpired(from),
             houston_store::Error::TooLarge { what, limit } => Self::TooLarge { what, limit },
             error @ (houston_store::Error::NoSuchPosition { .. }
             | houston_store::Error::InsideTurn { .. }) => Self::field("/position", error.to_string()),

@@ -11,6 +11,15 @@ pub(super) fn with_article(noun: &str) -> String {
     format!("{article} {noun}")
 }
 
+/// The detail of a request for events that were deleted by age: those before `from`.
+pub(super) fn expired(from: i64) -> String {
+    format!(
+        "events of this agentable before position {from} were deleted by age (`retention` in jobs/health_monitor.toml); read its \
+         `messages`, then stream without a position, or with `after={}` for all events that are kept",
+        from - 1
+    )
+}
+
 /// ` with <answer>`, of a question that was answered.
 pub(super) fn decided(answer: Option<&Value>) -> String {
     answer.map_or_else(String::new, |answer| format!(" with {answer}"))

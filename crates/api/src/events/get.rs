@@ -47,7 +47,7 @@ impl Options {
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
         ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
-        ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run."),
+        ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run, or with the first event of it that is kept."),
         ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
         ("interrupts" = Option<bool>, Query, description = "Whether the run ends for this stream with the outcome `interrupt` while it waits for a person; false by default."),
         ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
@@ -56,6 +56,7 @@ impl Options {
     responses(
         (status = 200, description = "AG-UI events, each with an `id` from which the stream can be resumed.", body = Event, content_type = "text/event-stream"),
         (status = 204, description = "No newer events: the last run has ended, and the client has all of it."),
+        (status = 410, description = "`event_log_expired`: some of the events after this position were deleted by age."),
         (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams.")
     ),
 )]

@@ -41,7 +41,7 @@ pub(crate) async fn open(
 /// position where the stream begins, is the URL from which it can be resumed.
 ///
 /// # Errors
-/// [`ApiError::TooManyStreams`], and those of the store.
+/// [`ApiError::EventLogExpired`] when some of the events are gone, [`ApiError::TooManyStreams`], and those of the store.
 pub(crate) async fn open_as<D: Dialect>(
     app: Arc<App>,
     caller: Caller,
@@ -94,6 +94,6 @@ fn start(given: Option<Position>, head: &StreamHead) -> Position {
     match given {
         Some(given) if given.seq > head.last_seq => Position::after(head.last_seq),
         Some(given) => given,
-        None => Position::after(head.run.map_or(0, |(_, first)| first - 1)),
+        None => Position::after(head.run.map_or(0, |(_, first)| first.max(head.events_from) - 1)),
     }
 }

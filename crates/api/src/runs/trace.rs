@@ -30,6 +30,7 @@ use crate::state::App;
     ),
     responses(
         (status = 200, description = "The trace, `houston.trace` version 1.", body = String, content_type = "application/jsonl"),
+        (status = 410, description = "`event_log_expired`: events of the run were deleted by age."),
         (status = 413, description = "`too_large`: the trace is larger than `server.conversation.max_bytes`.")
     ),
 )]

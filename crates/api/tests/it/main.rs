@@ -45,6 +45,8 @@ mod errors;
 #[cfg(test)]
 mod etags;
 #[cfg(test)]
+mod expired_events;
+#[cfg(test)]
 mod failure;
 #[cfg(test)]
 mod fields;

@@ -105,7 +105,7 @@ async fn check(
             let most = orchestrator.limits.with(agent_type.limits).max_duration_s;
             (agent_type, most + orchestrator.watchdog.grace_s)
         })),
-        config: loaded.settings.health_monitor,
+        config: loaded.settings.health_monitor.clone(),
         store: store.runs().clone(),
     };
     let result = run_passes(&monitor, passes).await;

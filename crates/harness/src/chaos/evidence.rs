@@ -116,6 +116,8 @@ pub(crate) struct PlanRow {
 pub(crate) struct LockRow {
     pub(crate) goal: String,
     pub(crate) last_seq: i64,
+    /// The position of the first event that is kept.
+    pub(crate) events_from: i64,
     pub(crate) run_open: bool,
     /// How long its run has been open, in seconds.
     pub(crate) open_for: f64,
@@ -176,7 +178,8 @@ impl Rows {
             )?,
             locks: rows(
                 psql,
-                "select replace(l.agentable_id::text, '-', '') as goal, l.last_seq, l.run_open,
+                "select replace(l.agentable_id::text, '-', '') as goal, l.last_seq,
+                        coalesce(l.events_from, 1) as events_from, l.run_open,
                         coalesce(extract(epoch from clock_timestamp() - r.created_at), 0) as open_for,
                         l.holder is not null and not exists (
                             select from houston.workers w

@@ -79,7 +79,7 @@ impl RunStore {
     pub async fn replay_some(&self, ids: &Ids, limit: i64, now: DateTime<Utc>) -> Result<bool> {
         let mut tx = self.pool.begin().await?;
         let Some(mut replay) = take(&mut tx).await? else { return Ok(false) };
-        let Some(owner) = next_agentable(&mut tx, &replay).await? else {
+        let Some((owner, events_from)) = next_agentable(&mut tx, &replay).await? else {
             sqlx::query!(
                 "-- store::replay::done\ndelete from houston.replays where webhook_id = $1",
                 replay.webhook.0
@@ -91,7 +91,7 @@ impl RunStore {
         };
         let agentable = owner.agentable;
         if agentable.0 != replay.after_agentable {
-            (replay.after_agentable, replay.after_seq) = (agentable.0, 0);
+            (replay.after_agentable, replay.after_seq) = (agentable.0, events_from - 1);
         }
         let read =
             StreamRead { agentable, tenant: replay.tenant, kind: None, after: Some(replay.after_seq), limit };
@@ -150,18 +150,19 @@ async fn take(connection: &mut PgConnection) -> Result<Option<Replay>> {
 }
 
 /// The agentable that a replay goes on with: the present one, if its stream is not at its end, or the next one in which
-/// something has happened since.
-async fn next_agentable(connection: &mut PgConnection, replay: &Replay) -> Result<Option<EventOwner>> {
+/// something has happened since; with the position of its first event that is kept.
+async fn next_agentable(connection: &mut PgConnection, replay: &Replay) -> Result<Option<(EventOwner, i64)>> {
     let row = sqlx::query!(
-        "-- store::replay::next_agentable
-        select a.id, a.kind, a.user_id
+        r#"-- store::replay::next_agentable
+        select a.id, a.kind, a.user_id,
+               coalesce((select l.events_from from houston.run_locks l where l.agentable_id = a.id), 1) as "events_from!"
           from houston.agentables a
          where a.tenant_id = $1 and a.id >= $2 and (a.id > $2 or $3 < 9223372036854775807)
            and ($4::uuid is null or a.user_id = $4) and ($5::text is null or a.kind = $5)
            and ($6::uuid is null or a.id = $6)
            and exists (select from houston.runs r
                         where r.agentable_id = a.id and (r.ended_at is null or r.ended_at >= $7))
-         order by a.id limit 1",
+         order by a.id limit 1"#,
         replay.tenant.0,
         replay.after_agentable,
         replay.after_seq,
@@ -172,9 +173,8 @@ async fn next_agentable(connection: &mut PgConnection, replay: &Replay) -> Resul
     )
     .fetch_optional(connection)
     .await?;
-    Ok(row.map(|row| EventOwner {
-        agentable: AgentableId(row.id),
-        kind: row.kind,
-        user: UserId(row.user_id),
+    Ok(row.map(|row| {
+        let owner = EventOwner { agentable: AgentableId(row.id), kind: row.kind, user: UserId(row.user_id) };
+        (owner, row.events_from)
     }))
 }

@@ -17,6 +17,7 @@ pub mod plan;
 pub mod queues;
 pub mod reach;
 pub mod request;
+pub mod retention;
 pub mod server;
 pub mod stale;
 pub mod stuck;

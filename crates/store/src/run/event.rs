@@ -31,6 +31,8 @@ pub struct StreamHead {
     pub run_open: bool,
     /// The open run, or the latest one, and the position of its first event.
     pub run: Option<(RunId, i64)>,
+    /// The position of the first event that is kept: those before it were deleted by age.
+    pub events_from: i64,
 }
 
 /// The iteration that was in progress at some position.
@@ -55,8 +57,8 @@ impl TenantStore<'_> {
     /// Events of an agentable of the tenant after position `after`, in order, at most `limit`.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement, [`Error::Inconsistent`] when an
-    /// event cannot be decoded.
+    /// [`Error::EventsExpired`] when some of them were deleted by age, [`Error::Database`] when Postgres cannot be reached
+    /// or refuses the statement, [`Error::Inconsistent`] when an event cannot be decoded.
     pub async fn events_after(
         self,
         agentable: AgentableId,
@@ -69,11 +71,12 @@ impl TenantStore<'_> {
     }
 
     /// The end of the event stream of an agentable of the tenant, and its events after position `after`, in order, at
-    /// most `limit`; without `after`, those of its open or latest run.
+    /// most `limit`; without `after`, those of its open or latest run that are kept.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable of this kind, [`Error::Database`] when Postgres
-    /// cannot be reached or refuses the statement, [`Error::Inconsistent`] when an event cannot be decoded.
+    /// [`Error::NotFound`] when the tenant has no such agentable of this kind, [`Error::EventsExpired`] when some of the
+    /// events were deleted by age, [`Error::Database`] when Postgres cannot be reached or refuses the statement,
+    /// [`Error::Inconsistent`] when an event cannot be decoded.
     pub async fn open_stream(
         self,
         kind: &str,
@@ -88,10 +91,17 @@ impl TenantStore<'_> {
     }
 
     async fn read_stream(self, read: StreamRead) -> Result<Page> {
-        if let Some(page) = self.batchers.streams.submit(read.clone()).await {
-            return page;
+        let after = read.after;
+        let page = match self.batchers.streams.submit(read.clone()).await {
+            Some(page) => page,
+            None => with_connection!(self.pool, |c| batch::read(c, &[read])).pop().unwrap_or(Ok(None)),
+        }?;
+        // Without the deleted ones, what is left would look like the whole.
+        let from = page.as_ref().map_or(1, |(head, _)| head.events_from);
+        match after.filter(|after| *after < from - 1) {
+            Some(_) => Err(Error::EventsExpired { from }),
+            None => Ok(page),
         }
-        with_connection!(self.pool, |c| batch::read(c, &[read])).pop().unwrap_or(Ok(None))
     }
 
     /// Thread events of an agentable of the tenant before position `before` (messages, tool calls and results), newest

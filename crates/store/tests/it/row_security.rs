@@ -15,7 +15,7 @@ use crate::test_store::{TestStore, goal};
 
 /// Tables without a tenant, and what requests may do with them: read, or nothing. A new table without `tenant_id` belongs
 /// here and, if requests read it, into `row_security.sql`.
-const WITHOUT_TENANT: [(&str, &str); 10] = [
+const WITHOUT_TENANT: [(&str, &str); 11] = [
     ("cron_ticks", ""),
     ("functions", ""),
     ("health_checks", ""),
@@ -24,6 +24,7 @@ const WITHOUT_TENANT: [(&str, &str); 10] = [
     ("paused_lanes", "SELECT"),
     ("rates", ""),
     ("readers", "INSERT SELECT UPDATE"),
+    ("retention_walks", ""),
     ("settings", "SELECT"),
     ("workers", "SELECT"),
 ];

@@ -11,8 +11,9 @@ const COPIED: [&str; 7] =
     ["tenants", "api_keys", "agents", "teams", "team_agents", "tool_sources", "webhooks"];
 
 /// Tables that each server has for itself.
-const LOCAL: [&str; 12] = [
+const LOCAL: [&str; 13] = [
     "paused_lanes",
+    "retention_walks",
     "audit",
     "migrations",
     "workers",

@@ -3,7 +3,7 @@
 use houston_testkit::seed_data::SeedData;
 
 use crate::batch::SETTINGS;
-use crate::{archived, batch, begun, focus, long, operate, phone, streams, triggers};
+use crate::{archived, batch, begun, focus, long, operate, phone, retention, streams, triggers};
 
 /// A query in a situation.
 pub(crate) struct Case {
@@ -342,6 +342,7 @@ pub(crate) fn all() -> Vec<Case> {
         focus::all(),
         triggers::all(),
         operate::all(),
+        retention::all(),
     ];
     driven.into_iter().chain(archived).chain(others).flatten().collect()
 }

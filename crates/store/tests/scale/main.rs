@@ -32,6 +32,8 @@ mod phone;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]
+mod retention;
+#[cfg(test)]
 mod scale;
 #[cfg(test)]
 mod streams;

@@ -1,11 +1,13 @@
 //! `jobs/health_monitor.toml`. Reasons for the values are in that file.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use houston_store::health::retention::Aged;
 use serde::{Deserialize, Serialize};
 
 /// Schedule and thresholds of the health monitor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MonitorConfig {
     /// Schedule, and how many rows are changed at once.
@@ -20,6 +22,9 @@ pub struct MonitorConfig {
     pub leases: LeaseAges,
     /// How long idempotency keys and the audit log are stored.
     pub requests: RequestConfig,
+    /// How long events, history and model calls are stored.
+    #[serde(default)]
+    pub retention: RetentionConfig,
     /// Share of runs that may fail.
     pub outcomes: OutcomeConfig,
     /// Thresholds of the servers.
@@ -96,8 +101,48 @@ pub struct LeaseAges {
 pub struct RequestConfig {
     /// Seconds from the first use of a key.
     pub idempotency_key_s: u64,
-    /// Seconds for which records of the audit log are kept.
+    /// Seconds for which records of the audit log are kept; 0: for ever.
     pub audit_s: u64,
+}
+
+/// `[retention]`: days for which things are stored; 0: for ever.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// Events, since their run ended.
+    pub events_days: u32,
+    /// History, since its session was completed.
+    pub history_days: u32,
+    /// Model calls, since their run ended.
+    pub model_calls_days: u32,
+    /// What is different for a kind of agentable.
+    #[serde(default)]
+    pub kinds: BTreeMap<String, KindRetention>,
+}
+
+/// `[retention.kinds.<kind>]`: other numbers of days for this kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindRetention {
+    /// Instead of the one for all kinds.
+    pub events_days: Option<u32>,
+    /// Instead of the one for all kinds.
+    pub history_days: Option<u32>,
+    /// Instead of the one for all kinds.
+    pub model_calls_days: Option<u32>,
+}
+
+impl RetentionConfig {
+    /// The days for which a kind's `what` are stored; 0: for ever.
+    #[must_use]
+    pub fn days(&self, what: Aged, kind: &str) -> u32 {
+        let own = self.kinds.get(kind).copied().unwrap_or_default();
+        match what {
+            Aged::Events => own.events_days.unwrap_or(self.events_days),
+            Aged::History => own.history_days.unwrap_or(self.history_days),
+            Aged::ModelCalls => own.model_calls_days.unwrap_or(self.model_calls_days),
+        }
+    }
 }
 
 /// `[outcomes]`: share of the latest runs that may fail.

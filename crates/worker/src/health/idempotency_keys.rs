@@ -1,5 +1,5 @@
-//! Repair: expired idempotency keys are deleted, and so are old records of the audit log, rate limits of which nothing is used and
-//! old answers of context providers.
+//! Repair: expired idempotency keys are deleted, and so are rate limits of which nothing is used and old answers of context
+//! providers.
 
 use super::config::seconds;
 use super::span::Span;
@@ -21,7 +21,6 @@ pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
                 break;
             }
         }
-        monitor.store.forget_records(seconds(monitor.config.requests.audit_s), batch).await?;
         monitor.store.forget_rates(batch).await?;
         monitor.store.context_cache().forget_old(monitor.config.tick.batch).await?;
         Ok(Finding::ok(format!("{deleted} idempotency keys older than {} were deleted", Span(after_s))))

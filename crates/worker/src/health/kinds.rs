@@ -38,6 +38,11 @@ impl Kinds {
         Self::of(setups.iter().map(|setup| (&setup.agent_type, setup.policy.limits.max_duration_s + grace_s)))
     }
 
+    /// All kinds, sorted.
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        self.urgencies.keys()
+    }
+
     pub(super) fn tasks(&self) -> &[String] {
         &self.tasks
     }

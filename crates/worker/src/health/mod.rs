@@ -19,6 +19,7 @@ mod overdue_work;
 mod paused_tasks;
 mod queue_depth;
 mod redis;
+mod retention;
 mod schema;
 mod session_summaries;
 mod span;
@@ -92,7 +93,7 @@ type CheckFuture<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
 type CheckFn = for<'m> fn(&'m Monitor) -> CheckFuture<'m>;
 
 /// All checks: the servers first, because the others need them; then those that repair; then those that count.
-const CHECKS: [(&str, CheckFn); 20] = [
+const CHECKS: [(&str, CheckFn); 21] = [
     ("schema", schema::check),
     ("clock", clock::check),
     ("connections", connections::check),
@@ -113,6 +114,7 @@ const CHECKS: [(&str, CheckFn); 20] = [
     ("finished_tasks", finished_tasks::check),
     ("idempotency_keys", idempotency_keys::check),
     ("agent_messages", agent_messages::check),
+    ("retention", retention::check),
 ];
 
 impl Monitor {

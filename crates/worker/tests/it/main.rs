@@ -46,6 +46,8 @@ mod plans;
 #[cfg(test)]
 mod race;
 #[cfg(test)]
+mod retention;
+#[cfg(test)]
 mod retry;
 #[cfg(test)]
 mod serving;

@@ -123,7 +123,12 @@ async fn open(
         let listener = cell.feeds.listen(caller.tenant());
         let now = cell.api_store().event_position().await?;
         let source = match given.as_ref().map(|given| given.0[nth].clone()) {
-            Some(position) if position.is_behind(&now) => Source::new(cell, listener, position, true),
+            Some(position) if position.is_behind(&now) => {
+                if !cell.api_store().keeps_events_since(&position).await? {
+                    return Err(unusable("events since were deleted by age"));
+                }
+                Source::new(cell, listener, position, true)
+            }
             Some(_) => return Err(unusable("too much has happened since, or it is of another database")),
             None => Source::new(cell, listener, now, false),
         };

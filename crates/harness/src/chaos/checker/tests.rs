@@ -93,6 +93,7 @@ fn fine() -> Evidence {
     evidence.rows.locks = vec![LockRow {
         goal: "g".into(),
         last_seq: 6,
+        events_from: 1,
         run_open: false,
         open_for: 99.0,
         holder_is_dead: false,

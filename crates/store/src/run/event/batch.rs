@@ -90,6 +90,7 @@ struct Row {
     run_open: bool,
     open_run: Option<Uuid>,
     first_seq: Option<i64>,
+    events_from: Option<i64>,
     /// Its events are read at positions above `after`, up to `upto`.
     after: i64,
     upto: i64,
@@ -109,7 +110,8 @@ struct Row {
 impl Row {
     fn head(&self) -> StreamHead {
         let run = self.open_run.zip(self.first_seq).map(|(run, seq)| (RunId(run), seq));
-        StreamHead { last_seq: self.last_seq, run_open: self.run_open, run }
+        let events_from = self.events_from.unwrap_or(1);
+        StreamHead { last_seq: self.last_seq, run_open: self.run_open, run, events_from }
     }
 
     /// Adds what the row is to the stretch of the stream.
@@ -168,8 +170,8 @@ async fn rows(connection: &mut PgConnection, items: &[StreamRead]) -> Result<Vec
         Row,
         r#"-- store::event::batch::read
         with h as materialized (
-            select i.n, i.events, l.agentable_id, l.last_seq, l.run_open, l.run_id, r.first_seq,
-                   coalesce(i.after, r.first_seq - 1, 0) as after
+            select i.n, i.events, l.agentable_id, l.last_seq, l.run_open, l.run_id, r.first_seq, l.events_from,
+                   coalesce(i.after, greatest(r.first_seq, l.events_from) - 1, 0) as after
               from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::bigint[])
                    with ordinality as i (agentable_id, tenant_id, kind, after, events, n)
              cross join lateral (select * from houston.run_locks l where l.agentable_id = i.agentable_id) l
@@ -177,10 +179,10 @@ async fn rows(connection: &mut PgConnection, items: &[StreamRead]) -> Result<Vec
              where l.tenant_id = i.tenant_id
                and (i.kind is null
                     or i.kind = (select a.kind from houston.agentables a where a.id = i.agentable_id))),
-        -- Positions have no gap, so the next events are those of a range of positions.
+        -- Positions that are kept have no gap, so the next events are those of a range of positions.
         g as materialized (select h.*, least(h.after, h.last_seq) + h.events as upto from h)
         select g.n as "n!", g.last_seq as "last_seq!", g.run_open as "run_open!", g.run_id as "open_run?",
-               g.first_seq as "first_seq?", g.after as "after!", g.upto as "upto!", s.what as "what?", s.seq as "seq?",
+               g.first_seq as "first_seq?", g.events_from as "events_from?", g.after as "after!", g.upto as "upto!", s.what as "what?", s.seq as "seq?",
                s.id as "id?", s.at as "at?", s.data as "data?: Json<Box<RawValue>>", s.source as "source?",
                s.message_type as "message_type?", s.content as "content?", s.metadata as "metadata?"
           from g

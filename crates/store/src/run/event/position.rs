@@ -162,6 +162,24 @@ impl Shared {
         Ok(EventPosition { seen: Snapshot(snapshot), page: None })
     }
 
+    /// Whether no event that became visible after `position` was deleted by age.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn keeps_events_since(&self, position: &EventPosition) -> Result<bool> {
+        let keeps = sqlx::query_scalar!(
+            r#"-- store::event::position::keeps
+            select not exists (
+                   select from houston.retention_walks w
+                    where w.what = 'events' and not pg_visible_in_snapshot(w.xid::text::xid8, $1::text::pg_snapshot))
+                   as "keeps!""#,
+            position.seen.0
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(keeps)
+    }
+
     /// [`RunStore::events_since`]; with `tenants`, only their events.
     pub(crate) async fn any_events_since(
         &self,
