@@ -40,10 +40,8 @@ impl Redis {
     /// # Errors
     /// [`Error::BadUrl`] when it cannot be parsed. The error never contains the URL, which may have a password.
     pub fn open(url: &str, prefix: &str, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let prefix: Arc<str> = match Servers::is_cluster(url) {
-            true => format!("{{{prefix}}}").into(),
-            false => prefix.into(),
-        };
+        let is_cluster = Servers::is_cluster(url);
+        let prefix: Arc<str> = if is_cluster { format!("{{{prefix}}}").into() } else { prefix.into() };
         let servers = Servers::parse(url, || format!("{prefix}:")).map_err(|source| {
             let scheme = url.split_once("://").map_or("?", |(scheme, _)| scheme);
             // If the URL is only a password, it must not be reported as the scheme.

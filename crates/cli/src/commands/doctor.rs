@@ -170,6 +170,10 @@ async fn postgres(context: &Context, addresses: &CellAddresses) -> Vec<Finding> 
             return findings;
         }
     };
+    if let Err(error) = store.find_primary().await {
+        findings.push(red("schema", error.to_string(), "promote a standby, or correct DATABASE_URL"));
+        return findings;
+    }
     match store.check_schema().await {
         Err(error) => {
             findings.push(red("schema", error.to_string(), "run `houston migrate` with the newest binary"))

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use houston_domain::id::WorkerId;
-use sqlx::{ConnectOptions, Connection, PgConnection};
+use sqlx::{Connection, PgConnection};
 
 use crate::error::Result;
 use crate::handle::RunStore;
-use crate::pool::connect_options;
+use crate::primary::{self, addresses};
 
 /// The connection that renews a worker's lease and holds its advisory lock. Postgres releases the lock as soon as
 /// the process dies, so other workers notice a kill -9 before the lease expires.
@@ -70,7 +70,7 @@ impl LeaseConnection {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn open(url: &str, worker: WorkerId, lease: Duration) -> Result<Self> {
-        let connection = connect_options(url, "houston lease")?.connect().await?;
+        let (_, connection) = primary::connect(&addresses(url, "houston lease")?.sessions).await?;
         let mut this = Self { connection, worker, lease, locked: false };
         this.lock().await?;
         Ok(this)
