@@ -47,6 +47,8 @@ pub(crate) struct Engines {
     database_url: Option<String>,
     redis_url: Option<String>,
     pooler: Option<Process>,
+    /// The path of the pooler.
+    program: PathBuf,
     /// Redis servers, by their ports.
     redis: Vec<(u16, Process)>,
     /// Ways to the sockets of Postgres, which listens to nothing else.
@@ -66,6 +68,7 @@ impl Engines {
             database_url: None,
             redis_url: None,
             pooler: None,
+            program: PathBuf::new(),
             redis: Vec::new(),
             _proxies: Vec::new(),
             standby: None,
@@ -138,8 +141,8 @@ impl Engines {
     }
 
     async fn start_pooler(&mut self, primary: &TestServers) -> Result<()> {
-        let program = programs::pgbouncer().await?;
-        let version = output(Command::new(&program).arg("--version"))?;
+        self.program = programs::pgbouncer().await?;
+        let version = output(Command::new(&self.program).arg("--version"))?;
         let is_new = version_of(&version).is_some_and(|version| version >= KEEPS_STATEMENTS);
         let mode = if is_new { "transaction" } else { "session" };
         let version = version.lines().next().unwrap_or_default().to_owned();
@@ -159,14 +162,13 @@ impl Engines {
             direct.port()
         );
         std::fs::write(self.folder.join("pgbouncer.ini"), configuration)?;
-        self.database_url = Some(format!(
-            "postgres://houston@127.0.0.1:{port}/houston?sslmode=disable&direct={direct}"
-        ));
+        self.database_url =
+            Some(format!("postgres://houston@127.0.0.1:{port}/houston?sslmode=disable&direct={direct}"));
         self.spawn_pooler()
     }
 
     fn spawn_pooler(&mut self) -> Result<()> {
-        let mut command = Command::new(programs::find("pgbouncer").context("pgbouncer is missing")?);
+        let mut command = Command::new(&self.program);
         if rustix::process::geteuid().is_root() {
             // It refuses to run as root.
             command.args(["--user", "nobody"]);
