@@ -275,6 +275,10 @@ impl Engines {
         let (_, server) = self.redis.get_mut(nth).context("there is no such Redis")?;
         server.kill()?;
         self.redis.remove(nth);
+        // A replica has counted what its master told it.
+        for (port, _) in &self.redis {
+            ask(*port, &["CONFIG", "RESETSTAT"])?;
+        }
         Ok(())
     }
 
@@ -283,7 +287,7 @@ impl Engines {
         let has_keys = |(port, _): &(u16, Process)| {
             let is_master = ask(*port, &["ROLE"]).is_ok_and(|role| role.starts_with("master"));
             let statistics = ask(*port, &["INFO", "commandstats"]).unwrap_or_default();
-            is_master && calls(&statistics, "zadd").is_some()
+            is_master && calls(&statistics, "zadd").is_some_and(|calls| calls > 0)
         };
         self.redis.iter().position(has_keys).context("no node of the cluster got a hint")
     }

@@ -70,7 +70,9 @@ impl Failover {
                                 "hints_after": report.hints_after, "run": report.json()}));
         }
         print(&lines.join("\n"))?;
-        print(&format!("failover: {} of {} without a loss", engines.len() - failed, engines.len()))?;
+        if engines.len() > 1 {
+            print(&format!("failover: {} of {} without a loss", engines.len() - failed, engines.len()))?;
+        }
         if let Some(path) = &self.json {
             std::fs::write(path, format!("{}\n", json!(reports)))?;
         }
