@@ -206,6 +206,22 @@ impl Store {
         Ok(())
     }
 
+    /// The time-outs that a connection of the pool lacks. The protocol relies on them, and a pooler passes none on: the
+    /// login must have them.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn missing_timeouts(&self) -> Result<Vec<String>> {
+        // Not `query!`, as above.
+        let missing = sqlx::query_scalar(
+            "-- store::primary::missing_timeouts
+            select name from pg_settings
+             where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout') and setting = '0'
+             order by name",
+        );
+        Ok(missing.fetch_all(&self.pool).await?)
+    }
+
     /// Points new connections to the primary whenever it changes; returns at once if the URL has one host.
     pub async fn follow_primary(&self) {
         let Addresses { pool, sessions, has_pooler } = &*self.addresses;
