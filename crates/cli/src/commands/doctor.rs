@@ -9,6 +9,7 @@ use houston_domain::clock::SystemClock;
 use houston_embedded::Servers;
 use houston_queue::{DEFAULT_PREFIX, Redis};
 use houston_sandbox::{Program, Sandbox, Shell};
+use houston_store::Store;
 use houston_store::pool::display_target;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;

@@ -52,7 +52,7 @@ pub(crate) struct Engines {
     /// Redis servers, by their ports.
     redis: Vec<(u16, Process)>,
     /// Ways to the sockets of Postgres, which listens to nothing else.
-    _proxies: Vec<FaultProxy>,
+    proxies: Vec<FaultProxy>,
     // Last, so that it is dropped after what uses it.
     standby: Option<TestServers>,
     note: String,
@@ -70,7 +70,7 @@ impl Engines {
             pooler: None,
             program: PathBuf::new(),
             redis: Vec::new(),
-            _proxies: Vec::new(),
+            proxies: Vec::new(),
             standby: None,
             note: String::new(),
         };
@@ -136,7 +136,7 @@ impl Engines {
     async fn proxy(&mut self, servers: &TestServers) -> Result<SocketAddr> {
         let proxy = FaultProxy::start(Target::Unix(postgres_socket(servers)?)).await?;
         let address = proxy.address();
-        self._proxies.push(proxy);
+        self.proxies.push(proxy);
         Ok(address)
     }
 
