@@ -243,6 +243,9 @@ impl RunStore {
     /// Postgres releases the locks of living workers too, a worker is excused unless it renewed its lease after the
     /// restart, or the restart is longer ago than `settled`, the time living workers need to reconnect.
     ///
+    /// A promoted standby has not restarted, and never had the locks. There a worker is excused until it has renewed once, or
+    /// its lease is over: how long ago the promotion was cannot be read.
+    ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn suspected_workers(&self, settled: Duration) -> Result<Vec<SuspectedWorker>> {
@@ -250,7 +253,8 @@ impl RunStore {
             r#"-- store::lease::suspects
             select id, (extract(epoch from beat_at) * 1000000)::bigint as "beat!",
                    beat_at <= pg_postmaster_start_time()
-                   and pg_postmaster_start_time() >= clock_timestamp() - make_interval(secs => $1) as "is_excused!"
+                   and pg_postmaster_start_time() >= clock_timestamp() - make_interval(secs => $1)
+                   or coalesce(beat_at <= pg_last_xact_replay_timestamp(), false) as "is_excused!"
               from houston.workers
              where alive_until > clock_timestamp()"#,
             seconds(settled)
