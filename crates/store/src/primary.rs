@@ -64,7 +64,9 @@ impl<'u> Parts<'u> {
 
     fn options(&self, hosts: &str) -> Result<Vec<PgConnectOptions>> {
         let Self { start, path, query, .. } = self;
-        let options = |host: &str| Ok(PgConnectOptions::from_str(&format!("{start}{host}{path}?{query}"))?);
+        let options = |host: &str| -> Result<PgConnectOptions> {
+            Ok(PgConnectOptions::from_str(&format!("{start}{host}{path}?{query}"))?)
+        };
         hosts.split(',').map(options).collect()
     }
 }

@@ -202,8 +202,9 @@ impl Engines {
         let psql = Psql::of(primary)?;
         psql.query("alter system set synchronous_standby_names = '*'")?;
         psql.query("select pg_reload_conf()")?;
-        let is_in_sync =
-            || Ok(psql.query("select count(*) from pg_stat_replication where sync_state = 'sync'")? == "1");
+        let is_in_sync = || -> Result<bool> {
+            Ok(psql.query("select count(*) from pg_stat_replication where sync_state = 'sync'")? == "1")
+        };
         wait("the standby does not follow", is_in_sync)?;
         let (first, second) = (self.proxy(primary).await?, self.proxy(&standby).await?);
         self.database_url = Some(format!(

@@ -43,7 +43,8 @@ impl Failover {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         ensure!(self.minutes > 0.0 && self.minutes < 600.0, "--minutes must be between 0 and 600");
         let program = build(self.program.as_deref()).await?;
-        let engines = if self.engines.is_empty() { Engine::value_variants() } else { &self.engines };
+        let engines =
+            if self.engines.is_empty() { Engine::value_variants() } else { self.engines.as_slice() };
         let (mut lines, mut reports, mut failed) = (Vec::new(), Vec::new(), 0);
         for engine in engines {
             let name =
@@ -83,7 +84,7 @@ impl Failover {
     fn problem(&self, report: &Report) -> Option<&'static str> {
         if report.verdict().code() != 0 {
             Some("an invariant was violated, or the server was not lost")
-        } else if report.ends as usize > report.poisonings {
+        } else if usize::try_from(report.ends).is_ok_and(|ends| ends > report.poisonings) {
             Some("a process ended by itself")
         } else if report.hints_after == Some(0) {
             Some("no hint came back")
