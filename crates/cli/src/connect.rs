@@ -144,7 +144,19 @@ pub(crate) async fn stores(settings: &Settings, addresses: &Addresses) -> Result
     for addresses in addresses.cells.iter() {
         wait_for(settings, &addresses.database_url).await?;
     }
+    find_primaries(&stores).await?;
     Ok(stores)
+}
+
+/// Points the pools to the primaries, where a URL has several hosts.
+///
+/// # Errors
+/// [`Failure::Other`] when there is none.
+pub(crate) async fn find_primaries(stores: &Cells<Store>) -> Result<(), Failure> {
+    for store in stores.iter() {
+        store.find_primary().await.context("none of the hosts of a database URL is the primary")?;
+    }
+    Ok(())
 }
 
 /// A pool for each cell that connects with its first query, with the folder of workspaces and the object store of attachments

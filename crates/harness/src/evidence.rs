@@ -28,7 +28,7 @@ enum Program {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: [Part; 19] = [
+pub(crate) const PARTS: [Part; 23] = [
     Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",
@@ -49,6 +49,34 @@ pub(crate) const PARTS: [Part; 19] = [
         program: Program::Harness,
         whole: &["recovery"],
         quick: &["recovery", "--kills", "3", "--stops", "2"],
+    },
+    Part {
+        name: "pooler",
+        what: "PgBouncer killed and started again under load",
+        program: Program::Harness,
+        whole: &["failover", "pooler"],
+        quick: &["failover", "pooler", "--minutes", "0.5", "--quick"],
+    },
+    Part {
+        name: "standby",
+        what: "the primary of Postgres lost for good under load, its synchronous standby promoted",
+        program: Program::Harness,
+        whole: &["failover", "standby"],
+        quick: &["failover", "standby", "--minutes", "0.5", "--quick"],
+    },
+    Part {
+        name: "sentinel",
+        what: "the master of Redis lost for good under load, with sentinels",
+        program: Program::Harness,
+        whole: &["failover", "sentinel"],
+        quick: &["failover", "sentinel", "--minutes", "0.5", "--quick"],
+    },
+    Part {
+        name: "cluster",
+        what: "the node of a Redis Cluster with Houston's keys lost for good under load",
+        program: Program::Harness,
+        whole: &["failover", "cluster"],
+        quick: &["failover", "cluster", "--minutes", "0.5", "--quick"],
     },
     Part {
         name: "crash-points",

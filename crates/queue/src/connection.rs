@@ -10,6 +10,7 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Failure};
+use crate::servers::Servers;
 
 /// The default prefix of keys and channels.
 pub const DEFAULT_PREFIX: &str = "houston";
@@ -21,10 +22,11 @@ pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long a sending task may continue after its stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
-/// A Redis server (7 or newer, or Valkey) and the prefix of Houston's keys on it. Opening one does not connect.
+/// A Redis server (7 or newer, or Valkey), the servers behind sentinels or those of a cluster, and the prefix of Houston's
+/// keys there. Opening one does not connect.
 #[derive(Clone)]
 pub struct Redis {
-    client: redis::Client,
+    servers: Servers,
     prefix: Arc<str>,
     clock: Arc<dyn Clock>,
     /// Whether the current outage was logged. Shared by all connections of the process.
@@ -32,22 +34,25 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Parses `url`. Keys and channels begin with `prefix` (usually [`DEFAULT_PREFIX`]) and a colon.
+    /// Parses `url`. Keys and channels begin with `prefix` (usually [`DEFAULT_PREFIX`]) and a colon. In a cluster the
+    /// prefix is in braces: keys with the same text in braces are in one slot, as a pop from all lanes requires.
     ///
     /// # Errors
     /// [`Error::BadUrl`] when it cannot be parsed. The error never contains the URL, which may have a password.
     pub fn open(url: &str, prefix: &str, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let client = redis::Client::open(url).map_err(|source| {
+        let is_cluster = Servers::is_cluster(url);
+        let prefix: Arc<str> = if is_cluster { format!("{{{prefix}}}").into() } else { prefix.into() };
+        let servers = Servers::parse(url, || format!("{prefix}:")).map_err(|source| {
             let scheme = url.split_once("://").map_or("?", |(scheme, _)| scheme);
             // If the URL is only a password, it must not be reported as the scheme.
-            let is_scheme = scheme.len() <= 12 && scheme.chars().all(|c| c.is_ascii_lowercase() || c == '+');
+            let is_scheme = scheme.len() <= 15 && scheme.chars().all(|c| c.is_ascii_lowercase() || c == '+');
             Error::BadUrl { scheme: if is_scheme { scheme } else { "?" }.to_owned(), source }
         })?;
-        if matches!(client.get_connection_info().addr(), redis::ConnectionAddr::TcpTls { .. }) {
+        if servers.has_tls() {
             // rustls needs a process-wide provider. Installing it a second time fails, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        Ok(Self { client, prefix: prefix.into(), clock, outage_logged: Arc::default() })
+        Ok(Self { servers, prefix, clock, outage_logged: Arc::default() })
     }
 
     /// The version of the server, e.g. `7.2.4`.
@@ -62,10 +67,10 @@ impl Redis {
         Ok(version.unwrap_or("unknown").to_owned())
     }
 
-    /// Host and port, or the path of the socket; without password, for logs.
+    /// Host and port, also of several servers, or the path of the socket; without password, for logs.
     #[must_use]
     pub fn address(&self) -> String {
-        self.client.get_connection_info().addr().to_string()
+        self.servers.address()
     }
 
     pub(crate) fn key(&self, rest: &str) -> String {
@@ -86,12 +91,13 @@ impl Redis {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(answer);
-        Ok(self.client.get_multiplexed_async_connection_with_config(&config).await?)
+        self.servers.connect(&config).await
     }
 
     /// Opens a connection for pub/sub.
     pub(crate) async fn connect_pubsub(&self) -> Result<PubSub, Failure> {
-        within(CONNECT_TIMEOUT, self.client.get_async_pubsub()).await
+        let client = self.servers.client().await?;
+        within(CONNECT_TIMEOUT, client.get_async_pubsub()).await
     }
 }
 
@@ -181,6 +187,10 @@ mod tests {
             "rediss://db.internal",
             "redis+unix:///run/redis.sock",
             "redis+unix:///run/redis.sock?db=2&pass=secret",
+            "redis+sentinel://a,b:26380/main",
+            "rediss+sentinel://user:secret@a,b,c/main/2",
+            "redis+cluster://a:7000,b:7001",
+            "rediss+cluster://:secret@a",
         ] {
             assert!(open(url).is_ok(), "{url}");
         }
@@ -190,9 +200,25 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_a_cluster_are_in_one_slot() {
+        assert_eq!(
+            open("redis+cluster://a,b").unwrap().key("hints:background"),
+            "{houston}:hints:background"
+        );
+        assert_eq!(open("redis+sentinel://a,b/main").unwrap().key("control"), "houston:control");
+    }
+
+    #[test]
     fn bad_url_error_names_the_setting_not_the_password() {
-        for url in ["http://:secret@host", "secret", "secret://", "redis://:secret@", "redis://u:secret@h/x"]
-        {
+        for url in [
+            "http://:secret@host",
+            "secret",
+            "secret://",
+            "redis://:secret@",
+            "redis://u:secret@h/x",
+            "redis+sentinel://:secret@a,b",
+            "redis+cluster://:secret@a/3",
+        ] {
             let error = open(url).unwrap_err();
             let text = format!("{error} {}", std::error::Error::source(&error).unwrap());
             assert!(text.contains("HOUSTON_REDIS_URL") && text.contains("redis+unix://"), "{text}");

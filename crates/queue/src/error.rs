@@ -6,7 +6,8 @@ pub enum Error {
     /// The URL of Redis is invalid. It is not part of the message, because it may contain a password.
     #[error(
         "HOUSTON_REDIS_URL (a {scheme} URL) is invalid; allowed are redis://[user:password@]host[:port][/db], \
-         rediss:// for the same over TLS, and redis+unix:///path/to/socket[?db=n&user=u&pass=p]"
+         rediss:// for the same over TLS, redis+unix:///path/to/socket[?db=n&user=u&pass=p], \
+         redis+sentinel://[user:password@]sentinel[:port],…/master[/db] and redis+cluster://[user:password@]node[:port],…"
     )]
     BadUrl {
         /// The part of the URL before `://`; `?` if it has none.

@@ -18,7 +18,7 @@
 //!
 //! # Deliberately absent
 //! Retries, delays, schedules, results, acknowledgements and priorities *inside* Redis: those are rows in Postgres.
-//! Redis Cluster and Sentinel: Houston uses one server at one address.
+//! More than one node of a Redis Cluster: all keys are in one slot, since one pop reads all lanes.
 //!
 //! # Recipes
 //! - **Add a lane:** a variant in [`Lane`], its position in [`Lane::ALL`] (the order is the priority), its name in
@@ -41,6 +41,7 @@ mod lanes;
 mod local;
 mod reader;
 mod sender;
+mod servers;
 mod slot;
 mod supervisor;
 

@@ -58,12 +58,28 @@ pub(crate) trait Batch: Clone + Send + Sync + 'static {
     fn failed(_: Vec<Self::Item>) {}
 }
 
+/// The options of a batcher's connections.
+fn options(pool: &PgPool) -> PgConnectOptions {
+    connect_options_of(pool).options([
+        // The lengths of a batch vary, its plan does not; planning the statement costs more than running it.
+        ("plan_cache_mode", "force_generic_plan"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+        ("enable_seqscan", "off"),
+        ("enable_bitmapscan", "off"),
+        ("enable_material", "off"),
+        // Forbidden plans count as very expensive, which would start the compiler for each execution.
+        ("jit", "off"),
+    ])
+}
+
 type Queued<B> = (<B as Batch>::Item, oneshot::Sender<<B as Batch>::Done>);
 
 /// Collects items and writes them in batches.
 pub(crate) struct Batcher<B: Batch> {
     batch: B,
-    options: Arc<PgConnectOptions>,
+    /// Its options are those of the present primary.
+    pool: PgPool,
     /// Started at the first item, since only then a runtime is there for sure.
     writers: OnceCell<Writers<B>>,
 }
@@ -76,19 +92,7 @@ struct Writers<B: Batch> {
 
 impl<B: Batch> Batcher<B> {
     pub(crate) fn new(batch: B, pool: &PgPool) -> Self {
-        let settings = [
-            // The lengths of a batch vary, its plan does not; planning the statement costs more than running it.
-            ("plan_cache_mode", "force_generic_plan"),
-            ("enable_hashjoin", "off"),
-            ("enable_mergejoin", "off"),
-            ("enable_seqscan", "off"),
-            ("enable_bitmapscan", "off"),
-            ("enable_material", "off"),
-            // Forbidden plans count as very expensive, which would start the compiler for each execution.
-            ("jit", "off"),
-        ];
-        let options = connect_options_of(pool).options(settings);
-        Self { batch, options: Arc::new(options), writers: OnceCell::new() }
+        Self { batch, pool: pool.clone(), writers: OnceCell::new() }
     }
 
     /// Writes an item; `None` if it was not written, or if the outcome is unknown.
@@ -112,7 +116,7 @@ impl<B: Batch> Batcher<B> {
         for _ in 0..B::CONNECTIONS {
             let writer = Writer {
                 batch: self.batch.clone(),
-                options: Arc::clone(&self.options),
+                pool: self.pool.clone(),
                 items: Arc::clone(&items),
                 connection: None,
                 behind: Vec::new(),
@@ -167,7 +171,7 @@ fn split<B: Batch>(queued: Vec<Queued<B>>, max_bytes: usize) -> Split<B> {
 
 struct Writer<B: Batch> {
     batch: B,
-    options: Arc<PgConnectOptions>,
+    pool: PgPool,
     items: Arc<Mutex<mpsc::UnboundedReceiver<Queued<B>>>>,
     connection: Option<PgConnection>,
     /// Items for the next batch of this writer.
@@ -214,7 +218,7 @@ impl<B: Batch> Writer<B> {
     async fn write(&mut self, items: &mut [B::Item]) -> Result<Vec<Option<B::Done>>> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            none => none.insert(self.options.connect().await.map_err(Error::from)?),
+            none => none.insert(options(&self.pool).connect().await.map_err(Error::from)?),
         };
         self.batch.write(connection, items).await
     }

@@ -17,6 +17,7 @@ use crate::api_key::Principal;
 use crate::direct_start::DirectWorker;
 use crate::fairness::Fairness;
 use crate::pool::{Batchers, Store};
+use crate::primary::Addresses;
 use crate::reach::Reach;
 use crate::session::Archiving;
 use crate::tenant_pool::TenantPool;
@@ -27,6 +28,11 @@ use crate::workspace_file::settle::Folders;
 #[derive(Clone)]
 pub struct Shared {
     pub(crate) pool: PgPool,
+    /// The pool of connections with session state, for notifications and migrations, and whose options batches use: the
+    /// same as `pool`, unless that goes through a pooler.
+    pub(crate) sessions: PgPool,
+    /// The hosts of both; none if the store was made from a pool.
+    pub(crate) addresses: Arc<Addresses>,
     /// Whether requests of tenants are under [`row_security`](crate::row_security), once that was read.
     pub(crate) row_security: Arc<OnceCell<bool>>,
     /// The other cells, to find out which run kills its workers.

@@ -114,6 +114,7 @@ pub mod health;
 mod knowledge;
 mod operate;
 pub mod pool;
+mod primary;
 mod restored;
 pub mod row_security;
 pub mod run;

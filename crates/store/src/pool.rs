@@ -1,11 +1,10 @@
 //! The connection pool and the settings of its database sessions.
 
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection};
 
 use houston_domain::custom_table::TablePresets;
 use houston_domain::knowledge::KnowledgeLimits;
@@ -22,6 +21,7 @@ use crate::event::batch::StreamReads;
 use crate::fairness::Fairness;
 use crate::handle::{ApiStore, RunStore, Shared};
 use crate::message::batch::Posts;
+use crate::primary::{self, Addresses, addresses};
 use crate::rate::{Asks, TokenCounts};
 use crate::reach::Reach;
 use crate::run_context::batch::Contexts;
@@ -29,10 +29,16 @@ use crate::session::Archiving;
 use crate::step::batch::Steps;
 use crate::workspace_file::settle::Folders;
 
+/// Most connections beside those of batches that keep session state, when the pool's go through a pooler: one listens,
+/// and migrations take another.
+const MAX_SESSIONS: u32 = 4;
+
 /// How to reach Postgres.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Connection URL, as in `postgres://houston:secret@localhost:5432/houston`.
+    /// Connection URL, as in `postgres://houston:secret@localhost:5432/houston`. It may name several hosts, of which one is
+    /// the primary: `postgres://houston@a:5432,b:5432/houston`; and, with a pooler that keeps no session state, the address
+    /// without it: `postgres://houston@pooler:6432/houston?direct=a:5432,b:5432`.
     pub url: String,
     /// Maximum number of connections.
     pub max_connections: u32,
@@ -84,8 +90,9 @@ pub(crate) struct Batchers {
 }
 
 impl Batchers {
+    /// `sessions`: the pool whose connections keep their settings.
     fn new(
-        pool: &PgPool,
+        sessions: &PgPool,
         fairness: Fairness,
         archiving: &Arc<Archiving>,
         reach: &Arc<Reach>,
@@ -100,14 +107,14 @@ impl Batchers {
         };
         let contexts = Contexts { archive: archiving.settings, reach: Arc::clone(reach) };
         Arc::new(Self {
-            creations: Batcher::new(Creations { max_pending }, pool),
-            posts: Batcher::new(Posts { max_running, max_pending }, pool),
-            claims: Batcher::new(claims, pool),
-            steps: Batcher::new(Steps { max_running }, pool),
-            contexts: Batcher::new(contexts, pool),
-            streams: Batcher::new(StreamReads, pool),
-            asks: Batcher::new(Asks(rates), pool),
-            tokens: Batcher::new(TokenCounts(rates.tokens), pool),
+            creations: Batcher::new(Creations { max_pending }, sessions),
+            posts: Batcher::new(Posts { max_running, max_pending }, sessions),
+            claims: Batcher::new(claims, sessions),
+            steps: Batcher::new(Steps { max_running }, sessions),
+            contexts: Batcher::new(contexts, sessions),
+            streams: Batcher::new(StreamReads, sessions),
+            asks: Batcher::new(Asks(rates), sessions),
+            tokens: Batcher::new(TokenCounts(rates.tokens), sessions),
         })
     }
 
@@ -129,19 +136,8 @@ impl Batchers {
 impl Shared {
     /// Batchers with the present limits.
     fn new_batchers(&self) -> Arc<Batchers> {
-        Batchers::new(&self.pool, self.fairness, &self.archiving, &self.reach, self.rates)
+        Batchers::new(&self.sessions, self.fairness, &self.archiving, &self.reach, self.rates)
     }
-}
-
-/// Connect options. The time-outs are part of the fence: a worker that is paused inside a transaction must not
-/// block the takeover of its runs for as long as it is paused.
-pub(crate) fn connect_options(url: &str, name: &str) -> Result<PgConnectOptions> {
-    Ok(PgConnectOptions::from_str(url)?.application_name(name).options([
-        ("statement_timeout", "5s"),
-        ("lock_timeout", "2s"),
-        ("idle_in_transaction_session_timeout", "5s"),
-        ("timezone", "UTC"),
-    ]))
 }
 
 /// The options of a pool's connections, to open one of its own.
@@ -155,13 +151,19 @@ impl Store {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when the URL cannot be parsed.
     pub fn open(config: &Config) -> Result<Self> {
-        let pool = PgPoolOptions::new()
-            .max_connections(config.max_connections)
-            .acquire_timeout(config.acquire_timeout)
-            // No ping before each query: using a broken connection fails, and callers retry.
-            .test_before_acquire(false)
-            .connect_lazy_with(connect_options(&config.url, "houston")?);
-        Ok(Self::from_pool(pool))
+        let addresses = addresses(&config.url, "houston")?;
+        let pool = |hosts: &[PgConnectOptions], max_connections: u32| {
+            PgPoolOptions::new()
+                .max_connections(max_connections)
+                .acquire_timeout(config.acquire_timeout)
+                // No ping before each query: using a broken connection fails, and callers retry.
+                .test_before_acquire(false)
+                .connect_lazy_with(hosts.first().cloned().unwrap_or_default())
+        };
+        let main = pool(&addresses.pool, config.max_connections);
+        let sessions =
+            if addresses.has_pooler { pool(&addresses.sessions, MAX_SESSIONS) } else { main.clone() };
+        Ok(Self::with_pools(main, sessions, addresses))
     }
 
     /// Replaces the default [`Fairness`] limits.
@@ -261,11 +263,17 @@ impl Store {
     /// A store on an existing pool, with default limits; for tests.
     #[must_use]
     pub fn from_pool(pool: PgPool) -> Self {
+        Self::with_pools(pool.clone(), pool, Addresses::default())
+    }
+
+    fn with_pools(pool: PgPool, sessions: PgPool, addresses: Addresses) -> Self {
         let fairness = Fairness::default();
         let (archiving, reach): (Arc<Archiving>, Arc<Reach>) = Default::default();
         let shared = Arc::new(Shared {
-            batchers: Batchers::new(&pool, fairness, &archiving, &reach, RateLimits::default()),
+            batchers: Batchers::new(&sessions, fairness, &archiving, &reach, RateLimits::default()),
             pool,
+            sessions,
+            addresses: Arc::new(addresses),
             row_security: Arc::default(),
             other_cells: Arc::default(),
             fairness,
@@ -304,6 +312,7 @@ impl Store {
     /// Closes all connections.
     pub async fn close(&self) {
         self.batchers.close().await;
+        self.sessions.close().await;
         self.pool.close().await;
     }
 }
@@ -334,21 +343,28 @@ impl ApiStore {
 /// # Errors
 /// [`Error::Database`](crate::Error::Database) with the reason why the connection failed.
 pub async fn probe(url: &str) -> Result<()> {
-    connect_options(url, "houston")?.connect().await?.close().await?;
+    let addresses = addresses(url, "houston")?;
+    for hosts in [&addresses.pool, &addresses.sessions] {
+        primary::connect(hosts).await?.1.close().await?;
+        if !addresses.has_pooler {
+            break;
+        }
+    }
     Ok(())
 }
 
 /// Host, port and database of a connection URL for messages, without user and password: `localhost:5432/houston`.
 #[must_use]
 pub fn display_target(url: &str) -> String {
-    PgConnectOptions::from_str(url).map_or_else(
+    let address = |options: &PgConnectOptions| {
+        let socket = options.get_socket().map(|path| path.display().to_string());
+        socket.unwrap_or_else(|| format!("{}:{}", options.get_host(), options.get_port()))
+    };
+    addresses(url, "houston").map_or_else(
         |_| "an invalid URL".to_owned(),
-        |options| {
-            let address = options.get_socket().map_or_else(
-                || format!("{}:{}", options.get_host(), options.get_port()),
-                |p| p.display().to_string(),
-            );
-            format!("{address}/{}", options.get_database().unwrap_or("postgres"))
+        |Addresses { pool, .. }| {
+            let database = pool.first().and_then(PgConnectOptions::get_database).unwrap_or("postgres");
+            format!("{}/{database}", pool.iter().map(address).collect::<Vec<_>>().join(","))
         },
     )
 }

@@ -14,7 +14,7 @@ impl Shared {
     /// only reads.
     pub(crate) async fn adopt_restored_rows(&self) -> Result<()> {
         // A connection of its own: after an error it would be left within a transaction.
-        let mut connection = connect_options_of(&self.pool).connect().await?;
+        let mut connection = connect_options_of(&self.sessions).connect().await?;
         sqlx::raw_sql(APPLY).execute(&mut connection).await?;
         Ok(connection.close().await?)
     }

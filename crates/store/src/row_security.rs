@@ -93,7 +93,7 @@ impl Shared {
     pub(crate) async fn apply_row_security(&self) -> Result<()> {
         // Another process that migrates may take longer than a query usually may.
         let settings = [("statement_timeout", "300s"), ("lock_timeout", "10s")];
-        let mut connection = connect_options_of(&self.pool).options(settings).connect().await?;
+        let mut connection = connect_options_of(&self.sessions).options(settings).connect().await?;
         sqlx::raw_sql(APPLY).execute(&mut connection).await?;
         Ok(sqlx::Connection::close(connection).await?)
     }

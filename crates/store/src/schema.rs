@@ -19,7 +19,7 @@ impl Store {
     /// migration fails, [`Error::Database`] when Postgres cannot be reached or refuses a statement or a function.
     pub async fn migrate(&self) -> Result<()> {
         match self.check_migrations().await {
-            Err(Error::SchemaOlder { .. }) => MIGRATOR.run(&self.pool).await?,
+            Err(Error::SchemaOlder { .. }) => MIGRATOR.run(&self.sessions).await?,
             other => other?,
         }
         self.apply_functions().await?;

@@ -73,6 +73,19 @@ pub async fn faketime() -> Result<PathBuf> {
     find().context("faketime was installed, but libfaketimeMT.so.1 is not below /usr/lib")
 }
 
+/// The path of PgBouncer, installed from the distribution if it is missing.
+pub async fn pgbouncer() -> Result<PathBuf> {
+    // The package puts it where only root looks.
+    let find = || {
+        find("pgbouncer").or_else(|| Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|path| path.is_file()))
+    };
+    if let Some(program) = find() {
+        return Ok(program);
+    }
+    apt(&["pgbouncer"]).await?;
+    find().context("pgbouncer was installed but is neither on PATH nor in /usr/sbin")
+}
+
 /// Makes sure that `bwrap` is installed, from the distribution if it is missing. Where that fails, the tests that need it
 /// say that they are skipped.
 pub async fn bubblewrap() {

@@ -52,6 +52,7 @@ impl Database {
         runtime()?.block_on(async {
             let stores = connect::open_all(&context.loaded.settings, &addresses)?;
             connect::probe_all(&addresses).await?;
+            connect::find_primaries(&stores).await?;
             for store in stores.iter() {
                 store.check_schema().await?;
             }

@@ -9,6 +9,7 @@ use houston_domain::clock::SystemClock;
 use houston_embedded::Servers;
 use houston_queue::{DEFAULT_PREFIX, Redis};
 use houston_sandbox::{Program, Sandbox, Shell};
+use houston_store::Store;
 use houston_store::pool::display_target;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
@@ -156,6 +157,13 @@ fn running(context: &Context) -> Finding {
     }
 }
 
+/// Time-outs that a pooler has kept from the connections.
+async fn timeouts(store: &Store) -> Option<Finding> {
+    let missing = store.missing_timeouts().await.ok().filter(|missing| !missing.is_empty())?;
+    let todo = "set them for the login, as deploy/README.md says under Poolers and standbys";
+    Some(red("timeouts", format!("connections have no {}", missing.join(", ")), todo))
+}
+
 async fn postgres(context: &Context, addresses: &CellAddresses) -> Vec<Finding> {
     let target = display_target(&addresses.database_url);
     if let Err(error) = connect::probe(&addresses.database_url).await {
@@ -170,6 +178,11 @@ async fn postgres(context: &Context, addresses: &CellAddresses) -> Vec<Finding> 
             return findings;
         }
     };
+    if let Err(error) = store.find_primary().await {
+        findings.push(red("schema", error.to_string(), "promote a standby, or correct DATABASE_URL"));
+        return findings;
+    }
+    findings.extend(timeouts(&store).await);
     match store.check_schema().await {
         Err(error) => {
             findings.push(red("schema", error.to_string(), "run `houston migrate` with the newest binary"))

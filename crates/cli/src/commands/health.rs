@@ -77,7 +77,9 @@ fn worker(context: &Context) -> Result<ExitCode, Failure> {
     let addresses = connect::database(settings, &context.folder)?;
     runtime()?.block_on(async {
         connect::probe_all(&addresses).await?;
-        for store in connect::open_all(settings, &addresses)?.iter() {
+        let stores = connect::open_all(settings, &addresses)?;
+        connect::find_primaries(&stores).await?;
+        for store in stores.iter() {
             if !store.runs().worker_is_alive_on(&host()).await? {
                 return Err(Failure::Other(anyhow!("no worker of the host {} holds a lease", host())));
             }

@@ -51,6 +51,7 @@ impl Monitor {
             let stores = connect::open_all(settings, &addresses)?;
             // No waiting for Postgres: that it is unreachable is what a monitor must report.
             connect::probe_all(&addresses).await?;
+            connect::find_primaries(&stores).await?;
             let started = tokio::time::Instant::now();
             let passes = if self.now { PASSES } else { 1 };
             let (mut checks, mut earlier) = (Vec::new(), Vec::new());

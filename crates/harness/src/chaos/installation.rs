@@ -13,8 +13,10 @@ use houston_testkit::model_server::{JournalDetail, ModelServer};
 use houston_testkit::servers::TestServers;
 use tokio::time::{Instant, sleep};
 
+use super::Options;
 use super::databases::Databases;
 use super::decider::RULE;
+use super::engines::Engines;
 use super::message_script::POISON;
 use super::model::ScriptedModel;
 use super::node::{Node, Servers, Start};
@@ -41,6 +43,8 @@ pub(crate) struct ChaosInstallation {
     pub(crate) folder: PathBuf,
     /// Whether the last worker runs with a clock an hour off.
     pub(crate) wrong_clock: bool,
+    /// The engine that is tested, if one is.
+    engines: Mutex<Option<Engines>>,
     // Last, so that it is dropped after the processes that use it.
     servers: Mutex<Vec<TestServers>>,
     /// Counts faults of servers: they hit one cell after the other.
@@ -49,19 +53,15 @@ pub(crate) struct ChaosInstallation {
 
 impl ChaosInstallation {
     /// Starts all processes; `variables` are added to the environment of each. `folder` is emptied first.
-    pub(crate) async fn start(
-        program: &Path,
-        folder: &Path,
-        cells: usize,
-        variables: &[(String, String)],
-    ) -> Result<Arc<Self>> {
+    pub(crate) async fn start(options: &Options, variables: &[(String, String)]) -> Result<Arc<Self>> {
+        let Options { program, folder, cells, .. } = options;
         if folder.exists() {
             std::fs::remove_dir_all(folder)?;
         }
         std::fs::create_dir_all(folder.join("jobs/agents"))?;
         jobs(&folder.join("jobs"))?;
         // No fsync: servers are killed, machines are not, and the kernel's page cache survives a process.
-        let servers: Vec<TestServers> = (0..cells)
+        let servers: Vec<TestServers> = (0..*cells)
             .map(|_| programs::servers(|config| config.max_connections = 300))
             .collect::<Result<_>>()?;
         let scripted_model = ScriptedModel::default();
@@ -72,19 +72,21 @@ impl ChaosInstallation {
         let mut variables = variables.to_vec();
         variables.extend(settings(folder));
         let key = prepare(program, &servers, &variables)?;
+        let engines = match options.engine {
+            Some(engine) => Some(Engines::start(engine, folder, &servers[0]).await?),
+            None => None,
+        };
+        let addresses = engines.as_ref().map(|engines| engines.addresses(&servers[0]));
         let sockets = sockets(&servers, model.address())?;
         let clock = wrong_clock().await;
         let apis = ports()?;
         let mut nodes = Vec::with_capacity(NODES);
         for node in 0..NODES {
-            let arguments = match apis.get(node) {
-                Some(address) => vec!["serve".to_owned(), "--address".to_owned(), address.to_string()],
-                None => vec!["work".to_owned()],
-            };
             let start = Start {
-                program: program.to_owned(),
-                arguments,
+                program: program.clone(),
+                arguments: arguments(apis.get(node)),
                 variables: variables.clone(),
+                addresses: addresses.clone(),
                 wrong_clock: clock.clone().filter(|_| node == NODES - 1),
                 log: folder.join(format!("{}.log", name(node).replace(' ', "-"))),
             };
@@ -98,8 +100,9 @@ impl ChaosInstallation {
             model,
             databases: Databases::of(&servers)?,
             redis: sockets.redis,
-            folder: folder.to_owned(),
+            folder: folder.clone(),
             wrong_clock: clock.is_some(),
+            engines: Mutex::new(engines),
             servers: Mutex::new(servers),
             turn: AtomicUsize::new(0),
         };
@@ -110,6 +113,10 @@ impl ChaosInstallation {
     /// The cell that the next fault of a server hits.
     pub(crate) fn next_cell(&self) -> usize {
         self.turn.fetch_add(1, Relaxed) % self.redis.len()
+    }
+
+    pub(crate) fn engines(&self) -> MutexGuard<'_, Option<Engines>> {
+        self.engines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn servers(&self) -> MutexGuard<'_, Vec<TestServers>> {
@@ -211,13 +218,25 @@ fn prepare(program: &Path, servers: &[TestServers], variables: &[(String, String
 fn sockets(cells: &[TestServers], model: SocketAddr) -> Result<Servers> {
     let mut sockets = Servers { postgres: Vec::new(), redis: Vec::new(), model };
     for servers in cells {
-        let folder = servers.database_url().split("host=").nth(1).and_then(|rest| rest.split('&').next());
-        let folder = folder.context("the test database has no socket")?;
         let redis = servers.redis_url().strip_prefix("redis+unix://");
-        sockets.postgres.push(Path::new(folder).join(".s.PGSQL.5432"));
+        sockets.postgres.push(postgres_socket(servers)?);
         sockets.redis.push(PathBuf::from(redis.context("the test Redis has no socket")?));
     }
     Ok(sockets)
+}
+
+/// The socket of Postgres, from its URL.
+pub(crate) fn postgres_socket(servers: &TestServers) -> Result<PathBuf> {
+    let folder = servers.database_url().split("host=").nth(1).and_then(|rest| rest.split('&').next());
+    Ok(Path::new(folder.context("the test database has no socket")?).join(".s.PGSQL.5432"))
+}
+
+/// The arguments of an API process with this address, or of a worker.
+fn arguments(api: Option<&SocketAddr>) -> Vec<String> {
+    match api {
+        Some(address) => vec!["serve".to_owned(), "--address".to_owned(), address.to_string()],
+        None => vec!["work".to_owned()],
+    }
 }
 
 /// The environment by which `houston` finds the Postgres and the Redis of each cell.

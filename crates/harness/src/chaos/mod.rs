@@ -27,6 +27,7 @@ mod checker;
 mod client;
 mod databases;
 mod decider;
+mod engines;
 mod evidence;
 mod installation;
 mod message_script;
@@ -50,6 +51,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use engines::Engine;
 pub(crate) use report::Report;
 
 use client::{ClientPool, Posts};
@@ -89,6 +91,8 @@ pub(crate) struct Options {
     /// The number of cells, each with a Postgres and a Redis.
     pub(crate) cells: usize,
     pub(crate) time: Duration,
+    /// An engine whose server is lost for good; then that is the only fault.
+    pub(crate) engine: Option<Engine>,
     /// Share of the messages that make a plan, per thousand.
     pub(crate) plans: u64,
     /// Multiplies the number of faults; 1 is the plan as written.
@@ -103,9 +107,7 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mutation = options.mutation.iter().map(|name| ("HOUSTON_MUTATION".to_owned(), name.clone()));
     let mutation: Vec<(String, String)> = mutation.collect();
-    let installation =
-        Box::pin(ChaosInstallation::start(&options.program, &options.folder, options.cells, &mutation))
-            .await?;
+    let installation = Box::pin(ChaosInstallation::start(options, &mutation)).await?;
     let goals = Arc::new(installation.goals(GOALS, USERS).await?);
     let began = Instant::now();
     let pool = ClientPool {
@@ -155,6 +157,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let times = (seconds, quiet.as_secs_f64());
     let mut report =
         Report::new((options.seed, options.mutation.clone()), times, findings, fault_log, &evidence);
+    (report.engine_note, report.hints_after) = engine_figures(&installation).await?;
     report.cancels = posts.cancels;
     report.poisonings = evidence.ledgers.get(POISON).map_or(0, Vec::len);
     (report.starts, report.ends) = processes(&installation);
@@ -167,11 +170,24 @@ fn processes(installation: &ChaosInstallation) -> (u32, u32) {
     counts.fold((0, 0), |(starts, ends), (started, ended)| (starts + started, ends + ended))
 }
 
+/// What to know of the engine, and how many hints its replacement got.
+async fn engine_figures(installation: &Arc<ChaosInstallation>) -> Result<(String, Option<u64>)> {
+    let installation = Arc::clone(installation);
+    let figures = move || {
+        let engines = installation.engines();
+        engines.as_ref().map(|engines| (engines.note().to_owned(), engines.hints_after()))
+    };
+    Ok(spawn_blocking(figures).await?.unwrap_or_default())
+}
+
 /// Carries out the plan of faults. Returns the log, and whether a violation was found in a mutated service.
 async fn inject_faults(installation: &Arc<ChaosInstallation>, options: &Options) -> (FaultLog, bool) {
     let stop = CancellationToken::new();
     let mut progress = Progress::new("injecting faults", options.time.as_secs());
-    let plan = plan::plan(options.seed, options.time, options.fault_rate);
+    let plan = match options.engine {
+        Some(_) => plan::loss(options.time),
+        None => plan::plan(options.seed, options.time, options.fault_rate),
+    };
     let faults = nemesis::carry_out(installation, plan, &mut progress, &stop);
     let (mut fault_log, found) =
         tokio::join!(Box::pin(faults), watch_for_violation(installation, options, &stop));

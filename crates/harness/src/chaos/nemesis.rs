@@ -182,6 +182,7 @@ async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<
         | Action::RestartRedis
         | Action::RestartPostgres
         | Action::CrashPostgres
+        | Action::LoseServer
         | Action::Terminate(_)
         | Action::DeleteWorkerRow { .. } => blocking(installation, action).await?,
     }
@@ -235,6 +236,11 @@ fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()
             let servers = &mut installation.servers()[cell];
             servers.kill_postgres()?;
             restart_postgres(servers)?;
+        }
+        Action::LoseServer => {
+            let mut engines = installation.engines();
+            let engines = engines.as_mut().context("no engine is tested")?;
+            engines.lose(&installation.servers()[cell], &installation.databases)?;
         }
         Action::Terminate(backends) => {
             let which = if backends == Backends::Leases { LEASES } else { HALF };

@@ -32,6 +32,8 @@ pub(crate) struct Start {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<String>,
     pub(crate) variables: Vec<(String, String)>,
+    /// The addresses of Postgres and Redis, if they are not behind the proxies.
+    pub(crate) addresses: Option<(String, String)>,
     /// Path of `libfaketime`, for the process whose clock is an hour off.
     pub(crate) wrong_clock: Option<PathBuf>,
     pub(crate) log: PathBuf,
@@ -154,10 +156,13 @@ impl Node {
         let database =
             |proxy: &FaultProxy| format!("postgres://houston@{}/houston?sslmode=disable", proxy.address());
         let redis = |proxy: &FaultProxy| format!("redis://{}", proxy.address());
-        let cells = self.postgres.iter().map(database).zip(self.redis.iter().map(redis));
+        let behind_proxies =
+            || self.postgres.iter().map(database).zip(self.redis.iter().map(redis)).collect();
+        let cells: Vec<(String, String)> =
+            self.start.addresses.clone().map_or_else(behind_proxies, |addresses| vec![addresses]);
         command
             .args(&self.start.arguments)
-            .envs(environment(&cells.collect::<Vec<_>>()))
+            .envs(environment(&cells))
             .env("HOUSTON_LOCAL_URL", format!("http://{}/v1", self.model.address()))
             .envs(self.start.variables.iter().map(|(name, value)| (name, value)));
         if let Some(library) = &self.start.wrong_clock {

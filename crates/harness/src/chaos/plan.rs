@@ -47,6 +47,8 @@ pub(crate) enum Action {
     },
     RestartPostgres,
     CrashPostgres,
+    /// The server of the tested engine is lost for good, and replaced.
+    LoseServer,
     Terminate(Backends),
     /// Deletes the row of a living worker: it is a zombie until it notices.
     DeleteWorkerRow {
@@ -84,6 +86,7 @@ impl Action {
             Self::StallRedis { .. } => "Redis stalled",
             Self::RestartPostgres => "Postgres restarted",
             Self::CrashPostgres => "Postgres killed",
+            Self::LoseServer => "server lost for good",
             Self::Terminate(_) => "backends terminated",
             Self::DeleteWorkerRow { .. } => "worker row deleted",
             Self::Network { fault, .. } => match fault {
@@ -160,6 +163,11 @@ pub(crate) fn plan(seed: u64, time: Duration, fault_rate: u64) -> Vec<PlannedAct
     }
     planned.sort_by_key(|planned| planned.at);
     planned
+}
+
+/// One server is lost, in the middle of the load.
+pub(crate) fn loss(time: Duration) -> Vec<PlannedAction> {
+    vec![PlannedAction { at: time / 2, action: Action::LoseServer }]
 }
 
 fn worker(seed: &mut Seed) -> usize {

@@ -59,6 +59,19 @@ pub(crate) struct Report {
     pub(crate) ends: u32,
     /// How often a poisoned message killed its process: those ended by themselves too.
     pub(crate) poisonings: usize,
+    /// Of the engine that was tested, if one was.
+    pub(crate) engine_note: String,
+    /// Hints that the Redis got which replaced the lost one.
+    pub(crate) hints_after: Option<u64>,
+    /// The longest time in which nothing was committed, in seconds.
+    pub(crate) longest_pause: f64,
+}
+
+/// The longest time between two events, in seconds.
+fn longest_pause(times: impl Iterator<Item = f64>) -> f64 {
+    let mut times: Vec<f64> = times.collect();
+    times.sort_by(f64::total_cmp);
+    times.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max)
 }
 
 impl Report {
@@ -87,6 +100,9 @@ impl Report {
             starts: 0,
             ends: 0,
             poisonings: 0,
+            engine_note: String::new(),
+            hints_after: None,
+            longest_pause: longest_pause(evidence.rows.events.iter().map(|event| event.at)),
         }
     }
 

@@ -104,6 +104,7 @@ impl Chaos {
             cells: self.cells.into(),
             plans: self.plans,
             time,
+            engine: None,
             fault_rate: if mutation.is_some() { 2 } else { 1 },
             mutation: mutation.map(Mutation::name),
             // Slow recovery shows a slow machine, no missing part of the protocol.
@@ -154,7 +155,7 @@ fn violations(report: &Report) -> String {
 }
 
 /// The service with recording tools: `built`, or built here.
-async fn build(built: Option<&Path>) -> Result<Program> {
+pub(super) async fn build(built: Option<&Path>) -> Result<Program> {
     let built = match built {
         Some(built) => built.canonicalize()?,
         None => {
@@ -173,7 +174,7 @@ async fn build(built: Option<&Path>) -> Result<Program> {
 
 /// The copy of the binary; removed when this is dropped.
 #[derive(Debug)]
-struct Program(PathBuf);
+pub(super) struct Program(pub(super) PathBuf);
 
 impl Drop for Program {
     fn drop(&mut self) {

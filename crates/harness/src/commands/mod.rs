@@ -4,6 +4,7 @@ mod bench;
 mod chaos;
 mod contract;
 mod evidence;
+mod failover;
 mod prices;
 mod prices_test;
 mod providers_test;
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     RealModel(real_model::RealModel),
     /// Kill and stop workers with runs in flight, and measure how soon others take over
     Recovery(recovery::Recovery),
+    /// Lose a pooler, the primary of Postgres or the master of Redis for good, under load
+    Failover(failover::Failover),
     /// Run the long tests and measurements, and write a table of their results
     Evidence(evidence::EvidenceOf),
 }
@@ -49,6 +52,7 @@ impl Command {
             Self::ProvidersTest(command) => command.run().await,
             Self::RealModel(command) => command.run().await,
             Self::Recovery(command) => command.run().await,
+            Self::Failover(command) => command.run().await,
             Self::Evidence(command) => command.run().await,
         }
     }

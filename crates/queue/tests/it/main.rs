@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod bus;
 #[cfg(test)]
+mod failover;
+#[cfg(test)]
 mod hints;
 #[cfg(test)]
 mod outage;

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use houston_domain::id::WorkerId;
-use sqlx::{ConnectOptions, Connection, PgConnection};
+use sqlx::{Connection, PgConnection};
 
 use crate::error::Result;
 use crate::handle::RunStore;
-use crate::pool::connect_options;
+use crate::primary::{self, addresses};
 
 /// The connection that renews a worker's lease and holds its advisory lock. Postgres releases the lock as soon as
 /// the process dies, so other workers notice a kill -9 before the lease expires.
@@ -70,7 +70,7 @@ impl LeaseConnection {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn open(url: &str, worker: WorkerId, lease: Duration) -> Result<Self> {
-        let connection = connect_options(url, "houston lease")?.connect().await?;
+        let (_, connection) = primary::connect(&addresses(url, "houston lease")?.sessions).await?;
         let mut this = Self { connection, worker, lease, locked: false };
         this.lock().await?;
         Ok(this)
@@ -243,6 +243,9 @@ impl RunStore {
     /// Postgres releases the locks of living workers too, a worker is excused unless it renewed its lease after the
     /// restart, or the restart is longer ago than `settled`, the time living workers need to reconnect.
     ///
+    /// A promoted standby has not restarted, and never had the locks. There a worker is excused until it has renewed once, or
+    /// its lease is over: how long ago the promotion was cannot be read.
+    ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn suspected_workers(&self, settled: Duration) -> Result<Vec<SuspectedWorker>> {
@@ -250,7 +253,8 @@ impl RunStore {
             r#"-- store::lease::suspects
             select id, (extract(epoch from beat_at) * 1000000)::bigint as "beat!",
                    beat_at <= pg_postmaster_start_time()
-                   and pg_postmaster_start_time() >= clock_timestamp() - make_interval(secs => $1) as "is_excused!"
+                   and pg_postmaster_start_time() >= clock_timestamp() - make_interval(secs => $1)
+                   or coalesce(beat_at <= pg_last_xact_replay_timestamp(), false) as "is_excused!"
               from houston.workers
              where alive_until > clock_timestamp()"#,
             seconds(settled)

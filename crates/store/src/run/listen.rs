@@ -54,7 +54,7 @@ impl RunStore {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn listen(&self) -> Result<Notifications> {
-        let mut listener = PgListener::connect_with(&self.pool).await?;
+        let mut listener = PgListener::connect_with(&self.sessions).await?;
         listener.listen("houston").await?;
         Ok(Notifications(listener))
     }

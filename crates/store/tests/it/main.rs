@@ -44,6 +44,8 @@ mod plans;
 #[cfg(test)]
 mod post;
 #[cfg(test)]
+mod primary;
+#[cfg(test)]
 mod rates;
 #[cfg(test)]
 mod reading;

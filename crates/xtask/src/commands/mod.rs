@@ -66,6 +66,9 @@ pub(crate) enum Command {
     /// Kill and stop workers with runs in flight, and measure how soon others take over
     #[command(disable_help_flag = true)]
     Recovery(Forwarded),
+    /// Lose a pooler, the primary of Postgres or the master of Redis for good, under load
+    #[command(disable_help_flag = true)]
+    Failover(Forwarded),
     /// Run the long tests and measurements, and write a table of their results
     #[command(disable_help_flag = true)]
     Evidence(Forwarded),
@@ -91,6 +94,7 @@ impl Command {
             Self::ProvidersTest(arguments) => arguments.run("providers-test").await,
             Self::RealModel(arguments) => arguments.run("real-model").await,
             Self::Recovery(arguments) => arguments.run("recovery").await,
+            Self::Failover(arguments) => arguments.run("failover").await,
             Self::Evidence(arguments) => arguments.run("evidence").await,
         }
     }

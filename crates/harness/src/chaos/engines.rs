@@ -1,0 +1,356 @@
+//! Engines in front of or beside the servers: a pooler, a standby, sentinels, a cluster. Each loses its server for good,
+//! and the processes of the service must go on with the one that replaces it, without a restart.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use houston_testkit::fault_proxy::{FaultProxy, Target};
+use houston_testkit::process::Process;
+use houston_testkit::servers::TestServers;
+use houston_xtask::child::output;
+use houston_xtask::programs;
+use houston_xtask::psql::{self, Psql};
+
+use super::databases::Databases;
+use super::installation::postgres_socket;
+
+/// How long a server is gone before another one takes its place, where this test decides it.
+const UNNOTICED: Duration = Duration::from_secs(2);
+/// How long a group of servers may take to form.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The first version that keeps prepared statements when it shares connections between transactions.
+const KEEPS_STATEMENTS: (u32, u32) = (1, 21);
+
+/// What is tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    /// PgBouncer, killed and started again
+    Pooler,
+    /// Postgres with a synchronous standby: the primary is killed, the standby is promoted
+    Standby,
+    /// Redis with a replica and three sentinels: the master is killed
+    Sentinel,
+    /// A Redis cluster of three masters with a replica each: the master with Houston's keys is killed
+    Cluster,
+}
+
+/// The additional servers.
+pub(crate) struct Engines {
+    engine: Engine,
+    folder: PathBuf,
+    /// The addresses that the service gets.
+    database_url: Option<String>,
+    redis_url: Option<String>,
+    pooler: Option<Process>,
+    /// The path of the pooler.
+    program: PathBuf,
+    /// Redis servers, by their ports.
+    redis: Vec<(u16, Process)>,
+    /// Ways to the sockets of Postgres, which listens to nothing else.
+    proxies: Vec<FaultProxy>,
+    // Last, so that it is dropped after what uses it.
+    standby: Option<TestServers>,
+    note: String,
+}
+
+impl Engines {
+    pub(crate) async fn start(engine: Engine, folder: &Path, primary: &TestServers) -> Result<Self> {
+        let folder = folder.join("engines");
+        std::fs::create_dir_all(&folder)?;
+        let mut engines = Self {
+            engine,
+            folder,
+            database_url: None,
+            redis_url: None,
+            pooler: None,
+            program: PathBuf::new(),
+            redis: Vec::new(),
+            proxies: Vec::new(),
+            standby: None,
+            note: String::new(),
+        };
+        match engine {
+            Engine::Pooler => engines.start_pooler(primary).await?,
+            Engine::Standby => engines.start_standby(primary).await?,
+            Engine::Sentinel => engines.start_sentinels()?,
+            Engine::Cluster => engines.start_cluster()?,
+        }
+        Ok(engines)
+    }
+
+    /// The addresses of Postgres and Redis for the service.
+    pub(crate) fn addresses(&self, primary: &TestServers) -> (String, String) {
+        let database = self.database_url.clone().unwrap_or_else(|| primary.database_url().to_owned());
+        let redis = self.redis_url.clone().unwrap_or_else(|| primary.redis_url().to_owned());
+        (database, redis)
+    }
+
+    /// What a reader of the figures must know.
+    pub(crate) fn note(&self) -> &str {
+        &self.note
+    }
+
+    /// The server is lost for good, and replaced.
+    pub(crate) fn lose(&mut self, primary: &TestServers, databases: &Databases) -> Result<()> {
+        match self.engine {
+            Engine::Pooler => {
+                self.pooler.as_mut().context("there is no pooler")?.kill()?;
+                std::thread::sleep(UNNOTICED);
+                self.spawn_pooler()
+            }
+            Engine::Standby => {
+                let standby = self.standby.as_ref().context("there is no standby")?;
+                primary.kill_postgres()?;
+                std::thread::sleep(UNNOTICED);
+                let psql = Psql::of(standby)?;
+                ensure!(psql.query("select pg_promote(true, 30)")? == "t", "the standby was not promoted");
+                databases.replace(psql);
+                Ok(())
+            }
+            Engine::Sentinel => self.kill_redis(0),
+            Engine::Cluster => {
+                let owner = self.owner()?;
+                self.kill_redis(owner)
+            }
+        }
+    }
+
+    /// How many hints the Redis got that replaced the lost one; `None` if no Redis was lost.
+    pub(crate) fn hints_after(&self) -> Option<u64> {
+        if matches!(self.engine, Engine::Pooler | Engine::Standby) {
+            return None;
+        }
+        let hints = self.redis.iter().map(|(port, _)| {
+            let statistics = ask(*port, &["INFO", "commandstats"]).unwrap_or_default();
+            let is_master = ask(*port, &["ROLE"]).is_ok_and(|role| role.starts_with("master"));
+            calls(&statistics, "zadd").filter(|_| is_master).unwrap_or(0)
+        });
+        Some(hints.sum())
+    }
+
+    async fn proxy(&mut self, servers: &TestServers) -> Result<SocketAddr> {
+        let proxy = FaultProxy::start(Target::Unix(postgres_socket(servers)?)).await?;
+        let address = proxy.address();
+        self.proxies.push(proxy);
+        Ok(address)
+    }
+
+    async fn start_pooler(&mut self, primary: &TestServers) -> Result<()> {
+        self.program = programs::pgbouncer().await?;
+        let version = output(Command::new(&self.program).arg("--version"))?;
+        let is_new = version_of(&version).is_some_and(|version| version >= KEEPS_STATEMENTS);
+        let mode = if is_new { "transaction" } else { "session" };
+        let version = version.lines().next().unwrap_or_default().to_owned();
+        self.note = format!("{version}, pool_mode={mode}");
+        let (direct, port) = (self.proxy(primary).await?, free_port()?);
+        // The pooler passes no settings on: the login has the time-outs on which the protocol relies.
+        Psql::of(primary)?.query(
+            "alter role houston set statement_timeout = '5s'; alter role houston set lock_timeout = '2s';
+             alter role houston set idle_in_transaction_session_timeout = '5s'",
+        )?;
+        let statements = if is_new { "max_prepared_statements = 500\n" } else { "" };
+        let configuration = format!(
+            "[databases]\nhouston = host=127.0.0.1 port={} dbname=houston user=houston\n\n[pgbouncer]\n\
+             listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
+             pool_mode = {mode}\n{statements}max_client_conn = 1000\ndefault_pool_size = 200\n\
+             server_round_robin = 1\n",
+            direct.port()
+        );
+        std::fs::write(self.folder.join("pgbouncer.ini"), configuration)?;
+        self.database_url =
+            Some(format!("postgres://houston@127.0.0.1:{port}/houston?sslmode=disable&direct={direct}"));
+        self.spawn_pooler()
+    }
+
+    fn spawn_pooler(&mut self) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        if rustix::process::geteuid().is_root() {
+            // It refuses to run as root.
+            command.args(["--user", "nobody"]);
+        }
+        self.pooler = Some(Process::spawn(command.arg(self.folder.join("pgbouncer.ini")))?);
+        Ok(())
+    }
+
+    /// A second installation of Postgres whose data are replaced by a copy of the primary's.
+    async fn start_standby(&mut self, primary: &TestServers) -> Result<()> {
+        let mut standby = programs::servers(|config| {
+            config.redis = false;
+            config.max_connections = 300;
+        })?;
+        let socket = postgres_socket(primary)?;
+        let sockets = socket.parent().context("the socket has no folder")?;
+        standby.kill_postgres()?;
+        let data = standby.folder().join("pg");
+        let owner = std::fs::metadata(&data)?;
+        // Its children have ended when nothing changes the data any more.
+        std::thread::sleep(UNNOTICED);
+        std::fs::remove_dir_all(&data)?;
+        let mut copy = Command::new(psql::program(primary, "pg_basebackup")?);
+        copy.args(["--username=houston", "--checkpoint=fast", "--write-recovery-conf", "--no-sync"]);
+        copy.arg("--host").arg(sockets).arg("--pgdata").arg(&data);
+        output(&mut copy)?;
+        let owner = format!("{}:{}", owner.uid(), owner.gid());
+        output(Command::new("chown").arg("-R").arg(owner).arg(&data))?;
+        standby.restart_postgres()?;
+        // After the copy: the standby must wait for no other one when it is promoted.
+        let psql = Psql::of(primary)?;
+        psql.query("alter system set synchronous_standby_names = '*'")?;
+        psql.query("select pg_reload_conf()")?;
+        let is_in_sync = || -> Result<bool> {
+            Ok(psql.query("select count(*) from pg_stat_replication where sync_state = 'sync'")? == "1")
+        };
+        wait("the standby does not follow", is_in_sync)?;
+        let (first, second) = (self.proxy(primary).await?, self.proxy(&standby).await?);
+        self.database_url = Some(format!(
+            "postgres://houston@{first},{second}/houston?sslmode=disable&target_session_attrs=read-write"
+        ));
+        self.note = format!("promoted {} s after the kill", UNNOTICED.as_secs());
+        self.standby = Some(standby);
+        Ok(())
+    }
+
+    fn start_sentinels(&mut self) -> Result<()> {
+        let master = self.start_redis(&[], "")?;
+        let replica = self.start_redis(&[], &format!("replicaof 127.0.0.1 {master}"))?;
+        wait("the replica does not follow", || says(replica, &["INFO"], "master_link_status:up"))?;
+        let watched = format!(
+            "sentinel monitor houston 127.0.0.1 {master} 2\n\
+             sentinel down-after-milliseconds houston 2000\nsentinel failover-timeout houston 10000"
+        );
+        let mut hosts = Vec::new();
+        for _ in 0..3 {
+            hosts.push(self.start_redis(&["--sentinel"], &watched)?);
+        }
+        for port in &hosts {
+            wait("the sentinels do not find each other", || {
+                says(*port, &["INFO", "sentinel"], "slaves=1,sentinels=3")
+            })?;
+        }
+        self.redis_url = Some(format!("redis+sentinel://{}/houston", list(&hosts)));
+        "three sentinels, down after 2 s".clone_into(&mut self.note);
+        Ok(())
+    }
+
+    fn start_cluster(&mut self) -> Result<()> {
+        let mut nodes = Vec::new();
+        for _ in 0..6 {
+            nodes.push(self.start_redis(&[], "cluster-enabled yes\ncluster-node-timeout 2000")?);
+        }
+        for node in &nodes {
+            wait("a node of the cluster does not answer", || says(*node, &["PING"], "PONG"))?;
+        }
+        let mut create = Command::new("redis-cli");
+        create.args(["--cluster", "create"]).args(list(&nodes).split(','));
+        output(create.args(["--cluster-replicas", "1", "--cluster-yes"]))?;
+        for node in &nodes {
+            wait("the cluster does not form", || says(*node, &["CLUSTER", "INFO"], "cluster_state:ok"))?;
+            wait("a replica does not follow", || {
+                let info = ask(*node, &["INFO", "replication"])?;
+                Ok(info.contains("master_link_status:up") || info.contains("state=online"))
+            })?;
+        }
+        self.redis_url = Some(format!("redis+cluster://{}", list(&nodes)));
+        "six nodes, cluster-node-timeout 2 s".clone_into(&mut self.note);
+        Ok(())
+    }
+
+    fn start_redis(&mut self, mode: &[&str], lines: &str) -> Result<u16> {
+        let port = free_port()?;
+        let folder = self.folder.join(port.to_string());
+        std::fs::create_dir_all(&folder)?;
+        let file = folder.join("redis.conf");
+        let common = format!("bind 127.0.0.1\nport {port}\ndir {}\nsave \"\"\n", folder.display());
+        std::fs::write(&file, format!("{common}{lines}\n"))?;
+        let server = programs::find("redis-server").context("redis-server is missing")?;
+        self.redis.push((port, Process::spawn(Command::new(server).arg(&file).args(mode))?));
+        Ok(port)
+    }
+
+    fn kill_redis(&mut self, nth: usize) -> Result<()> {
+        let (_, server) = self.redis.get_mut(nth).context("there is no such Redis")?;
+        server.kill()?;
+        self.redis.remove(nth);
+        // A replica has counted what its master told it.
+        for (port, _) in &self.redis {
+            ask(*port, &["CONFIG", "RESETSTAT"])?;
+        }
+        Ok(())
+    }
+
+    /// The node with Houston's keys.
+    fn owner(&self) -> Result<usize> {
+        let has_keys = |(port, _): &(u16, Process)| {
+            let is_master = ask(*port, &["ROLE"]).is_ok_and(|role| role.starts_with("master"));
+            let statistics = ask(*port, &["INFO", "commandstats"]).unwrap_or_default();
+            is_master && calls(&statistics, "zadd").is_some_and(|calls| calls > 0)
+        };
+        self.redis.iter().position(has_keys).context("no node of the cluster got a hint")
+    }
+}
+
+/// A port that is free, and so is the one 10,000 above it, on which nodes of a cluster talk to each other.
+fn free_port() -> Result<u16> {
+    for _ in 0..100 {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = if port > 50_000 { port - 20_000 } else { port };
+        let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        if is_free(port) && is_free(port + 10_000) {
+            return Ok(port);
+        }
+    }
+    anyhow::bail!("there are no free ports")
+}
+
+fn list(ports: &[u16]) -> String {
+    ports.iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",")
+}
+
+fn ask(port: u16, command: &[&str]) -> Result<String> {
+    output(Command::new("redis-cli").args(["-p", &port.to_string()]).args(command))
+}
+
+fn says(port: u16, command: &[&str], wanted: &str) -> Result<bool> {
+    // It may not listen yet.
+    Ok(ask(port, command).is_ok_and(|answer| answer.contains(wanted)))
+}
+
+fn wait(problem: &str, is_done: impl Fn() -> Result<bool>) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while !is_done()? {
+        ensure!(Instant::now() < end, "{problem}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+/// How often a server got a command, from INFO commandstats.
+fn calls(statistics: &str, command: &str) -> Option<u64> {
+    let start = format!("cmdstat_{command}:calls=");
+    let rest = statistics.lines().find_map(|line| line.strip_prefix(&start))?;
+    rest.split(',').next()?.parse().ok()
+}
+
+/// Major and minor version, from `PgBouncer 1.18.0`.
+fn version_of(printed: &str) -> Option<(u32, u32)> {
+    let mut numbers = printed.lines().next()?.split_whitespace().last()?.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_and_versions_are_read() {
+        let statistics = "# Commandstats\r\ncmdstat_zadd:calls=12,usec=3\r\ncmdstat_ping:calls=1,usec=1\r\n";
+        assert_eq!((calls(statistics, "zadd"), calls(statistics, "bzmpop")), (Some(12), None));
+        assert_eq!(version_of("PgBouncer 1.18.0\nlibevent 2.1.12-stable\n"), Some((1, 18)));
+        assert!(version_of("PgBouncer 1.24.1\n") > Some(KEEPS_STATEMENTS));
+    }
+}

@@ -1,0 +1,94 @@
+//! A URL with several hosts, or with a pooler.
+
+use std::time::{Duration, Instant};
+
+use houston_domain::id::WorkerId;
+use houston_store::lease::LeaseConnection;
+use houston_store::{Config, Store};
+use houston_testkit::fault_proxy::{Fault, FaultProxy, Target};
+use houston_testkit::servers::TestServers;
+use uuid::Uuid;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Two ways to one Postgres, as if it were two hosts.
+struct TwoHosts {
+    hosts: [FaultProxy; 2],
+    _servers: TestServers,
+}
+
+impl TwoHosts {
+    async fn start() -> Self {
+        let servers = TestServers::start_with(|config| config.redis = false).unwrap();
+        let url = servers.database_url();
+        let folder = url.split("host=").nth(1).and_then(|rest| rest.split('&').next()).unwrap();
+        let socket = std::path::Path::new(folder).join(".s.PGSQL.5432");
+        let proxy = async || FaultProxy::start(Target::Unix(socket.clone())).await.unwrap();
+        Self { hosts: [proxy().await, proxy().await], _servers: servers }
+    }
+
+    fn url(&self, parameters: &str) -> String {
+        let [first, second] = self.hosts.each_ref().map(FaultProxy::address);
+        match parameters {
+            "direct" => format!("postgres://houston@{first}/houston?sslmode=disable&direct={second}"),
+            other => format!("postgres://houston@{first},{second}/houston?sslmode=disable{other}"),
+        }
+    }
+
+    /// Only this host can be reached.
+    fn leave(&self, host: usize) {
+        self.hosts[host].set(Fault::None);
+        self.hosts[1 - host].set(Fault::Reset);
+    }
+}
+
+fn open(url: String) -> Store {
+    Store::open(&Config { url, max_connections: 2, acquire_timeout: Duration::from_secs(5) }).unwrap()
+}
+
+async fn answers(store: &Store) {
+    let begun = Instant::now();
+    while let Err(error) = store.ping().await {
+        assert!(begun.elapsed() < PATIENCE, "no answer: {error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn pool_and_lease_move_to_the_host_that_answers() {
+    let two = TwoHosts::start().await;
+    let store = open(two.url("&target_session_attrs=read-write"));
+    store.find_primary().await.unwrap();
+    store.migrate().await.unwrap();
+    let moves = async {
+        for (nth, host) in (1..).zip([0, 1, 0]) {
+            two.leave(host);
+            answers(&store).await;
+            let worker = WorkerId(Uuid::from_u128(nth));
+            let lease = LeaseConnection::open(&two.url(""), worker, Duration::from_secs(60)).await.unwrap();
+            assert!(lease.is_locked());
+        }
+    };
+    tokio::select! {
+        () = moves => {}
+        () = store.follow_primary() => panic!("it follows as long as the process lives"),
+    }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn pooled_connections_lack_the_settings_of_sessions() {
+    let two = TwoHosts::start().await;
+    let pooled = open(two.url("direct"));
+    pooled.migrate().await.unwrap();
+    let missing = pooled.missing_timeouts().await.unwrap();
+    assert_eq!(missing, ["idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout"]);
+    // The pooler is away: what needs a session does not care.
+    two.leave(1);
+    pooled.runs().listen().await.unwrap();
+    let store = open(two.url(""));
+    store.find_primary().await.unwrap();
+    assert!(store.missing_timeouts().await.unwrap().is_empty());
+    pooled.close().await;
+    store.close().await;
+}
