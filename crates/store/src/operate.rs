@@ -7,5 +7,6 @@ mod paused_lane;
 pub mod run_error;
 pub mod run_list;
 pub mod run_retry;
+pub mod server_settings;
 mod why;
 pub mod worker_list;
