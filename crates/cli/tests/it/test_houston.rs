@@ -59,7 +59,11 @@ impl TestHouston {
     }
 
     pub(crate) fn start_with_own_postgres() -> Self {
-        Self::over(cells(|| TestInstallation::start_with_own_postgres(migrate)), &[])
+        Self::own_postgres_with(&[])
+    }
+
+    pub(crate) fn own_postgres_with(variables: &[(&str, &str)]) -> Self {
+        Self::over(cells(|| TestInstallation::start_with_own_postgres(migrate)), variables)
     }
 
     pub(crate) fn over(servers: TestInstallation, variables: &[(&str, &str)]) -> Self {
