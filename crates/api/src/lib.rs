@@ -166,6 +166,7 @@ mod mcp;
 mod mcp_servers;
 mod messages;
 mod metrics;
+mod missing_cells;
 mod models;
 mod offload;
 mod openai;

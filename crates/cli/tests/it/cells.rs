@@ -182,6 +182,14 @@ async fn dead_cell_harms_only_its_own_users() {
     assert_eq!(status, 503);
     let (ready, _) = test.houston.ask(reqwest::Method::GET, "/readyz").await;
     assert_eq!(ready, 200);
+    // Lists have what the other cell has, and say which one is missing.
+    for path in ["/v1/goals", "/v1/users", "/v1/runs", "/v1/queues", "/v1/overview"] {
+        let response = test.houston.open(&test.houston.url(path)).await;
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(response.headers()["houston-missing-cells"], "8000-ffff", "{path}");
+    }
+    let health = test.houston.get("/v1/health").await;
+    assert_eq!(health["status"], "red", "{health}");
 
     tokio::task::block_in_place(|| {
         test.houston.servers.lock().unwrap().cell_mut(dead).restart_postgres().unwrap();
