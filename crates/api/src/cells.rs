@@ -5,8 +5,7 @@
 //!   cell of the user ([`App::with_shard`]).
 //! - Lists without an id ask each cell for a page and merge them: they are ordered by id, so the cursor of one cell is
 //!   that of all. A cell that is away is left out, and the header `Houston-Missing-Cells` names its shards.
-//! - A cell that answered 503 is not asked first for the next seconds: what any cell can begin, such as creating a user, begins
-//!   at the first one that is not away.
+//! - What any cell can begin, such as creating a user, begins at the first that has not answered 503 within seconds.
 //! - Agents, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to the other cells
 //!   before the request is answered.
 
