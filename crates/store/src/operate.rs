@@ -1,6 +1,7 @@
 //! What operators look at and change: queues, workers, and the runs of a tenant.
 
 pub mod audit;
+pub mod cell_move;
 pub mod ended;
 pub mod lane_work;
 mod paused_lane;

@@ -1,0 +1,329 @@
+//! Moves users from one cell to another, some at a time, while the others work.
+//!
+//! One transaction at the source locks the users, their agentables and their locks of runs. So nothing of them can be claimed,
+//! and what is posted to them waits; every other row of theirs refers to one of these, so none can be added. The rows are then
+//! copied to a transaction at the target, parents first, and deleted at the source, children first. If a row has changed in
+//! between, the numbers differ, and nothing is done. The target commits before the source: after a crash between the two, both
+//! have the rows, requests still go to the source, and the next attempt deletes what the target has and copies again.
+//!
+//! Which tables there are is read from the catalogue, so that a table that a migration adds is moved, too.
+
+use std::collections::BTreeMap;
+
+use futures_util::TryStreamExt as _;
+use houston_domain::cell::ShardRange;
+use houston_domain::id::UserId;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _};
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::pool::{Store, connect_options_of};
+
+/// Tables whose rows belong to no user, are copied to all cells, or may be lost (rates).
+const STAY: [&str; 24] = [
+    "agents",
+    "api_keys",
+    "audit",
+    "cron_ticks",
+    "erased_spending",
+    "functions",
+    "health_checks",
+    "installation",
+    "migrations",
+    "paused_lanes",
+    "rates",
+    "readers",
+    "replays",
+    "settings",
+    "team_agents",
+    "teams",
+    "tenants",
+    "tool_sources",
+    "workers",
+    "moved_shards",
+    // By their conditions below.
+    "users",
+    "agentables",
+    "idempotency_keys",
+    "erasures",
+];
+
+/// What became of an attempt to move users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// They are at the target, with so many rows.
+    Done(u64),
+    /// A worker holds a run of theirs, or something of theirs changed: nothing was done, and it may be tried again.
+    Busy,
+}
+
+/// One table, with its columns and the condition for the rows of the users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Table {
+    name: String,
+    columns: Vec<String>,
+    condition: String,
+}
+
+impl Store {
+    /// The users with these shards, in the order of their shards.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn users_of(&self, shards: ShardRange) -> Result<Vec<UserId>> {
+        let users: Vec<Uuid> = sqlx::query_scalar(
+            "-- store::cell_move::users
+            select id from houston.users where right(id::text, 4) between $1 and $2 order by right(id::text, 4), id",
+        )
+        .bind(shards.first.to_string())
+        .bind(shards.last.to_string())
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(users.into_iter().map(UserId).collect())
+    }
+
+    /// Moves these users to another cell, all or none. Tenants, agents and webhooks must have been copied there. What is posted
+    /// to them meanwhile waits for the end, and then finds them gone.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when a cell cannot be reached or refuses a statement: then the source has
+    /// everything, and it may be tried again.
+    pub async fn move_users(&self, to: &Self, users: &[UserId]) -> Result<Moved> {
+        // The lock time-out bounds how long what is posted to the first of them waits for the last.
+        let settings = [
+            ("statement_timeout", "60s"),
+            ("lock_timeout", "1s"),
+            ("idle_in_transaction_session_timeout", "60s"),
+        ];
+        let mut source = connect_options_of(&self.pool).options(settings).connect().await?;
+        let mut target = connect_options_of(&to.pool).options(settings).connect().await?;
+        // A connection that is dropped takes its transaction back.
+        let moved = move_between(&mut source, &mut target, users).await;
+        let _ = source.close().await;
+        let _ = target.close().await;
+        match moved {
+            // A lock that was not free within its time, or a deadlock.
+            Err(error) if matches!(error.sqlstate().as_deref(), Some("55P03" | "40P01")) => Ok(Moved::Busy),
+            other => other,
+        }
+    }
+}
+
+async fn move_between(
+    source: &mut PgConnection,
+    target: &mut PgConnection,
+    users: &[UserId],
+) -> Result<Moved> {
+    let (users, mut rows) = (list(users.iter().map(|user| user.0)), 0);
+    execute(source, "begin").await?;
+    execute(target, "begin").await?;
+    let Some(agentables) = lock(source, &users).await? else { return Ok(Moved::Busy) };
+    let tables = tables(source, &users, &agentables).await?;
+    // What an attempt left that was killed between the two commits.
+    for table in tables.iter().rev() {
+        delete(target, table).await?;
+    }
+    let seen = seen(source).await?;
+    let this: i64 = scalar(target, "select pg_current_xact_id()::text::bigint").await?;
+    let mut copied = BTreeMap::new();
+    for table in &tables {
+        copied.insert(&table.name, copy(source, target, table, &seen, this).await?);
+    }
+    for table in tables.iter().rev() {
+        // A row that was added, or that a cascade of another table took.
+        if copied.get(&table.name) != Some(&delete(source, table).await?) {
+            return Ok(Moved::Busy);
+        }
+    }
+    rows += copied.values().sum::<u64>();
+    execute(target, "commit").await?;
+    execute(source, "commit").await?;
+    Ok(Moved::Done(rows))
+}
+
+/// Locks what all other rows refer to; returns the ids of the agentables. `None` when a worker holds a run.
+async fn lock(source: &mut PgConnection, users: &str) -> Result<Option<String>> {
+    execute(source, &format!("select from houston.users where id = any ({users}) order by id for update"))
+        .await?;
+    let of_users = format!("where user_id = any ({users}) order by 1 for update");
+    let held = format!("select agentable_id, holder is not null from houston.run_locks {of_users}");
+    let is_held = all(source, &held).await?.iter().any(|row| row.try_get(1).unwrap_or(true));
+    if is_held {
+        return Ok(None);
+    }
+    let ids = all(source, &format!("select id from houston.agentables {of_users}")).await?;
+    let ids: std::result::Result<Vec<Uuid>, sqlx::Error> = ids.iter().map(|row| row.try_get(0)).collect();
+    Ok(Some(list(ids?.into_iter())))
+}
+
+/// The tables with rows of users, parents before children.
+async fn tables(source: &mut PgConnection, users: &str, agentables: &str) -> Result<Vec<Table>> {
+    let found = all(
+        source,
+        "select c.relname::text,
+                array(select a.attname::text from pg_attribute a
+                       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+                       order by a.attnum),
+                array(select distinct f.confrelid::regclass::text from pg_constraint f
+                       where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid)
+           from pg_class c where c.relnamespace = 'houston'::regnamespace and c.relkind = 'r' order by c.relname",
+    )
+    .await?;
+    let mut left = Vec::with_capacity(found.len());
+    for row in found {
+        let (name, columns, parents): (String, Vec<String>, Vec<String>) =
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let condition = condition(&name, &columns, users, agentables);
+        if let Some(condition) = condition {
+            left.push((Table { name, columns, condition }, parents));
+        }
+    }
+    Ok(in_order(left))
+}
+
+/// The condition for the rows of users; `None` for a table that stays.
+fn condition(table: &str, columns: &[String], users: &str, agentables: &str) -> Option<String> {
+    let in_users = |column: &str| format!("{column} = any ({users})");
+    let in_both = |column: &str| format!("({} or {column} = any ({agentables}))", in_users(column));
+    match table {
+        "users" => return Some(in_users("id")),
+        "agentables" => return Some(in_users("user_id")),
+        "idempotency_keys" | "erasures" => return Some(in_both("resource_id")),
+        // The others are the tenant's, of which each cell has a copy.
+        "webhooks" => return Some(format!("run_id is not null and agentable_id = any ({agentables})")),
+        _ if STAY.contains(&table) => return None,
+        _ => {}
+    }
+    let has = |column: &str| columns.iter().any(|other| other == column);
+    let keys: Vec<String> = ["agentable_id", "user_id", "owner_id", "plan_id"]
+        .into_iter()
+        .filter(|column| has(column))
+        .map(|column| match column {
+            "user_id" => in_users(column),
+            "owner_id" => in_both(column),
+            _ => format!("{column} = any ({agentables})"),
+        })
+        .collect();
+    // A table without any of them: its rows are found by nothing, and the foreign keys will say so.
+    (!keys.is_empty()).then(|| format!("({})", keys.join(" or ")))
+}
+
+/// Sorts tables so that each comes after those it refers to.
+fn in_order(mut left: Vec<(Table, Vec<String>)>) -> Vec<Table> {
+    let mut sorted: Vec<Table> = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let waits = |parents: &[String], left: &[(Table, Vec<String>)]| {
+            left.iter().any(|(other, _)| parents.contains(&format!("houston.{}", other.name)))
+        };
+        let next = (0..left.len()).find(|nth| !waits(&left[*nth].1, &left));
+        // A circle: there is none today. Its foreign keys would refuse the rows.
+        sorted.push(left.remove(next.unwrap_or(0)).0);
+    }
+    sorted
+}
+
+/// Which transactions all readers of events have read, as an array of snapshots.
+async fn seen(source: &mut PgConnection) -> Result<String> {
+    let positions = all(source, "select split_part(position, '~', 1) from houston.readers").await?;
+    let positions: std::result::Result<Vec<String>, sqlx::Error> =
+        positions.iter().map(|row| row.try_get(0)).collect();
+    // Positions are numbers with colons and commas.
+    let quoted: Vec<String> =
+        positions?.iter().map(|position| format!("'{}'", position.replace('\'', ""))).collect();
+    Ok(format!("array[{}]::pg_snapshot[]", quoted.join(", ")))
+}
+
+/// Copies the rows of a table; returns how many. Numbers of transactions are those of one server: what every reader of the
+/// source has read gets the number of the first transaction, and the rest that of the target's, so that its readers read it.
+async fn copy(
+    source: &mut PgConnection,
+    target: &mut PgConnection,
+    Table { name, columns, condition }: &Table,
+    seen: &str,
+    this: i64,
+) -> Result<u64> {
+    let quoted: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
+    let values = columns.iter().zip(&quoted).map(|(column, quoted)| {
+        if !is_transaction(name, column) {
+            return quoted.clone();
+        }
+        format!(
+            "case when {quoted} is null then null when exists (select from unnest({seen}) s
+               where not pg_visible_in_snapshot({quoted}::text::xid8, s)) then {this}::bigint else 3::bigint end"
+        )
+    });
+    let values: Vec<String> = values.collect();
+    let out = format!(
+        "copy (select {} from houston.{name} where {condition} for update) to stdout (format binary)",
+        values.join(", ")
+    );
+    let into = format!("copy houston.{name} ({}) from stdin (format binary)", quoted.join(", "));
+    let mut sink = target.copy_in_raw(&into).await?;
+    let mut rows = source.copy_out_raw(&out).await?;
+    while let Some(piece) = rows.try_next().await? {
+        sink.send(piece).await?;
+    }
+    Ok(sink.finish().await?)
+}
+
+/// Whether a column has the number of a transaction.
+fn is_transaction(table: &str, column: &str) -> bool {
+    matches!(
+        (table, column),
+        ("events" | "messages", "xid") | ("runs", "first_xid" | "started_xid" | "last_xid")
+    )
+}
+
+async fn delete(connection: &mut PgConnection, Table { name, condition, .. }: &Table) -> Result<u64> {
+    execute(connection, &format!("delete from houston.{name} where {condition}")).await
+}
+
+/// An array of ids as SQL. An id has hex digits and dashes only.
+fn list(ids: impl Iterator<Item = Uuid>) -> String {
+    let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
+    format!("'{{{}}}'::uuid[]", ids.join(","))
+}
+
+async fn execute(connection: &mut PgConnection, sql: &str) -> Result<u64> {
+    let sql = AssertSqlSafe(format!("-- store::cell_move\n{sql}"));
+    Ok(sqlx::raw_sql(sql).execute(connection).await?.rows_affected())
+}
+
+async fn all(connection: &mut PgConnection, sql: &str) -> Result<Vec<sqlx::postgres::PgRow>> {
+    let sql = AssertSqlSafe(format!("-- store::cell_move\n{sql}"));
+    Ok(sqlx::raw_sql(sql).fetch_all(connection).await?)
+}
+
+async fn scalar(connection: &mut PgConnection, sql: &str) -> Result<i64> {
+    let rows = all(connection, sql).await?;
+    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    Ok(row.try_get(0)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str, parents: &[&str]) -> (Table, Vec<String>) {
+        let table = Table { name: name.to_owned(), columns: Vec::new(), condition: String::new() };
+        (table, parents.iter().map(|parent| format!("houston.{parent}")).collect())
+    }
+
+    #[test]
+    fn tables_come_after_those_they_refer_to() {
+        let sorted = in_order(vec![table("a", &["c", "tenants"]), table("b", &[]), table("c", &["b"])]);
+        assert_eq!(sorted.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["b", "c", "a"]);
+    }
+
+    #[test]
+    fn rows_are_found_by_user_and_agentable() {
+        let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let of = |table: &str, names: &[&str]| condition(table, &columns(names), "U", "A");
+        assert_eq!(of("users", &["id"]).unwrap(), "id = any (U)");
+        assert_eq!(of("history", &["agentable_id", "seq"]).unwrap(), "(agentable_id = any (A))");
+        let both = of("knowledge_items", &["agentable_id", "user_id"]).unwrap();
+        assert_eq!(both, "(agentable_id = any (A) or user_id = any (U))");
+        assert_eq!(of("api_keys", &["user_id"]), None);
+        assert_eq!(of("workers", &["id"]), None);
+    }
+}
