@@ -182,6 +182,12 @@ async fn dead_cell_harms_only_its_own_users() {
     assert_eq!(status, 503);
     let (ready, _) = test.houston.ask(reqwest::Method::GET, "/readyz").await;
     assert_eq!(ready, 200);
+    let listed = test.houston.command().args(["cell", "list", "--json"]).output().unwrap();
+    assert_eq!(listed.status.code(), Some(1), "{listed:?}");
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let up: Vec<_> =
+        listed["data"].as_array().unwrap().iter().map(|cell| (&cell["shards"], &cell["is_up"])).collect();
+    assert_eq!(up, [(&json!("0000-7fff"), &json!(true)), (&json!("8000-ffff"), &json!(false))]);
     // Lists have what the other cell has, and say which one is missing.
     for path in ["/v1/goals", "/v1/users", "/v1/runs", "/v1/queues", "/v1/overview"] {
         let response = test.houston.open(&test.houston.url(path)).await;

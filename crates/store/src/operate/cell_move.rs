@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::pool::{Store, connect_options_of};
 
 /// Tables whose rows belong to no user, are copied to all cells, or may be lost (rates).
-const STAY: [&str; 24] = [
+const STAY: [&str; 19] = [
     "agents",
     "api_keys",
     "audit",
@@ -40,12 +40,6 @@ const STAY: [&str; 24] = [
     "tenants",
     "tool_sources",
     "workers",
-    "moved_shards",
-    // By their conditions below.
-    "users",
-    "agentables",
-    "idempotency_keys",
-    "erasures",
 ];
 
 /// What became of an attempt to move users.
@@ -82,6 +76,15 @@ impl Store {
         Ok(users.into_iter().map(UserId).collect())
     }
 
+    /// The number of users in the cell.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn count_users(&self) -> Result<i64> {
+        let count = sqlx::query_scalar("-- store::cell_move::count\nselect count(*) from houston.users");
+        Ok(count.fetch_one(&self.pool).await?)
+    }
+
     /// Moves these users to another cell, all or none. Tenants, agents and webhooks must have been copied there. What is posted
     /// to them meanwhile waits for the end, and then finds them gone.
     ///
@@ -114,7 +117,7 @@ async fn move_between(
     target: &mut PgConnection,
     users: &[UserId],
 ) -> Result<Moved> {
-    let (users, mut rows) = (list(users.iter().map(|user| user.0)), 0);
+    let users = list(users.iter().map(|user| user.0));
     execute(source, "begin").await?;
     execute(target, "begin").await?;
     let Some(agentables) = lock(source, &users).await? else { return Ok(Moved::Busy) };
@@ -135,7 +138,7 @@ async fn move_between(
             return Ok(Moved::Busy);
         }
     }
-    rows += copied.values().sum::<u64>();
+    let rows = copied.values().sum();
     execute(target, "commit").await?;
     execute(source, "commit").await?;
     Ok(Moved::Done(rows))
