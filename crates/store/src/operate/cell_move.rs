@@ -1,6 +1,6 @@
 //! Moves users from one cell to another, some at a time, while the others work.
 //!
-//! One transaction at the source locks the users, their agentables and their locks of runs. So nothing of them can be claimed,
+//! One transaction at the source lets no user be created, and locks those with the shards, their agentables and their locks of runs. So nothing of them can be claimed,
 //! and what is posted to them waits; every other row of theirs refers to one of these, so none can be added. The rows are then
 //! copied to a transaction at the target, parents first, and deleted at the source, children first. If a row has changed in
 //! between, the numbers differ, and nothing is done. The target commits before the source: after a crash between the two, both
@@ -12,15 +12,16 @@ use std::collections::BTreeMap;
 
 use futures_util::TryStreamExt as _;
 use houston_domain::cell::ShardRange;
-use houston_domain::id::UserId;
+use houston_domain::id::{Shard, UserId};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
 use crate::error::Result;
+use crate::handle::{ApiStore, Shared};
 use crate::pool::{Store, connect_options_of};
 
 /// Tables whose rows belong to no user, are copied to all cells, or may be lost (rates).
-const STAY: [&str; 19] = [
+const STAY: [&str; 20] = [
     "agents",
     "api_keys",
     "audit",
@@ -30,6 +31,7 @@ const STAY: [&str; 19] = [
     "health_checks",
     "installation",
     "migrations",
+    "moved_shards",
     "paused_lanes",
     "rates",
     "readers",
@@ -49,6 +51,35 @@ pub enum Moved {
     Done(u64),
     /// A worker holds a run of theirs, or something of theirs changed: nothing was done, and it may be tried again.
     Busy,
+}
+
+impl Shared {
+    /// The moves that the cell knows: the shards, the version, and the cell that has them now, as its shards in the settings.
+    async fn read_moves(&self) -> Result<Vec<(ShardRange, i64, ShardRange)>> {
+        let rows: Vec<(i32, i32, i64, String)> = sqlx::query_as(
+            "-- store::cell_move::moves
+            select first, last, version, cell from houston.moved_shards order by version, first",
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let shard = |number: i32| u16::try_from(number).ok().map(Shard);
+        let read = |(first, last, version, cell): (i32, i32, i64, String)| {
+            let shards = ShardRange { first: shard(first)?, last: shard(last)? };
+            Some((shards, version, cell.parse().ok()?))
+        };
+        Ok(rows.into_iter().filter_map(read).collect())
+    }
+}
+
+impl ApiStore {
+    /// The moves of shards that the cell knows: the shards, the version, and the cell that has them now, as its shards in the
+    /// settings.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn moves(&self) -> Result<Vec<(ShardRange, i64, ShardRange)>> {
+        self.shared.read_moves().await
+    }
 }
 
 /// One table, with its columns and the condition for the rows of the users.
@@ -85,13 +116,14 @@ impl Store {
         Ok(count.fetch_one(&self.pool).await?)
     }
 
-    /// Moves these users to another cell, all or none. Tenants, agents and webhooks must have been copied there. What is posted
-    /// to them meanwhile waits for the end, and then finds them gone.
+    /// Moves the users with these shards to the cell `name` (its shards in the settings), all or none, and writes down in both
+    /// that they are there. Tenants, agents and webhooks must have been copied there. What is posted to them meanwhile waits
+    /// for the end, and then finds them gone.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when a cell cannot be reached or refuses a statement: then the source has
     /// everything, and it may be tried again.
-    pub async fn move_users(&self, to: &Self, users: &[UserId]) -> Result<Moved> {
+    pub async fn move_shards(&self, to: &Self, name: ShardRange, shards: ShardRange) -> Result<Moved> {
         // The lock time-out bounds how long what is posted to the first of them waits for the last.
         let settings = [
             ("statement_timeout", "60s"),
@@ -101,7 +133,7 @@ impl Store {
         let mut source = connect_options_of(&self.pool).options(settings).connect().await?;
         let mut target = connect_options_of(&to.pool).options(settings).connect().await?;
         // A connection that is dropped takes its transaction back.
-        let moved = move_between(&mut source, &mut target, users).await;
+        let moved = move_between(&mut source, &mut target, name, shards).await;
         let _ = source.close().await;
         let _ = target.close().await;
         match moved {
@@ -115,12 +147,12 @@ impl Store {
 async fn move_between(
     source: &mut PgConnection,
     target: &mut PgConnection,
-    users: &[UserId],
+    name: ShardRange,
+    shards: ShardRange,
 ) -> Result<Moved> {
-    let users = list(users.iter().map(|user| user.0));
     execute(source, "begin").await?;
     execute(target, "begin").await?;
-    let Some(agentables) = lock(source, &users).await? else { return Ok(Moved::Busy) };
+    let Some((users, agentables)) = lock(source, shards).await? else { return Ok(Moved::Busy) };
     let tables = tables(source, &users, &agentables).await?;
     // What an attempt left that was killed between the two commits.
     for table in tables.iter().rev() {
@@ -139,24 +171,54 @@ async fn move_between(
         }
     }
     let rows = copied.values().sum();
+    let version = version(source).await?.max(version(target).await?) + 1;
+    write_down(source, name, shards, version).await?;
+    write_down(target, name, shards, version).await?;
     execute(target, "commit").await?;
     execute(source, "commit").await?;
     Ok(Moved::Done(rows))
 }
 
-/// Locks what all other rows refer to; returns the ids of the agentables. `None` when a worker holds a run.
-async fn lock(source: &mut PgConnection, users: &str) -> Result<Option<String>> {
-    execute(source, &format!("select from houston.users where id = any ({users}) order by id for update"))
-        .await?;
+/// The highest version of a move that the cell knows.
+async fn version(connection: &mut PgConnection) -> Result<i64> {
+    scalar(connection, "select coalesce(max(version), 0) from houston.moved_shards").await
+}
+
+async fn write_down(
+    connection: &mut PgConnection,
+    name: ShardRange,
+    ShardRange { first, last }: ShardRange,
+    version: i64,
+) -> Result<()> {
+    let (first, last) = (first.0, last.0);
+    let row = format!(
+        "insert into houston.moved_shards (version, first, last, cell) values ({version}, {first}, {last}, '{name}')"
+    );
+    execute(connection, &row).await.map(drop)
+}
+
+/// Locks what all other rows refer to; returns the ids of the users and of their agentables. `None` when a worker holds a run.
+async fn lock(source: &mut PgConnection, shards: ShardRange) -> Result<Option<(String, String)>> {
+    // Nobody is created meanwhile, so these are all.
+    execute(source, "lock table houston.users in share row exclusive mode").await?;
+    let with = format!("right(id::text, 4) between '{}' and '{}'", shards.first, shards.last);
+    let users =
+        ids(source, &format!("select id from houston.users where {with} order by id for update")).await?;
     let of_users = format!("where user_id = any ({users}) order by 1 for update");
     let held = format!("select agentable_id, holder is not null from houston.run_locks {of_users}");
     let is_held = all(source, &held).await?.iter().any(|row| row.try_get(1).unwrap_or(true));
     if is_held {
         return Ok(None);
     }
-    let ids = all(source, &format!("select id from houston.agentables {of_users}")).await?;
-    let ids: std::result::Result<Vec<Uuid>, sqlx::Error> = ids.iter().map(|row| row.try_get(0)).collect();
-    Ok(Some(list(ids?.into_iter())))
+    let agentables = ids(source, &format!("select id from houston.agentables {of_users}")).await?;
+    Ok(Some((users, agentables)))
+}
+
+/// The ids that a statement finds, as an array in SQL.
+async fn ids(source: &mut PgConnection, sql: &str) -> Result<String> {
+    let found = all(source, sql).await?;
+    let ids: std::result::Result<Vec<Uuid>, sqlx::Error> = found.iter().map(|row| row.try_get(0)).collect();
+    Ok(list(ids?.into_iter()))
 }
 
 /// The tables with rows of users, parents before children.

@@ -1,7 +1,7 @@
 //! Moving users to another cell: everything of theirs goes, nothing of others, and a run that is held stays until it ends.
 
 use houston_domain::cell::{Cells, ShardRange};
-use houston_domain::id::{Shard, shard};
+use houston_domain::id::{Shard, UserId, shard};
 use houston_store::cell_move::Moved;
 use houston_store::copies::Copies;
 
@@ -13,15 +13,22 @@ use crate::test_store::{TestStore, goal};
 /// may be lost.
 const STAY: [&str; 5] = ["api_keys", "webhooks", "replays", "audit", "rates"];
 
+/// The names of the two cells.
+const LOW: ShardRange = ShardRange { first: Shard(0), last: Shard(0x7fff) };
+const HIGH: ShardRange = ShardRange { first: Shard(0x8000), last: Shard(u16::MAX) };
+
+/// The shard of a user.
+fn of(user: UserId) -> ShardRange {
+    ShardRange { first: shard(user), last: shard(user) }
+}
+
 /// Two cells; what is the tenant's is in both.
 async fn cells() -> (TestStore, TestStore) {
     let (from, to) = (TestStore::start().await, TestStore::start().await);
     fill(&from, from.goal, "canary");
     // It makes the function that counts rows there, too.
     fill(&to, to.goal, "sparrow");
-    let low = ShardRange { first: Shard(0), last: Shard(0x7fff) };
-    let high = ShardRange { first: Shard(0x8000), last: Shard(u16::MAX) };
-    let stores = Cells::new([(low, from.store.api()), (high, to.store.api())]).unwrap();
+    let stores = Cells::new([(LOW, from.store.api()), (HIGH, to.store.api())]).unwrap();
     Copies::new(&stores).copy(from.tenant).await.unwrap();
     (from, to)
 }
@@ -35,10 +42,9 @@ async fn moved_user_has_the_same_rows_in_the_other_cell() {
     let (ours, theirs) = (needles(&from, from.goal, "canary", true), needles(&from, other, "finch", true));
     let (mut before, of_others) = (naming(&from, &ours), naming(&from, &theirs));
     let user = user_of(&from, from.goal);
-    let shards = ShardRange { first: shard(user), last: shard(user) };
-    assert!(from.store.users_of(shards).await.unwrap().contains(&user));
+    assert!(from.store.users_of(of(user)).await.unwrap().contains(&user));
 
-    let moved = from.store.move_users(&to.store, &[user]).await.unwrap();
+    let moved = from.store.move_shards(&to.store, HIGH, of(user)).await.unwrap();
     assert!(matches!(moved, Moved::Done(rows) if rows > 50), "{moved:?}");
     let (mut left, mut there) = (naming(&from, &ours), naming(&to, &ours));
     for table in STAY {
@@ -47,15 +53,22 @@ async fn moved_user_has_the_same_rows_in_the_other_cell() {
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(there, before);
     assert_eq!(naming(&from, &theirs), of_others);
+    let moves = [(of(user), 1, HIGH)];
+    assert_eq!(from.store.api().moves().await.unwrap(), moves);
+    assert_eq!(to.store.api().moves().await.unwrap(), moves);
 
     // What was posted before is read there.
     let claimed = to.claim_of(from.goal).await.unwrap();
     let unread = to.sql(&format!("select count(*) from houston.messages where id = '{}'", posted.id.0));
     assert_eq!(unread, "1");
     // And back again.
-    assert_eq!(to.store.move_users(&from.store, &[user]).await.unwrap(), Moved::Busy, "its run is held");
+    assert_eq!(
+        to.store.move_shards(&from.store, LOW, of(user)).await.unwrap(),
+        Moved::Busy,
+        "its run is held"
+    );
     to.runs().commit(&claimed.fence, &answer(&to, &claimed, "It is noon.")).await.unwrap();
-    let back = to.store.move_users(&from.store, &[user]).await.unwrap();
+    let back = to.store.move_shards(&from.store, LOW, of(user)).await.unwrap();
     assert!(matches!(back, Moved::Done(_)), "{back:?}");
 }
 
@@ -64,15 +77,15 @@ async fn rows_that_a_killed_attempt_left_are_replaced() {
     let (from, to) = cells().await;
     let user = user_of(&from, from.goal);
     let ours = needles(&from, from.goal, "canary", true);
-    assert!(matches!(from.store.move_users(&to.store, &[user]).await.unwrap(), Moved::Done(_)));
+    assert!(matches!(from.store.move_shards(&to.store, HIGH, of(user)).await.unwrap(), Moved::Done(_)));
     // The target committed, and the source did not: it has everything, too.
     let there = naming(&to, &ours);
-    assert!(matches!(to.store.move_users(&from.store, &[user]).await.unwrap(), Moved::Done(_)));
+    assert!(matches!(to.store.move_shards(&from.store, LOW, of(user)).await.unwrap(), Moved::Done(_)));
     to.sql(&format!(
         "insert into houston.users (id, tenant_id, name, time_zone, created_at)
          values ('{}', '{}', 'old', 'UTC', now())",
         user.0, from.tenant.0
     ));
-    assert!(matches!(from.store.move_users(&to.store, &[user]).await.unwrap(), Moved::Done(_)));
+    assert!(matches!(from.store.move_shards(&to.store, HIGH, of(user)).await.unwrap(), Moved::Done(_)));
     assert_eq!(naming(&to, &ours), there);
 }
