@@ -3,8 +3,9 @@
 //! One transaction at the source lets no user be created, and locks those with the shards, their agentables and their locks of runs. So nothing of them can be claimed,
 //! and what is posted to them waits; every other row of theirs refers to one of these, so none can be added. The rows are then
 //! copied to a transaction at the target, parents first, and deleted at the source, children first. If a row has changed in
-//! between, the numbers differ, and nothing is done. The target commits before the source: after a crash between the two, both
-//! have the rows, requests still go to the source, and the next attempt deletes what the target has and copies again.
+//! between, the numbers differ, and nothing is done. The commit has two phases, so Postgres at the target needs
+//! `max_prepared_transactions`: the target prepares, the source commits its deletion together with the row that says where the
+//! shards are, and then the target commits. Of what a killed attempt left prepared, that row decides (`settle`).
 //!
 //! Which tables there are is read from the catalogue, so that a table that a migration adds is moved, too.
 
@@ -82,6 +83,15 @@ impl ApiStore {
     }
 }
 
+/// The two cells of a move, each by its shards in the settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Names {
+    /// The cell that has them.
+    pub from: ShardRange,
+    /// The cell that gets them.
+    pub to: ShardRange,
+}
+
 /// One table, with its columns and the condition for the rows of the users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Table {
@@ -116,14 +126,14 @@ impl Store {
         Ok(count.fetch_one(&self.pool).await?)
     }
 
-    /// Moves the users with these shards to the cell `name` (its shards in the settings), all or none, and writes down in both
-    /// that they are there. Tenants, agents and webhooks must have been copied there. What is posted to them meanwhile waits
+    /// Moves the users with these shards to another cell, all or none, and writes down in both that they are there. Settles
+    /// what a killed attempt left. Tenants, agents and webhooks must have been copied there. What is posted to them meanwhile waits
     /// for the end, and then finds them gone.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when a cell cannot be reached or refuses a statement: then the source has
     /// everything, and it may be tried again.
-    pub async fn move_shards(&self, to: &Self, name: ShardRange, shards: ShardRange) -> Result<Moved> {
+    pub async fn move_shards(&self, to: &Self, between: Names, shards: ShardRange) -> Result<Moved> {
         // The lock time-out bounds how long what is posted to the first of them waits for the last.
         let settings = [
             ("statement_timeout", "60s"),
@@ -133,7 +143,11 @@ impl Store {
         let mut source = connect_options_of(&self.pool).options(settings).connect().await?;
         let mut target = connect_options_of(&to.pool).options(settings).connect().await?;
         // A connection that is dropped takes its transaction back.
-        let moved = move_between(&mut source, &mut target, name, shards).await;
+        let moved = async {
+            settle(&mut source, &mut target, between.from).await?;
+            move_between(&mut source, &mut target, between, shards).await
+        };
+        let moved = moved.await;
         let _ = source.close().await;
         let _ = target.close().await;
         match moved {
@@ -147,17 +161,13 @@ impl Store {
 async fn move_between(
     source: &mut PgConnection,
     target: &mut PgConnection,
-    name: ShardRange,
+    between: Names,
     shards: ShardRange,
 ) -> Result<Moved> {
     execute(source, "begin").await?;
     execute(target, "begin").await?;
     let Some((users, agentables)) = lock(source, shards).await? else { return Ok(Moved::Busy) };
     let tables = tables(source, &users, &agentables).await?;
-    // What an attempt left that was killed between the two commits.
-    for table in tables.iter().rev() {
-        delete(target, table).await?;
-    }
     let seen = seen(source).await?;
     let this: i64 = scalar(target, "select pg_current_xact_id()::text::bigint").await?;
     let mut copied = BTreeMap::new();
@@ -172,11 +182,39 @@ async fn move_between(
     }
     let rows = copied.values().sum();
     let version = version(source).await?.max(version(target).await?) + 1;
-    write_down(source, name, shards, version).await?;
-    write_down(target, name, shards, version).await?;
-    execute(target, "commit").await?;
+    write_down(source, between.to, shards, version).await?;
+    write_down(target, between.to, shards, version).await?;
+    let name = prepared(between.from, version);
+    execute(target, &format!("prepare transaction '{name}'")).await?;
     execute(source, "commit").await?;
+    // If this does not happen, the next attempt does it.
+    execute(target, &format!("commit prepared '{name}'")).await?;
     Ok(Moved::Done(rows))
+}
+
+/// The name of what a target has prepared.
+fn prepared(from: ShardRange, version: i64) -> String {
+    format!("houston move from {from} {version}")
+}
+
+/// Commits what the target has prepared if the source has committed it, and takes it back if not.
+async fn settle(source: &mut PgConnection, target: &mut PgConnection, from: ShardRange) -> Result<()> {
+    let start = format!("houston move from {from} ");
+    let left = all(
+        target,
+        &format!("select gid from pg_prepared_xacts where database = current_database() and starts_with(gid, '{start}')"),
+    )
+    .await?;
+    for row in left {
+        let name: String = row.try_get(0)?;
+        let Some(version) = name.strip_prefix(&start).and_then(|text| text.parse::<i64>().ok()) else {
+            continue;
+        };
+        let is_gone = format!("select count(*) from houston.moved_shards where version = {version}");
+        let end = if scalar(source, &is_gone).await? > 0 { "commit" } else { "rollback" };
+        execute(target, &format!("{end} prepared '{name}'")).await?;
+    }
+    Ok(())
 }
 
 /// The highest version of a move that the cell knows.

@@ -2,7 +2,7 @@
 
 use houston_domain::cell::{Cells, ShardRange};
 use houston_domain::id::{Shard, UserId, shard};
-use houston_store::cell_move::Moved;
+use houston_store::cell_move::{Moved, Names};
 use houston_store::copies::Copies;
 
 use crate::erasing::{fill, naming, needles, user_of};
@@ -16,6 +16,9 @@ const STAY: [&str; 5] = ["api_keys", "webhooks", "replays", "audit", "rates"];
 /// The names of the two cells.
 const LOW: ShardRange = ShardRange { first: Shard(0), last: Shard(0x7fff) };
 const HIGH: ShardRange = ShardRange { first: Shard(0x8000), last: Shard(u16::MAX) };
+
+const FORTH: Names = Names { from: LOW, to: HIGH };
+const BACK: Names = Names { from: HIGH, to: LOW };
 
 /// The shard of a user.
 fn of(user: UserId) -> ShardRange {
@@ -44,7 +47,7 @@ async fn moved_user_has_the_same_rows_in_the_other_cell() {
     let user = user_of(&from, from.goal);
     assert!(from.store.users_of(of(user)).await.unwrap().contains(&user));
 
-    let moved = from.store.move_shards(&to.store, HIGH, of(user)).await.unwrap();
+    let moved = from.store.move_shards(&to.store, FORTH, of(user)).await.unwrap();
     assert!(matches!(moved, Moved::Done(rows) if rows > 50), "{moved:?}");
     let (mut left, mut there) = (naming(&from, &ours), naming(&to, &ours));
     for table in STAY {
@@ -63,29 +66,42 @@ async fn moved_user_has_the_same_rows_in_the_other_cell() {
     assert_eq!(unread, "1");
     // And back again.
     assert_eq!(
-        to.store.move_shards(&from.store, LOW, of(user)).await.unwrap(),
+        to.store.move_shards(&from.store, BACK, of(user)).await.unwrap(),
         Moved::Busy,
         "its run is held"
     );
     to.runs().commit(&claimed.fence, &answer(&to, &claimed, "It is noon.")).await.unwrap();
-    let back = to.store.move_shards(&from.store, LOW, of(user)).await.unwrap();
+    let back = to.store.move_shards(&from.store, BACK, of(user)).await.unwrap();
     assert!(matches!(back, Moved::Done(_)), "{back:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_a_killed_attempt_left_are_replaced() {
+async fn attempt_that_was_killed_is_settled_by_the_next() {
     let (from, to) = cells().await;
     let user = user_of(&from, from.goal);
-    let ours = needles(&from, from.goal, "canary", true);
-    assert!(matches!(from.store.move_shards(&to.store, HIGH, of(user)).await.unwrap(), Moved::Done(_)));
-    // The target committed, and the source did not: it has everything, too.
-    let there = naming(&to, &ours);
-    assert!(matches!(to.store.move_shards(&from.store, LOW, of(user)).await.unwrap(), Moved::Done(_)));
-    to.sql(&format!(
-        "insert into houston.users (id, tenant_id, name, time_zone, created_at)
-         values ('{}', '{}', 'old', 'UTC', now())",
-        user.0, from.tenant.0
-    ));
-    assert!(matches!(from.store.move_shards(&to.store, HIGH, of(user)).await.unwrap(), Moved::Done(_)));
-    assert_eq!(naming(&to, &ours), there);
+    // Killed before the source committed, and after it: the source's row decides.
+    for (committed, stays) in [(false, "0"), (true, "1")] {
+        let version = if committed { 7 } else { 6 };
+        if committed {
+            from.sql(
+                "insert into houston.moved_shards (version, first, last, cell) values (7, 1, 1, '8000-ffff')",
+            );
+        }
+        to.sql(&format!(
+            "begin; insert into houston.paused_lanes (lane) values ('{version}');
+             prepare transaction 'houston move from {LOW} {version}'"
+        ));
+        let moved = match committed {
+            false => from.store.move_shards(&to.store, FORTH, of(user)).await.unwrap(),
+            true => from
+                .store
+                .move_shards(&to.store, FORTH, ShardRange { first: Shard(1), last: Shard(1) })
+                .await
+                .unwrap(),
+        };
+        assert!(matches!(moved, Moved::Done(_)), "{moved:?}");
+        let lanes = to.sql(&format!("select count(*) from houston.paused_lanes where lane = '{version}'"));
+        assert_eq!(lanes, stays);
+    }
+    assert_eq!(to.sql("select count(*) from pg_prepared_xacts where gid like 'houston move%' and database = current_database()"), "0");
 }
