@@ -168,6 +168,7 @@ mod messages;
 mod metrics;
 mod missing_cells;
 mod models;
+mod moves;
 mod offload;
 mod openai;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::log_throttle::LogThrottle;
 use crate::state::{App, State};
-use crate::{cells, connection};
+use crate::{cells, connection, moves};
 
 /// Pause after a connection could not be accepted, usually because no file descriptor is free.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -51,6 +51,7 @@ pub async fn serve(listener: TcpListener, states: impl Into<Cells<State>>, stop:
     tokio::select! {
         () = stop.cancelled() => {}
         () = accept => {}
+        () = moves::follow(&apps) => {}
         _ = join_all(apps.iter().map(|app| app.streams.poll(app.api_store(), &app.state.config))) => {}
         _ = join_all(apps.iter().map(|app| app.feeds.poll(app.api_store(), &app.state.config))) => {}
         _ = join_all(apps.iter().map(|app| app.keys.watch_revocations(app.api_store()))) => {}

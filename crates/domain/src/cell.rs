@@ -174,8 +174,9 @@ impl<T> Cells<T> {
         is_new
     }
 
-    /// The number of the cell with this shard.
-    fn place(&self, shard: Shard) -> usize {
+    /// The number of the cell with this shard, in the order of [`Cells::iter`].
+    #[must_use]
+    pub fn number_of(&self, shard: Shard) -> usize {
         let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
         // Every shard is in a range, so the last range that begins at or before the shard has it.
         let next = places.partition_point(|(range, _)| range.first <= shard);
@@ -190,7 +191,7 @@ impl<T> Cells<T> {
     /// The cell with this shard.
     #[must_use]
     pub fn with(&self, shard: Shard) -> &T {
-        &self.cells[self.place(shard)].1
+        &self.cells[self.number_of(shard)].1
     }
 
     /// The cell with the first shard of the settings. Tenants, keys, agents and teams are changed there, and then copied to the others.
