@@ -1,4 +1,6 @@
-//! `houston cell`: the cells of the installation.
+//! `houston cell`: the cells of the installation, and moving users between them.
+
+mod moving;
 
 use std::process::ExitCode;
 
@@ -12,7 +14,7 @@ use super::{Context, Failure, runtime};
 use crate::connect::{self, CellAddresses};
 use crate::output::{print, print_json};
 
-/// Show the cells of the installation: see `jobs/cells.toml`.
+/// Show the cells of the installation (`jobs/cells.toml`), or move users between them.
 #[derive(Debug, Args)]
 pub(crate) struct Cell {
     #[command(subcommand)]
@@ -27,6 +29,9 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Move the users with these shards to another cell, while all others work. What is posted to them meanwhile waits, or is
+    /// refused with 503 and repeated. May be ended and started again at any time
+    Move(moving::Move),
 }
 
 /// A cell, as it is listed.
@@ -45,7 +50,10 @@ struct Listed {
 
 impl Cell {
     pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let Action::List { json } = self.action;
+        let json = match self.action {
+            Action::List { json } => json,
+            Action::Move(command) => return command.run(context),
+        };
         let addresses = connect::database(&context.loaded.settings, &context.folder)?;
         let cells = runtime()?.block_on(async {
             let mut cells = Vec::with_capacity(addresses.cells.count());
