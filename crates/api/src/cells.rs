@@ -164,16 +164,26 @@ impl Dispatcher {
         }
     }
 
-    /// The response of the cell with this shard. If it has just been moved, the request may be repeated.
+    /// The response of the cell with this shard. If its users have just been moved, what reads is read where
+    /// they are, and anything else may be repeated.
     async fn of(&self, shard: Shard, request: Request) -> Response {
-        let path = request.uri().path().to_owned();
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path().to_owned();
+        // A browser whose stream has ended opens it again once, and takes 503 for the end.
+        let repeated = (parts.method == Method::GET).then(|| parts.clone());
         let cell = self.routers.number_of(shard);
-        let response = call(self.routers.with(shard), request).await;
+        let response = call(self.routers.with(shard), Request::from_parts(parts, body)).await;
         if response.status() != StatusCode::NOT_FOUND {
             return response;
         }
         moves::refresh(&self.apps).await;
-        if self.routers.number_of(shard) == cell { response } else { moves::again(&path, &response) }
+        if self.routers.number_of(shard) == cell {
+            return response;
+        }
+        match repeated {
+            Some(parts) => call(self.routers.with(shard), Request::from_parts(parts, Body::empty())).await,
+            None => moves::again(&path, &response),
+        }
     }
 
     /// The response of the first cell that is not away.
