@@ -107,7 +107,7 @@ async fn doctor_finds_ten_planted_faults() {
 
 #[test]
 fn doctor_tells_apart_why_servers_are_no_use() {
-    let houston = TestHouston::start_with_own_postgres();
+    let houston = TestHouston::own_postgres_with(&[]);
     tell_redis(&houston, "CONFIG SET requirepass secret");
     let (_, all) = found(&mut doctor(&houston));
     assert_found(&all, "redis", "red", "HOUSTON_REDIS_URL: redis://user:password@");

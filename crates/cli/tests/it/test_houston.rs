@@ -58,10 +58,6 @@ impl TestHouston {
         Self::over(start().with_cells(vec![start()]), variables)
     }
 
-    pub(crate) fn start_with_own_postgres() -> Self {
-        Self::own_postgres_with(&[])
-    }
-
     pub(crate) fn own_postgres_with(variables: &[(&str, &str)]) -> Self {
         Self::over(cells(|| TestInstallation::start_with_own_postgres(migrate)), variables)
     }
