@@ -4,11 +4,13 @@
 //! - A request that creates a user, or something for a user that its body names, begins at the home and continues in the
 //!   cell of the user ([`App::with_shard`]).
 //! - Lists without an id ask each cell for a page and merge them: they are ordered by id, so the cursor of one cell is
-//!   that of all.
+//!   that of all. A cell that is away is left out, and the header `Houston-Missing-Cells` names its shards.
+//! - What any cell can begin, such as creating a user, begins at the first that has not answered 503 within seconds.
 //! - Agents, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to the other cells
 //!   before the request is answered.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -16,31 +18,39 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::join_all;
-use houston_domain::cell::Cells;
+use houston_domain::cell::{Cells, ShardRange};
 use houston_domain::health::HealthStatus;
 use houston_domain::id::{Shard, shard};
-use houston_protocol::health::HealthResponse;
+use houston_protocol::health::{HealthCheckResponse, HealthResponse};
 use houston_protocol::page::Page;
+use houston_protocol::time::Time;
 use houston_store::copies::Copies;
 use serde_json::Value;
+use tokio::time::Instant;
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
 use crate::auth::{Caller, authenticate};
 use crate::error::ApiError;
-use crate::mcp;
+use crate::missing_cells::Missing;
 use crate::page::{List, NextPage, PageQuery};
 use crate::problem::ResponseError;
 use crate::router::routes;
 use crate::state::App;
+use crate::{mcp, moves};
 
 /// Maximum size in bytes of a cell's page; a page has at most 100 items.
 const MAX_PAGE_BYTES: usize = 64 * 1024 * 1024;
+/// So long a cell that answered 503 is not asked first.
+const AWAY: Duration = Duration::from_secs(5);
 
 /// Sends requests to the routers of the cells.
 struct Dispatcher {
     home: Arc<App>,
+    apps: Cells<Arc<App>>,
     routers: Cells<Router>,
+    /// When each cell last answered 503, until it answers again.
+    away: Cells<Mutex<Option<Instant>>>,
     copies: Copies,
 }
 
@@ -51,7 +61,9 @@ pub(crate) fn router(apps: &Cells<Arc<App>>) -> Router {
     }
     let dispatcher = Arc::new(Dispatcher {
         home: Arc::clone(apps.home()),
+        apps: apps.clone(),
         routers: apps.map(|app| routes(Arc::clone(app))),
+        away: apps.map(|_| Mutex::default()),
         copies: Copies::new(&apps.map(|app| app.state.store.clone())),
     });
     let all = Router::new().fallback(move |request: Request| {
@@ -68,6 +80,8 @@ enum Target {
     Of(Shard),
     /// The home.
     Home,
+    /// Any: it asks the others, or begins what continues in the cell of a user.
+    Any,
     /// All, merged into one page.
     Page(List),
     /// All, merged into one report.
@@ -95,8 +109,10 @@ impl Target {
             ["v1", "webhooks", _, "replay" | "test"] => Self::Home,
             ["v1", "webhooks", ..] => Self::Copied,
             // Their handlers ask all cells.
+            ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..] | ["v1", "runs"] if reads => {
+                Self::Any
+            }
             ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..]
-            | ["v1", "runs"]
             | ["v1", "runs", "cancel" | "retry"] => Self::Home,
             ["v1", "events" | "inbound-hooks" | "key"] => Self::Home,
             ["hooks", hook] => id(hook).map_or(Self::Home, |id| Self::Of(shard(id))),
@@ -108,6 +124,8 @@ impl Target {
                 let list = if *resource == "questions" { List::Questions } else { List::Agentables };
                 user.map_or(Self::Page(list), |user| Self::Of(shard(user)))
             }
+            // Creates a user, or something for a user that the body names.
+            ["v1", _] if method == Method::POST => Self::Any,
             ["approve", named, ..] | ["v1", _, named, ..] | ["compat", "openai", "v1", _, named, ..] => {
                 id(named).map_or(Self::Home, |id| Self::Of(shard(id)))
             }
@@ -136,8 +154,9 @@ fn parameter(uri: &Uri, name: &str) -> Option<String> {
 impl Dispatcher {
     async fn answer(&self, request: Request) -> Response {
         match Target::of(request.method(), request.uri()) {
-            Target::Of(shard) => call(self.routers.with(shard), request).await,
+            Target::Of(shard) => self.of(shard, request).await,
             Target::Home => call(self.routers.home(), request).await,
+            Target::Any => self.any(request).await,
             Target::Page(list) => self.page(request, list).await,
             Target::Health => self.health(request).await,
             Target::Ready => self.ready(request).await,
@@ -145,18 +164,58 @@ impl Dispatcher {
         }
     }
 
+    /// The response of the cell with this shard. If its users have just been moved, what reads is read where
+    /// they are, and anything else may be repeated.
+    async fn of(&self, shard: Shard, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path().to_owned();
+        // A browser whose stream has ended opens it again once, and takes 503 for the end.
+        let repeated = (parts.method == Method::GET).then(|| parts.clone());
+        let cell = self.routers.number_of(shard);
+        let response = call(self.routers.with(shard), Request::from_parts(parts, body)).await;
+        if response.status() != StatusCode::NOT_FOUND {
+            return response;
+        }
+        moves::refresh(&self.apps).await;
+        if self.routers.number_of(shard) == cell {
+            return response;
+        }
+        match repeated {
+            Some(parts) => call(self.routers.with(shard), Request::from_parts(parts, Body::empty())).await,
+            None => moves::again(&path, &response),
+        }
+    }
+
+    /// The response of the first cell that is not away.
+    async fn any(&self, request: Request) -> Response {
+        let mut cells = self.routers.iter().zip(self.away.iter());
+        let Some((router, away)) = cells.find(|(_, away)| is_there(away)) else {
+            return call(self.routers.home(), request).await;
+        };
+        let response = call(router, request).await;
+        note(away, &response);
+        response
+    }
+
     /// The responses of all cells to a request without a body.
-    async fn ask_all(&self, request: Request) -> Vec<Response> {
+    async fn ask_all(&self, request: Request) -> Vec<(ShardRange, Response)> {
         let (parts, _) = request.into_parts();
-        let ask = |router| call(router, Request::from_parts(parts.clone(), Body::empty()));
-        join_all(self.routers.iter().map(ask)).await
+        let ask = |((range, router), away)| {
+            let request = Request::from_parts(parts.clone(), Body::empty());
+            async move {
+                let response = call(router, request).await;
+                note(away, &response);
+                (range, response)
+            }
+        };
+        join_all(self.routers.ranges().zip(self.away.iter()).map(ask)).await
     }
 
     /// The newest items of all cells.
     async fn page(&self, request: Request, list: List) -> Response {
         let query = PageQuery { limit: parameter(request.uri(), "limit"), cursor: None };
-        let pages: Vec<Page<Value>> = match parsed(self.ask_all(request).await).await {
-            Ok(pages) => pages,
+        let (pages, missing): (Vec<Page<Value>>, Missing) = match parsed(self.ask_all(request).await).await {
+            Ok(found) => found,
             Err(response) => return response,
         };
         // Each cell has checked the limit.
@@ -174,15 +233,16 @@ impl Dispatcher {
         let next = NextPage::of(list, limit, &mut items, |(position, _)| *position);
         let data: Vec<Value> =
             items.into_iter().filter(|(_, item)| !item.is_null()).map(|(_, item)| item).collect();
-        axum::Json(next.page(data)).into_response()
+        (missing, axum::Json(next.page(data))).into_response()
     }
 
     /// The worst status of each check.
     async fn health(&self, request: Request) -> Response {
-        let reports: Vec<HealthResponse> = match parsed(self.ask_all(request).await).await {
-            Ok(reports) => reports,
-            Err(response) => return response,
-        };
+        let (reports, missing): (Vec<HealthResponse>, Missing) =
+            match parsed(self.ask_all(request).await).await {
+                Ok(found) => found,
+                Err(response) => return response,
+            };
         let mut all = HealthResponse { status: HealthStatus::Ok, checked_at: None, checks: Vec::new() };
         for report in reports {
             all.status = all.status.max(report.status);
@@ -195,14 +255,19 @@ impl Dispatcher {
                 }
             }
         }
-        axum::Json(all).into_response()
+        if !missing.0.is_empty() {
+            all.status = HealthStatus::Red;
+            let since = Time(self.home.now());
+            all.checks.push(HealthCheckResponse { id: "cells".to_owned(), status: HealthStatus::Red, since });
+        }
+        (missing, axum::Json(all)).into_response()
     }
 
     /// Ready while one cell is: a cell that is down must not stop the others.
     async fn ready(&self, request: Request) -> Response {
         let mut answers = self.ask_all(request).await;
-        let ready = answers.iter().position(|answer| answer.status() == StatusCode::OK);
-        answers.swap_remove(ready.unwrap_or(0))
+        let ready = answers.iter().position(|(_, answer)| answer.status() == StatusCode::OK);
+        answers.swap_remove(ready.unwrap_or(0)).1
     }
 
     /// A request about agents or teams.
@@ -252,10 +317,29 @@ async fn call(router: &Router, request: Request) -> Response {
     }
 }
 
-/// The bodies of responses; the first response that is none with status 200.
-async fn parsed<T: serde::de::DeserializeOwned>(responses: Vec<Response>) -> Result<Vec<T>, Response> {
-    let mut bodies = Vec::with_capacity(responses.len());
-    for response in responses {
+/// Whether a cell has answered, or may do so again.
+fn is_there(away: &Mutex<Option<Instant>>) -> bool {
+    away.lock().unwrap_or_else(PoisonError::into_inner).is_none_or(|since| since.elapsed() >= AWAY)
+}
+
+/// Remembers whether a cell is away.
+fn note(away: &Mutex<Option<Instant>>, response: &Response) {
+    let is_away = response.status() == StatusCode::SERVICE_UNAVAILABLE;
+    *away.lock().unwrap_or_else(PoisonError::into_inner) = is_away.then(Instant::now);
+}
+
+/// The bodies of responses, and the cells that are away; if all are, the response of the last one. The first response that has
+/// another status than 200 is the answer.
+async fn parsed<T: serde::de::DeserializeOwned>(
+    responses: Vec<(ShardRange, Response)>,
+) -> Result<(Vec<T>, Missing), Response> {
+    let (mut bodies, mut missing, mut away) = (Vec::with_capacity(responses.len()), Missing::default(), None);
+    for (range, response) in responses {
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+            missing.0.push(range);
+            away = Some(response);
+            continue;
+        }
         if response.status() != StatusCode::OK {
             return Err(response);
         }
@@ -268,7 +352,10 @@ async fn parsed<T: serde::de::DeserializeOwned>(responses: Vec<Response>) -> Res
             }
         }
     }
-    Ok(bodies)
+    match away {
+        Some(response) if bodies.is_empty() => Err(response),
+        _ => Ok((bodies, missing)),
+    }
 }
 
 /// The position of an item in its list: its id.
@@ -277,58 +364,4 @@ fn position(item: &Value) -> u128 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn target(method: Method, path: &str) -> Target {
-        Target::of(&method, &path.parse().unwrap())
-    }
-
-    #[test]
-    fn the_id_in_a_path_names_the_cell() {
-        let goal = "goal_019000000000700080000000000012ab";
-        for path in [format!("/v1/goals/{goal}"), format!("/v1/goals/{goal}/messages?limit=3")] {
-            assert_eq!(target(Method::POST, &path), Target::Of(Shard(0x12ab)), "{path}");
-        }
-        let link = format!("/approve/{}/0123", goal.replace("goal", "question"));
-        assert_eq!(target(Method::POST, &link), Target::Of(Shard(0x12ab)));
-        let login = format!("/mcp/login?code=x&state={}.0123", goal.replace("goal", "user"));
-        assert_eq!(target(Method::GET, &login), Target::Of(Shard(0x12ab)));
-        assert_eq!(target(Method::GET, "/mcp/login?state=tenant.0123"), Target::Home);
-        let of_user = format!("/v1/goals?user_id={}&limit=2", goal.replace("goal", "user"));
-        assert_eq!(target(Method::GET, &of_user), Target::Of(Shard(0x12ab)));
-        assert_eq!(target(Method::GET, "/v1/goals/goal_12"), Target::Home, "the endpoint refuses it");
-        let delivery = goal.replace("goal", "delivery");
-        let again = format!("/v1/webhooks/webhook_1/deliveries/{delivery}/redeliver");
-        assert_eq!(target(Method::POST, &again), Target::Of(Shard(0x12ab)));
-        let hook = format!("/hooks/{}", goal.replace("goal", "hook"));
-        assert_eq!(target(Method::POST, &hook), Target::Of(Shard(0x12ab)));
-    }
-
-    #[test]
-    fn requests_without_an_id_go_to_the_home_or_to_all() {
-        let agent = "/v1/agents/agent_019000000000700080000000000012ab";
-        assert_eq!(target(Method::PATCH, agent), Target::Copied);
-        assert_eq!(target(Method::GET, "/v1/teams"), Target::Copied);
-        assert_eq!(target(Method::PATCH, "/v1/webhooks/webhook_1"), Target::Copied);
-        assert_eq!(target(Method::GET, "/v1/events"), Target::Home);
-        assert_eq!(target(Method::GET, "/v1/key"), Target::Home);
-        let deliveries = "/v1/webhooks/webhook_1/deliveries";
-        assert_eq!(target(Method::GET, deliveries), Target::Page(List::Deliveries));
-        assert_eq!(target(Method::GET, "/v1/users?external_id=7"), Target::Page(List::Users));
-        assert_eq!(target(Method::GET, "/v1/projects"), Target::Page(List::Agentables));
-        assert_eq!(target(Method::GET, "/v1/erasures"), Target::Page(List::Erasures));
-        assert_eq!(target(Method::GET, "/v1/questions"), Target::Page(List::Questions));
-        assert_eq!(target(Method::GET, "/v1/health"), Target::Health);
-        assert_eq!(target(Method::GET, "/readyz"), Target::Ready);
-        assert_eq!(target(Method::GET, "/v1/workers"), Target::Home);
-        assert_eq!(target(Method::GET, "/v1/runs?status=failed"), Target::Home);
-        assert_eq!(
-            target(Method::POST, &format!("/v1/workers/worker_{}/drain", "0".repeat(32))),
-            Target::Home
-        );
-        for path in ["/v1/users", "/v1/goals", "/v1/goals/import", "/", "/openapi.json"] {
-            assert_eq!(target(Method::POST, path), Target::Home, "{path}");
-        }
-    }
-}
+mod tests;

@@ -72,8 +72,9 @@ impl CorsConfig {
         let origins = self.origins.iter().filter_map(|origin| HeaderValue::from_str(&origin.0).ok());
         let sent = ["idempotency-key", "if-none-match", "last-event-id", "x-request-id", "traceparent"]
             .map(HeaderName::from_static);
-        let read = ["x-request-id", "idempotent-replayed", "ratelimit", "ratelimit-policy"]
-            .map(HeaderName::from_static);
+        let read =
+            ["x-request-id", "idempotent-replayed", "ratelimit", "ratelimit-policy", "houston-missing-cells"]
+                .map(HeaderName::from_static);
         let layer = CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
             .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])

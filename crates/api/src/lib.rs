@@ -168,7 +168,9 @@ mod mcp;
 mod mcp_servers;
 mod messages;
 mod metrics;
+mod missing_cells;
 mod models;
+mod moves;
 mod offload;
 mod openai;
 #[cfg(test)]

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::log_throttle::LogThrottle;
 use crate::state::{App, State};
-use crate::{cells, connection};
+use crate::{cells, connection, moves};
 
 /// Pause after a connection could not be accepted, usually because no file descriptor is free.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -49,6 +49,7 @@ pub async fn serve_with(
     tokio::select! {
         () = stop.cancelled() => {}
         _ = accept => {}
+        () = moves::follow(&apps) => {}
         _ = join_all(apps.iter().map(|app| app.streams.poll(app.api_store(), &app.state.config))) => {}
         _ = join_all(apps.iter().map(|app| app.feeds.poll(app.api_store(), &app.state.config))) => {}
         _ = join_all(apps.iter().map(|app| app.keys.watch_revocations(app.api_store()))) => {}

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Urgency};
-use houston_domain::cell::Cells;
+use houston_domain::cell::{Cells, ShardRange};
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::{AgentableId, Ids, RunId, Shard};
@@ -187,6 +187,15 @@ impl App {
     pub(crate) fn all_cells(self: &Arc<Self>) -> Vec<Arc<Self>> {
         let cells = self.cells.get().map(|cells| cells.iter().filter_map(Weak::upgrade).collect());
         cells.unwrap_or_else(|| vec![Arc::clone(self)])
+    }
+
+    /// The apps of all cells with their shards, in order.
+    pub(crate) fn cells_by_range(self: &Arc<Self>) -> Vec<(ShardRange, Arc<Self>)> {
+        let cells = self
+            .cells
+            .get()
+            .map(|cells| cells.ranges().filter_map(|(range, cell)| Some((range, cell.upgrade()?))).collect());
+        cells.unwrap_or_else(|| vec![(ShardRange::ALL, Arc::clone(self))])
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {

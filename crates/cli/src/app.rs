@@ -122,7 +122,11 @@ impl App {
         let user = crate::config::of_user(environment);
         let folders: Vec<&Path> = user.iter().chain(&arguments.jobs).map(PathBuf::as_path).collect();
         let toolbox = Toolbox::read(folders.iter().copied(), self.tools).map_err(usage)?;
-        let mut loaded = crate::config::load(folders, &toolbox.names().map_err(usage)?).map_err(usage)?;
+        let loaded = crate::config::load(folders, &toolbox.names().map_err(usage)?);
+        if let (Err(error), Command::Doctor(doctor)) = (&loaded, &arguments.command) {
+            return Ok(doctor.invalid_settings(&error.to_string()));
+        }
+        let mut loaded = loaded.map_err(usage)?;
         if !arguments.command.writes_approvals() {
             loaded.mcp.check_pins().map_err(usage)?;
         }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -80,18 +80,54 @@ pub enum InvalidCells {
     Twice(ShardRange),
 }
 
-/// What belongs to each cell, found by any id of a user's thing. Cheap to clone.
-pub struct Cells<T>(Arc<[(ShardRange, T)]>);
+/// Shards that were moved: what the cell that gave them away and the one that got them both have written down. So one of the
+/// two is enough to know it. Of several moves of a shard, the one with the highest version counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MovedShards {
+    /// The shards.
+    pub shards: ShardRange,
+    /// How often shards of these cells were moved before.
+    pub version: i64,
+    /// The cell that has them now: the number of its place in the settings.
+    pub cell: usize,
+}
+
+/// In which cell each shard is: ranges in the order of their shards, which together have each shard once.
+type Places = Arc<[(ShardRange, usize)]>;
+
+/// Where each shard is, when these were moved from where the settings have them.
+#[must_use]
+pub fn places(settings: &[ShardRange], moved: &[MovedShards]) -> Vec<(ShardRange, usize)> {
+    let mut places: Vec<(ShardRange, usize)> = Vec::new();
+    for shard in 0..=u16::MAX {
+        let has = |range: &ShardRange| range.first.0 <= shard && shard <= range.last.0;
+        let last = moved.iter().filter(|moved| has(&moved.shards)).max_by_key(|moved| moved.version);
+        let cell = last.map_or_else(|| settings.iter().position(has).unwrap_or(0), |moved| moved.cell);
+        match places.last_mut() {
+            Some((range, before)) if *before == cell => range.last = Shard(shard),
+            _ => places.push((ShardRange { first: Shard(shard), last: Shard(shard) }, cell)),
+        }
+    }
+    places
+}
+
+/// What belongs to each cell, found by any id of a user's thing. Cheap to clone. What is made of it with [`Cells::map`] follows
+/// the same moves.
+pub struct Cells<T> {
+    /// With their ranges in the settings, in order.
+    cells: Arc<[(ShardRange, T)]>,
+    places: Arc<RwLock<Places>>,
+}
 
 impl<T> Clone for Cells<T> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self { cells: Arc::clone(&self.cells), places: Arc::clone(&self.places) }
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Cells<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.0.iter().map(|(range, cell)| (range, cell))).finish()
+        f.debug_map().entries(self.cells.iter().map(|(range, cell)| (range, cell))).finish()
     }
 }
 
@@ -105,7 +141,7 @@ impl<T> Cells<T> {
     /// One cell with all shards.
     #[must_use]
     pub fn one(cell: T) -> Self {
-        Self(Arc::new([(ShardRange::ALL, cell)]))
+        Self::placed(vec![(ShardRange::ALL, cell)])
     }
 
     /// Cells with these ranges, in any order.
@@ -116,7 +152,35 @@ impl<T> Cells<T> {
         let mut cells: Vec<_> = cells.into_iter().collect();
         cells.sort_by_key(|(range, _)| range.first);
         check(cells.iter().map(|(range, _)| *range))?;
-        Ok(Self(cells.into()))
+        Ok(Self::placed(cells))
+    }
+
+    /// Each shard is where the settings have it.
+    fn placed(cells: Vec<(ShardRange, T)>) -> Self {
+        let places: Places = cells.iter().enumerate().map(|(nth, (range, _))| (*range, nth)).collect();
+        Self { cells: cells.into(), places: Arc::new(RwLock::new(places)) }
+    }
+
+    /// Follows moves: from now on, each shard is where [`places`] has it. So is it for all that was made of these with
+    /// [`Cells::map`]. Returns whether that changed anything.
+    pub fn follow(&self, moved: &[MovedShards]) -> bool {
+        let settings: Vec<ShardRange> = self.cells.iter().map(|(range, _)| *range).collect();
+        let known: Vec<MovedShards> =
+            moved.iter().filter(|moved| moved.cell < settings.len()).copied().collect();
+        let new = places(&settings, &known);
+        let mut current = self.places.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = **current != *new;
+        *current = new.into();
+        is_new
+    }
+
+    /// The number of the cell with this shard, in the order of [`Cells::iter`].
+    #[must_use]
+    pub fn number_of(&self, shard: Shard) -> usize {
+        let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
+        // Every shard is in a range, so the last range that begins at or before the shard has it.
+        let next = places.partition_point(|(range, _)| range.first <= shard);
+        places[next.saturating_sub(1)].1
     }
 
     /// The cell of the user or of the user's thing with this id.
@@ -127,42 +191,41 @@ impl<T> Cells<T> {
     /// The cell with this shard.
     #[must_use]
     pub fn with(&self, shard: Shard) -> &T {
-        // Every shard is in a range, so the last range that begins at or before the shard has it.
-        let next = self.0.partition_point(|(range, _)| range.first <= shard);
-        &self.0[next.saturating_sub(1)].1
+        &self.cells[self.number_of(shard)].1
     }
 
-    /// The cell with the first shard. Tenants, keys, agents and teams are changed there, and then copied to the others.
+    /// The cell with the first shard of the settings. Tenants, keys, agents and teams are changed there, and then copied to the others.
     #[must_use]
     pub fn home(&self) -> &T {
-        &self.0[0].1
+        &self.cells[0].1
     }
 
     /// The cells other than [`Cells::home`].
     pub fn others(&self) -> impl ExactSizeIterator<Item = &T> {
-        self.0.iter().skip(1).map(|(_, cell)| cell)
+        self.cells.iter().skip(1).map(|(_, cell)| cell)
     }
 
     /// All cells, in the order of their shards.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
-        self.0.iter().map(|(_, cell)| cell)
+        self.cells.iter().map(|(_, cell)| cell)
     }
 
-    /// All cells with their shards, in order.
+    /// All cells with their shards in the settings, in order. A range also names its cell, whatever was moved.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = (ShardRange, &T)> {
-        self.0.iter().map(|(range, cell)| (*range, cell))
+        self.cells.iter().map(|(range, cell)| (*range, cell))
     }
 
     /// The number of cells, at least one.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.cells.len()
     }
 
     /// The same cells with something else for each.
     #[must_use]
     pub fn map<U>(&self, mut of: impl FnMut(&T) -> U) -> Cells<U> {
-        Cells(self.0.iter().map(|(range, cell)| (*range, of(cell))).collect())
+        let cells = self.cells.iter().map(|(range, cell)| (*range, of(cell))).collect();
+        Cells { cells, places: Arc::clone(&self.places) }
     }
 
     /// The same cells with something else for each.
@@ -170,8 +233,9 @@ impl<T> Cells<T> {
     /// # Errors
     /// The first error of `of`.
     pub fn try_map<U, E>(&self, mut of: impl FnMut(&T) -> Result<U, E>) -> Result<Cells<U>, E> {
-        let cells: Result<Vec<_>, E> = self.0.iter().map(|(range, cell)| Ok((*range, of(cell)?))).collect();
-        Ok(Cells(cells?.into()))
+        let cells: Result<Vec<_>, E> =
+            self.cells.iter().map(|(range, cell)| Ok((*range, of(cell)?))).collect();
+        Ok(Cells { cells: cells?.into(), places: Arc::clone(&self.places) })
     }
 }
 
@@ -229,6 +293,29 @@ mod tests {
         assert_eq!(error(&["0000-7fff", "9000-ffff"]), "no cell has the shards 8000-8fff");
         assert_eq!(error(&["0000-8fff", "8000-ffff"]), "two cells have the shards 8000-8fff");
         assert_eq!(error(&["0000-ffff", "1000-1fff"]), "two cells have the shards 1000-1fff");
+    }
+
+    #[test]
+    fn moved_shards_are_found_where_they_went() {
+        let cells = cells(&["0000-7fff", "8000-ffff"]).unwrap();
+        let names = cells.map(|nth| format!("cell {nth}"));
+        let moved =
+            |shards: &str, version, cell| MovedShards { shards: shards.parse().unwrap(), version, cell };
+        // Both cells say the same, and the order does not matter.
+        let first = [moved("9000-9fff", 1, 0), moved("9000-90ff", 2, 1), moved("9000-9fff", 1, 0)];
+        assert!(cells.follow(&first));
+        assert!(!cells.follow(&first), "nothing new");
+        assert_eq!(
+            ["8fff", "9000", "90ff", "9100", "9fff", "a000"]
+                .map(|shard| { names.with(Shard(u16::from_str_radix(shard, 16).unwrap())).as_str() }),
+            ["cell 1", "cell 1", "cell 1", "cell 0", "cell 0", "cell 1"]
+        );
+        assert_eq!(names.home(), "cell 0");
+        assert!(
+            cells.follow(&[moved("0000-ffff", 3, 7)]),
+            "a cell that the settings do not have is left out"
+        );
+        assert_eq!(*cells.with(Shard(0x9100)), 1);
     }
 
     #[test]

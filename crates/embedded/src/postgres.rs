@@ -112,6 +112,8 @@ impl Postgres {
         let mut settings = vec![
             format!("unix_socket_directories={}", self.layout.sockets().display()),
             format!("max_connections={}", self.max_connections),
+            // To move users to another cell.
+            "max_prepared_transactions=4".to_owned(),
         ];
         let fixed = [
             "listen_addresses=",

@@ -55,16 +55,19 @@ impl Redis {
         Ok(Self { servers, prefix, clock, outage_logged: Arc::default() })
     }
 
-    /// The version of the server, e.g. `7.2.4`.
+    /// The server's version, and what it does when its memory is full.
     ///
     /// # Errors
-    /// [`Error::Redis`] when the server does not answer within seconds.
-    pub async fn version(&self) -> Result<String, Error> {
+    /// [`Error::Redis`] when the server does not answer within seconds, or refuses the password.
+    pub async fn server(&self) -> Result<RedisServer, Error> {
         let mut connection = self.connect(Some(RESPONSE_TIMEOUT)).await?;
-        let info: String =
-            redis::cmd("INFO").arg("server").query_async(&mut connection).await.map_err(Failure::from)?;
-        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
-        Ok(version.unwrap_or("unknown").to_owned())
+        let info: String = redis::cmd("INFO")
+            .arg("server")
+            .arg("memory")
+            .query_async(&mut connection)
+            .await
+            .map_err(Failure::from)?;
+        Ok(RedisServer::of(&info))
     }
 
     /// Host and port, also of several servers, or the path of the socket; without password, for logs.
@@ -98,6 +101,36 @@ impl Redis {
     pub(crate) async fn connect_pubsub(&self) -> Result<PubSub, Failure> {
         let client = self.servers.client().await?;
         within(CONNECT_TIMEOUT, client.get_async_pubsub()).await
+    }
+}
+
+/// What a server says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedisServer {
+    /// The version, e.g. `7.2.4`.
+    pub version: String,
+    /// The `maxmemory-policy`: `noeviction` refuses writes when the memory is full, all others delete keys.
+    pub policy: String,
+    /// The `maxmemory` in bytes; 0 is unlimited.
+    pub max_bytes: u64,
+}
+
+impl RedisServer {
+    /// Reads the text that `INFO` answers.
+    fn of(info: &str) -> Self {
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let text = |name: &str| field(name).map_or("unknown", str::trim).to_owned();
+        Self {
+            version: text("redis_version"),
+            policy: text("maxmemory_policy"),
+            max_bytes: field("maxmemory").and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0),
+        }
+    }
+
+    /// Whether it deletes keys when its memory is full.
+    #[must_use]
+    pub fn evicts(&self) -> bool {
+        !matches!(self.policy.as_str(), "noeviction" | "unknown")
     }
 }
 
@@ -177,6 +210,16 @@ mod tests {
 
     fn open(url: &str) -> Result<Redis, Error> {
         Redis::open(url, DEFAULT_PREFIX, Arc::new(SystemClock))
+    }
+
+    #[test]
+    fn server_is_read_from_its_info() {
+        let info = "# Server\r\nredis_version:7.2.4\r\n# Memory\r\nmaxmemory:1024\r\nmaxmemory_human:1K\r\n\
+                    maxmemory_policy:allkeys-lru\r\n";
+        let server = RedisServer::of(info);
+        assert_eq!((server.version.as_str(), server.max_bytes), ("7.2.4", 1024));
+        assert!(server.evicts());
+        assert!(!RedisServer::of("").evicts(), "a server that does not say it");
     }
 
     #[test]

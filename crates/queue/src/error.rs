@@ -16,7 +16,7 @@ pub enum Error {
         #[source]
         source: redis::RedisError,
     },
-    /// Redis did not answer a query of [`crate::depths`] or [`crate::Redis::version`].
+    /// Redis did not answer a query of [`crate::depths`] or [`crate::Redis::server`].
     #[error("redis does not answer")]
     Redis(#[from] Failure),
     /// The apalis worker ended without having been stopped. The process must exit, so that it is restarted.
@@ -55,7 +55,23 @@ pub enum Failure {
     Closed,
 }
 
+impl Error {
+    /// Whether Redis answers, but refuses the user or the password of the URL.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Redis(failure) if failure.is_refused())
+    }
+}
+
 impl Failure {
+    /// Whether Redis refuses the user or the password, or wants one.
+    fn is_refused(&self) -> bool {
+        let Self::Redis(error) = self else { return false };
+        let text = error.to_string();
+        error.kind() == redis::ErrorKind::AuthenticationFailed
+            || ["NOAUTH", "WRONGPASS", "NOPERM"].iter().any(|code| text.contains(code))
+    }
+
     /// Whether an idle connection had been closed, so that a new connection may work.
     pub(crate) fn is_broken_connection(&self) -> bool {
         match self {

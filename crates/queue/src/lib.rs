@@ -46,7 +46,7 @@ mod slot;
 mod supervisor;
 
 pub use backend::{HintBackend, HintSettings, NeverFails};
-pub use connection::{DEFAULT_PREFIX, Redis};
+pub use connection::{DEFAULT_PREFIX, Redis, RedisServer};
 pub use delta::{BusCounts, DeltaBus, Received, Subscription};
 pub use error::{Error, Failure};
 pub use health::{RedisHealth, RedisState};

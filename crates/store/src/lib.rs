@@ -142,7 +142,9 @@ pub(crate) use knowledge::profile;
 pub use knowledge::{
     attachment, custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
 };
-pub use operate::{audit, ended, lane_work, run_error, run_list, run_retry, usage, worker_list};
+pub use operate::{
+    audit, cell_move, ended, lane_work, run_error, run_list, run_retry, server_settings, usage, worker_list,
+};
 pub use run::tool_result;
 pub use run::{
     awaited, cancel, claim, compression, context_cache, cost, direct_start, event, history, lease, listen,

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::missing_cells::across;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::{Query, time};
 use crate::state::App;
@@ -66,15 +67,19 @@ pub(crate) async fn list(
     };
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let (limit, before) = (page.limit()?, page.id(List::Audit)?.map(AuditId));
-    let mut found = Vec::new();
-    for cell in app.all_cells() {
-        found.extend(cell.store(caller).records(&filter, before, rows(limit)).await?);
+    let filter = &filter;
+    let ask = |cell: Arc<App>| async move {
+        let mut found = cell.store(caller).records(filter, before, rows(limit)).await?;
         if caller.operates_installation() {
-            found.extend(cell.api_store().records_of_installation(&filter, before, rows(limit)).await?);
+            found.extend(cell.api_store().records_of_installation(filter, before, rows(limit)).await?);
         }
-    }
+        Ok(found)
+    };
+    let (found, missing) = across(&app, ask).await?;
+    let mut found: Vec<Record> = found.into_iter().flatten().collect();
     found.sort_unstable_by_key(|record| std::cmp::Reverse(record.of.id));
-    Ok(Json(Page::of(List::Audit, limit, found, |record| record.of.id.0.as_u128(), response)))
+    let page = Page::of(List::Audit, limit, found, |record| record.of.id.0.as_u128(), response);
+    Ok((missing, Json(page)))
 }
 
 fn response(Record { of, at }: Record) -> AuditRecordResponse {

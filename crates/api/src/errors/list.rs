@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::missing_cells::across;
 use crate::query::Query;
 use crate::state::App;
 
@@ -53,16 +54,14 @@ pub(crate) async fn list(
         }
     };
     let window = Duration::from_secs(u64::from(window_h) * 3600);
-    let (mut failures, mut capped) = (Vec::new(), false);
-    for cell in app.all_cells() {
-        let found = cell.store(caller).failures(window).await?;
-        capped |= i64::try_from(found.len()).is_ok_and(|count| count >= MOST);
-        failures.extend(found);
-    }
+    let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).failures(window).await?) };
+    let (found, missing) = across(&app, ask).await?;
+    let capped = found.iter().any(|found| i64::try_from(found.len()).is_ok_and(|count| count >= MOST));
+    let failures = found.into_iter().flatten().collect();
     // Up to some MB of text.
     let groups = app.offload.compute(move || grouped(failures)).await?;
     let data = groups.into_iter().take(MAX_GROUPS).map(response).collect();
-    Ok(Json(ErrorGroupsResponse { data, window_h, capped }))
+    Ok((missing, Json(ErrorGroupsResponse { data, window_h, capped })))
 }
 
 fn response(group: ErrorGroup) -> ErrorGroupResponse {

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::missing_cells::across;
 use crate::state::App;
 
 /// How old an answer may be.
@@ -34,14 +35,18 @@ impl EndedRuns {
         if let Some(fresh) = self.fresh(tenant) {
             return Ok(fresh);
         }
-        let mut all = Vec::new();
-        for cell in app.all_cells() {
-            all.push(match tenant {
+        let ask = |cell: Arc<App>| async move {
+            Ok(match tenant {
                 None => cell.api_store().ended().await?,
                 Some(_) => cell.store(caller).ended().await?,
-            });
-        }
+            })
+        };
+        let (all, missing) = across(app, ask).await?;
         let all: Arc<[Ended]> = all.into();
+        if !missing.0.is_empty() {
+            // Without one of them it is not worth remembering.
+            return Ok(all);
+        }
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MAX_TENANTS {
             kept.clear();

@@ -30,10 +30,10 @@ use crate::state::App;
 )]
 pub(crate) async fn get(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
     let whole = caller.operates_installation();
-    let (lanes, workers) = works(&app, caller, &LANES).await?;
+    let (lanes, workers, missing) = works(&app, caller, &LANES).await?;
     let work = lanes.into_iter().fold(LaneWork::default(), LaneWork::with);
     let ended = app.ended.get(&app, caller).await?;
-    Ok(Json(response(whole, work, &workers, &ended)))
+    Ok((missing, Json(response(whole, work, &workers, &ended))))
 }
 
 fn response(whole: bool, work: LaneWork, workers: &[RegisteredWorker], all: &[Ended]) -> OverviewResponse {

@@ -23,5 +23,6 @@ use crate::state::App;
     responses((status = 200, description = "The lanes, the most urgent first.", body = QueuesResponse)),
 )]
 pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(QueuesResponse { data: queues(&app, caller, &LANES).await? }))
+    let (missing, data) = queues(&app, caller, &LANES).await?;
+    Ok((missing, Json(QueuesResponse { data })))
 }

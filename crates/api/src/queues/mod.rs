@@ -14,46 +14,54 @@ use houston_store::worker_list::RegisteredWorker;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::missing_cells::{Missing, across};
 use crate::state::App;
 
 /// The lanes in which agentables wait, the most urgent first.
 pub(crate) const LANES: [Urgency; 2] = [Urgency::Interactive, Urgency::Background];
 
-/// The work of these lanes, over all cells, and the workers, if the caller may see them.
+/// The work of these lanes, over all cells, the workers, if the caller may see them, and the cells that are away.
 pub(crate) async fn works(
     app: &Arc<App>,
     caller: Caller,
     lanes: &[Urgency],
-) -> Result<(Vec<LaneWork>, Vec<RegisteredWorker>), ApiError> {
+) -> Result<(Vec<LaneWork>, Vec<RegisteredWorker>, Missing), ApiError> {
     let whole = caller.operates_installation();
     let mut works = vec![LaneWork::default(); lanes.len()];
     let mut workers = Vec::new();
-    for cell in app.all_cells() {
+    let ask = |cell: Arc<App>| async move {
         let work = if whole { cell.api_store().work().await? } else { cell.store(caller).work().await? };
+        let workers = if whole { cell.api_store().list_workers().await? } else { Vec::new() };
+        Ok((work, workers))
+    };
+    let (found, missing) = across(app, ask).await?;
+    for (work, of_cell) in found {
         for (sum, lane) in works.iter_mut().zip(lanes) {
             let urgency_of = |kind: &str| app.state.agent_types.get(kind).map(|kind| kind.urgency);
             *sum = sum.with(LaneWork::of(*lane, &work.kinds, urgency_of, work.at));
         }
         // Each process has a worker in every cell, and they share its slots: those of one cell are all.
-        if whole && workers.is_empty() {
-            workers = cell.api_store().list_workers().await?;
+        if workers.is_empty() {
+            workers = of_cell;
         }
     }
-    Ok((works, workers))
+    Ok((works, workers, missing))
 }
 
-async fn queues(app: &Arc<App>, caller: Caller, lanes: &[Urgency]) -> Result<Vec<QueueResponse>, ApiError> {
+async fn queues(
+    app: &Arc<App>,
+    caller: Caller,
+    lanes: &[Urgency],
+) -> Result<(Missing, Vec<QueueResponse>), ApiError> {
     let whole = caller.operates_installation();
-    let (works, workers) = works(app, caller, lanes).await?;
-    let mut paused = Vec::new();
-    for cell in app.all_cells() {
-        paused.extend(cell.api_store().paused_lanes().await?);
-    }
+    let (works, workers, missing) = works(app, caller, lanes).await?;
+    let ask = |cell: Arc<App>| async move { Ok(cell.api_store().paused_lanes().await?) };
+    let paused: Vec<String> = across(app, ask).await?.0.into_iter().flatten().collect();
     let show = |(work, lane): (LaneWork, &Urgency)| {
         let is_paused = paused.iter().any(|name| name == Lane::from(*lane).as_str());
         response(*lane, whole, (work, is_paused), whole.then(|| slots(&workers, *lane)))
     };
-    Ok(works.into_iter().zip(lanes).map(show).collect())
+    Ok((missing, works.into_iter().zip(lanes).map(show).collect()))
 }
 
 /// The lane of this name.

@@ -55,5 +55,5 @@ async fn set(app: &Arc<App>, caller: Caller, lane: &str, is_paused: bool) -> Res
     for cell in app.all_cells() {
         cell.api_store().set_lane_paused(Lane::from(lane).as_str(), is_paused).await?;
     }
-    queues(app, caller, &[lane]).await?.pop().ok_or(ApiError::NotFound { what: "lane" })
+    queues(app, caller, &[lane]).await?.1.pop().ok_or(ApiError::NotFound { what: "lane" })
 }

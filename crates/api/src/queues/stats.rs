@@ -28,5 +28,7 @@ pub(crate) async fn stats(
     Path(lane): Path<String>,
 ) -> Result<impl IntoResponse, ApiError> {
     let lane = lane_named(&lane)?;
-    queues(&app, caller, &[lane]).await?.pop().map(Json).ok_or(ApiError::NotFound { what: "lane" })
+    let (missing, mut lanes) = queues(&app, caller, &[lane]).await?;
+    let lane = lanes.pop().ok_or(ApiError::NotFound { what: "lane" })?;
+    Ok((missing, Json(lane)))
 }

@@ -13,6 +13,7 @@ use houston_store::run_list::{ListedRun, RunFilter, RunPage};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::missing_cells::across;
 use crate::page::{List, PageQuery};
 use crate::query::Query;
 use crate::runs::filter::{FilterQuery, stored};
@@ -48,17 +49,21 @@ pub(crate) async fn list(
     let filter = stored(query.filter()?);
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let (limit, before) = (page.limit()?, page.id(List::AllRuns)?.map(RunId));
-    let found = find(&app, caller, &filter, before, limit).await?;
+    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+    let filter = &filter;
+    let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).find_runs(filter, before, rows).await?) };
+    let (pages, missing) = across(&app, ask).await?;
+    let found = merged(pages, limit);
     let next_cursor = found.next.map(cursor);
     let data = found.runs.into_iter().map(listed).collect();
-    Ok(Json(Page { data, has_more: next_cursor.is_some(), next_cursor }))
+    Ok((missing, Json(Page { data, has_more: next_cursor.is_some(), next_cursor })))
 }
 
 pub(crate) fn cursor(next: RunId) -> String {
     List::AllRuns.cursor(next.0.as_u128())
 }
 
-/// The newest runs of all cells.
+/// The newest runs of all cells, of which none may be missing: for what changes them.
 pub(crate) async fn find(
     app: &Arc<App>,
     caller: Caller,

@@ -9,6 +9,7 @@ use houston_protocol::worker::WorkersResponse;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::missing_cells::across;
 use crate::state::App;
 use crate::workers::response;
 
@@ -25,9 +26,8 @@ pub(crate) async fn list(
     State(app): State<Arc<App>>,
     _caller: Caller,
 ) -> Result<impl IntoResponse, ApiError> {
-    let mut data = Vec::new();
-    for cell in app.all_cells() {
-        data.extend(cell.api_store().list_workers().await?.into_iter().map(response));
-    }
-    Ok(Json(WorkersResponse { data }))
+    let ask = |cell: Arc<App>| async move { Ok(cell.api_store().list_workers().await?) };
+    let (found, missing) = across(&app, ask).await?;
+    let data = found.into_iter().flatten().map(response).collect();
+    Ok((missing, Json(WorkersResponse { data })))
 }

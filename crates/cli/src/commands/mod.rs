@@ -5,6 +5,7 @@ mod approvals;
 mod ask;
 mod audit;
 mod cancel;
+mod cell;
 mod chat;
 mod completions;
 mod config;
@@ -165,6 +166,8 @@ pub(crate) enum Command {
     Queues(queues::Queues),
     /// List the workers, or ask one to drain
     Workers(workers::Workers),
+    /// List the cells, each with its shards
+    Cell(cell::Cell),
     /// Show who changed what
     Audit(audit::Audit),
     /// Create, list and revoke API keys
@@ -216,6 +219,7 @@ impl Command {
             Self::Monitor(command) => command.run(context),
             Self::Queues(command) => command.run(context),
             Self::Workers(command) => command.run(context),
+            Self::Cell(command) => command.run(&context),
             Self::Audit(command) => command.run(context),
             Self::Key(command) => command.run(&context),
             Self::Config(command) => Ok(command.run(&context)),

@@ -56,7 +56,7 @@ fn restore(from: &TestHouston, dump: &Path, to: &TestInstallation) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dump_under_load_restores_to_a_working_installation() {
-    let houston = TestHouston::start_with_own_postgres();
+    let houston = TestHouston::own_postgres_with(&[]);
     let _worker = houston.worker();
     let mut goals = Vec::new();
     for nth in 0..GOALS {

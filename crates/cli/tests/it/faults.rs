@@ -119,7 +119,7 @@ async fn redis_flushed_and_restarted_under_load_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_restarted_under_load_loses_nothing() {
-    let houston = TestHouston::start_with_own_postgres();
+    let houston = TestHouston::own_postgres_with(&[]);
     let _workers = [houston.worker(), houston.worker()];
     load(&houston, 10, 8, async |round| match round {
         2 | 5 => tokio::task::block_in_place(|| houston.servers.lock().unwrap().restart_postgres().unwrap()),

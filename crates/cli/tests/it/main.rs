@@ -24,6 +24,8 @@ mod code_mode;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod doctor;
+#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod drains;

@@ -178,7 +178,7 @@ async fn unknown_hints_of_a_newer_release_only_cost_a_sweep() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_outage_and_recovery_are_logged_once() {
-    let houston = TestHouston::start_with_own_postgres();
+    let houston = TestHouston::own_postgres_with(&[]);
     let worker = houston.worker_with(&[
         ("HOUSTON_LOG", "info,houston_worker=debug"),
         ("HOUSTON_ORCHESTRATOR__SWEEP__EVERY_MS", "200"),

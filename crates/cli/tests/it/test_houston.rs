@@ -58,8 +58,8 @@ impl TestHouston {
         Self::over(start().with_cells(vec![start()]), variables)
     }
 
-    pub(crate) fn start_with_own_postgres() -> Self {
-        Self::over(cells(|| TestInstallation::start_with_own_postgres(migrate)), &[])
+    pub(crate) fn own_postgres_with(variables: &[(&str, &str)]) -> Self {
+        Self::over(cells(|| TestInstallation::start_with_own_postgres(migrate)), variables)
     }
 
     pub(crate) fn over(servers: TestInstallation, variables: &[(&str, &str)]) -> Self {

@@ -10,6 +10,8 @@ mod batches;
 #[cfg(test)]
 mod bytes;
 #[cfg(test)]
+mod cell_moves;
+#[cfg(test)]
 mod client_offers;
 #[cfg(test)]
 mod compression;

@@ -1,0 +1,132 @@
+//! The tables with rows of users, read from the catalogue.
+
+use sqlx::{PgConnection, Row as _};
+
+use super::all;
+use crate::error::Result;
+
+/// Tables whose rows belong to no user, are copied to all cells, or may be lost (rates).
+const STAY: [&str; 20] = [
+    "agents",
+    "api_keys",
+    "audit",
+    "cron_ticks",
+    "erased_spending",
+    "functions",
+    "health_checks",
+    "installation",
+    "migrations",
+    "moved_shards",
+    "paused_lanes",
+    "rates",
+    "readers",
+    "replays",
+    "settings",
+    "team_agents",
+    "teams",
+    "tenants",
+    "tool_sources",
+    "workers",
+];
+
+/// One table, with its columns and the condition for the rows of the users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Table {
+    pub(super) name: String,
+    pub(super) columns: Vec<String>,
+    pub(super) condition: String,
+}
+
+/// The tables with rows of users, parents before children.
+pub(super) async fn tables(source: &mut PgConnection, users: &str, agentables: &str) -> Result<Vec<Table>> {
+    let found = all(
+        source,
+        "select c.relname::text,
+                array(select a.attname::text from pg_attribute a
+                       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+                       order by a.attnum),
+                array(select distinct f.confrelid::regclass::text from pg_constraint f
+                       where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid)
+           from pg_class c where c.relnamespace = 'houston'::regnamespace and c.relkind = 'r' order by c.relname",
+    )
+    .await?;
+    let mut left = Vec::with_capacity(found.len());
+    for row in found {
+        let (name, columns, parents): (String, Vec<String>, Vec<String>) =
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let condition = condition(&name, &columns, users, agentables);
+        if let Some(condition) = condition {
+            left.push((Table { name, columns, condition }, parents));
+        }
+    }
+    Ok(in_order(left))
+}
+
+/// The condition for the rows of users; `None` for a table that stays.
+fn condition(table: &str, columns: &[String], users: &str, agentables: &str) -> Option<String> {
+    let in_users = |column: &str| format!("{column} = any ({users})");
+    let in_both = |column: &str| format!("({} or {column} = any ({agentables}))", in_users(column));
+    match table {
+        "users" => return Some(in_users("id")),
+        "agentables" => return Some(in_users("user_id")),
+        "idempotency_keys" | "erasures" => return Some(in_both("resource_id")),
+        // The others are the tenant's, of which each cell has a copy.
+        "webhooks" => return Some(format!("run_id is not null and agentable_id = any ({agentables})")),
+        _ if STAY.contains(&table) => return None,
+        _ => {}
+    }
+    let has = |column: &str| columns.iter().any(|other| other == column);
+    let keys: Vec<String> = ["agentable_id", "user_id", "owner_id", "plan_id"]
+        .into_iter()
+        .filter(|column| has(column))
+        .map(|column| match column {
+            "user_id" => in_users(column),
+            "owner_id" => in_both(column),
+            _ => format!("{column} = any ({agentables})"),
+        })
+        .collect();
+    // A table without any of them: its rows are found by nothing, and the foreign keys will say so.
+    (!keys.is_empty()).then(|| format!("({})", keys.join(" or ")))
+}
+
+/// Sorts tables so that each comes after those it refers to.
+fn in_order(mut left: Vec<(Table, Vec<String>)>) -> Vec<Table> {
+    let mut sorted: Vec<Table> = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let waits = |parents: &[String], left: &[(Table, Vec<String>)]| {
+            left.iter().any(|(other, _)| parents.contains(&format!("houston.{}", other.name)))
+        };
+        let next = (0..left.len()).find(|nth| !waits(&left[*nth].1, &left));
+        // A circle: there is none today. Its foreign keys would refuse the rows.
+        sorted.push(left.remove(next.unwrap_or(0)).0);
+    }
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str, parents: &[&str]) -> (Table, Vec<String>) {
+        let table = Table { name: name.to_owned(), columns: Vec::new(), condition: String::new() };
+        (table, parents.iter().map(|parent| format!("houston.{parent}")).collect())
+    }
+
+    #[test]
+    fn tables_come_after_those_they_refer_to() {
+        let sorted = in_order(vec![table("a", &["c", "tenants"]), table("b", &[]), table("c", &["b"])]);
+        assert_eq!(sorted.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["b", "c", "a"]);
+    }
+
+    #[test]
+    fn rows_are_found_by_user_and_agentable() {
+        let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let of = |table: &str, names: &[&str]| condition(table, &columns(names), "U", "A");
+        assert_eq!(of("users", &["id"]).unwrap(), "id = any (U)");
+        assert_eq!(of("history", &["agentable_id", "seq"]).unwrap(), "(agentable_id = any (A))");
+        let both = of("knowledge_items", &["agentable_id", "user_id"]).unwrap();
+        assert_eq!(both, "(agentable_id = any (A) or user_id = any (U))");
+        assert_eq!(of("api_keys", &["user_id"]), None);
+        assert_eq!(of("workers", &["id"]), None);
+    }
+}
