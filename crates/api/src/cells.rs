@@ -109,7 +109,9 @@ impl Target {
             ["v1", "webhooks", _, "replay" | "test"] => Self::Home,
             ["v1", "webhooks", ..] => Self::Copied,
             // Their handlers ask all cells.
-            ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..] | ["v1", "runs"] if reads => {
+            ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..] | ["v1", "runs"]
+                if reads =>
+            {
                 Self::Any
             }
             ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..]

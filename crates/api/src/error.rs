@@ -268,7 +268,10 @@ pub enum ApiError {
         id: String,
     },
     /// Agentables of this kind have no check-ins.
-    #[error("{} has no check-ins; only kinds with `modes = [\"agent_check_in\"]` have them", with_article(kind))]
+    #[error(
+        "{} has no check-ins; only kinds with `modes = [\"agent_check_in\"]` have them",
+        with_article(kind)
+    )]
     NoCheckIns {
         /// Name of the kind.
         kind: String,

@@ -122,7 +122,8 @@ impl System {
             let redis = Redis::open(&addresses.redis_url, DEFAULT_PREFIX, Arc::clone(&clock))
                 .map_err(|error| Failure::Usage(error.into()))?;
             let (followed, until) = (store.clone(), gone.clone());
-            tracker.spawn(async move { until.run_until_cancelled(followed.follow_primary()).await });
+            tracker
+                .spawn(async move { until.run_until_cancelled(Box::pin(followed.follow_primary())).await });
             Ok::<_, Failure>(Cell {
                 store: store
                     .clone()

@@ -57,7 +57,7 @@ pub(crate) async fn list(
     let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).failures(window).await?) };
     let (found, missing) = across(&app, ask).await?;
     let capped = found.iter().any(|found| i64::try_from(found.len()).is_ok_and(|count| count >= MOST));
-    let failures = found.into_iter().flatten().collect();
+    let failures: Vec<_> = found.into_iter().flatten().collect();
     // Up to some MB of text.
     let groups = app.offload.compute(move || grouped(failures)).await?;
     let data = groups.into_iter().take(MAX_GROUPS).map(response).collect();

@@ -49,17 +49,16 @@ impl Store {
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn server_settings(&self) -> Result<ServerSettings> {
         // Not `query!`: it would be one of few reasons to describe system catalogues in `.sqlx`.
-        let (version, isolation, is_read_only, is_safe, waits): (i32, _, _, bool, bool) =
-            sqlx::query_as(
-                "-- store::server_settings::read
+        let (version, isolation, is_read_only, is_safe, waits): (i32, _, _, bool, bool) = sqlx::query_as(
+            "-- store::server_settings::read
             select current_setting('server_version_num')::integer,
                    current_setting('default_transaction_isolation'),
                    pg_is_in_recovery() or current_setting('default_transaction_read_only')::boolean,
                    current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean,
                    current_setting('synchronous_commit') <> 'off'",
-            )
-            .fetch_one(&self.pool)
-            .await?;
+        )
+        .fetch_one(&self.pool)
+        .await?;
         let durability = match (is_safe, waits) {
             (false, _) => Durability::None,
             (true, false) => Durability::LosesLastSecond,

@@ -51,7 +51,9 @@ async fn moved_user_has_the_same_rows_in_the_other_cell() {
     assert!(matches!(moved, Moved::Done(rows) if rows > 50), "{moved:?}");
     let (mut left, mut there) = (naming(&from, &ours), naming(&to, &ours));
     for table in STAY {
-        (left.remove(table), there.remove(table), before.remove(table));
+        for rows in [&mut left, &mut there, &mut before] {
+            rows.remove(table);
+        }
     }
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(there, before);

@@ -46,8 +46,8 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     (
         "cli",
         &[
-            "api", "console", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "metrics", "objects",
-            "protocol", "queue", "sandbox", "spans", "store", "tools", "web", "worker",
+            "api", "console", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "metrics",
+            "objects", "protocol", "queue", "sandbox", "spans", "store", "tools", "web", "worker",
         ],
     ),
     // The interface for programs. It starts a process as `houston dev` does, and that wiring is in `cli`: settings, servers,
