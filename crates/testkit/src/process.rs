@@ -13,6 +13,9 @@ use crate::signal::signal;
 /// How often a child is polled for its end or readiness.
 const POLL: Duration = Duration::from_millis(5);
 
+/// How long the last lines of a process that has ended are waited for, if something still has its outputs open.
+const REST_ARRIVES_WITHIN: Duration = Duration::from_secs(2);
+
 /// A running child. Dropping this kills it and waits for its end.
 #[derive(Debug)]
 pub struct Process {
@@ -46,6 +49,13 @@ impl Log {
         }
         self.lines().closed += 1;
         self.grown.notify_all();
+    }
+
+    /// Waits until what a process printed before its end has been read. A child of it may keep the outputs open.
+    fn wait_for_rest(&self) {
+        let open = |lines: &mut Lines| lines.closed < 2;
+        let waited = self.grown.wait_timeout_while(self.lines(), REST_ARRIVES_WITHIN, open);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -167,6 +177,7 @@ impl Process {
         let end = Instant::now() + patience;
         loop {
             if let Some(status) = self.child.try_wait()? {
+                self.log.wait_for_rest();
                 return Ok(status);
             }
             self.check(end, "its end")?;
