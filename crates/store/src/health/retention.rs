@@ -142,10 +142,12 @@ impl Walk<'_> {
         let rows = sqlx::query_as!(
             Ended,
             r#"-- store::health::retention::ended
+            with d as materialized (
+                select split_part(d.position, '~', 1)::pg_snapshot as seen from houston.readers d)
             select r.id as run, r.agentable_id as agentable, r.ended_at as "at!",
-                   not exists (select from houston.readers d
+                   not exists (select from d
                                 where not pg_visible_in_snapshot(coalesce(r.last_xid, r.first_xid)::text::xid8,
-                                                                 split_part(d.position, '~', 1)::pg_snapshot)) as "is_read!"
+                                                                 d.seen)) as "is_read!"
               from houston.runs r
              where r.ended_at >= $1 and (r.ended_at, r.id) > ($1, $2)
                and r.ended_at < now() - make_interval(secs => $3)

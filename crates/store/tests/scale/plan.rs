@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::case::{Case, id};
 
-/// Tables with at most as many rows as there are workers: reading them whole does not count as a scan.
-const SMALL: [&str; 4] = ["workers", "paused_lanes", "tenants", "installation"];
+/// Tables with at most as many rows as there are workers, readers of all events, or replays under way: reading them whole does not
+/// count as a scan.
+const SMALL: [&str; 6] = ["workers", "paused_lanes", "tenants", "installation", "readers", "replays"];
 /// Indexes that contain only what waits, runs or asks, however large the tables are, and that of the few lanes that are paused.
 const OF_WORK: [&str; 7] = [
     "run_locks_awake",

@@ -11,6 +11,16 @@ const OLD: &str = "
             select id from houston.runs where ended_at is not null limit 2000) r)
     update houston.runs r set ended_at = now() - interval '1 day' + n.n * interval '1 s' from n where n.id = r.id;\n";
 
+/// Five model calls of each of 10,000 runs.
+const CALLS: &str = "
+    insert into houston.model_calls
+           (run_id, write_id, tenant_id, agentable_id, iteration, provider, model, input_tokens, output_tokens,
+            cache_read_tokens, cache_write_tokens, reasoning_tokens, reported, created_at)
+    select r.id, gen_random_uuid(), l.tenant_id, r.agentable_id, n, 'p', 'm', 1, 1, 0, 0, 0, false, now() - interval '1 day'
+      from (select id, agentable_id from houston.runs limit 10000) r
+      join houston.run_locks l on l.agentable_id = r.agentable_id, generate_series(1, 5) n;
+    analyze houston.model_calls;\n";
+
 /// A walk, and what is deleted of one agentable.
 pub(crate) fn all() -> Vec<Case> {
     let (goal, run) = (id("goal", IDLE), id("run", LAST_RUNS + IDLE));
@@ -43,6 +53,7 @@ pub(crate) fn all() -> Vec<Case> {
             &[&runs, &goals, kinds, "0", "1000"],
             &["model_calls_pkey"],
             [200, 400],
-        ),
+        )
+        .after(CALLS.to_owned()),
     ]
 }
