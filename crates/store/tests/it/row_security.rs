@@ -161,9 +161,14 @@ async fn runs_posts_and_streams_take_no_role() {
     let test = TestStore::start_with_own_postgres().await;
     test.sql("alter system set log_statement = 'all'");
     test.sql("select pg_reload_conf()");
-    test.requests().agentable("goal", test.goal).await.unwrap();
+    // Connections read the setting some time after they were told to.
+    let reading = async {
+        while logged(&test, "houston_api") == 0 {
+            test.requests().agentable("goal", test.goal).await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), reading).await.expect("a read of a request takes the role");
     let before = logged(&test, "houston_api");
-    assert!(before > 0, "a read of a request takes it");
     for text in ["one", "two"] {
         test.post(text).await;
         let run = test.claim().await.unwrap();
