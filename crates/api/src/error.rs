@@ -1,7 +1,6 @@
 //! The errors of the API: one variant of [`ApiError`] for each way a request can fail, each with a stable `code`.
 //!
-//! The `Display` text of a variant is the `detail` of the problem that the client reads: it says what is wrong, what is
-//! allowed and what to do.
+//! The `Display` text of a variant is the problem's `detail`: what is wrong, what is allowed, what to do.
 
 mod convert;
 mod detail;
@@ -51,8 +50,7 @@ pub enum ApiError {
     },
     /// The key is bound to one user, or to some agentables of one.
     #[error(
-        "this key is bound to one user or to some of the user's agentables, and this belongs to more than that; use a key of \
-         the tenant (`houston key create`)"
+        "this key is bound to one user or some of its agentables; use a key of the tenant (`houston key create`)"
     )]
     BoundKey,
     /// The address sent too many wrong keys, or too many unknown keys are waiting to be looked up.

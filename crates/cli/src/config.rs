@@ -11,6 +11,7 @@ mod attachments;
 mod cells;
 mod error;
 mod explain;
+mod files;
 mod folder;
 mod kinds;
 mod mcp;
@@ -59,13 +60,13 @@ use self::cells::CellSettings;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::explain::nearest;
 use self::explain::{explain, origin_of};
+use self::files::FILES;
 pub(crate) use self::folder::{of_user, user_path};
 pub(crate) use self::kinds::Kind;
 use self::named_source::NamedSource;
 pub(crate) use self::orchestrator::Orchestrator;
 use self::outside::WebSettings;
-pub(crate) use self::outside::endpoints;
-pub(crate) use self::outside::{SandboxSettings, ShellProgram};
+pub(crate) use self::outside::{SandboxSettings, ShellProgram, endpoints};
 use self::packs::Packs;
 pub(crate) use self::providers::ProviderSettings;
 use self::skills::SkillSettings;
@@ -73,37 +74,6 @@ pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES}
 use self::workspaces::WorkspaceSettings;
 use crate::callbacks::Callbacks;
 use crate::instruments::Instruments;
-
-/// Files of `jobs/`: the top-level key of their settings, and their text.
-const FILES: &[(&str, &str)] = &[
-    ("orchestrator", include_str!("../../../jobs/orchestrator.toml")),
-    ("server", include_str!("../../../jobs/server.toml")),
-    ("health_monitor", include_str!("../../../jobs/health_monitor.toml")),
-    ("session_archive", include_str!("../../../jobs/session_archive.toml")),
-    ("feed_generation", include_str!("../../../jobs/feed_generation.toml")),
-    ("agent_check_in", include_str!("../../../jobs/agent_check_in.toml")),
-    ("knowledge", include_str!("../../../jobs/knowledge.toml")),
-    ("models", include_str!("../../../jobs/models.toml")),
-    ("providers", include_str!("../../../jobs/providers.toml")),
-    ("teams", include_str!("../../../jobs/teams.toml")),
-    ("cells", include_str!("../../../jobs/cells.toml")),
-    ("guards", include_str!("../../../jobs/guards.toml")),
-    ("web", include_str!("../../../jobs/web.toml")),
-    ("sandbox", include_str!("../../../jobs/sandbox.toml")),
-    ("mcp", include_str!("../../../jobs/mcp.toml")),
-    ("overseer", include_str!("../../../jobs/overseer.toml")),
-    ("tables", include_str!("../../../jobs/tables.toml")),
-    ("packs", include_str!("../../../jobs/packs.toml")),
-    ("skills", include_str!("../../../jobs/skills.toml")),
-    ("tools", include_str!("../../../jobs/tools.toml")),
-    ("workspaces", include_str!("../../../jobs/workspaces.toml")),
-    ("rates", include_str!("../../../jobs/rates.toml")),
-    ("webhooks", include_str!("../../../jobs/webhooks.toml")),
-    ("plans", include_str!("../../../jobs/plans.toml")),
-    ("triggers", include_str!("../../../jobs/triggers.toml")),
-    ("attachments", include_str!("../../../jobs/attachments.toml")),
-    ("console", include_str!("../../../jobs/console.toml")),
-];
 
 /// Where the rate limits come from if no others are set.
 const RATES_ORIGIN: &str = "jobs/rates.toml";

@@ -1,0 +1,32 @@
+//! The settings files of `jobs/`, embedded in the binary.
+
+/// Files of `jobs/`: the top-level key of their settings, and their text.
+pub(super) const FILES: &[(&str, &str)] = &[
+    ("orchestrator", include_str!("../../../../jobs/orchestrator.toml")),
+    ("server", include_str!("../../../../jobs/server.toml")),
+    ("health_monitor", include_str!("../../../../jobs/health_monitor.toml")),
+    ("session_archive", include_str!("../../../../jobs/session_archive.toml")),
+    ("feed_generation", include_str!("../../../../jobs/feed_generation.toml")),
+    ("agent_check_in", include_str!("../../../../jobs/agent_check_in.toml")),
+    ("knowledge", include_str!("../../../../jobs/knowledge.toml")),
+    ("models", include_str!("../../../../jobs/models.toml")),
+    ("providers", include_str!("../../../../jobs/providers.toml")),
+    ("teams", include_str!("../../../../jobs/teams.toml")),
+    ("cells", include_str!("../../../../jobs/cells.toml")),
+    ("guards", include_str!("../../../../jobs/guards.toml")),
+    ("web", include_str!("../../../../jobs/web.toml")),
+    ("sandbox", include_str!("../../../../jobs/sandbox.toml")),
+    ("mcp", include_str!("../../../../jobs/mcp.toml")),
+    ("overseer", include_str!("../../../../jobs/overseer.toml")),
+    ("tables", include_str!("../../../../jobs/tables.toml")),
+    ("packs", include_str!("../../../../jobs/packs.toml")),
+    ("skills", include_str!("../../../../jobs/skills.toml")),
+    ("tools", include_str!("../../../../jobs/tools.toml")),
+    ("workspaces", include_str!("../../../../jobs/workspaces.toml")),
+    ("rates", include_str!("../../../../jobs/rates.toml")),
+    ("webhooks", include_str!("../../../../jobs/webhooks.toml")),
+    ("plans", include_str!("../../../../jobs/plans.toml")),
+    ("triggers", include_str!("../../../../jobs/triggers.toml")),
+    ("attachments", include_str!("../../../../jobs/attachments.toml")),
+    ("console", include_str!("../../../../jobs/console.toml")),
+];
