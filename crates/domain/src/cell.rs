@@ -1,6 +1,10 @@
 //! Cells: an installation may be spread over several, each with a Postgres and a Redis of its own. Everything of a user is
-//! in one cell, and an id says in which: each cell has a range of [`Shard`]s. Usually there is one cell with all of them.
+//! in one cell, and an id says in which: each cell began with a range of [`Shard`]s, or was added later without any, and shards
+//! are moved between them. Usually there is one cell with all of them.
 
+mod name;
+
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,10 +12,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use self::name::{CellName, InvalidName};
 use crate::id::{Shard, shard};
 
 /// The shards of one cell. Its text form is `0000-7fff`: the first and the last, four hex digits each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ShardRange {
     /// The first shard.
     pub first: Shard,
@@ -22,6 +27,12 @@ pub struct ShardRange {
 impl ShardRange {
     /// All shards.
     pub const ALL: Self = Self { first: Shard(0), last: Shard(u16::MAX) };
+
+    /// Whether a shard is among these.
+    #[must_use]
+    pub fn has(&self, shard: Shard) -> bool {
+        self.first <= shard && shard <= self.last
+    }
 }
 
 impl fmt::Display for ShardRange {
@@ -78,56 +89,82 @@ pub enum InvalidCells {
     /// Two cells have these shards.
     #[error("two cells have the shards {0}")]
     Twice(ShardRange),
+    /// Two cells have this name.
+    #[error("two cells have the name {0}")]
+    Named(CellName),
 }
 
 /// Shards that were moved: what the cell that gave them away and the one that got them both have written down. So one of the
 /// two is enough to know it. Of several moves of a shard, the one with the highest version counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MovedShards {
     /// The shards.
     pub shards: ShardRange,
-    /// How often shards of these cells were moved before.
+    /// The move: higher than that of each earlier move of these shards.
     pub version: i64,
-    /// The cell that has them now: the number of its place in the settings.
-    pub cell: usize,
+    /// The cell that has them since.
+    pub cell: CellName,
+}
+
+/// Whether a cell has a shard, as far as it knows itself. Each cell knows the moves to it and from it, so what it says is right
+/// at that moment, whatever others know.
+#[must_use]
+pub fn has(cell: &CellName, knows: &[MovedShards], shard: Shard) -> bool {
+    let last = knows.iter().filter(|moved| moved.shards.has(shard)).max_by_key(|moved| moved.version);
+    last.map_or_else(|| cell.begins_with(shard), |moved| moved.cell == *cell)
 }
 
 /// In which cell each shard is: ranges in the order of their shards, which together have each shard once.
-type Places = Arc<[(ShardRange, usize)]>;
+type Places = Box<[(ShardRange, usize)]>;
 
-/// Where each shard is, when these were moved from where the settings have them.
-#[must_use]
-pub fn places(settings: &[ShardRange], moved: &[MovedShards]) -> Vec<(ShardRange, usize)> {
+/// Where each shard is, when these were moved from where the cells began. What was moved to a cell that is not among these is
+/// where it was before.
+fn places(cells: &[&CellName], moved: &HashSet<MovedShards>) -> Places {
+    let mut of_shard = vec![0; usize::from(u16::MAX) + 1];
+    let mut put = |shards: &ShardRange, cell: usize| {
+        of_shard[usize::from(shards.first.0)..=usize::from(shards.last.0)].fill(cell);
+    };
+    for (nth, cell) in cells.iter().enumerate() {
+        cell.shards().iter().for_each(|shards| put(shards, nth));
+    }
+    let mut moved: Vec<&MovedShards> = moved.iter().collect();
+    moved.sort_by_key(|moved| moved.version);
+    for MovedShards { shards, cell, .. } in moved {
+        cells.iter().position(|other| *other == cell).into_iter().for_each(|nth| put(shards, nth));
+    }
     let mut places: Vec<(ShardRange, usize)> = Vec::new();
-    for shard in 0..=u16::MAX {
-        let has = |range: &ShardRange| range.first.0 <= shard && shard <= range.last.0;
-        let last = moved.iter().filter(|moved| has(&moved.shards)).max_by_key(|moved| moved.version);
-        let cell = last.map_or_else(|| settings.iter().position(has).unwrap_or(0), |moved| moved.cell);
+    for (shard, cell) in (0..=u16::MAX).zip(of_shard) {
         match places.last_mut() {
             Some((range, before)) if *before == cell => range.last = Shard(shard),
             _ => places.push((ShardRange { first: Shard(shard), last: Shard(shard) }, cell)),
         }
     }
-    places
+    places.into()
+}
+
+/// What is known of moves, and where the shards are therefore.
+struct Followed {
+    moved: HashSet<MovedShards>,
+    places: Places,
 }
 
 /// What belongs to each cell, found by any id of a user's thing. Cheap to clone. What is made of it with [`Cells::map`] follows
 /// the same moves.
 pub struct Cells<T> {
-    /// With their ranges in the settings, in order.
-    cells: Arc<[(ShardRange, T)]>,
-    places: Arc<RwLock<Places>>,
+    /// In the order of the shards with which they began; then those without.
+    cells: Arc<[(CellName, T)]>,
+    followed: Arc<RwLock<Followed>>,
 }
 
 impl<T> Clone for Cells<T> {
     fn clone(&self) -> Self {
-        Self { cells: Arc::clone(&self.cells), places: Arc::clone(&self.places) }
+        Self { cells: Arc::clone(&self.cells), followed: Arc::clone(&self.followed) }
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Cells<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.cells.iter().map(|(range, cell)| (range, cell))).finish()
+        f.debug_map().entries(self.cells.iter().map(|(name, cell)| (name, cell))).finish()
     }
 }
 
@@ -141,46 +178,66 @@ impl<T> Cells<T> {
     /// One cell with all shards.
     #[must_use]
     pub fn one(cell: T) -> Self {
-        Self::placed(vec![(ShardRange::ALL, cell)])
+        Self::placed(vec![(CellName::Shards(ShardRange::ALL), cell)])
     }
 
-    /// Cells with these ranges, in any order.
+    /// Cells with these names, in any order.
     ///
     /// # Errors
-    /// [`InvalidCells`] unless each shard is in exactly one range.
-    pub fn new(cells: impl IntoIterator<Item = (ShardRange, T)>) -> Result<Self, InvalidCells> {
-        let mut cells: Vec<_> = cells.into_iter().collect();
-        cells.sort_by_key(|(range, _)| range.first);
-        check(cells.iter().map(|(range, _)| *range))?;
+    /// [`InvalidCells`] unless each shard is in exactly one range, and each other name is there once.
+    pub fn new(cells: impl IntoIterator<Item = (impl Into<CellName>, T)>) -> Result<Self, InvalidCells> {
+        let mut cells: Vec<_> = cells.into_iter().map(|(name, cell)| (name.into(), cell)).collect();
+        cells.sort_by_key(|(name, _)| name.shards().map_or((true, Shard(0)), |range| (false, range.first)));
+        check(cells.iter().filter_map(|(name, _)| name.shards()))?;
+        let repeated =
+            (1..cells.len()).find(|nth| cells[..*nth].iter().any(|(name, _)| *name == cells[*nth].0));
+        if let Some(nth) = repeated {
+            return Err(InvalidCells::Named(cells[nth].0.clone()));
+        }
         Ok(Self::placed(cells))
     }
 
-    /// Each shard is where the settings have it.
-    fn placed(cells: Vec<(ShardRange, T)>) -> Self {
-        let places: Places = cells.iter().enumerate().map(|(nth, (range, _))| (*range, nth)).collect();
-        Self { cells: cells.into(), places: Arc::new(RwLock::new(places)) }
+    /// Each shard is where it began.
+    fn placed(cells: Vec<(CellName, T)>) -> Self {
+        let names: Vec<&CellName> = cells.iter().map(|(name, _)| name).collect();
+        let moved = HashSet::new();
+        let followed = Followed { places: places(&names, &moved), moved };
+        Self { cells: cells.into(), followed: Arc::new(RwLock::new(followed)) }
     }
 
-    /// Follows moves: from now on, each shard is where [`places`] has it. So is it for all that was made of these with
-    /// [`Cells::map`]. Returns whether that changed anything.
-    pub fn follow(&self, moved: &[MovedShards]) -> bool {
-        let settings: Vec<ShardRange> = self.cells.iter().map(|(range, _)| *range).collect();
-        let known: Vec<MovedShards> =
-            moved.iter().filter(|moved| moved.cell < settings.len()).copied().collect();
-        let new = places(&settings, &known);
-        let mut current = self.places.write().unwrap_or_else(PoisonError::into_inner);
-        let is_new = **current != *new;
-        *current = new.into();
-        is_new
+    /// Follows moves beside those that it follows already: from now on, each shard is where the last move has brought it. So is it for all that was
+    /// made of these with [`Cells::map`], or of which these were made. Returns those that it did not know.
+    pub fn follow(&self, moved: &[MovedShards]) -> Vec<MovedShards> {
+        let read = self.followed.read().unwrap_or_else(PoisonError::into_inner);
+        let new: HashSet<&MovedShards> = moved.iter().filter(|moved| !read.moved.contains(*moved)).collect();
+        let new: Vec<MovedShards> = new.into_iter().cloned().collect();
+        drop(read);
+        if !new.is_empty() {
+            let names: Vec<&CellName> = self.cells.iter().map(|(name, _)| name).collect();
+            let mut followed = self.followed.write().unwrap_or_else(PoisonError::into_inner);
+            followed.moved.extend(new.iter().cloned());
+            followed.places = places(&names, &followed.moved);
+        }
+        new
+    }
+
+    /// The shards that each cell has now, in the order of [`Cells::iter`].
+    #[must_use]
+    pub fn shards(&self) -> Vec<Vec<ShardRange>> {
+        let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
+        let of = |nth: usize| {
+            followed.places.iter().filter(|(_, cell)| *cell == nth).map(|(range, _)| *range).collect()
+        };
+        (0..self.count()).map(of).collect()
     }
 
     /// The number of the cell with this shard, in the order of [`Cells::iter`].
     #[must_use]
     pub fn number_of(&self, shard: Shard) -> usize {
-        let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
+        let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
         // Every shard is in a range, so the last range that begins at or before the shard has it.
-        let next = places.partition_point(|(range, _)| range.first <= shard);
-        places[next.saturating_sub(1)].1
+        let next = followed.places.partition_point(|(range, _)| range.first <= shard);
+        followed.places[next.saturating_sub(1)].1
     }
 
     /// The cell of the user or of the user's thing with this id.
@@ -205,14 +262,26 @@ impl<T> Cells<T> {
         self.cells.iter().skip(1).map(|(_, cell)| cell)
     }
 
-    /// All cells, in the order of their shards.
+    /// All cells: in the order of the shards with which they began, then those that began without.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
         self.cells.iter().map(|(_, cell)| cell)
     }
 
-    /// All cells with their shards in the settings, in order. A range also names its cell, whatever was moved.
-    pub fn ranges(&self) -> impl ExactSizeIterator<Item = (ShardRange, &T)> {
-        self.cells.iter().map(|(range, cell)| (*range, cell))
+    /// The cell with this number, in the order of [`Cells::iter`].
+    #[must_use]
+    pub fn get(&self, number: usize) -> Option<&T> {
+        self.cells.get(number).map(|(_, cell)| cell)
+    }
+
+    /// All cells with their names, in the order of [`Cells::iter`].
+    pub fn named(&self) -> impl ExactSizeIterator<Item = (&CellName, &T)> {
+        self.cells.iter().map(|(name, cell)| (name, cell))
+    }
+
+    /// The number of the cell with this name.
+    #[must_use]
+    pub fn number_named(&self, name: &CellName) -> Option<usize> {
+        self.cells.iter().position(|(other, _)| other == name)
     }
 
     /// The number of cells, at least one.
@@ -224,8 +293,8 @@ impl<T> Cells<T> {
     /// The same cells with something else for each.
     #[must_use]
     pub fn map<U>(&self, mut of: impl FnMut(&T) -> U) -> Cells<U> {
-        let cells = self.cells.iter().map(|(range, cell)| (*range, of(cell))).collect();
-        Cells { cells, places: Arc::clone(&self.places) }
+        let cells = self.cells.iter().map(|(name, cell)| (name.clone(), of(cell))).collect();
+        Cells { cells, followed: Arc::clone(&self.followed) }
     }
 
     /// The same cells with something else for each.
@@ -234,8 +303,8 @@ impl<T> Cells<T> {
     /// The first error of `of`.
     pub fn try_map<U, E>(&self, mut of: impl FnMut(&T) -> Result<U, E>) -> Result<Cells<U>, E> {
         let cells: Result<Vec<_>, E> =
-            self.cells.iter().map(|(range, cell)| Ok((*range, of(cell)?))).collect();
-        Ok(Cells { cells: cells?.into(), places: Arc::clone(&self.places) })
+            self.cells.iter().map(|(name, cell)| Ok((name.clone(), of(cell)?))).collect();
+        Ok(Cells { cells: cells?.into(), followed: Arc::clone(&self.followed) })
     }
 }
 
@@ -266,82 +335,4 @@ fn check(ranges: impl IntoIterator<Item = ShardRange>) -> Result<(), InvalidCell
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn cells(ranges: &[&str]) -> Result<Cells<usize>, InvalidCells> {
-        Cells::new(ranges.iter().enumerate().map(|(nth, range)| (range.parse().unwrap(), nth)))
-    }
-
-    #[test]
-    fn a_shard_belongs_to_the_cell_with_its_range() {
-        let cells = cells(&["8000-ffff", "0000-7fff"]).unwrap();
-        assert_eq!((*cells.with(Shard(0)), *cells.with(Shard(0x7fff))), (1, 1));
-        assert_eq!((*cells.with(Shard(0x8000)), *cells.with(Shard(0xffff))), (0, 0));
-        assert_eq!((*cells.home(), cells.others().copied().collect::<Vec<_>>()), (1, vec![0]));
-        assert_eq!(*Cells::one("all").with(Shard(7)), "all");
-    }
-
-    #[test]
-    fn missing_and_repeated_shards_are_named() {
-        let error = |ranges: &[&str]| cells(ranges).unwrap_err().to_string();
-        assert_eq!(error(&[]), "there is no cell: one with the shards 0000-ffff is the least");
-        assert_eq!(error(&["0001-ffff"]), "no cell has the shards 0000-0000");
-        assert_eq!(error(&["0000-7fff"]), "no cell has the shards 8000-ffff");
-        assert_eq!(error(&["0000-7fff", "9000-ffff"]), "no cell has the shards 8000-8fff");
-        assert_eq!(error(&["0000-8fff", "8000-ffff"]), "two cells have the shards 8000-8fff");
-        assert_eq!(error(&["0000-ffff", "1000-1fff"]), "two cells have the shards 1000-1fff");
-    }
-
-    #[test]
-    fn moved_shards_are_found_where_they_went() {
-        let cells = cells(&["0000-7fff", "8000-ffff"]).unwrap();
-        let names = cells.map(|nth| format!("cell {nth}"));
-        let moved =
-            |shards: &str, version, cell| MovedShards { shards: shards.parse().unwrap(), version, cell };
-        // Both cells say the same, and the order does not matter.
-        let first = [moved("9000-9fff", 1, 0), moved("9000-90ff", 2, 1), moved("9000-9fff", 1, 0)];
-        assert!(cells.follow(&first));
-        assert!(!cells.follow(&first), "nothing new");
-        assert_eq!(
-            ["8fff", "9000", "90ff", "9100", "9fff", "a000"]
-                .map(|shard| { names.with(Shard(u16::from_str_radix(shard, 16).unwrap())).as_str() }),
-            ["cell 1", "cell 1", "cell 1", "cell 0", "cell 0", "cell 1"]
-        );
-        assert_eq!(names.home(), "cell 0");
-        assert!(
-            cells.follow(&[moved("0000-ffff", 3, 7)]),
-            "a cell that the settings do not have is left out"
-        );
-        assert_eq!(*cells.with(Shard(0x9100)), 1);
-    }
-
-    #[test]
-    fn a_range_has_four_hex_digits_twice() {
-        assert_eq!("0000-FFFF".parse(), Ok(ShardRange::ALL));
-        assert_eq!(ShardRange::ALL.to_string(), "0000-ffff");
-        for invalid in
-            ["", "0000", "0-ffff", "0000-fffff", "8000-7fff", "+000-7fff", "0000-7ff€", "0000-7fff-"]
-        {
-            assert!(invalid.parse::<ShardRange>().is_err(), "{invalid}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn every_id_is_in_the_cell_whose_range_has_it(cuts in prop::collection::btree_set(1_u16.., 0..20), id: u128) {
-            let first: Vec<u16> = std::iter::once(0).chain(cuts.iter().copied()).collect();
-            let last = cuts.iter().map(|cut| cut - 1).chain([u16::MAX]);
-            let ranges = first.iter().zip(last).map(|(first, last)| {
-                let range = ShardRange { first: Shard(*first), last: Shard(last) };
-                (range, range)
-            });
-            let cells = Cells::new(ranges).unwrap();
-            let id = Uuid::from_u128(id);
-            let range = cells.of(id);
-            prop_assert!(range.first <= shard(id) && shard(id) <= range.last);
-        }
-    }
-}
+mod tests;
