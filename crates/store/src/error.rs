@@ -94,6 +94,9 @@ pub enum Error {
     /// The agentable is archived: only a message of its user starts a run.
     #[error("the agentable is archived")]
     Archived,
+    /// The user belongs into another cell, to which the users of its shard were moved: nothing was written. Retry, there.
+    #[error("users of this shard were moved to another cell; try again")]
+    Moved,
     /// Concurrent changes of the same rows interrupted every attempt; nothing was changed. Retry.
     #[error("the {what} is being changed by other requests; try again")]
     Busy {
@@ -185,7 +188,7 @@ impl Error {
                 ["08", "53", "57"].iter().any(|class| code.starts_with(class))
                     || ["40001", "40P01", "55P03", "25P03"].contains(&code.as_ref())
             }),
-            Self::Busy { .. } => true,
+            Self::Busy { .. } | Self::Moved => true,
             _ => false,
         }
     }

@@ -143,7 +143,8 @@ pub use knowledge::{
     attachment, custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
 };
 pub use operate::{
-    audit, cell_move, ended, lane_work, run_error, run_list, run_retry, server_settings, usage, worker_list,
+    audit, cell_move, ended, lane_work, moves, run_error, run_list, run_retry, server_settings, usage,
+    worker_list,
 };
 pub use run::tool_result;
 pub use run::{

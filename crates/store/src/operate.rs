@@ -4,6 +4,7 @@ pub mod audit;
 pub mod cell_move;
 pub mod ended;
 pub mod lane_work;
+pub mod moves;
 mod paused_lane;
 pub mod run_error;
 pub mod run_list;

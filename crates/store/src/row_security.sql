@@ -58,7 +58,8 @@ begin
                     when exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')
                     then format('tenant_id = %s', v_named) end,
                -- The other tables without a tenant: requests use these, and none of the rest.
-               case when c.relname in ('entries', 'workers', 'paused_lanes', 'settings', 'installation') then 'select'
+               case when c.relname in ('entries', 'workers', 'paused_lanes', 'moved_shards', 'settings', 'installation')
+                    then 'select'
                     when c.relname = 'readers' then 'select, insert, update' end
           into v_name, v_condition, v_rights from pg_class c where c.oid = v_table;
         perform set_config('lock_timeout', '10s', true), pg_advisory_xact_lock(3, 0);

@@ -4,24 +4,31 @@
 //! runs. So nothing of them can be claimed, and what is posted to them waits; every other row of theirs refers to one of these,
 //! so none can be added. The rows are then copied to a transaction at the target, parents first, and deleted at the source,
 //! children first. If a row has changed in between, the numbers differ, and nothing is done. The commit has two phases, so
-//! Postgres at the target needs `max_prepared_transactions`: the target prepares, the source commits its deletion together with the row that says where the
-//! shards are, and then the target commits. Of what a killed attempt left prepared, that row decides (`settle`).
+//! Postgres at the target needs `max_prepared_transactions`: the target prepares, the source commits its deletion together with
+//! the row that says where the shards are, and then the target commits. Of what a killed attempt left prepared, that row decides
+//! ([`settle`]).
+//!
+//! Afterwards nothing can be written for them at the source, not even by a process that does not know the move: what they had is
+//! gone, and the statement that creates users reads the moves (`creation::batch`).
 //!
 //! Which tables there are is read from the catalogue, so that a table that a migration adds is moved, too.
 
+mod present;
+mod settle;
 mod tables;
 
 use std::collections::BTreeMap;
 
 use futures_util::TryStreamExt as _;
-use houston_domain::cell::ShardRange;
-use houston_domain::id::{Shard, UserId};
+use houston_domain::cell::{CellName, ShardRange};
+use houston_domain::id::UserId;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
-use self::tables::{Table, tables};
+pub use self::settle::settle;
+use self::tables::{Rows, Table, tables};
 use crate::error::Result;
-use crate::handle::{ApiStore, Shared};
+use crate::handle::Shared;
 use crate::pool::{Store, connect_options_of};
 
 /// What became of an attempt to move users.
@@ -33,42 +40,13 @@ pub enum Moved {
     Busy,
 }
 
-impl Shared {
-    /// The moves that the cell knows: the shards, the version, and the cell that has them now, as its shards in the settings.
-    async fn read_moves(&self) -> Result<Vec<(ShardRange, i64, ShardRange)>> {
-        let rows: Vec<(i32, i32, i64, String)> = sqlx::query_as(
-            "-- store::cell_move::moves
-            select first, last, version, cell from houston.moved_shards order by version, first",
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        let shard = |number: i32| u16::try_from(number).ok().map(Shard);
-        let read = |(first, last, version, cell): (i32, i32, i64, String)| {
-            let shards = ShardRange { first: shard(first)?, last: shard(last)? };
-            Some((shards, version, cell.parse().ok()?))
-        };
-        Ok(rows.into_iter().filter_map(read).collect())
-    }
-}
-
-impl ApiStore {
-    /// The moves of shards that the cell knows: the shards, the version, and the cell that has them now, as its shards in the
-    /// settings.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn moves(&self) -> Result<Vec<(ShardRange, i64, ShardRange)>> {
-        self.shared.read_moves().await
-    }
-}
-
-/// The two cells of a move, each by its shards in the settings.
+/// The names of the two cells of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Names {
+pub struct Names<'n> {
     /// The cell that has them.
-    pub from: ShardRange,
+    pub from: &'n CellName,
     /// The cell that gets them.
-    pub to: ShardRange,
+    pub to: &'n CellName,
 }
 
 impl Store {
@@ -97,48 +75,64 @@ impl Store {
         Ok(count.fetch_one(&self.pool).await?)
     }
 
+    /// Whether users can be moved to the cell: its Postgres can prepare transactions.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn can_get_users(&self) -> Result<bool> {
+        let may = sqlx::query_scalar(
+            "-- store::cell_move::can_prepare\nselect current_setting('max_prepared_transactions')::integer > 0",
+        );
+        Ok(may.fetch_one(&self.pool).await?)
+    }
+
     /// Moves the users with these shards to another cell, all or none, and writes down in both that they are there. Settles
-    /// what a killed attempt left. Tenants, agents and webhooks must have been copied there. What is posted to them meanwhile waits
-    /// for the end, and then finds them gone.
+    /// what a killed attempt left. Tenants, agents and webhooks must have been copied there. What is posted to them meanwhile
+    /// waits for the end, and then finds them gone.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when a cell cannot be reached or refuses a statement: then the source has
-    /// everything, and it may be tried again.
-    pub async fn move_shards(&self, to: &Self, between: Names, shards: ShardRange) -> Result<Moved> {
-        // The lock time-out bounds how long what is posted to the first of them waits for the last.
-        let settings = [
-            ("statement_timeout", "60s"),
-            ("lock_timeout", "1s"),
-            ("idle_in_transaction_session_timeout", "60s"),
-        ];
-        let mut source = connect_options_of(&self.pool).options(settings).connect().await?;
-        let mut target = connect_options_of(&to.pool).options(settings).connect().await?;
+    /// everything, and it may be tried again; or, if only the last commit failed, the next attempt settles it.
+    pub async fn move_shards(&self, to: &Self, between: Names<'_>, shards: ShardRange) -> Result<Moved> {
+        let mut source = connect(self).await?;
+        let mut target = connect(to).await?;
         // A connection that is dropped takes its transaction back.
-        let moved = async {
-            settle(&mut source, &mut target, between.from).await?;
-            move_between(&mut source, &mut target, between, shards).await
-        };
-        let moved = moved.await;
+        let moved = move_between(&mut source, &mut target, between, shards).await;
         let _ = source.close().await;
         let _ = target.close().await;
         match moved {
-            // A lock that was not free within its time, or a deadlock.
-            Err(error) if matches!(error.sqlstate().as_deref(), Some("55P03" | "40P01")) => Ok(Moved::Busy),
+            // A lock that was not free within its time, a deadlock, or a row that the target has got meanwhile.
+            Err(error) if matches!(error.sqlstate().as_deref(), Some("55P03" | "40P01" | "23505")) => {
+                Ok(Moved::Busy)
+            }
             other => other,
         }
     }
 }
 
+/// A connection for a move. The lock time-out bounds how long what is posted to the first user waits for the last.
+async fn connect(to: &Shared) -> Result<PgConnection> {
+    let settings = [
+        ("statement_timeout", "60s"),
+        ("lock_timeout", "1s"),
+        ("idle_in_transaction_session_timeout", "60s"),
+    ];
+    Ok(connect_options_of(&to.sessions).options(settings).connect().await?)
+}
+
 async fn move_between(
     source: &mut PgConnection,
     target: &mut PgConnection,
-    between: Names,
+    between: Names<'_>,
     shards: ShardRange,
 ) -> Result<Moved> {
-    execute(source, "begin").await?;
+    settle::take_lock(source).await?;
+    settle::settle_between(source, target, between.from).await?;
     execute(target, "begin").await?;
-    let Some((users, agentables)) = lock(source, shards).await? else { return Ok(Moved::Busy) };
-    let tables = tables(source, &users, &agentables).await?;
+    let Some(rows) = lock(source, shards).await? else { return Ok(Moved::Busy) };
+    present::move_tokens(source, target, &rows).await?;
+    present::drop_known_keys(source, target, &rows).await?;
+    let tables = tables(source, &rows).await?;
     let seen = seen(source).await?;
     let this: i64 = scalar(target, "select pg_current_xact_id()::text::bigint").await?;
     let mut copied = BTreeMap::new();
@@ -151,41 +145,15 @@ async fn move_between(
             return Ok(Moved::Busy);
         }
     }
-    let rows = copied.values().sum();
     let version = version(source).await?.max(version(target).await?) + 1;
-    write_down(source, between.to, shards, version).await?;
-    write_down(target, between.to, shards, version).await?;
-    let name = prepared(between.from, version);
+    write_down(source, between.to, shards, version, false).await?;
+    write_down(target, between.to, shards, version, true).await?;
+    let name = settle::prepared(between.from, version);
     execute(target, &format!("prepare transaction '{name}'")).await?;
     execute(source, "commit").await?;
-    // If this does not happen, the next attempt does it.
+    // If this does not happen, the next attempt or a process does it.
     execute(target, &format!("commit prepared '{name}'")).await?;
-    Ok(Moved::Done(rows))
-}
-
-/// The name of what a target has prepared.
-fn prepared(from: ShardRange, version: i64) -> String {
-    format!("houston move from {from} {version}")
-}
-
-/// Commits what the target has prepared if the source has committed it, and takes it back if not.
-async fn settle(source: &mut PgConnection, target: &mut PgConnection, from: ShardRange) -> Result<()> {
-    let start = format!("houston move from {from} ");
-    let left = all(
-        target,
-        &format!("select gid from pg_prepared_xacts where database = current_database() and starts_with(gid, '{start}')"),
-    )
-    .await?;
-    for row in left {
-        let name: String = row.try_get(0)?;
-        let Some(version) = name.strip_prefix(&start).and_then(|text| text.parse::<i64>().ok()) else {
-            continue;
-        };
-        let is_gone = format!("select count(*) from houston.moved_shards where version = {version}");
-        let end = if scalar(source, &is_gone).await? > 0 { "commit" } else { "rollback" };
-        execute(target, &format!("{end} prepared '{name}'")).await?;
-    }
-    Ok(())
+    Ok(Moved::Done(copied.values().sum()))
 }
 
 /// The highest version of a move that the cell knows.
@@ -195,37 +163,39 @@ async fn version(connection: &mut PgConnection) -> Result<i64> {
 
 async fn write_down(
     connection: &mut PgConnection,
-    name: ShardRange,
+    name: &CellName,
     ShardRange { first, last }: ShardRange,
     version: i64,
+    is_here: bool,
 ) -> Result<()> {
     let (first, last) = (first.0, last.0);
     let row = format!(
-        "insert into houston.moved_shards (version, first, last, cell) values ({version}, {first}, {last}, '{name}')"
+        "insert into houston.moved_shards (version, first, last, cell, is_here)
+         values ({version}, {first}, {last}, '{name}', {is_here})"
     );
     execute(connection, &row).await.map(drop)
 }
 
-/// Locks what all other rows refer to; returns the ids of the users and of their agentables. `None` when a worker holds a run.
-async fn lock(source: &mut PgConnection, shards: ShardRange) -> Result<Option<(String, String)>> {
-    // Nobody is created meanwhile, so these are all.
-    execute(source, "lock table houston.users in share row exclusive mode").await?;
-    let with = format!("right(id::text, 4) between '{}' and '{}'", shards.first, shards.last);
-    let users =
+/// Locks what all other rows refer to. `None` when a worker holds a run. Nobody is created meanwhile ([`settle::take_lock`]), so
+/// these are all.
+async fn lock(source: &mut PgConnection, shards: ShardRange) -> Result<Option<Rows>> {
+    let mut rows = Rows { users: String::new(), agentables: String::new(), shards };
+    let with = rows.in_shards("id");
+    rows.users =
         ids(source, &format!("select id from houston.users where {with} order by id for update")).await?;
-    let of_users = format!("where user_id = any ({users}) order by 1 for update");
+    let of_users = format!("where user_id = any ({}) order by 1 for update", rows.users);
     let held = format!("select agentable_id, holder is not null from houston.run_locks {of_users}");
     let is_held = all(source, &held).await?.iter().any(|row| row.try_get(1).unwrap_or(true));
     if is_held {
         return Ok(None);
     }
-    let agentables = ids(source, &format!("select id from houston.agentables {of_users}")).await?;
-    Ok(Some((users, agentables)))
+    rows.agentables = ids(source, &format!("select id from houston.agentables {of_users}")).await?;
+    Ok(Some(rows))
 }
 
 /// The ids that a statement finds, as an array in SQL.
-async fn ids(source: &mut PgConnection, sql: &str) -> Result<String> {
-    let found = all(source, sql).await?;
+async fn ids(connection: &mut PgConnection, sql: &str) -> Result<String> {
+    let found = all(connection, sql).await?;
     let ids: std::result::Result<Vec<Uuid>, sqlx::Error> = found.iter().map(|row| row.try_get(0)).collect();
     Ok(list(ids?.into_iter()))
 }
@@ -266,8 +236,13 @@ async fn copy(
         values.join(", ")
     );
     let into = format!("copy houston.{name} ({}) from stdin (format binary)", quoted.join(", "));
-    let mut sink = target.copy_in_raw(&into).await?;
-    let mut rows = source.copy_out_raw(&out).await?;
+    pipe(source, &out, target, &into).await
+}
+
+/// Copies what one cell sends to another; returns the number of rows.
+async fn pipe(source: &mut PgConnection, out: &str, target: &mut PgConnection, into: &str) -> Result<u64> {
+    let mut sink = target.copy_in_raw(into).await?;
+    let mut rows = source.copy_out_raw(out).await?;
     while let Some(piece) = rows.try_next().await? {
         sink.send(piece).await?;
     }

@@ -1,7 +1,7 @@
 //! What one request creates, all or nothing: a user, an agentable, its first message.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{MessageId, RunId, UserId};
+use houston_domain::id::{MessageId, RunId, UserId, shard};
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -77,8 +77,8 @@ impl TenantStore<'_> {
     /// answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::Exists`] when the tenant has a user with this `external_id`; [`Error::NotFound`] when the tenant has no
-    /// such user, agent or team; [`Error::TooManyPending`] when the user has too many unread messages;
+    /// [`Error::Exists`] when the tenant has a user with this `external_id`; [`Error::Moved`] when a new user belongs into
+    /// another cell; [`Error::NotFound`] when the tenant has no such user, agent or team; [`Error::TooManyPending`] when the user has too many unread messages;
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn create(
         self,
@@ -132,6 +132,9 @@ impl TenantStore<'_> {
         if creations.create(connection, &mut row).await? == [0] {
             return Ok(Ok(()));
         }
+        if creation.user.is_some() && !has_shard(connection, owner).await? {
+            return Err(Error::Moved);
+        }
         let external_id = creation.user.and_then(|new| new.user.external_id.as_deref());
         let existing = with_external_id(connection, self.tenant, external_id).await?;
         Ok(Err(existing.map(UserId)))
@@ -153,6 +156,17 @@ impl TenantStore<'_> {
             Err(error) => error,
         }
     }
+}
+
+/// Whether a user's shard is in this cell, as far as the cell's moves say.
+async fn has_shard(connection: &mut PgConnection, user: UserId) -> Result<bool> {
+    let is_here = sqlx::query_scalar!(
+        r#"-- store::creation::has_shard
+        select coalesce((select h.is_here from houston.moved_shards h where $1 between h.first and h.last
+                          order by h.version desc limit 1), true) as "is_here!""#,
+        i32::from(shard(user).0)
+    );
+    Ok(is_here.fetch_one(connection).await?)
 }
 
 /// Explains the constraint that a creation violates. No error: callers assign ids, so what exists under them was created by

@@ -15,12 +15,13 @@ use crate::test_store::{TestStore, goal};
 
 /// Tables without a tenant, and what requests may do with them: read, or nothing. A new table without `tenant_id` belongs
 /// here and, if requests read it, into `row_security.sql`.
-const WITHOUT_TENANT: [(&str, &str); 11] = [
+const WITHOUT_TENANT: [(&str, &str); 12] = [
     ("cron_ticks", ""),
     ("functions", ""),
     ("health_checks", ""),
     ("installation", "SELECT"),
     ("migrations", ""),
+    ("moved_shards", "SELECT"),
     ("paused_lanes", "SELECT"),
     ("rates", ""),
     ("readers", "INSERT SELECT UPDATE"),

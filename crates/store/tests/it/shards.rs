@@ -11,7 +11,8 @@ const COPIED: [&str; 7] =
     ["tenants", "api_keys", "agents", "teams", "team_agents", "tool_sources", "webhooks"];
 
 /// Tables that each server has for itself.
-const LOCAL: [&str; 13] = [
+const LOCAL: [&str; 14] = [
+    "moved_shards",
     "paused_lanes",
     "retention_walks",
     "audit",

@@ -9,11 +9,13 @@ use serde_json::Value;
 
 use crate::case::{Case, id};
 
-/// Tables with at most as many rows as there are workers, readers of all events, or replays under way: reading them whole does not
-/// count as a scan.
-const SMALL: [&str; 6] = ["workers", "paused_lanes", "tenants", "installation", "readers", "replays"];
-/// Indexes that contain only what waits, runs or asks, however large the tables are, and that of the few lanes that are paused.
-const OF_WORK: [&str; 7] = [
+/// Tables with at most as many rows as there are workers, moves of shards, readers of all events, or replays under way: reading them
+/// whole does not count as a scan.
+const SMALL: [&str; 7] =
+    ["workers", "paused_lanes", "moved_shards", "tenants", "installation", "readers", "replays"];
+/// Indexes that contain only what waits, runs or asks, however large the tables are, and those of the few lanes that are
+/// paused and shards that were moved.
+const OF_WORK: [&str; 8] = [
     "run_locks_awake",
     "runs_in_flight",
     "runs_held",
@@ -21,6 +23,7 @@ const OF_WORK: [&str; 7] = [
     "questions_open",
     "questions_open_by_user",
     "paused_lanes_pkey",
+    "moved_shards_pkey",
 ];
 
 /// A prepared query of the service.

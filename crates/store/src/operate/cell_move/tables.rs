@@ -1,5 +1,6 @@
 //! The tables with rows of users, read from the catalogue.
 
+use houston_domain::cell::ShardRange;
 use sqlx::{PgConnection, Row as _};
 
 use super::all;
@@ -29,6 +30,30 @@ const STAY: [&str; 20] = [
     "workers",
 ];
 
+/// Whose rows are moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rows {
+    /// The users, as an array in SQL.
+    pub(super) users: String,
+    /// Their agentables, as an array in SQL.
+    pub(super) agentables: String,
+    /// Their shards.
+    pub(super) shards: ShardRange,
+}
+
+impl Rows {
+    /// The condition that an id is that of a thing of these users.
+    pub(super) fn in_shards(&self, column: &str) -> String {
+        let ShardRange { first, last } = self.shards;
+        format!("right({column}::text, 4) between '{first}' and '{last}'")
+    }
+
+    /// The condition for their client tokens, which their cell and the home have.
+    pub(super) fn tokens(&self) -> String {
+        format!("parent_id is not null and user_id = any ({})", self.users)
+    }
+}
+
 /// One table, with its columns and the condition for the rows of the users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
@@ -38,7 +63,7 @@ pub(super) struct Table {
 }
 
 /// The tables with rows of users, parents before children.
-pub(super) async fn tables(source: &mut PgConnection, users: &str, agentables: &str) -> Result<Vec<Table>> {
+pub(super) async fn tables(source: &mut PgConnection, of: &Rows) -> Result<Vec<Table>> {
     let found = all(
         source,
         "select c.relname::text,
@@ -54,8 +79,7 @@ pub(super) async fn tables(source: &mut PgConnection, users: &str, agentables: &
     for row in found {
         let (name, columns, parents): (String, Vec<String>, Vec<String>) =
             (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let condition = condition(&name, &columns, users, agentables);
-        if let Some(condition) = condition {
+        if let Some(condition) = condition(&name, &columns, of) {
             left.push((Table { name, columns, condition }, parents));
         }
     }
@@ -63,13 +87,20 @@ pub(super) async fn tables(source: &mut PgConnection, users: &str, agentables: &
 }
 
 /// The condition for the rows of users; `None` for a table that stays.
-fn condition(table: &str, columns: &[String], users: &str, agentables: &str) -> Option<String> {
+fn condition(table: &str, columns: &[String], of: &Rows) -> Option<String> {
+    let Rows { users, agentables, .. } = of;
     let in_users = |column: &str| format!("{column} = any ({users})");
     let in_both = |column: &str| format!("({} or {column} = any ({agentables}))", in_users(column));
     match table {
         "users" => return Some(in_users("id")),
         "agentables" => return Some(in_users("user_id")),
-        "idempotency_keys" | "erasures" => return Some(in_both("resource_id")),
+        // Requests of users, whatever they made, and not those of the tenant, whose ids have any shard.
+        "idempotency_keys" => {
+            let is_agent = "exists (select from houston.agents a where a.id = resource_id)";
+            return Some(format!("{} and not {is_agent}", of.in_shards("resource_id")));
+        }
+        // Also of users who are gone.
+        "erasures" => return Some(of.in_shards("id")),
         // The others are the tenant's, of which each cell has a copy.
         "webhooks" => return Some(format!("run_id is not null and agentable_id = any ({agentables})")),
         _ if STAY.contains(&table) => return None,
@@ -121,11 +152,13 @@ mod tests {
     #[test]
     fn rows_are_found_by_user_and_agentable() {
         let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let of = |table: &str, names: &[&str]| condition(table, &columns(names), "U", "A");
+        let rows = Rows { users: "U".into(), agentables: "A".into(), shards: "0010-001f".parse().unwrap() };
+        let of = |table: &str, names: &[&str]| condition(table, &columns(names), &rows);
         assert_eq!(of("users", &["id"]).unwrap(), "id = any (U)");
         assert_eq!(of("history", &["agentable_id", "seq"]).unwrap(), "(agentable_id = any (A))");
         let both = of("knowledge_items", &["agentable_id", "user_id"]).unwrap();
         assert_eq!(both, "(agentable_id = any (A) or user_id = any (U))");
+        assert_eq!(of("erasures", &["id"]).unwrap(), "right(id::text, 4) between '0010' and '001f'");
         assert_eq!(of("api_keys", &["user_id"]), None);
         assert_eq!(of("workers", &["id"]), None);
     }

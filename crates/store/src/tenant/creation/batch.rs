@@ -1,6 +1,6 @@
 //! Many creations in one commit.
 //!
-//! The statement creates what nothing prevents: the user exists, or is new; the idempotency key was not used before; the
+//! The statement creates what nothing prevents: the user exists, or is new and in this cell; the idempotency key was not used before; the
 //! user has room for another message. The caller tries what it leaves out by itself, and so learns the reason.
 //!
 //! A batch has creations of several tenants, so it is not under [`row_security`](crate::row_security): each names its tenant.
@@ -224,6 +224,11 @@ impl Creations {
                             then exists (select from houston.users u where u.id = i.user_id and u.tenant_id = i.tenant_id)
                             else not exists (select from houston.users u where u.tenant_id = i.tenant_id
                                                 and u.external_id = i.new_user ->> 'external_id') end
+                   -- The last move of the shard may have taken it away.
+                   and (i.new_user is null
+                        or coalesce((select h.is_here from houston.moved_shards h
+                                      where ('x' || right(i.user_id::text, 4))::bit(16)::integer between h.first and h.last
+                                      order by h.version desc limit 1), true))
                    and (not i.posts
                         or $2 > (select coalesce(sum(u.unread), 0)
                                    from (select o.unread from houston.run_locks o

@@ -1,0 +1,87 @@
+//! Rows of users that the target may have already.
+
+use sqlx::{PgConnection, Row as _};
+use uuid::Uuid;
+
+use super::tables::Rows;
+use super::{all, execute, ids, pipe};
+use crate::error::Result;
+
+/// Makes the client tokens of the users at the target those of the source. The home has a copy of each, so the target may have
+/// them, and what the source has stays: nothing of the users is found there by them.
+pub(super) async fn move_tokens(
+    source: &mut PgConnection,
+    target: &mut PgConnection,
+    rows: &Rows,
+) -> Result<()> {
+    let (of_users, columns) = (rows.tokens(), columns(source, "api_keys").await?);
+    let ours = ids(source, &format!("select id from houston.api_keys where {of_users}")).await?;
+    // Deleted where the users are, before they expired.
+    execute(target, &format!("delete from houston.api_keys where {of_users} and id <> all ({ours})")).await?;
+    let theirs = ids(target, &format!("select id from houston.api_keys where {of_users}")).await?;
+    let out = format!(
+        "copy (select {columns} from houston.api_keys where {of_users} and id <> all ({theirs})) to stdout (format binary)"
+    );
+    let into = format!("copy houston.api_keys ({columns}) from stdin (format binary)");
+    pipe(source, &out, target, &into).await?;
+    Ok(())
+}
+
+/// Deletes idempotency keys at the source that the target has for other requests: a key is compared within a cell only, and
+/// there it is taken.
+pub(super) async fn drop_known_keys(
+    source: &mut PgConnection,
+    target: &mut PgConnection,
+    rows: &Rows,
+) -> Result<()> {
+    let ours = format!(
+        "select tenant_id, key from houston.idempotency_keys where {}",
+        rows.in_shards("resource_id")
+    );
+    let (tenants, keys) = pairs(all(source, &ours).await?)?;
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let known = sqlx::query(
+        "-- store::cell_move::known_keys
+        select k.tenant_id, k.key from houston.idempotency_keys k
+          join unnest($1::uuid[], $2::text[]) as o (tenant_id, key) on o.tenant_id = k.tenant_id and o.key = k.key",
+    )
+    .bind(tenants)
+    .bind(keys);
+    let (tenants, keys) = pairs(known.fetch_all(target).await?)?;
+    if !keys.is_empty() {
+        sqlx::query(
+            "-- store::cell_move::drop_keys
+            delete from houston.idempotency_keys k using unnest($1::uuid[], $2::text[]) as o (tenant_id, key)
+             where o.tenant_id = k.tenant_id and o.key = k.key",
+        )
+        .bind(tenants)
+        .bind(keys)
+        .execute(source)
+        .await?;
+    }
+    Ok(())
+}
+
+fn pairs(rows: Vec<sqlx::postgres::PgRow>) -> Result<(Vec<Uuid>, Vec<String>)> {
+    let pairs: std::result::Result<Vec<(Uuid, String)>, sqlx::Error> =
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
+    Ok(pairs?.into_iter().unzip())
+}
+
+/// The columns of a table that are stored, quoted.
+async fn columns(source: &mut PgConnection, table: &str) -> Result<String> {
+    let found = all(
+        source,
+        &format!(
+            "select quote_ident(attname)::text from pg_attribute
+              where attrelid = 'houston.{table}'::regclass and attnum > 0 and not attisdropped and attgenerated = ''
+              order by attnum"
+        ),
+    )
+    .await?;
+    let names: std::result::Result<Vec<String>, sqlx::Error> =
+        found.iter().map(|row| row.try_get(0)).collect();
+    Ok(names?.join(", "))
+}
