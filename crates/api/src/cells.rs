@@ -4,8 +4,9 @@
 //! - A request that creates a user, or something for a user that its body names, begins at the home and continues in the
 //!   cell of the user ([`App::with_shard`]).
 //! - Lists without an id ask each cell for a page and merge them: they are ordered by id, so the cursor of one cell is
-//!   that of all. A cell that is away is left out, and the header `Houston-Missing-Cells` names its shards.
+//!   that of all. A cell that is away is left out, and the header `Houston-Missing-Cells` names it.
 //! - What any cell can begin, such as creating a user, begins at the first that has not answered 503 within seconds.
+//! - What a cell does not find is looked for again if its users have just moved ([`moves`]).
 //! - Agents, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to the other cells
 //!   before the request is answered.
 
@@ -18,13 +19,14 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::join_all;
-use houston_domain::cell::{Cells, ShardRange};
+use houston_domain::cell::{CellName, Cells};
 use houston_domain::health::HealthStatus;
 use houston_domain::id::{Shard, shard};
 use houston_protocol::health::{HealthCheckResponse, HealthResponse};
 use houston_protocol::page::Page;
 use houston_protocol::time::Time;
 use houston_store::copies::Copies;
+use houston_store::moves::Moves;
 use serde_json::Value;
 use tokio::time::Instant;
 use tower::ServiceExt as _;
@@ -43,11 +45,13 @@ use crate::{mcp, moves};
 const MAX_PAGE_BYTES: usize = 64 * 1024 * 1024;
 /// So long a cell that answered 503 is not asked first.
 const AWAY: Duration = Duration::from_secs(5);
+/// So long a request that only reads waits for users who are on their way to another cell.
+const MOVES: Duration = Duration::from_secs(2);
 
 /// Sends requests to the routers of the cells.
 struct Dispatcher {
     home: Arc<App>,
-    apps: Cells<Arc<App>>,
+    moves: Moves,
     routers: Cells<Router>,
     /// When each cell last answered 503, until it answers again.
     away: Cells<Mutex<Option<Instant>>>,
@@ -59,12 +63,13 @@ pub(crate) fn router(apps: &Cells<Arc<App>>) -> Router {
     if apps.count() == 1 {
         return routes(Arc::clone(apps.home()));
     }
+    let stores = apps.map(|app| app.state.store.clone());
     let dispatcher = Arc::new(Dispatcher {
         home: Arc::clone(apps.home()),
-        apps: apps.clone(),
+        moves: Moves::new(&stores),
         routers: apps.map(|app| routes(Arc::clone(app))),
         away: apps.map(|_| Mutex::default()),
-        copies: Copies::new(&apps.map(|app| app.state.store.clone())),
+        copies: Copies::new(&stores),
     });
     let all = Router::new().fallback(move |request: Request| {
         let dispatcher = Arc::clone(&dispatcher);
@@ -157,7 +162,7 @@ impl Dispatcher {
     async fn answer(&self, request: Request) -> Response {
         match Target::of(request.method(), request.uri()) {
             Target::Of(shard) => self.of(shard, request).await,
-            Target::Home => call(self.routers.home(), request).await,
+            Target::Home => self.continued(self.routers.home(), request).await,
             Target::Any => self.any(request).await,
             Target::Page(list) => self.page(request, list).await,
             Target::Health => self.health(request).await,
@@ -166,56 +171,76 @@ impl Dispatcher {
         }
     }
 
-    /// The response of the cell with this shard. If its users have just been moved, what reads is read where
+    /// The response of the cell with this shard. If its users are not there any more, or not yet, what reads is read where
     /// they are, and anything else may be repeated.
     async fn of(&self, shard: Shard, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path().to_owned();
+        let resumes_stream = parts.headers.contains_key("last-event-id");
         // A browser whose stream has ended opens it again once, and takes 503 for the end.
         let repeated = (parts.method == Method::GET).then(|| parts.clone());
-        let cell = self.routers.number_of(shard);
-        let response = call(self.routers.with(shard), Request::from_parts(parts, body)).await;
-        if response.status() != StatusCode::NOT_FOUND {
-            return response;
+        let mut cell = self.routers.number_of(shard);
+        let mut response = call(self.router(cell), Request::from_parts(parts, body)).await;
+        let until = Instant::now() + MOVES;
+        loop {
+            if response.status() != StatusCode::NOT_FOUND || self.moves.has(cell, shard).await {
+                return response;
+            }
+            let Some(parts) = repeated.clone().filter(|_| Instant::now() < until) else {
+                return moves::again(&path, &response, resumes_stream);
+            };
+            cell = self.routers.number_of(shard);
+            response = call(self.router(cell), Request::from_parts(parts, Body::empty())).await;
         }
-        moves::refresh(&self.apps).await;
-        if self.routers.number_of(shard) == cell {
-            return response;
-        }
-        match repeated {
-            Some(parts) => call(self.routers.with(shard), Request::from_parts(parts, Body::empty())).await,
-            None => moves::again(&path, &response),
-        }
+    }
+
+    fn router(&self, cell: usize) -> &Router {
+        self.routers.get(cell).unwrap_or_else(|| self.routers.home())
+    }
+
+    /// The response to a request that may continue in the cell of a user.
+    async fn continued(&self, router: &Router, request: Request) -> Response {
+        let path = request.uri().path().to_owned();
+        moves::checked(&self.moves, &path, moves::noting(call(router, request)).await).await
     }
 
     /// The response of the first cell that is not away.
     async fn any(&self, request: Request) -> Response {
         let mut cells = self.routers.iter().zip(self.away.iter());
         let Some((router, away)) = cells.find(|(_, away)| is_there(away)) else {
-            return call(self.routers.home(), request).await;
+            return self.continued(self.routers.home(), request).await;
         };
-        let response = call(router, request).await;
-        note(away, &response);
-        response
+        let path = request.uri().path().to_owned();
+        let (response, continued) = moves::noting(call(router, request)).await;
+        // What continued in another cell says nothing about this one.
+        if continued.is_none() {
+            note(away, &response);
+        }
+        moves::checked(&self.moves, &path, (response, continued)).await
     }
 
     /// The responses of all cells to a request without a body.
-    async fn ask_all(&self, request: Request) -> Vec<(ShardRange, Response)> {
+    async fn ask_all(&self, request: Request) -> Vec<(CellName, Response)> {
         let (parts, _) = request.into_parts();
-        let ask = |((range, router), away)| {
+        let ask = |((name, router), away): ((&CellName, _), _)| {
+            let name = name.clone();
             let request = Request::from_parts(parts.clone(), Body::empty());
             async move {
                 let response = call(router, request).await;
                 note(away, &response);
-                (range, response)
+                (name, response)
             }
         };
-        join_all(self.routers.ranges().zip(self.away.iter()).map(ask)).await
+        join_all(self.routers.named().zip(self.away.iter()).map(ask)).await
     }
 
     /// The newest items of all cells.
     async fn page(&self, request: Request, list: List) -> Response {
         let query = PageQuery { limit: parameter(request.uri(), "limit"), cursor: None };
+        let (mut parts, body) = request.into_parts();
+        // Of the cells, only the home and that of its user know a client token. One that is wrong is refused by each.
+        let _ = authenticate(&mut parts, &self.home).await;
+        let request = Request::from_parts(parts, body);
         let (pages, missing): (Vec<Page<Value>>, Missing) = match parsed(self.ask_all(request).await).await {
             Ok(found) => found,
             Err(response) => return response,
@@ -333,12 +358,12 @@ fn note(away: &Mutex<Option<Instant>>, response: &Response) {
 /// The bodies of responses, and the cells that are away; if all are, the response of the last one. The first response that has
 /// another status than 200 is the answer.
 async fn parsed<T: serde::de::DeserializeOwned>(
-    responses: Vec<(ShardRange, Response)>,
+    responses: Vec<(CellName, Response)>,
 ) -> Result<(Vec<T>, Missing), Response> {
     let (mut bodies, mut missing, mut away) = (Vec::with_capacity(responses.len()), Missing::default(), None);
-    for (range, response) in responses {
+    for (name, response) in responses {
         if response.status() == StatusCode::SERVICE_UNAVAILABLE {
-            missing.0.push(range);
+            missing.0.push(name);
             away = Some(response);
             continue;
         }

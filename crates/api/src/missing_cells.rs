@@ -5,22 +5,22 @@ use std::sync::Arc;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponseParts, ResponseParts};
 use futures_util::future::join_all;
-use houston_domain::cell::ShardRange;
+use houston_domain::cell::CellName;
 
 use crate::error::ApiError;
 use crate::state::App;
 
-/// Names the shards of the cells that did not answer: `0000-3fff, 8000-ffff`. Without it, the list is whole.
+/// Names the cells that did not answer, as the settings do: `0000-3fff, third`. Without it, the list is whole.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("houston-missing-cells");
 
 /// The cells that did not answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Missing(pub(crate) Vec<ShardRange>);
+pub(crate) struct Missing(pub(crate) Vec<CellName>);
 
 impl Missing {
     fn value(&self) -> Option<HeaderValue> {
-        let ranges: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        (!ranges.is_empty()).then(|| HeaderValue::from_str(&ranges.join(", ")).ok()).flatten()
+        let names: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        (!names.is_empty()).then(|| HeaderValue::from_str(&names.join(", ")).ok()).flatten()
     }
 }
 
@@ -46,14 +46,14 @@ pub(crate) async fn across<T, F>(
 where
     F: Future<Output = Result<T, ApiError>>,
 {
-    let cells = app.cells_by_range();
+    let cells = app.cells_by_name();
     let answers = join_all(cells.iter().map(|(_, cell)| ask(Arc::clone(cell)))).await;
     let (mut found, mut missing, mut away) = (Vec::with_capacity(cells.len()), Missing::default(), None);
-    for ((range, _), answer) in cells.iter().zip(answers) {
+    for ((name, _), answer) in cells.iter().zip(answers) {
         match answer {
             Ok(answer) => found.push(answer),
             Err(error @ ApiError::Unavailable(_)) => {
-                missing.0.push(*range);
+                missing.0.push(name.clone());
                 away = Some(error);
             }
             Err(error) => return Err(error),
@@ -70,9 +70,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn header_names_the_shards_of_each_missing_cell() {
-        let ranges = |texts: &[&str]| Missing(texts.iter().map(|text| text.parse().unwrap()).collect());
-        assert_eq!(ranges(&[]).value(), None);
-        assert_eq!(ranges(&["0000-3fff", "8000-ffff"]).value().unwrap(), "0000-3fff, 8000-ffff");
+    fn header_names_each_missing_cell() {
+        let cells = |names: &[&str]| Missing(names.iter().map(|name| name.parse().unwrap()).collect());
+        assert_eq!(cells(&[]).value(), None);
+        assert_eq!(cells(&["0000-3fff", "third"]).value().unwrap(), "0000-3fff, third");
     }
 }

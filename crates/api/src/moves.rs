@@ -1,62 +1,74 @@
-//! Moves of shards between cells: each second all cells are asked which they know, and requests follow. A request that comes to
-//! a cell from which its user has just gone is answered 404 there; then the cells are asked at once, and if the user is elsewhere,
-//! the answer is 503: the request was not carried out, and is repeated.
+//! Requests while users move to another cell. A cell from which users have gone, or to which they are still on their way, finds
+//! nothing of them. So what a request does not find is looked for twice: the cell is asked whether it has the shard
+//! ([`Moves::has`]), and if not, the answer is 503: the request was not carried out, and may be repeated.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::cell::Cell;
 
+use axum::body::Body;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use futures_util::future::join_all;
-use houston_domain::cell::{Cells, MovedShards};
+use houston_domain::id::Shard;
+use houston_store::moves::Moves;
 
 use crate::error::ApiError;
+use crate::events::abort::Aborted;
+use crate::openai;
 use crate::problem::ResponseError;
-use crate::state::App;
 
-/// How often the cells are asked.
-const EVERY: Duration = Duration::from_secs(1);
-
-/// Asks all cells for their moves, and lets requests follow. Whether anything has changed. A cell that is away is left out: the
-/// other cell of each move knows it, too, unless it gave the shards to one that is away, whose users are unavailable anyway.
-pub(crate) async fn refresh(apps: &Cells<Arc<App>>) -> bool {
-    let ranges: Vec<_> = apps.ranges().map(|(range, _)| range).collect();
-    let asked = join_all(apps.iter().map(|app| app.api_store().moves())).await;
-    let mut moved = Vec::new();
-    let mut is_whole = true;
-    for answer in asked {
-        let Ok(answer) = answer else {
-            is_whole = false;
-            continue;
-        };
-        moved.extend(answer.into_iter().filter_map(|(shards, version, name)| {
-            let cell = ranges.iter().position(|range| *range == name)?;
-            Some(MovedShards { shards, version, cell })
-        }));
-    }
-    // What is known is not forgotten because a cell is away.
-    if is_whole || !moved.is_empty() { apps.follow(&moved) } else { false }
+tokio::task_local! {
+    /// The number of the cell in which the request of this task continues, and for which shard.
+    static CONTINUED: Cell<Option<(usize, Shard)>>;
 }
 
-/// What the client of a user who has just been moved is told: to repeat the request. It was not carried out.
-pub(crate) fn again(path: &str, answer: &Response) -> Response {
-    let request = answer.headers().get("x-request-id").and_then(|id| id.to_str().ok());
-    let request = request.unwrap_or_default().to_owned();
+/// Carries a request out; returns also in which cell it continued, and for which shard.
+pub(crate) async fn noting(request: impl Future<Output = Response>) -> (Response, Option<(usize, Shard)>) {
+    let with_cell = async {
+        let response = request.await;
+        (response, CONTINUED.try_with(Cell::get).ok().flatten())
+    };
+    CONTINUED.scope(Cell::default(), with_cell).await
+}
+
+/// Notes where a request continues.
+pub(crate) fn note(cell: usize, shard: Shard) {
+    let _ = CONTINUED.try_with(|continued| continued.set(Some((cell, shard))));
+}
+
+/// Whether an answer may be wrong because a user is not in the cell that was asked.
+pub(crate) fn is_doubtful(answer: &Response) -> bool {
+    // 409 and 422 also of a request that names something else of the user.
+    [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY].contains(&answer.status())
+}
+
+/// The answer to a request that continued in another cell, or that it is to be repeated.
+pub(crate) async fn checked(
+    moves: &Moves,
+    path: &str,
+    (answer, continued): (Response, Option<(usize, Shard)>),
+) -> Response {
+    match continued {
+        Some((cell, shard)) if is_doubtful(&answer) && !moves.has(cell, shard).await => {
+            again(path, &answer, false)
+        }
+        _ => answer,
+    }
+}
+
+/// What the client of a user who is being moved is told: to repeat the request. It was not carried out.
+pub(crate) fn again(path: &str, answer: &Response, resumes_stream: bool) -> Response {
+    let request = answer.headers().get("x-request-id").cloned();
     let mut failed = ApiError::Unavailable(None).into_response();
     if let Some(problem) = failed.extensions_mut().remove::<ResponseError>() {
-        problem.write(path, &request, &mut failed);
-    }
-    failed
-}
-
-/// Asks again and again. With one cell it does nothing.
-pub(crate) async fn follow(apps: &Cells<Arc<App>>) {
-    if apps.count() == 1 {
-        return std::future::pending().await;
-    }
-    loop {
-        if refresh(apps).await {
-            tracing::info!("users were moved between cells: requests follow");
+        let id = request.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
+        problem.write(path, id, &mut failed);
+        if openai::is_path(path) {
+            openai::error::rewrite(problem.error(), &mut failed);
         }
-        tokio::time::sleep(EVERY).await;
     }
+    if resumes_stream {
+        // An EventSource does not reconnect after an error status, but it does after a broken connection.
+        *failed.body_mut() = Body::new(Aborted);
+    }
+    failed.headers_mut().extend(request.map(|id| (axum::http::HeaderName::from_static("x-request-id"), id)));
+    failed
 }

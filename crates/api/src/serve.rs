@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::log_throttle::LogThrottle;
 use crate::state::{App, State};
-use crate::{cells, connection, moves};
+use crate::{cells, connection};
 
 /// Pause after a connection could not be accepted, usually because no file descriptor is free.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -21,7 +21,7 @@ const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// are answered. The caller bounds that wait, and may cancel [`State::draining`] earlier to turn load balancers and
 /// streams away.
 ///
-/// With several cells, each has its own state.
+/// With several cells, each has its own state. The caller lets the cells follow moves: `houston_store::moves`.
 pub async fn serve(listener: TcpListener, states: impl Into<Cells<State>>, stop: CancellationToken) {
     serve_with(vec![listener], states, stop, |api| vec![api]).await;
 }
@@ -49,7 +49,6 @@ pub async fn serve_with(
     tokio::select! {
         () = stop.cancelled() => {}
         _ = accept => {}
-        () = moves::follow(&apps) => {}
         _ = join_all(apps.iter().map(|app| app.streams.poll(app.api_store(), &app.state.config))) => {}
         _ = join_all(apps.iter().map(|app| app.feeds.poll(app.api_store(), &app.state.config))) => {}
         _ = join_all(apps.iter().map(|app| app.keys.watch_revocations(app.api_store()))) => {}

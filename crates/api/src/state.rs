@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Urgency};
-use houston_domain::cell::{Cells, ShardRange};
+use houston_domain::cell::{CellName, Cells, ShardRange};
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::{AgentableId, Ids, RunId, Shard};
@@ -36,6 +36,7 @@ use crate::keys::KeyCache;
 use crate::mcp_servers::foreign::ForeignServers;
 use crate::models::Speeds;
 use crate::models::catalogue::ModelCatalogue;
+use crate::moves;
 use crate::offload::Offload;
 use crate::overview::ended::EndedRuns;
 use crate::peers::Peers;
@@ -180,7 +181,10 @@ impl App {
 
     /// The app of the cell with this shard, if there are several cells.
     pub(crate) fn cell_of(&self, shard: Shard) -> Option<Arc<Self>> {
-        self.cells.get().and_then(|cells| cells.with(shard).upgrade())
+        let cells = self.cells.get()?;
+        let number = cells.number_of(shard);
+        moves::note(number, shard);
+        cells.get(number)?.upgrade()
     }
 
     /// The apps of all cells; the first is this one, if it is the only one.
@@ -189,13 +193,12 @@ impl App {
         cells.unwrap_or_else(|| vec![Arc::clone(self)])
     }
 
-    /// The apps of all cells with their shards, in order.
-    pub(crate) fn cells_by_range(self: &Arc<Self>) -> Vec<(ShardRange, Arc<Self>)> {
-        let cells = self
-            .cells
-            .get()
-            .map(|cells| cells.ranges().filter_map(|(range, cell)| Some((range, cell.upgrade()?))).collect());
-        cells.unwrap_or_else(|| vec![(ShardRange::ALL, Arc::clone(self))])
+    /// The apps of all cells with their names, in order.
+    pub(crate) fn cells_by_name(self: &Arc<Self>) -> Vec<(CellName, Arc<Self>)> {
+        let cells = self.cells.get().map(|cells| {
+            cells.named().filter_map(|(name, cell)| Some((name.clone(), cell.upgrade()?))).collect()
+        });
+        cells.unwrap_or_else(|| vec![(ShardRange::ALL.into(), Arc::clone(self))])
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
