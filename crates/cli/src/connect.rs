@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use houston_domain::cell::{Cells, ShardRange};
+use houston_domain::cell::{CellName, Cells};
 use houston_domain::id::Shard;
 use houston_embedded::{Config as EmbeddedConfig, Installer, Servers};
+use houston_store::moves::Moves;
 use houston_store::{Config as StoreConfig, Store};
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +63,8 @@ pub(crate) fn find_with(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Addresses, Failure> {
     of_each_cell(settings, |cell| {
-        let CellConfig { shards, database_url, redis_url } = cell;
-        let folder = folder_of(folder, *shards);
+        let CellConfig { database_url, redis_url, .. } = cell;
+        let folder = folder_of(folder, &cell.name());
         if let (Some(database_url), Some(redis_url)) = (database_url, redis_url) {
             let addresses =
                 CellAddresses { database_url: database_url.clone(), redis_url: redis_url.clone() };
@@ -106,10 +107,11 @@ fn of_each_cell(
 }
 
 /// The folder of a cell's embedded servers: that of the installation for the cell with the first shard.
-fn folder_of(folder: &Path, shards: ShardRange) -> PathBuf {
-    match shards.first {
-        Shard(0) => folder.to_owned(),
-        first => folder.join(format!("cell-{first}")),
+fn folder_of(folder: &Path, cell: &CellName) -> PathBuf {
+    match cell.shards().map(|shards| shards.first) {
+        Some(Shard(0)) => folder.to_owned(),
+        Some(first) => folder.join(format!("cell-{first}")),
+        None => folder.join(format!("cell-{cell}")),
     }
 }
 
@@ -119,8 +121,8 @@ fn missing(settings: &Settings, cell: &CellConfig, folder: &Path) -> anyhow::Err
     let name = match (settings.has_cells(), cell.database_url.is_none()) {
         (false, true) => database.to_owned(),
         (false, false) => redis.to_owned(),
-        (true, true) => format!("database_url of the cell {} (cells.toml)", cell.shards),
-        (true, false) => format!("redis_url of the cell {} (cells.toml)", cell.shards),
+        (true, true) => format!("database_url of the cell {} (cells.toml)", cell.name()),
+        (true, false) => format!("redis_url of the cell {} (cells.toml)", cell.name()),
     };
     anyhow!(
         "{name} is not set: set it to the address of the server to use; with --embedded Houston starts a server \
@@ -145,7 +147,16 @@ pub(crate) async fn stores(settings: &Settings, addresses: &Addresses) -> Result
         wait_for(settings, &addresses.database_url).await?;
     }
     find_primaries(&stores).await?;
+    follow_moves(&stores).await;
     Ok(stores)
+}
+
+/// Finds out where users were moved. A cell that does not answer, or has no tables yet, is left out.
+pub(crate) async fn follow_moves(stores: &Cells<Store>) {
+    if stores.count() > 1 {
+        let followed = Moves::new(&stores.map(Store::api)).follow_once().await;
+        let _ = followed.inspect_err(|error| tracing::debug!(%error, "a cell was not asked for moves"));
+    }
 }
 
 /// Points the pools to the primaries, where a URL has several hosts.
@@ -274,7 +285,7 @@ fn existing(settings: &Settings, folder: &Path, redis: bool) -> Result<Addresses
         if let Some(database_url) = cell.database_url.clone() {
             return Ok((CellAddresses { database_url, redis_url }, None));
         }
-        let folder = folder_of(folder, cell.shards);
+        let folder = folder_of(folder, &cell.name());
         if !Servers::exist_in(&folder) {
             return Err(Failure::Usage(anyhow!(
                 "there is no database to look into: DATABASE_URL is not set, and no `houston dev` has its data in {} (it \

@@ -17,6 +17,7 @@ use houston_store::Store;
 use houston_store::agent::DefaultAgent;
 use houston_store::copies::Copies;
 use houston_store::lease::WorkerDescription;
+use houston_store::moves::Moves;
 use houston_tools::Registry;
 use houston_web::Sinks;
 use houston_worker::{Running, Webhooks, Worker};
@@ -117,7 +118,11 @@ impl System {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids = Arc::new(Ids::new(Arc::clone(&clock)));
         let (tracker, gone) = (TaskTracker::new(), CancellationToken::new());
-        let open = |nth: usize, addresses: &CellAddresses, store: &Store| {
+        // Made of the stores, so that all follow the same moves.
+        let mut nth = 0..stores.count();
+        let cells = stores.try_map(|store| {
+            let nth = nth.next().unwrap_or_default();
+            let addresses = addresses.get(nth).cloned().unwrap_or_default();
             let others = stores.iter().enumerate().filter(|(other, _)| *other != nth).map(|(_, store)| store);
             let redis = Redis::open(&addresses.redis_url, DEFAULT_PREFIX, Arc::clone(&clock))
                 .map_err(|error| Failure::Usage(error.into()))?;
@@ -130,29 +135,21 @@ impl System {
                     .with_archiving(loaded.archiving())
                     .with_reach(loaded.reach())
                     .with_other_cells(others),
-                database_url: addresses.database_url.clone(),
+                database_url: addresses.database_url,
                 bus: DeltaBus::start(Some(redis.clone()), ids.next(), &tracker, gone.clone()),
                 hints: HintSender::start(Some(redis.clone()), &tracker, gone.clone()),
                 redis,
             })
-        };
-        let mut cells = Vec::with_capacity(addresses.count());
-        for (nth, ((range, addresses), store)) in addresses.ranges().zip(stores.iter()).enumerate() {
-            cells.push((range, open(nth, addresses, store)?));
+        })?;
+        let apis = stores.map(Store::api);
+        let (copies, moves, until) = (Copies::new(&apis), Moves::new(&apis), gone.clone());
+        if stores.count() > 1 {
+            tracker.spawn(async move { until.run_until_cancelled(Box::pin(moves.follow())).await });
         }
-        let copies = Copies::new(&stores.map(Store::api));
         let (runs, keys) = (stores.map(|store| store.runs().clone()), loaded.secret_keys.clone());
         let rows = StoredRows::new(runs, copies.clone(), keys, Arc::clone(&ids));
         loaded.mcp.own.store_in(Arc::new(rows));
-        Ok(Self {
-            copies,
-            cells: Cells::new(cells).map_err(|error| Failure::Usage(error.into()))?,
-            loaded,
-            ids,
-            tracker,
-            stop: CancellationToken::new(),
-            gone,
-        })
+        Ok(Self { copies, cells, loaded, ids, tracker, stop: CancellationToken::new(), gone })
     }
 
     /// Starts a worker for each cell.

@@ -56,6 +56,7 @@ impl Database {
             for store in stores.iter() {
                 store.check_schema().await?;
             }
+            connect::follow_moves(&stores).await;
             let done = work(context, stores.clone()).await;
             for store in stores.iter() {
                 store.close().await;

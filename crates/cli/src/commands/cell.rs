@@ -1,11 +1,14 @@
-//! `houston cell`: the cells of the installation, and moving users between them.
+//! `houston cell`: the cells of the installation, adding one, and moving users between them.
 
+mod adding;
 mod moving;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use houston_domain::cell::ShardRange;
+use houston_domain::cell::{CellName, Cells, ShardRange};
+use houston_store::Store;
+use houston_store::moves::Moves;
 use houston_store::pool::display_target;
 use serde::Serialize;
 
@@ -14,7 +17,7 @@ use super::{Context, Failure, runtime};
 use crate::connect::{self, CellAddresses};
 use crate::output::{print, print_json};
 
-/// Show the cells of the installation (`jobs/cells.toml`), or move users between them.
+/// Show the cells of the installation (`jobs/cells.toml`), add one, or move users between them.
 #[derive(Debug, Args)]
 pub(crate) struct Cell {
     #[command(subcommand)]
@@ -23,12 +26,15 @@ pub(crate) struct Cell {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the cells with their shards, and whether each answers; exits 1 when one does not
+    /// List the cells with the shards that each has now, and whether it answers; exits 1 when one does not
     List {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
+    /// Prepare a cell that was added to cells.toml with a `name`: its schema, and copies of tenants, keys and agents. May be
+    /// repeated
+    Add(adding::Add),
     /// Move the users with these shards to another cell, while all others work. What is posted to them meanwhile waits, or is
     /// refused with 503 and repeated. May be ended and started again at any time
     Move(moving::Move),
@@ -37,7 +43,10 @@ enum Action {
 /// A cell, as it is listed.
 #[derive(Debug, Serialize)]
 struct Listed {
-    shards: ShardRange,
+    /// Its name: the shards with which it began, or that of cells.toml.
+    cell: CellName,
+    /// The shards that it has now.
+    shards: Vec<ShardRange>,
     /// Host, port and database.
     postgres: String,
     /// `up`, or why it cannot be used.
@@ -52,14 +61,22 @@ impl Cell {
     pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let json = match self.action {
             Action::List { json } => json,
+            Action::Add(command) => return command.run(context),
             Action::Move(command) => return command.run(context),
         };
         let addresses = connect::database(&context.loaded.settings, &context.folder)?;
         let cells = runtime()?.block_on(async {
-            let mut cells = Vec::with_capacity(addresses.cells.count());
-            for (shards, addresses) in addresses.cells.ranges() {
-                cells.push(look(context, shards, addresses).await?);
+            let stores = connect::open_all(&context.loaded.settings, &addresses)?;
+            let mut cells = Vec::with_capacity(stores.count());
+            for ((name, addresses), store) in addresses.cells.named().zip(stores.iter()) {
+                cells.push(look(name, addresses, store).await);
             }
+            // What a cell that is away knows, the others know, too.
+            let _ = Moves::new(&stores.map(Store::api)).follow_once().await;
+            for (cell, shards) in cells.iter_mut().zip(stores.shards()) {
+                cell.shards = shards;
+            }
+            close(&stores).await;
             Ok::<_, Failure>(cells)
         })?;
         if json {
@@ -71,49 +88,54 @@ impl Cell {
     }
 }
 
-async fn look(context: &Context, shards: ShardRange, addresses: &CellAddresses) -> Result<Listed, Failure> {
-    let postgres = display_target(&addresses.database_url);
+async fn close(stores: &Cells<Store>) {
+    for store in stores.iter() {
+        store.close().await;
+    }
+}
+
+async fn look(name: &CellName, addresses: &CellAddresses, store: &Store) -> Listed {
     let away = |state: String| Listed {
-        shards,
-        postgres: postgres.clone(),
+        cell: name.clone(),
+        shards: Vec::new(),
+        postgres: display_target(&addresses.database_url),
         state,
         is_up: false,
         users: None,
         workers: None,
     };
     if let Err(error) = connect::probe(&addresses.database_url).await {
-        return Ok(away(format!("unreachable: {error}")));
+        return away(format!("unreachable: {error}"));
     }
-    let store = connect::open(&context.loaded.settings, &addresses.database_url)?;
     let read = async {
         store.check_schema().await?;
         Ok::<_, houston_store::Error>((store.count_users().await?, store.operator().list_workers().await?))
     };
-    let listed = match read.await {
+    match read.await {
         Err(error) => away(error.to_string()),
         Ok((users, workers)) => Listed {
-            state: "up".to_owned(),
             is_up: true,
             users: Some(users),
             workers: Some(workers.iter().filter(|worker| worker.claims()).count()),
-            ..away(String::new())
+            ..away("up".to_owned())
         },
-    };
-    store.close().await;
-    Ok(listed)
+    }
 }
 
 fn show(cells: &[Listed]) {
     let number = |number: Option<String>| number.unwrap_or_else(|| "?".to_owned());
     let row = |cell: &Listed| {
+        let shards: Vec<String> = cell.shards.iter().map(ToString::to_string).collect();
         [
-            cell.shards.to_string(),
+            cell.cell.to_string(),
+            if shards.is_empty() { "none".to_owned() } else { shards.join(", ") },
             cell.postgres.clone(),
             number(cell.users.map(|users| users.to_string())),
             number(cell.workers.map(|workers| workers.to_string())),
             cell.state.clone(),
         ]
     };
-    let rows: Vec<[String; 5]> = cells.iter().map(row).collect();
-    table(&["SHARDS", "POSTGRES", "USERS", "WORKERS", "STATE"], &rows).iter().for_each(|line| print(line));
+    let rows: Vec<[String; 6]> = cells.iter().map(row).collect();
+    let heads = ["CELL", "SHARDS", "POSTGRES", "USERS", "WORKERS", "STATE"];
+    table(&heads, &rows).iter().for_each(|line| print(line));
 }

@@ -43,10 +43,10 @@ impl Doctor {
             match &addresses {
                 Ok(addresses) => {
                     let several = addresses.cells.count() > 1;
-                    for (shards, addresses) in addresses.cells.ranges() {
+                    for (name, addresses) in addresses.cells.named() {
                         let mut found = database::postgres(context, addresses).await;
                         found.push(redis::redis(&addresses.redis_url).await);
-                        let cell = several.then_some(shards);
+                        let cell = several.then_some(name);
                         findings.extend(found.into_iter().map(|finding| finding.of_cell(cell)));
                     }
                 }

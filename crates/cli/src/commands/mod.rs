@@ -166,7 +166,7 @@ pub(crate) enum Command {
     Queues(queues::Queues),
     /// List the workers, or ask one to drain
     Workers(workers::Workers),
-    /// List the cells, each with its shards
+    /// List the cells, add one, or move users between them
     Cell(cell::Cell),
     /// Show who changed what
     Audit(audit::Audit),

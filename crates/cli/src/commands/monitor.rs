@@ -55,12 +55,12 @@ impl Monitor {
             let started = tokio::time::Instant::now();
             let passes = if self.now { PASSES } else { 1 };
             let (mut checks, mut earlier) = (Vec::new(), Vec::new());
-            for ((shards, cell), store) in addresses.cells.ranges().zip(stores.iter()) {
+            for ((name, cell), store) in addresses.cells.named().zip(stores.iter()) {
                 let redis_url = Some(cell.redis_url.as_str()).filter(|url| !url.is_empty());
                 let result = check(&context.loaded, store.clone(), redis_url, passes).await?;
                 let of_cell = |mut check: Check| {
                     if stores.count() > 1 {
-                        check.detail = format!("cell {shards}: {}", check.detail);
+                        check.detail = format!("cell {name}: {}", check.detail);
                     }
                     check
                 };

@@ -1,6 +1,6 @@
 //! `jobs/cells.toml`: the servers of each cell.
 
-use houston_domain::cell::{Cells, InvalidCells, ShardRange};
+use houston_domain::cell::{CellName, Cells, InvalidCells, ShardRange};
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
@@ -19,8 +19,12 @@ pub(crate) struct CellSettings {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CellConfig {
-    /// Its shards, `0000-7fff`.
-    pub(crate) shards: ShardRange,
+    /// The shards with which it begins, `0000-7fff`: all of them until some are moved. They are its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shards: Option<ShardRange>,
+    /// In place of `shards`: the name of a cell that begins without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<CellName>,
     /// Connection URL of its Postgres.
     #[serde(default, skip_serializing)]
     pub(crate) database_url: Option<String>,
@@ -31,17 +35,51 @@ pub(crate) struct CellConfig {
 
 impl std::fmt::Debug for CellConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CellConfig").field("shards", &self.shards).finish_non_exhaustive()
+        f.debug_struct("CellConfig")
+            .field("shards", &self.shards)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
+}
+
+impl CellConfig {
+    /// By which moves refer to it, if the settings are valid.
+    pub(crate) fn name(&self) -> CellName {
+        let began = || self.shards.unwrap_or(ShardRange::ALL).into();
+        self.name.clone().unwrap_or_else(began)
+    }
+}
+
+/// Cells that do not fit each other.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum WrongCells {
+    #[error(transparent)]
+    Invalid(#[from] InvalidCells),
+    #[error(
+        "each cell has either `shards`, with which it begins, or a `name`, if it was added later and begins without: {0} has both"
+    )]
+    Both(ShardRange),
+    #[error("a cell has neither `shards` nor `name`")]
+    Neither,
+    #[error("{0} is a range of shards and no `name`; write `shards` in its place")]
+    Range(ShardRange),
 }
 
 impl CellSettings {
     /// The cells with their ranges.
     ///
     /// # Errors
-    /// [`InvalidCells`] unless each shard is in exactly one cell.
-    pub(super) fn checked(&self) -> Result<Cells<CellConfig>, InvalidCells> {
-        Cells::new(self.cells.iter().map(|cell| (cell.shards, cell.clone())))
+    /// [`WrongCells`] unless each shard is in exactly one cell, and each cell has shards or a name.
+    pub(super) fn checked(&self) -> Result<Cells<CellConfig>, WrongCells> {
+        for cell in &self.cells {
+            match (&cell.shards, &cell.name) {
+                (Some(shards), Some(_)) => return Err(WrongCells::Both(*shards)),
+                (None, None) => return Err(WrongCells::Neither),
+                (None, Some(CellName::Shards(range))) => return Err(WrongCells::Range(*range)),
+                _ => {}
+            }
+        }
+        Ok(Cells::new(self.cells.iter().map(|cell| (cell.name(), cell.clone())))?)
     }
 }
 
@@ -57,7 +95,8 @@ impl Settings {
         // Their ranges were checked when the settings were loaded.
         self.cells.checked().unwrap_or_else(|_| {
             Cells::one(CellConfig {
-                shards: ShardRange::ALL,
+                shards: Some(ShardRange::ALL),
+                name: None,
                 database_url: self.database_url.clone().or_else(|| environment("DATABASE_URL")),
                 redis_url: given(self.redis_url.clone()),
             })

@@ -18,6 +18,8 @@ mod backups;
 #[cfg(test)]
 mod cancel;
 #[cfg(test)]
+mod cell_moves;
+#[cfg(test)]
 mod cells;
 #[cfg(test)]
 mod code_mode;

@@ -1,24 +1,26 @@
 //! `houston cell move`: some shards at a time. A piece with a run that a worker holds is halved and tried again later.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use houston_domain::cell::{Cells, MovedShards, ShardRange};
-use houston_domain::id::Shard;
+use houston_domain::cell::{CellName, Cells, ShardRange};
+use houston_domain::id::{Shard, shard};
 use houston_store::Store;
-use houston_store::cell_move::{Moved, Names};
+use houston_store::cell_move::{Moved, Names, settle};
 use houston_store::copies::Copies;
+use houston_store::moves::Moves;
+use houston_store::worker_list::RegisteredWorker;
 use tokio::time::Instant;
 
 use crate::commands::{Context, Failure, runtime};
 use crate::connect;
 use crate::output::{print, print_json, print_stderr};
 
-/// So many shards are moved at once, so that nothing that is posted to their users waits long.
-const PIECE: u16 = 16;
+/// About so many users are moved at once, so that nothing that is posted to them waits long.
+const USERS: usize = 32;
 /// The pause before a shard with a held run is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -27,9 +29,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(super) struct Move {
     /// Their shards: `9000-9fff`
     shards: ShardRange,
-    /// The cell that gets them, by its shards in cells.toml
-    #[arg(long, value_name = "SHARDS")]
-    to: ShardRange,
+    /// The cell that gets them, by its name or its shards in cells.toml
+    #[arg(long, value_name = "CELL")]
+    to: CellName,
     /// How many seconds to wait for runs that go on; users with longer ones stay, and the exit code is 1
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     wait: u64,
@@ -45,36 +47,38 @@ impl Move {
         runtime()?.block_on(async {
             let stores = connect::open_all(settings, &addresses)?;
             connect::probe_all(&addresses).await?;
-            let names: Vec<ShardRange> = stores.ranges().map(|(range, _)| range).collect();
-            let Some(to) = names.iter().position(|name| *name == self.to) else {
-                let known: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let Some(to) = stores.number_named(&self.to) else {
+                let known: Vec<String> = stores.named().map(|(name, _)| name.to_string()).collect();
                 let known = known.join(", ");
                 return Err(Failure::Usage(anyhow!("there is no cell {}; there are: {known}", self.to)));
             };
             for store in stores.iter() {
                 store.check_schema().await?;
             }
+            let apis = stores.map(Store::api);
+            settle(&apis, Duration::ZERO).await?;
+            Moves::new(&apis).follow_once().await?;
+            check_workers(&stores, to).await?;
             // What users refer to must be there before them.
-            Copies::new(&stores.map(Store::api)).copy_all().await?;
-            follow(&stores, &names).await?;
-            let (rows, left) = self.move_all(&stores, &names, to).await?;
-            for store in stores.iter() {
-                store.close().await;
-            }
+            Copies::new(&apis).copy_all().await?;
+            let (rows, left) = self.move_all(&stores, to).await?;
+            super::close(&stores).await;
             self.report(rows, &left);
             Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         })
     }
 
     /// Returns how many rows were moved, and the shards that were not.
-    async fn move_all(
-        &self,
-        stores: &Cells<Store>,
-        names: &[ShardRange],
-        to: usize,
-    ) -> Result<(u64, Vec<ShardRange>), Failure> {
+    async fn move_all(&self, stores: &Cells<Store>, to: usize) -> Result<(u64, Vec<ShardRange>), Failure> {
         let until = Instant::now() + Duration::from_secs(self.wait);
-        let mut waiting: VecDeque<ShardRange> = pieces(self.shards).collect();
+        let mut users = Vec::new();
+        for (nth, store) in stores.iter().enumerate() {
+            if nth != to {
+                users.extend(store.users_of(self.shards).await?.into_iter().map(shard));
+            }
+        }
+        users.sort_unstable();
+        let mut waiting: VecDeque<ShardRange> = pieces(self.shards, &users).into();
         let (mut rows, mut left) = (0, Vec::new());
         while let Some(piece) = waiting.pop_front() {
             let from = stores.number_of(piece.first);
@@ -82,10 +86,9 @@ impl Move {
             if is_one && from == to {
                 continue;
             }
-            let (Some(source), Some(target)) = (stores.iter().nth(from), stores.iter().nth(to)) else {
-                continue;
-            };
-            let between = Names { from: names[from], to: names[to] };
+            let (source, target) = (stores.named().nth(from), stores.named().nth(to));
+            let (Some((from, source)), Some((to, target))) = (source, target) else { continue };
+            let between = Names { from, to };
             if is_one && let Moved::Done(moved) = source.move_shards(target, between, piece).await? {
                 rows += moved;
                 continue;
@@ -118,24 +121,46 @@ impl Move {
     }
 }
 
-/// Where each shard is by now.
-async fn follow(stores: &Cells<Store>, names: &[ShardRange]) -> Result<(), Failure> {
-    let mut moved = Vec::new();
+/// Checks that someone will drive the runs of those who are moved: a process that was started without the cell does not.
+async fn check_workers(stores: &Cells<Store>, to: usize) -> Result<(), Failure> {
+    let mut claiming = Vec::with_capacity(stores.count());
     for store in stores.iter() {
-        moved.extend(store.api().moves().await?.into_iter().filter_map(|(shards, version, name)| {
-            let cell = names.iter().position(|other| *other == name)?;
-            Some(MovedShards { shards, version, cell })
-        }));
+        let workers = store.operator().list_workers().await?;
+        let processes =
+            workers.into_iter().filter(RegisteredWorker::claims).map(|worker| (worker.host, worker.pid));
+        claiming.push(processes.collect::<HashSet<_>>());
     }
-    stores.follow(&moved);
+    let there = std::mem::take(&mut claiming[to]);
+    let others: HashSet<_> = claiming.into_iter().flatten().collect();
+    let (all, missing) = (others.len(), others.difference(&there).count());
+    if there.is_empty() && missing > 0 {
+        return Err(Failure::Usage(anyhow!(
+            "no worker claims runs of that cell, so those who are moved there would wait: restart `houston work` with this \
+             cells.toml first"
+        )));
+    }
+    if missing > 0 {
+        print_stderr(&format!(
+            "{missing} of {all} workers do not know that cell: restart them with this cells.toml"
+        ));
+    }
     Ok(())
 }
 
-fn pieces(ShardRange { first, last }: ShardRange) -> impl Iterator<Item = ShardRange> {
-    (first.0..=last.0).step_by(usize::from(PIECE)).map(move |start| ShardRange {
-        first: Shard(start),
-        last: Shard(start.saturating_add(PIECE - 1).min(last.0)),
-    })
+/// Parts of the shards with few users each, in order. `users`: all of theirs, in the order of their shards.
+fn pieces(ShardRange { first, last }: ShardRange, users: &[Shard]) -> Vec<ShardRange> {
+    let mut pieces = Vec::new();
+    let (mut start, mut count) = (first, 0);
+    for (nth, shard) in users.iter().enumerate() {
+        count += 1;
+        let is_last_of_shard = users.get(nth + 1) != Some(shard);
+        if count >= USERS && is_last_of_shard && *shard < last {
+            pieces.push(ShardRange { first: start, last: *shard });
+            (start, count) = (Shard(shard.0 + 1), 0);
+        }
+    }
+    pieces.push(ShardRange { first: start, last });
+    pieces
 }
 
 /// The two halves of a piece; `None`: it is one shard.
@@ -152,8 +177,15 @@ mod tests {
     #[test]
     fn pieces_and_halves_have_each_shard_once() {
         let texts = |ranges: Vec<ShardRange>| ranges.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(texts(pieces("fff8-ffff".parse().unwrap()).collect()), ["fff8-ffff"]);
-        assert_eq!(texts(pieces("0000-0011".parse().unwrap()).collect()), ["0000-000f", "0010-0011"]);
+        let of = |shards: &str, users: &[Shard]| texts(pieces(shards.parse().unwrap(), users));
+        assert_eq!(of("0000-ffff", &[]), ["0000-ffff"]);
+        let users: Vec<Shard> = (0x10..0x70).flat_map(|shard| [Shard(shard); 2]).collect();
+        assert_eq!(
+            of("0000-006f", &users),
+            ["0000-001f", "0020-002f", "0030-003f", "0040-004f", "0050-005f", "0060-006f"]
+        );
+        assert_eq!(of("0001-ffff", &[Shard(7); 100]), ["0001-0007", "0008-ffff"]);
+        assert_eq!(of("0007-0007", &[Shard(7); 100]), ["0007-0007"]);
         assert_eq!(texts(halves("0000-0002".parse().unwrap()).unwrap().to_vec()), ["0000-0001", "0002-0002"]);
         assert_eq!(halves("0002-0002".parse().unwrap()), None);
     }

@@ -32,6 +32,7 @@ pub(super) async fn postgres(context: &Context, addresses: &CellAddresses) -> Ve
     }
     findings.extend(server(context, &store).await);
     findings.extend(timeouts(&store).await);
+    findings.extend(moves(&store).await);
     match store.check_schema().await {
         Err(error) => findings.push(red("schema", error.to_string(), migrate(&error))),
         Ok(()) => {
@@ -48,6 +49,14 @@ async fn timeouts(store: &Store) -> Option<Finding> {
     let missing = store.missing_timeouts().await.ok().filter(|missing| !missing.is_empty())?;
     let todo = "set them for the login, as deploy/README.md says under Poolers and standbys";
     Some(red("timeouts", format!("connections have no {}", missing.join(", ")), todo))
+}
+
+/// Moves of users that were killed between their commits, and that no process has settled.
+async fn moves(store: &Store) -> Option<Finding> {
+    let left = store.unsettled_moves().await.ok().filter(|left| !left.is_empty())?;
+    let todo = "the cell from which they come does not answer: bring it back, and any process finishes it; see deploy/README.md, \
+                When a move is interrupted";
+    Some(red("moves", format!("prepared and not finished: {}", left.join(", ")), todo))
 }
 
 /// What to do when Postgres cannot be reached.

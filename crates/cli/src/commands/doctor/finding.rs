@@ -1,6 +1,6 @@
 //! What a check found.
 
-use houston_domain::cell::ShardRange;
+use houston_domain::cell::CellName;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -24,9 +24,9 @@ pub(super) struct Finding {
 
 impl Finding {
     /// The same, of one cell of several.
-    pub(super) fn of_cell(mut self, cell: Option<ShardRange>) -> Self {
-        if let Some(shards) = cell {
-            self.detail = format!("cell {shards}: {}", self.detail);
+    pub(super) fn of_cell(mut self, cell: Option<&CellName>) -> Self {
+        if let Some(name) = cell {
+            self.detail = format!("cell {name}: {}", self.detail);
         }
         self
     }

@@ -1,0 +1,237 @@
+//! Users move to another cell while they write, and while a client watches; a cell is added.
+
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use houston_domain::id::{UserId, shard};
+use houston_testkit::installation::TestInstallation;
+use houston_testkit::process::Process;
+use reqwest::header::RETRY_AFTER;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::cells::users;
+use crate::scripted::{Scripted, answer};
+use crate::test_houston::{PATIENCE, TestHouston, environment, houston_command, serve};
+
+/// The shards of a user, as `houston cell move` takes them.
+fn shards_of(user: &Value) -> String {
+    let user: UserId = user.as_str().unwrap().parse().unwrap();
+    format!("{0}-{0}", shard(user))
+}
+
+fn command(houston: &TestHouston) -> Command {
+    environment(houston_command(), &houston.servers.lock().unwrap(), houston.folder.path())
+}
+
+/// Posts until it is accepted, and checks that each refusal says when to repeat it. Returns the message, and how often it was
+/// refused.
+async fn post(houston: &TestHouston, goal: &str, key: &str) -> (Value, usize) {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let until = Instant::now() + PATIENCE;
+    for refused in 0.. {
+        let request =
+            client.post(houston.url(&format!("/v1/goals/{goal}/messages"))).bearer_auth(&houston.key);
+        let request = request.header("Idempotency-Key", key).header("Content-Type", "application/json");
+        let response = request.body(json!({"content": key}).to_string()).send().await.unwrap();
+        if response.status().is_success() {
+            return (serde_json::from_slice(&response.bytes().await.unwrap()).unwrap(), refused);
+        }
+        assert_eq!(response.status(), 503, "{key}");
+        assert!(response.headers().contains_key(RETRY_AFTER), "{key}");
+        assert!(Instant::now() < until, "{key} was never accepted");
+        sleep(Duration::from_millis(50)).await;
+    }
+    unreachable!("the loop returns")
+}
+
+/// Moves a user while the target is busy for some seconds, so that the move waits with its locks again and again.
+async fn move_slowly(houston: &TestHouston, user: &Value, to: &str) {
+    let busy = "begin; lock table houston.messages in share mode; select pg_sleep(3)";
+    let mut busy = houston.servers.lock().unwrap().cells().nth(1).unwrap().psql(busy);
+    let mut busy = busy.stdout(Stdio::null()).spawn().unwrap();
+    let mut moving = command(houston);
+    let mut moving = moving.args(["cell", "move", &shards_of(user), "--to", to]).spawn().unwrap();
+    let until = Instant::now() + PATIENCE;
+    let status = loop {
+        if let Some(status) = moving.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < until, "the move never ended");
+        sleep(Duration::from_millis(20)).await;
+    };
+    assert!(status.success(), "{status}");
+    busy.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watched_user_moves_and_nothing_is_lost() {
+    let test = Scripted::over(TestHouston::with_two_cells(&[]), answer).await;
+    let (houston, _worker) = (&test.houston, test.worker("local/one"));
+    let [here, there] = users(houston, 1).await;
+    let user = &here[0]["id"];
+    let goal = test.ok("POST", "/v1/goals", json!({"user_id": user, "title": "Tokyo"})).await;
+    let goal = goal["id"].as_str().unwrap();
+    let seen = Mutex::new(Vec::new());
+    let watched = format!("/v1/goals/{goal}/events?after=0&follow=true");
+    let watch = houston.watch_with(&watched, |event| seen.lock().unwrap().push(event.clone()));
+    let is_moved = Mutex::new(false);
+    let write = async {
+        let mut posted = Vec::new();
+        // Before, during and after the move.
+        while posted.len() < 10 || !*is_moved.lock().unwrap() {
+            let key = format!("message {}", posted.len());
+            posted.push((post(houston, goal, &key).await.0, key));
+            sleep(Duration::from_millis(20)).await;
+        }
+        let key = format!("message {}", posted.len());
+        posted.push((post(houston, goal, &key).await.0, key));
+        posted
+    };
+    let moves = async {
+        move_slowly(houston, user, "8000-ffff").await;
+        *is_moved.lock().unwrap() = true;
+    };
+    let all_said = async {
+        let (posted, ()) = tokio::join!(write, moves);
+        for (message, key) in &posted {
+            // The same request again, in the other cell, is the same message.
+            assert_eq!(&post(houston, goal, key).await.0["id"], &message["id"], "{key}");
+            houston.wait_until_answered(message).await;
+        }
+        let said = houston.agent_texts(goal).await;
+        let until = Instant::now() + PATIENCE;
+        while texts(&seen.lock().unwrap()).len() < said.len() {
+            assert!(Instant::now() < until, "the stream has all answers: {said:?}");
+            sleep(Duration::from_millis(20)).await;
+        }
+        (posted, said)
+    };
+    let (posted, said) = tokio::select! {
+        ended = watch => panic!("the stream ended: {ended:?}"),
+        done = all_said => done,
+    };
+    assert_eq!(texts(&seen.lock().unwrap()), said, "each once, in order");
+    assert_each_once(houston, (goal, &there[0]["id"]), posted.len());
+}
+
+/// The texts of the agent in a stream.
+fn texts(events: &[Value]) -> Vec<String> {
+    let mut texts = Vec::new();
+    for event in events {
+        match event["type"].as_str().unwrap() {
+            "TEXT_MESSAGE_START" if event["role"] == "assistant" => texts.push(String::new()),
+            "TEXT_MESSAGE_CONTENT" => {
+                let text: &mut String = texts.last_mut().unwrap();
+                text.push_str(event["delta"].as_str().unwrap());
+            }
+            _ => {}
+        }
+    }
+    texts
+}
+
+/// Checks that all messages of the user are in the other cell, each once.
+fn assert_each_once(houston: &TestHouston, (goal, other): (&str, &Value), count: usize) {
+    let messages =
+        "select count(*) || ' ' || count(distinct content) from houston.messages where source = 'user'";
+    assert_eq!(houston.sql_of(other.as_str().unwrap(), messages), format!("{count} {count}"));
+    assert_eq!(houston.sql_of(goal, messages), "0 0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn client_token_goes_with_its_user() {
+    let houston = TestHouston::with_two_cells(&[]);
+    let [here, _] = users(&houston, 1).await;
+    let user = &here[0]["id"];
+    let goal = houston.create("/v1/goals", "goal", &json!({"user_id": user, "title": "Tokyo"})).await;
+    let token = houston.create("/v1/client-tokens", "token", &json!({"user_id": user})).await;
+    houston.run(&["cell", "move", &shards_of(user), "--to", "8000-ffff"], &[]);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let (goal, token) = (goal["id"].as_str().unwrap(), token["token"].as_str().unwrap());
+    for path in [format!("/v1/goals/{goal}"), "/v1/goals".to_owned()] {
+        let answer = client.get(houston.url(&path)).bearer_auth(token).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+        assert!(answer.text().await.unwrap().contains(goal), "{path}");
+    }
+    // Commands find the user there, too.
+    assert!(houston.run(&["why", goal], &[]).contains(goal));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn process_that_reads_no_moves_loses_nothing() {
+    let houston = TestHouston::with_two_cells(&[]);
+    let [here, _] = users(&houston, 1).await;
+    let user = &here[0]["id"];
+    let path = format!("/v1/users/{}", user.as_str().unwrap());
+    // It cannot read them: 404 would be wrong, so it is 503.
+    let rename = |from: &str, to: &str| houston.sql(&format!("alter table houston.{from} rename to {to}"));
+    houston.run(&["cell", "move", &shards_of(user), "--to", "8000-ffff"], &[]);
+    rename("moved_shards", "hidden");
+    let unknown = "/v1/goals/goal_0190000000007000800000000000".to_owned();
+    let shard = &shards_of(user)[..4];
+    let (status, _) = houston.ask(reqwest::Method::DELETE, &format!("{unknown}{shard}")).await;
+    assert_eq!(status, 503);
+    rename("hidden", "moved_shards");
+    let found = houston.get(&path).await;
+    assert_eq!(found["id"], *user, "{found}");
+    let (status, missing) = houston.ask(reqwest::Method::GET, &format!("{unknown}{shard}")).await;
+    assert_eq!(status, 404, "{missing}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn added_cell_gets_the_users_it_is_given() {
+    let first = TestHouston::own_postgres_with(&[]);
+    let old_worker = first.worker();
+    let goal = first.goal("ann").await;
+    let second = TestInstallation::start_with_own_postgres(|_| async {}).unwrap();
+    let with_cells = |mut command: Command| {
+        let servers = first.servers.lock().unwrap();
+        let cells =
+            [("shards=\"0000-ffff\"", &*servers), ("name=\"second\"", &second)].map(|(name, cell)| {
+                let (database, redis) = (cell.database_url(), cell.redis_url());
+                format!("{{{name},database_url=\"{database}\",redis_url=\"{redis}\"}}")
+            });
+        command.env_remove("DATABASE_URL").env_remove("HOUSTON_REDIS_URL");
+        command.env("HOUSTON_CELLS__CELLS", format!("[{}]", cells.join(",")));
+        command
+    };
+    let run = |arguments: &[&str]| {
+        let output = with_cells(command(&first)).args(arguments).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, listed) = run(&["cell", "list"]);
+    assert!(code == Some(1) && listed.contains("houston migrate"), "{listed}");
+    let (code, unknown) = run(&["cell", "add", "third"]);
+    assert!(code == Some(2) && unknown.contains("name = \"third\""), "{unknown}");
+    let (code, added) = run(&["cell", "add", "second"]);
+    assert!(code == Some(0) && added.contains("houston cell move f000-ffff --to second"), "{added}");
+    let keys = "select count(*) from houston.api_keys";
+    assert_eq!(second.sql(keys).unwrap(), first.sql(keys));
+    let (code, refused) = run(&["cell", "move", "0000-ffff", "--to", "second"]);
+    assert!(code == Some(2) && refused.contains("no worker claims"), "{refused}");
+
+    let (address, _serve) = serve(with_cells(command(&first)));
+    let worker = Process::spawn(with_cells(first.command()).arg("work")).unwrap();
+    worker.wait_for_line(PATIENCE, |line| line == "working").unwrap();
+    let (code, moved) = run(&["cell", "move", "0000-ffff", "--to", "second"]);
+    assert!(code == Some(0) && moved.contains("1 of 2 workers do not know that cell"), "{moved}");
+    assert_eq!(first.sql("select count(*) from houston.users"), "0");
+    let (code, listed) = run(&["cell", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!((code, &listed["data"][1]["shards"]), (Some(0), &json!(["0000-ffff"])), "{listed}");
+    let path = format!("http://{address}/v1/goals/{goal}/messages");
+    let posted = first.post_to(&path, &json!({"content": "Are you there?"})).await;
+    let until = Instant::now() + PATIENCE;
+    let answered = format!("http://{address}/v1/messages/{}", posted["id"].as_str().unwrap());
+    while !first.open(&answered).await.text().await.unwrap().contains("\"answered\"") {
+        assert!(Instant::now() < until, "the new worker answers");
+        sleep(Duration::from_millis(20)).await;
+    }
+    // A process that was not restarted creates nobody where no one would find them.
+    let (status, refused) = first.send(reqwest::Method::POST, "/v1/users", &json!({"name": "Bob"})).await;
+    assert_eq!(status, 503, "{refused}");
+    drop(old_worker);
+}
