@@ -41,6 +41,16 @@ impl Counters {
     }
 }
 
+impl std::iter::Sum for Counters {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self { commits: 0, wal: 0, stored: 0 }, |sum, one| Self {
+            commits: sum.commits + one.commits,
+            wal: sum.wal + one.wal,
+            stored: sum.stored + one.stored,
+        })
+    }
+}
+
 /// Number of rows in `table`, which may include a condition: `houston.runs where status = 'running'`.
 pub(crate) fn count(servers: &TestServers, table: &str) -> Result<u64> {
     Ok(query(servers, &format!("select count(*) from {table}"))?.parse()?)

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::database::{self, Counters};
 use super::workload;
+use crate::chaos::environment;
 use crate::installation::{Installation, Processes, goal, user};
 use crate::proc;
 use houston_xtask::console::Progress;
@@ -30,7 +31,10 @@ pub(crate) const GOALS_OF_A_USER: usize = 4;
 
 /// The service, its servers and the model.
 pub(crate) struct BenchInstallation<'s> {
+    /// Of the first cell; usually there is one.
     pub(crate) servers: &'s TestServers,
+    /// Of the other cells.
+    others: &'s [TestServers],
     pub(crate) houston: Installation,
     pub(crate) model: ModelServer,
     reply: Arc<Mutex<Reply>>,
@@ -80,6 +84,18 @@ impl<'s> BenchInstallation<'s> {
         replies: Replies,
         variables: &[(&'static str, String)],
     ) -> Result<Self> {
+        Self::start_in(processes, program, std::slice::from_ref(servers), replies, variables).await
+    }
+
+    /// Like [`Self::start_with`], with a cell for each of `cells`.
+    pub(crate) async fn start_in(
+        processes: Processes,
+        program: &Path,
+        cells: &'s [TestServers],
+        replies: Replies,
+        variables: &[(&'static str, String)],
+    ) -> Result<Self> {
+        let (servers, others) = cells.split_first().context("there is no cell")?;
         let reply = Arc::new(Mutex::new(Reply::empty()));
         let script = Arc::clone(&reply);
         let model =
@@ -92,8 +108,15 @@ impl<'s> BenchInstallation<'s> {
             ("HOUSTON_LOCAL_URL", model.url()),
             ("HOUSTON_MODEL_TOOLS", (replies == Replies::Tool).to_string()),
         ]);
+        if !others.is_empty() {
+            let addresses =
+                |cell: &TestServers| (cell.database_url().to_owned(), cell.redis_url().to_owned());
+            variables.extend(environment(&cells.iter().map(addresses).collect::<Vec<_>>()));
+            // Empty is not set.
+            variables.extend([("DATABASE_URL", String::new()), ("HOUSTON_REDIS_URL", String::new())]);
+        }
         let houston = Installation::start_as(processes, program, servers, &variables).await?;
-        let installation = Self { servers, houston, model, reply, replies };
+        let installation = Self { servers, others, houston, model, reply, replies };
         installation.answer_at_once();
         Ok(installation)
     }
@@ -126,9 +149,9 @@ impl<'s> BenchInstallation<'s> {
     pub(crate) async fn rest(&self, time: Duration) -> Result<Rest> {
         // It has just started: let its start-up work end.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let (before, cpu, began) = (Counters::read(self.servers)?, self.cpu()?, Instant::now());
+        let (before, cpu, began) = (self.counters()?, self.cpu()?, Instant::now());
         tokio::time::sleep(time).await;
-        let (after, spent) = (Counters::read(self.servers)?, self.cpu()?.since(cpu));
+        let (after, spent) = (self.counters()?, self.cpu()?.since(cpu));
         let seconds = began.elapsed().as_secs_f64();
         let busy = spent.houston + spent.postgres + spent.redis;
         Ok(Rest {
@@ -142,9 +165,19 @@ impl<'s> BenchInstallation<'s> {
         let of = |pid: Option<u32>| proc::cpu(pid.context("a server has no process id")?);
         Ok(Cpu {
             houston: self.houston.cpu()?,
-            postgres: of(self.servers.postgres_pid())?,
-            redis: of(self.servers.redis_pid())?,
+            postgres: self.cells().map(|cell| of(cell.postgres_pid())).sum::<Result<_>>()?,
+            redis: self.cells().map(|cell| of(cell.redis_pid())).sum::<Result<_>>()?,
         })
+    }
+
+    /// The servers of all cells.
+    fn cells(&self) -> impl Iterator<Item = &'s TestServers> {
+        std::iter::once(self.servers).chain(self.others)
+    }
+
+    /// The counters of all cells together.
+    pub(crate) fn counters(&self) -> Result<Counters> {
+        self.cells().map(Counters::read).sum()
     }
 
     /// Creates `count` goals, one per run.
@@ -194,8 +227,8 @@ impl<'s> BenchInstallation<'s> {
             "the service logged a warning or error: {}",
             complaint.unwrap_or_default()
         );
-        let failed =
-            database::count(self.servers, "houston.runs where status not in ('completed', 'message_sent')")?;
+        let not_completed = "houston.runs where status not in ('completed', 'message_sent')";
+        let failed: u64 = self.cells().map(|cell| database::count(cell, not_completed)).sum::<Result<_>>()?;
         ensure!(failed == 0, "{failed} runs did not complete");
         Ok(())
     }

@@ -9,7 +9,6 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::Size;
-use super::database::Counters;
 use super::installation::{BenchInstallation, GOALS_OF_A_USER, Rest};
 use super::spread::{Spread, round};
 use super::workload::{self, Timing};
@@ -72,13 +71,13 @@ pub(crate) async fn measure(
         Journey::FromMessage => Work::goals(&installation.goals(runs).await?),
         Journey::FromGoal => Work::of_users(installation.users(runs.div_ceil(GOALS_OF_A_USER)).await?, runs),
     };
-    let (before, cpu, load) = (Counters::read(installation.servers)?, installation.cpu()?, proc::own_cpu()?);
+    let (before, cpu, load) = (installation.counters()?, installation.cpu()?, proc::own_cpu()?);
     let label = format!("saturated: {} at once", size.concurrency);
     let began = Instant::now();
     let timings = drive(installation, &work, size.concurrency, &label).await?;
     let seconds = began.elapsed().as_secs_f64();
     let (spent, load) = (installation.cpu()?.since(cpu), proc::own_cpu()? - load);
-    let grown = Counters::read(installation.servers)?.since(before);
+    let grown = installation.counters()?.since(before);
 
     let per_run = |amount: f64| round(amount / runs as f64);
     let ms_per_run = |time: Duration| per_run(time.as_secs_f64() * 1000.0);

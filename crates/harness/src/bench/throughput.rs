@@ -1,10 +1,11 @@
-//! Throughput alone: 32 and 128 runs at once, with a new goal for each run, or with several workers; and where the time
-//! of Postgres goes.
+//! Throughput alone: 32 and 128 runs at once, with a new goal for each run, with several workers or several cells; and where
+//! the time of Postgres goes.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
+use houston_testkit::servers::TestServers;
 use houston_xtask::console::print_status;
 use houston_xtask::programs;
 use serde::Serialize;
@@ -22,13 +23,19 @@ const CONNECTIONS: u16 = 300;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
     processes: Processes,
+    cells: usize,
     concurrency: usize,
     journey: Journey,
 }
 
 impl Case {
     const fn of(processes: Processes, concurrency: usize) -> Self {
-        Self { processes, concurrency, journey: Journey::FromMessage }
+        Self { processes, cells: 1, concurrency, journey: Journey::FromMessage }
+    }
+
+    /// One process with so many cells: 32 and 128 runs at once.
+    pub(crate) fn with_cells(cells: usize) -> [Self; 2] {
+        [32, 128].map(|concurrency| Self { cells, ..Self::of(Processes::One, concurrency) })
     }
 }
 
@@ -36,7 +43,7 @@ impl Case {
 pub(crate) const ALONE: [Case; 3] = [
     Case::of(Processes::One, 32),
     Case::of(Processes::One, 128),
-    Case { processes: Processes::One, concurrency: 32, journey: Journey::FromGoal },
+    Case { journey: Journey::FromGoal, ..Case::of(Processes::One, 32) },
 ];
 
 /// 1, 2 and 4 workers.
@@ -53,6 +60,7 @@ pub(crate) const WORKERS: [Case; 6] = [
 #[derive(Debug, Serialize)]
 pub(crate) struct Throughput {
     processes: Processes,
+    cells: usize,
     concurrency: usize,
     creates_goals: bool,
     result: Saturated,
@@ -79,36 +87,42 @@ pub(crate) async fn measure(
     statements: bool,
 ) -> Result<Vec<Throughput>> {
     let mut measured = Vec::new();
-    for &Case { processes, concurrency, journey } in cases {
-        print_status(&format!("throughput: {concurrency} at once, {journey:?}, {}", name(processes)));
-        let servers = programs::servers(|config| {
-            config.fsync = true;
-            config.max_connections = CONNECTIONS;
-            if statements {
-                config.postgres_settings =
-                    ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on"]
-                        .map(str::to_owned)
-                        .to_vec();
-            }
-        })?;
-        let installation = BenchInstallation::start_as(processes, program, &servers, Replies::Text).await?;
+    for &Case { processes, cells, concurrency, journey } in cases {
+        print_status(&format!("throughput: {concurrency} at once, {journey:?}, {}", name(processes, cells)));
+        let servers = (0..cells).map(|_| self::servers(statements)).collect::<Result<Vec<_>>>()?;
+        let installation =
+            BenchInstallation::start_in(processes, program, &servers, Replies::Text, &[]).await?;
         if statements {
-            query(&servers, "create extension pg_stat_statements")?;
+            query(&servers[0], "create extension pg_stat_statements")?;
         }
         let rest = installation.rest(size.hold).await?;
         let result = saturated::measure(&installation, Size { concurrency, ..size }, &rest, journey).await?;
         let runs = result.runs;
         let creates_goals = journey == Journey::FromGoal;
-        let statements = if statements { self::statements(&servers, runs)? } else { Vec::new() };
+        let statements = if statements { self::statements(&servers[0], runs)? } else { Vec::new() };
         installation.stop_and_check()?;
-        measured.push(Throughput { processes, concurrency, creates_goals, result, statements });
+        measured.push(Throughput { processes, cells, concurrency, creates_goals, result, statements });
     }
     Ok(measured)
 }
 
+/// The servers of a cell.
+fn servers(statements: bool) -> Result<TestServers> {
+    programs::servers(|config| {
+        config.fsync = true;
+        config.max_connections = CONNECTIONS;
+        if statements {
+            config.postgres_settings =
+                ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on"]
+                    .map(str::to_owned)
+                    .to_vec();
+        }
+    })
+}
+
 /// Statements since the start of the servers. The runs that warmed up and the creation of goals are included, so figures
 /// per run are a little too high.
-fn statements(servers: &houston_testkit::servers::TestServers, runs: usize) -> Result<Vec<Statement>> {
+fn statements(servers: &TestServers, runs: usize) -> Result<Vec<Statement>> {
     let rows = query(
         servers,
         "select coalesce(substring(query from '^-- ([a-z_:]+)'), left(regexp_replace(query, '\\s+', ' ', 'g'), 40)),
@@ -135,8 +149,9 @@ fn statements(servers: &houston_testkit::servers::TestServers, runs: usize) -> R
         .collect())
 }
 
-fn name(processes: Processes) -> String {
+fn name(processes: Processes, cells: usize) -> String {
     match processes {
+        Processes::One if cells > 1 => format!("{cells} cells"),
         Processes::One => "one process".to_owned(),
         Processes::Workers(1) => "API, 1 worker".to_owned(),
         Processes::Workers(workers) => format!("API, {workers} workers"),
@@ -148,13 +163,13 @@ pub(crate) fn table(measured: &[Throughput]) -> String {
     let mut text = String::from(
         "processes       at once  journey         runs/s   CPU per run, ms   Houston + Postgres + Redis   commits   WAL bytes   load, ms\n",
     );
-    for Throughput { processes, concurrency, creates_goals, result, statements } in measured {
+    for Throughput { processes, cells, concurrency, creates_goals, result, statements } in measured {
         let share = result.cpu_ms_per_run;
         let journey = if *creates_goals { "new goal" } else { "message" };
         let _ = writeln!(
             text,
             "{:14}  {concurrency:7}  {journey:14}  {:6.0}   {:15.2}   {:9.2} + {:.2} + {:.2}        {:7.2}   {:9.0}   {:8.2}",
-            name(*processes),
+            name(*processes, *cells),
             result.runs_per_second,
             share.sum(),
             share.houston,
@@ -171,9 +186,9 @@ pub(crate) fn table(measured: &[Throughput]) -> String {
             );
         }
     }
-    let rate = |Throughput { processes, concurrency, creates_goals, result, .. }: &Throughput| {
+    let rate = |Throughput { processes, cells, concurrency, creates_goals, result, .. }: &Throughput| {
         let what = if *creates_goals { " with a new goal each" } else { "" };
-        format!("{:.0} ({}, {concurrency} at once{what})", result.runs_per_second, name(*processes))
+        format!("{:.0} ({}, {concurrency} at once{what})", result.runs_per_second, name(*processes, *cells))
     };
     let rates: Vec<String> = measured.iter().map(rate).collect();
     let _ = writeln!(text, "\nruns/s: {}", rates.join(", "));

@@ -52,6 +52,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use engines::Engine;
+pub(crate) use installation::environment;
 pub(crate) use report::Report;
 
 use client::{ClientPool, Posts};

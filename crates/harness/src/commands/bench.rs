@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::bench::report::{conversation_table, targets_table};
+use crate::bench::throughput::Case;
 use crate::bench::{
     Size, adapters, bus, cancel, conversation, hints, history, interfaces, measure, plans, replay, scale,
     streams, throughput, tokens,
@@ -54,6 +55,9 @@ pub(crate) struct Bench {
     /// Measure only the throughput with 1, 2 and 4 worker processes beside an API process: 32 and 128 runs at once
     #[arg(long, group = "load")]
     workers: bool,
+    /// Measure only the throughput of one process with so many cells, each with a Postgres and a Redis: 32 and 128 runs at once
+    #[arg(long, group = "load", value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=16))]
+    cells: Vec<u8>,
     /// Measure only the lanes of hints in Redis: hints per second, and the pick-up of a hint by an idle worker
     #[arg(long)]
     hints: bool,
@@ -66,7 +70,7 @@ pub(crate) struct Bench {
     /// Measure only a plan of five steps side by side, and the same work by the loop of its goal
     #[arg(long)]
     plan: bool,
-    /// With `--throughput` or `--workers`: count the statements of Postgres, and their time
+    /// With `--throughput`, `--workers` or `--cells` (of the first): count the statements of Postgres, and their time
     #[arg(long, requires = "load")]
     statements: bool,
     /// The binary to measure, instead of building it
@@ -109,8 +113,11 @@ impl Bench {
             return self.run_optimised(&optimised, &binary).await;
         }
         let size = if self.quick { Size::QUICK } else { Size::FULL };
-        if self.throughput || self.workers {
-            let cases = if self.workers { &throughput::WORKERS[..] } else { &throughput::ALONE };
+        if self.throughput || self.workers || !self.cells.is_empty() {
+            let cells: Vec<Case> =
+                self.cells.iter().flat_map(|count| Case::with_cells(usize::from(*count))).collect();
+            let alone = if self.workers { &throughput::WORKERS[..] } else { &throughput::ALONE };
+            let cases = if cells.is_empty() { alone } else { &cells };
             let measured = Box::pin(throughput::measure(&binary, size, cases, self.statements)).await?;
             print(&if self.json { serde_json::to_string(&measured)? } else { throughput::table(&measured) })?;
             return Ok(ExitCode::SUCCESS);
@@ -269,6 +276,7 @@ impl Bench {
         command.args(self.json.then_some("--json")).args(self.quick.then_some("--quick"));
         command.args(self.throughput.then_some("--throughput")).args(self.workers.then_some("--workers"));
         command.args(self.statements.then_some("--statements"));
+        command.args(self.cells.iter().map(|count| format!("--cells={count}")));
         Ok(child::code(child::run(command).await?))
     }
 }
