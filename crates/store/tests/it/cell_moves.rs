@@ -211,7 +211,8 @@ async fn users_who_are_created_during_moves_are_in_one_cell() {
     assert_eq!(from.store.users_of(all).await.unwrap(), [], "all are at the target");
     let mut there = to.store.users_of(all).await.unwrap();
     let mut created = created;
-    (there.sort_unstable(), created.sort_unstable());
+    there.sort_unstable();
+    created.sort_unstable();
     assert_eq!(there, created);
 }
 
