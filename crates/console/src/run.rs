@@ -174,7 +174,7 @@ async fn waterfall(
     contents: bool,
     now: DateTime<Utc>,
 ) -> Waterfall {
-    let lines = match viewer.api.bytes(&format!("{path}/trace")).await {
+    let lines = match viewer.api.bytes(&format!("{path}/trace?contents={contents}")).await {
         Ok(lines) => lines,
         Err(refused) => return Waterfall::without(refused.detail),
     };

@@ -3,6 +3,7 @@
 //! The normal text has `#` where texts of the same cause differ: numbers, ids, quoted texts, addresses. So an outage is one line for
 //! an operator, however many runs it hits.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
@@ -104,28 +105,35 @@ fn fingerprint(code: &str, message: &str) -> String {
 /// The text with `#` for what differs between failures of the same cause.
 #[must_use]
 pub fn normal(message: &str) -> String {
-    let mut text = String::new();
+    let mut text = String::with_capacity(message.len().min(MAX_CHARS));
+    let mut chars = 0;
     for word in message.split_whitespace() {
         if !text.is_empty() {
             text.push(' ');
+            chars += 1;
         }
-        text.push_str(&normal_word(word));
-        if text.chars().count() >= MAX_CHARS {
+        let word = normal_word(word);
+        chars += word.chars().count();
+        text.push_str(&word);
+        if chars >= MAX_CHARS {
             break;
         }
     }
-    text.chars().take(MAX_CHARS).collect()
+    if let Some((end, _)) = text.char_indices().nth(MAX_CHARS) {
+        text.truncate(end);
+    }
+    text
 }
 
 /// A word without what differs: `#` for one that has a digit, is an address, or follows a quotation mark, with the signs around it.
-fn normal_word(word: &str) -> String {
+fn normal_word(word: &str) -> Cow<'_, str> {
     let body = word.trim_matches(|c: char| !c.is_alphanumeric());
-    let Some(start) = word.find(body).filter(|_| !body.is_empty()) else { return word.to_owned() };
+    let Some(start) = word.find(body).filter(|_| !body.is_empty()) else { return word.into() };
     let (before, after) = (&word[..start], &word[start + body.len()..]);
     let is_quoted = before.ends_with(['`', '"', '\'']);
     let is_address = body.contains("://");
     let has_digit = body.chars().any(|c| c.is_ascii_digit());
-    if is_quoted || is_address || has_digit { format!("{before}#{after}") } else { word.to_owned() }
+    if is_quoted || is_address || has_digit { format!("{before}#{after}").into() } else { word.into() }
 }
 
 #[cfg(test)]

@@ -9,13 +9,26 @@ use axum::response::IntoResponse;
 use houston_domain::id::RunId;
 use houston_domain::trace::Header;
 use houston_protocol::schema;
+use serde::Deserialize;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::documents::{DocumentBody, DocumentPermit};
 use crate::error::ApiError;
 use crate::explain::{ExplainError, ExplainTopic};
+use crate::query::Query;
 use crate::state::App;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Options {
+    #[serde(default = "yes")]
+    contents: bool,
+}
+
+fn yes() -> bool {
+    true
+}
 
 #[utoipa::path(
     get,
@@ -26,7 +39,10 @@ use crate::state::App;
     description = "Lines of JSON: a header, events, messages, answers, tool calls with their responses, and a footer with a \
                    digest. `houston replay` replays them. Texts that look like keys are redacted.",
     params(
-        ("id" = schema::RunId, Path, description = "Id of the run.")
+        ("id" = schema::RunId, Path, description = "Id of the run."),
+        ("contents" = Option<bool>, Query, description = "`false`: what happened when, without what messages, models and tools say, and \
+                                                         without what came before the run. Of a long run it is a hundredth of the \
+                                                         whole; it cannot be replayed.")
     ),
     responses(
         (status = 200, description = "The trace, `houston.trace` version 1.", body = String, content_type = "application/jsonl"),
@@ -38,18 +54,26 @@ pub(crate) async fn trace(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<RunId>,
+    Query(Options { contents }): Query<Options>,
 ) -> Result<impl IntoResponse, ApiError> {
     let run = app.store(caller).run(id).await?;
     let agentable = app.store(caller).agentable(&run.kind, run.agentable).await?;
     let explanation = app.state.explain.get(ExplainTopic::Snapshot, agentable);
     let parse = |value| serde_json::from_value(value).map_err(|error| ExplainError::SetUp(Box::new(error)));
     let snapshot = app.offload.drive(async move { Ok(parse(explanation.await?)?) }).await?;
-    let header = Header::of(id, &run.kind, snapshot, app.state.agents.overseer);
+    let mut header = Header::of(id, &run.kind, snapshot, app.state.agents.overseer);
+    if !contents {
+        header.tools.clear();
+    }
     let max_bytes = app.state.config.conversation.max_bytes;
     let permit = DocumentPermit::new(&app, caller.tenant(), max_bytes).await?;
     let exporting = Arc::clone(&app);
     let export = async move {
-        let trace = exporting.store(caller).trace(id, max_bytes, |_| header).await?;
+        let store = exporting.store(caller);
+        let trace = match contents {
+            true => store.trace(id, max_bytes, |_| header).await?,
+            false => store.trace_outline(id, max_bytes, |_| header).await?,
+        };
         Ok(DocumentBody::of_text(trace.to_text(), permit))
     };
     let sent = app.offload.drive(export).await?;

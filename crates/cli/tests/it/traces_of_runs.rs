@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Output;
 
+use houston_domain::event::Event;
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_domain::trace::{Line, Trace};
 use houston_testkit::model_server::{Call, ModelServer, Reply};
 use serde_json::{Value, json};
@@ -49,6 +51,57 @@ async fn a_run_is_traced_and_replayed_without_difference() {
         }
     }
     assert_eq!(people.run(&["replay", "run_0192a3b4c5d67e8f9a0b1c2d3e4f5061"]).status.code(), Some(1));
+}
+
+/// A line without what was said: its texts are empty.
+fn silent(mut line: Line) -> Option<Line> {
+    match &mut line {
+        Line::Before(_) => return None,
+        Line::Event { event, .. } => match &mut **event {
+            Event::MessagePosted { .. } | Event::MessageSent { .. } => return None,
+            Event::ToolCalled { input, .. } => *input = json!({}),
+            Event::ToolReturned { content, .. } => content.clear(),
+            Event::Thought { text } => text.clear(),
+            _ => {}
+        },
+        Line::Tool { input, response, .. } => {
+            *input = json!({});
+            *response = match response.is_success() {
+                true => ToolResponse::success(""),
+                false => ToolResponse::failure(ToolErrorCode::Unknown, ""),
+            };
+        }
+        Line::Message { content, .. } | Line::Answer { content, .. } | Line::Results { content, .. } => {
+            content.clear();
+        }
+        _ => {}
+    }
+    Some(line)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outline_of_a_trace_has_its_steps_and_no_texts() {
+    let (people, _) = People::start().await;
+    let goal = people.houston.goal("Tokyo").await;
+    people.talk(&goal, "note").await;
+    people.talk(&goal, "hello").await;
+    people.talk(&goal, "note").await;
+    let runs = people.of(&goal, "runs").await;
+    for listed in runs["data"].as_array().unwrap() {
+        let path = format!("/v1/runs/{}/trace", listed["id"].as_str().unwrap());
+        let read = async |query: &str| {
+            let response = people.houston.open(&people.houston.url(&format!("{path}{query}"))).await;
+            text(&response.bytes().await.unwrap())
+        };
+        let (whole, outline) = (read("").await, read("?contents=false").await);
+        for said in ["hello", "Milk", "buy it", "Noted"] {
+            assert!(!outline.contains(said), "{outline}");
+        }
+        let steps = |text: &str| -> Vec<Line> {
+            Trace::parse(text).unwrap().lines.into_iter().filter_map(silent).collect()
+        };
+        assert_eq!(steps(&outline), steps(&whole), "{outline}");
+    }
 }
 
 /// A command that asks the scripted model.

@@ -25,6 +25,9 @@ impl TenantStore<'_> {
                     left(coalesce(r.error_message, ''), $4) as "message!", coalesce(r.ended_at, r.created_at) as "at!",
                     r.status as "status!"
                from (select * from houston.runs f where f.tenant_id = $1 and f.status in ('failed', 'dead_lettered')
+                         -- Ids are made of the time, and no run takes longer than two days.
+                         and f.id >= (lpad(to_hex((extract(epoch from now() - make_interval(days => 2, secs => $2)) * 1000)::bigint),
+                                           12, '0') || repeat('0', 20))::uuid
                       order by f.id desc limit $3) as r
               where r.ended_at > now() - make_interval(secs => $2))
             union all

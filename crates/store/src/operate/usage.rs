@@ -122,30 +122,24 @@ impl Shared {
             Row,
             r#"-- store::usage::of_ended
             with ended as materialized (
-                select r.tenant_id, r.agentable_id, r.model, (r.ended_at at time zone 'UTC')::date as day, r.iterations,
-                       r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cost, r.unpriced_calls
+                select r.tenant_id, r.agentable_id, coalesce(r.model, '') as model, (r.ended_at at time zone 'UTC')::date as day,
+                       r.iterations, r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cost, r.unpriced_calls
                   from houston.runs r
                  where r.ended_at > now() - make_interval(secs => $2) order by r.ended_at desc limit $3),
-            spent as materialized (
-                select e.agentable_id, coalesce(e.model, '') as model, e.day, count(*) as runs, sum(e.iterations) as calls,
-                       sum(e.input_tokens) as input, sum(e.output_tokens) as output, sum(e.cache_read_tokens) as cached,
-                       coalesce(sum(e.cost), 0) as cost, sum(e.unpriced_calls) as unpriced
-                  from ended e where e.tenant_id = $1 group by 1, 2, 3),
-            owned as materialized (
-                select s.*, a.user_id, a.agent_id, a.kind
-                  from spent s
+            -- In one go: first by agentable would be slower, because most of them have few of these runs.
+            sums as (
+                select grouping(a.user_id, a.kind, e.model, e.day) as part, a.user_id, a.kind, a.agent_id, e.model, e.day,
+                       count(*) as runs, sum(e.iterations) as calls, sum(e.input_tokens) as input, sum(e.output_tokens) as output,
+                       sum(e.cache_read_tokens) as cached, sum(e.cost) as cost, sum(e.unpriced_calls) as unpriced
+                  from ended e
                  cross join lateral (
                        -- One by one: a join might read all agentables.
                        select g.user_id, g.agent_id, g.kind from houston.agentables g
-                        where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a),
-            sums as (
-                select grouping(o.user_id, o.kind, o.model, o.day) as part, o.user_id, o.kind, o.agent_id, o.model, o.day,
-                       sum(o.runs) as runs, sum(o.calls) as calls, sum(o.input) as input, sum(o.output) as output,
-                       sum(o.cached) as cached, sum(o.cost) as cost, sum(o.unpriced) as unpriced
-                  from owned o
-                 group by grouping sets ((o.user_id), (o.kind, o.agent_id), (o.model), (o.day), ())),
+                        where g.id = e.agentable_id and g.tenant_id = $1 limit 1) as a
+                 where e.tenant_id = $1
+                 group by grouping sets ((a.user_id), (a.kind, a.agent_id), (e.model), (e.day), ())),
             placed as (
-                select s.*, row_number() over (partition by s.part order by s.cost desc, s.input desc) as place from sums s)
+                select s.*, row_number() over (partition by s.part order by coalesce(s.cost, 0) desc, s.input desc) as place from sums s)
             select p.user_id as "user_id?", p.kind as "kind?", p.agent_id as "agent_id?", p.model as "model?", p.day as "day?",
                    (select u.name from houston.users u where u.id = p.user_id and u.tenant_id = $1) as "user_name?",
                    (select g.name from houston.agents g where g.id = p.agent_id and g.tenant_id = $1) as "agent_name?",

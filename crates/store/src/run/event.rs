@@ -16,6 +16,7 @@ use crate::tenant_pool::with_connection;
 pub(crate) mod asked;
 pub(crate) mod batch;
 mod derived;
+mod outline;
 mod position;
 mod wait;
 

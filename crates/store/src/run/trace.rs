@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::run::Run;
 
+mod outline;
+
 /// Rows of one page.
 const PAGE: i64 = 200;
 

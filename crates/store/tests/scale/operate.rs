@@ -90,6 +90,21 @@ fn runs() -> Vec<Case> {
             &["runs_ended"],
             [101_000, 20_000],
         ),
+        // The latest of five runs of a goal: the others are not read, or only looked at.
+        case(
+            "store::event::outline::read",
+            "",
+            &[&tenant, &idle, &run, "21", "20", "1000"],
+            &["runs_pkey", "events_pkey"],
+            [20, 60],
+        ),
+        case(
+            "store::trace::outline::history",
+            "",
+            &[&tenant, &idle, &run, "null", "now()", "1000"],
+            &["history_pkey"],
+            [60, 80],
+        ),
         case("store::run_retry::lock", "", &[&tenant, &run], &["runs_pkey"], [10, 40]),
         case("store::run_retry::due", "", &[&tenant, &idle], &["run_locks_pkey"], [5, 40]),
         case(
