@@ -19,6 +19,8 @@ pub(crate) struct Connection {
     address: SocketAddr,
     /// Header fields of every request.
     fields: String,
+    /// The cookie that the last response has set.
+    cookie: Option<String>,
 }
 
 /// A response with its complete body.
@@ -49,7 +51,8 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr, key: &str) -> Result<Self> {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
-        let mut connection = Self { socket, received: BytesMut::new(), address, fields: String::new() };
+        let mut connection =
+            Self { socket, received: BytesMut::new(), address, fields: String::new(), cookie: None };
         connection.set_key(key);
         Ok(connection)
     }
@@ -57,6 +60,18 @@ impl Connection {
     /// Sends another key from now on.
     pub(crate) fn set_key(&mut self, key: &str) {
         self.fields = format!("host: {}\r\nauthorization: Bearer {key}\r\n", self.address);
+    }
+
+    /// Begins a session of the console at `path` with this key. From now on the session's cookie is sent in place of a key.
+    pub(crate) async fn sign_in(&mut self, path: &str, key: &str) -> Result<()> {
+        let address = self.address;
+        let fields =
+            format!("origin: http://{address}\r\ncontent-type: application/x-www-form-urlencoded\r\n");
+        self.send("POST", &format!("{path}/sign-in"), &fields, &format!("key={key}")).await?;
+        let status = self.response().await?.status;
+        let cookie = self.cookie.take().with_context(|| format!("signing in: {status}, and no session"))?;
+        self.fields = format!("host: {address}\r\ncookie: {cookie}\r\n");
+        Ok(())
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Result<Response> {
@@ -142,6 +157,8 @@ impl Connection {
             let mut fields = head.lines().filter_map(|line| line.split_once(':'));
             fields.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
         };
+        let cookie = field("set-cookie").and_then(|cookie| cookie.split(';').next());
+        self.cookie = cookie.map(str::to_owned);
         let length = match field("content-length") {
             Some(length) => Length::Fixed(length.parse()?),
             None if field("transfer-encoding").is_some() => Length::Chunked,

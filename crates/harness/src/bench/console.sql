@@ -46,7 +46,9 @@ analyze bench.users, bench.agents, bench.agentables, bench.runs;
 insert into houston.users (id, tenant_id, external_id, name)
 select id, tenant, 'user ' || n, 'User ' || bench.text(n, 2) from bench.users;
 insert into houston.agents (id, tenant_id, kind, name, settings)
-select id, tenant, 'goal', 'Agent ' || n, '{}' from bench.agents;
+select id, tenant, 'goal', 'Agent ' || n,
+       jsonb_build_object('role', bench.text(n, 60), 'tools', '[]'::jsonb, 'use_case', 'agent', 'provider', 'default', 'model', 'default')
+  from bench.agents;
 insert into houston.agentables (id, tenant_id, user_id, kind, title, agent_id, created_at)
 select a.id, a.tenant, a.user_id, a.kind, bench.text(a.n, 6), case when a.kind = 'goal' then a.agent end,
        a.created_at
@@ -112,7 +114,7 @@ select bench.id(r.at, 8, r.n, 0), r.tenant, r.at, 'key_' || r.n % 7, 'post_goal_
   from bench.runs r;
 insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, next_at, created_at, updated_at)
 select bench.id(s.now - interval '20 days', 9, a.n, 0), a.tenant, a.user_id, a.id, 'Daily ' || a.n, bench.text(a.n, 20),
-       '{"when": {"on": "cron", "cron": "0 7 * * *", "zone": "UTC", "misfire": "once"}, "then": {"do": "tell"}}', s.now + interval '1 day', s.now, s.now
+       '{"type": "cron", "cron": "0 7 * * *", "zone": "UTC"}', s.now + interval '1 day', s.now, s.now
   from bench.agentables a, bench.settings s where a.n % 10 = 0 and a.kind = 'goal';
 insert into houston.webhooks (id, tenant_id, url, description, topics, sealed, created_at, updated_at)
 select bench.id(s.now - interval '20 days', 10, n, 0), s.harness, 'https://example.com/' || n, 'hook', '{**}', '\x00', s.now, s.now

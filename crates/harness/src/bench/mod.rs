@@ -5,13 +5,15 @@
 //! between machines and with other systems; latency and throughput depend on how many cores are left.
 //!
 //! Besides: `--throughput` measures 32 and 128 runs at once and with new goals, `--workers` does so with 1, 2 and 4 worker
-//! processes beside an API process, `--cells 1,2,4` with so many cells, `--streams` measures clients that only cost, `--interfaces` what limits and webhooks cost a run, `--hints` the lanes of hints without
+//! processes beside an API process, `--cells 1,2,4` with so many cells, `--console` measures the pages of the console after
+//! 100,000 runs, `--streams` clients that only cost, `--interfaces` what limits and webhooks cost a run, `--hints` the lanes of hints without
 //! Postgres, `--replay` the replay of a recorded run without any server, `--bus` the readers of events, and `--plan` a plan
 //! against the loop.
 
 pub(crate) mod adapters;
 pub(crate) mod bus;
 pub(crate) mod cancel;
+pub(crate) mod console;
 pub(crate) mod conversation;
 pub(crate) mod database;
 mod flood;

@@ -9,8 +9,8 @@ use clap::Args;
 use crate::bench::report::{conversation_table, targets_table};
 use crate::bench::throughput::Case;
 use crate::bench::{
-    Size, adapters, bus, cancel, conversation, hints, history, interfaces, measure, plans, replay, scale,
-    streams, throughput, tokens,
+    Size, adapters, bus, cancel, console, conversation, hints, history, interfaces, measure, plans, replay,
+    scale, streams, throughput, tokens,
 };
 use crate::installation;
 use houston_xtask::console::{print, print_status};
@@ -43,6 +43,9 @@ pub(crate) struct Bench {
     /// Measure only the cost of a conversation of 500 turns, and the turn latency after 10,000 turns
     #[arg(long)]
     conversation: bool,
+    /// Measure only the pages of the console after 100,000 runs
+    #[arg(long)]
+    console: bool,
     /// Measure only the sweep and a claim among 100,000 idle agentables
     #[arg(long)]
     scale: bool,
@@ -155,6 +158,9 @@ impl Bench {
         if self.streams {
             return self.streams(binary).await.map(Some);
         }
+        if self.console {
+            return self.console(binary).await.map(Some);
+        }
         Ok(None)
     }
 
@@ -237,6 +243,15 @@ impl Bench {
         } else {
             conversation_table(&conversation)
         })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Needs no optimised harness: the client waits for one page at a time.
+    async fn console(&self, binary: &Path) -> Result<ExitCode> {
+        let servers = programs::servers(|config| config.fsync = true)?;
+        let size = if self.quick { console::Size::QUICK } else { console::Size::FULL };
+        let measured = Box::pin(console::measure(binary, &servers, size)).await?;
+        print(&if self.json { serde_json::to_string(&measured)? } else { measured.table() })?;
         Ok(ExitCode::SUCCESS)
     }
 
