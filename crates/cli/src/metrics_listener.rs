@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::anyhow;
 use futures_util::future::try_join_all;
 use houston_domain::agentable::Urgency;
-use houston_metrics::Metrics;
 use houston_metrics::sampled::{InUse, QueueSample};
+use houston_metrics::{Metrics, Queue};
 use houston_queue::Slots;
 use houston_store::Store;
 use houston_store::health::queues::{KindDepth, QueueState};
@@ -98,9 +98,18 @@ impl Sampler {
         if looked.is_some_and(|looked| looked.elapsed() < SAMPLE_AGE) {
             return;
         }
-        let read = try_join_all(self.stores.iter().map(|store| store.runs().queues()));
+        let read = try_join_all(self.stores.iter().map(|store| async {
+            anyhow::Ok((store.runs().queues().await?, store.runs().paused_lanes().await?))
+        }));
         match timeout(SAMPLE_TIMEOUT, read).await {
-            Ok(Ok(cells)) => sampled.set_queues(Some(self.queues(cells.iter().flatten()))),
+            Ok(Ok(cells)) => {
+                let mut queues = self.queues(cells.iter().flat_map(|(kinds, _)| kinds));
+                for (queue, sample) in Queue::ALL.into_iter().zip(&mut queues) {
+                    let is_it = |lane: &String| lane == queue.as_str();
+                    sample.paused = cells.iter().any(|(_, paused)| paused.iter().any(is_it));
+                }
+                sampled.set_queues(Some(queues));
+            }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "the queues could not be read for metrics");
                 sampled.set_queues(None);

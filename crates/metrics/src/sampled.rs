@@ -1,6 +1,6 @@
 //! [`Sampled`]: what is read when a scraper asks, from the database and from the pools of the process.
 //!
-//! Depth and age of queues are those of the whole installation, the same in each process: read them with `max`.
+//! Depth and age of queues, and whether they are paused, are those of the whole installation, the same in each process: read them with `max`.
 
 use std::sync::atomic::AtomicU64;
 
@@ -44,6 +44,8 @@ pub struct QueueSample {
     pub depth: [u64; 3],
     /// Seconds for which the oldest one has been ready.
     pub oldest_s: f64,
+    /// Whether an operator has paused it.
+    pub paused: bool,
 }
 
 /// Connections or slots of the process.
@@ -59,6 +61,7 @@ pub struct InUse {
 pub struct Sampled {
     depth: Family<Fixed<2>, Gauge>,
     oldest: Family<Fixed<1>, Gauge<f64, AtomicU64>>,
+    paused: Family<Fixed<1>, Gauge>,
     slots: Family<Fixed<1>, Gauge>,
     connections: Family<Fixed<1>, Gauge>,
 }
@@ -80,6 +83,10 @@ impl Sampled {
                     "Seconds for which the oldest ready agentable has waited; read with max",
                 ),
             ),
+            paused: gauges(
+                registry,
+                ("queue_paused", "1 while operators have paused the queue, else 0; read with max"),
+            ),
             slots: gauges(registry, ("worker_slots", "Slots for runs of this worker")),
             connections: gauges(registry, ("db_pool_connections", "Connections of this process to Postgres")),
         }
@@ -90,6 +97,7 @@ impl Sampled {
         let Some(queues) = queues else {
             self.depth.clear();
             self.oldest.clear();
+            self.paused.clear();
             return;
         };
         for (queue, sample) in Queue::ALL.into_iter().zip(queues) {
@@ -98,6 +106,7 @@ impl Sampled {
                 self.depth.get_or_create(&labels).set(i64::try_from(depth).unwrap_or(i64::MAX));
             }
             self.oldest.get_or_create(&[("queue", queue.as_str())]).set(sample.oldest_s);
+            self.paused.get_or_create(&[("queue", queue.as_str())]).set(i64::from(sample.paused));
         }
     }
 

@@ -63,19 +63,19 @@ fn models_beyond_the_limit_share_their_series() {
 #[test]
 fn what_cannot_be_read_is_left_out() {
     let metrics = Metrics::default();
-    let queue = QueueSample { depth: [2, 0, 1], oldest_s: 1.5 };
+    let queue = QueueSample { depth: [2, 0, 1], oldest_s: 1.5, paused: true };
     metrics.sampled.set_queues(Some([queue; 3]));
     let lease = metrics.worker.lease();
     let text = metrics.text().unwrap();
     assert!(text.contains(r#"houston_queue_depth{queue="interactive",state="ready"} 2"#), "{text}");
     assert!(text.contains(r#"houston_queue_oldest_age_seconds{queue="maintenance"} 1.5"#), "{text}");
+    assert!(text.contains(r#"houston_queue_paused{queue="background"} 1"#), "{text}");
     assert!(text.contains("\nhouston_worker_heartbeat_age_seconds 0."), "{text}");
     drop(lease);
     metrics.sampled.set_queues(None);
     let text = metrics.text().unwrap();
-    assert!(
-        !text.contains("houston_queue_depth{") && !text.contains("houston_queue_oldest_age_seconds{"),
-        "{text}"
-    );
+    for of_queues in ["houston_queue_depth{", "houston_queue_oldest_age_seconds{", "houston_queue_paused{"] {
+        assert!(!text.contains(of_queues), "{text}");
+    }
     assert!(!text.contains("\nhouston_worker_heartbeat_age_seconds "), "{text}");
 }

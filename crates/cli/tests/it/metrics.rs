@@ -140,6 +140,27 @@ async fn queues_are_measured_in_each_process() {
     assert_eq!(value(&text, "houston_queue_depth", r#"queue="interactive",state="ready""#), 1.0, "{text}");
     assert_eq!(value(&text, "houston_queue_depth", r#"state="running""#), 0.0, "{text}");
     assert!(value(&text, "houston_queue_oldest_age_seconds", "interactive") > 0.0, "{text}");
+    assert_eq!(value(&text, "houston_queue_paused", ""), 0.0, "{text}");
+
+    let paused = {
+        let servers = houston.servers.lock().unwrap();
+        environment(houston_command(), &servers, houston.folder.path())
+            .args(["queues", "pause", "interactive"])
+            .output()
+            .unwrap()
+    };
+    assert!(paused.status.success(), "{paused:?}");
+    // What was read is used again for some seconds.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let text = scrape(&houston._serve).await;
+        if value(&text, "houston_queue_paused", "interactive") == 1.0 {
+            assert_eq!(value(&text, "houston_queue_paused", "background"), 0.0, "{text}");
+            break;
+        }
+        assert!(Instant::now() < deadline, "{text}");
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
 }
 
 fn deploy() -> PathBuf {

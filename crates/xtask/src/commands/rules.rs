@@ -1,4 +1,5 @@
-//! Checks the alert rules and the expressions of the dashboards in `deploy/` with `promtool`.
+//! Checks the alert rules and the expressions of the dashboards in `deploy/` with `promtool`, and when alerts fire
+//! (`crates/xtask/deploy/rules_test.yml`).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +8,7 @@ use anyhow::{Context as _, Result};
 use houston_xtask::{child, repository};
 use serde_json::{Value, json};
 
-/// Checks both in one call: the expressions of dashboards as recording rules.
+/// Checks rules and dashboards in one call: the expressions of dashboards as recording rules.
 pub(crate) async fn check(promtool: PathBuf) -> Result<()> {
     let deploy = repository::root().join("deploy");
     let mut expressions = Vec::new();
@@ -29,9 +30,12 @@ pub(crate) async fn check(promtool: PathBuf) -> Result<()> {
     let of_panels = repository::tools().join("panels.yml");
     std::fs::create_dir_all(repository::tools())?;
     std::fs::write(&of_panels, json!({"groups": [{"name": "panels", "rules": rules}]}).to_string())?;
-    let mut check = Command::new(promtool);
+    let mut check = Command::new(&promtool);
     check.args(["check", "rules"]).arg(deploy.join("prometheus/rules.yml")).arg(of_panels);
-    child::succeed(check).await
+    child::succeed(check).await?;
+    let mut test = Command::new(promtool);
+    test.args(["test", "rules"]).arg(repository::root().join("crates/xtask/deploy/rules_test.yml"));
+    child::succeed(test).await
 }
 
 /// An expression with values in the place of Grafana's variables.
