@@ -19,6 +19,7 @@ use houston_store::approval_links::LinkHolder;
 use serde::Deserialize;
 
 use self::page::Page;
+use crate::audit;
 use crate::error::ApiError;
 use crate::peers::Peer;
 use crate::questions::accept;
@@ -87,7 +88,10 @@ pub(crate) async fn decide(
     }
     let by = answered_by.as_deref().unwrap_or(ANYONE);
     Ok(match accept(&app, store, asked.question.asked.id, &answer, Some(by)).await? {
-        Answered::Now(asked) => page.question(StatusCode::OK, &asked),
+        Answered::Now(asked) => {
+            audit::record_link(&app, store, by, asked.question.asked.id).await;
+            page.question(StatusCode::OK, &asked)
+        }
         Answered::Closed(asked) => page.question(StatusCode::CONFLICT, &asked),
     })
 }

@@ -1,7 +1,8 @@
 //! The audit log. One place records every request that changes something: [`recorded`], around all routes.
 //!
 //! What reads costs nothing. Messages are not recorded, nor the conversations and users that applications create with them: they
-//! are the data, and their rows say who made them. Nor are requests without a valid key, which change nothing; the log of the
+//! are the data, and their rows say who made them; what comes in through an inbound hook is a message. Nor are requests without a
+//! valid key, which change nothing; the log of the
 //! server counts them. A record has ids only, no content.
 
 pub(crate) mod list;
@@ -14,6 +15,8 @@ use axum::extract::{MatchedPath, RawPathParams, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::{RequestExt as _, extract::State};
+use houston_domain::id::QuestionId;
+use houston_store::TenantStore;
 use houston_store::audit::NewRecord;
 use serde::Deserialize;
 
@@ -41,6 +44,9 @@ const DATA_OF_OTHERS: [&str; 3] = ["/compat/openai/", "/a2a", "/mcp"];
 
 /// Beginnings of routes of what belongs to no tenant. Who changes it is for all who operate the installation to see.
 const OF_INSTALLATION: [&str; 2] = ["/v1/queues/", "/v1/workers/"];
+
+/// The operation of an answer that was given with a link: the same as that of one with a key.
+const LINK: &str = "answer_question";
 
 /// The most characters that are kept of a name in a path, and of the id of a request.
 const MAX_CHARS: usize = 200;
@@ -93,6 +99,26 @@ pub(crate) async fn recorded(State(app): State<Arc<App>>, mut request: Request, 
         }
     }
     answer
+}
+
+/// Records an answer that was given with a link, without a key: by whom the link was made for.
+pub(crate) async fn record_link(app: &App, store: TenantStore<'_>, by: &str, question: QuestionId) {
+    let new = NewRecord {
+        id: app.state.ids.next(),
+        actor: format!(
+            "link ({})",
+            by.chars().filter(|c| !c.is_control()).take(MAX_CHARS).collect::<String>()
+        ),
+        on_behalf_of: None,
+        operation: LINK.to_owned(),
+        target: Some(question.to_string()),
+        status: 200,
+        code: None,
+        request_id: None,
+    };
+    if let Err(error) = store.write_audit(&new).await {
+        tracing::warn!(%error, operation = LINK, "a change was not recorded in the audit log");
+    }
 }
 
 fn is_data(route: &str) -> bool {

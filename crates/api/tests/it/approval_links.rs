@@ -111,6 +111,12 @@ async fn rejection_has_the_reason_that_was_typed() {
     let answered = api.get(&question).await.ok();
     assert_eq!(answered["answer"], json!({"decision": "reject", "message": "not\u{fffd}today"}));
     assert_eq!(answered["answered_by"], "an approval link");
+    let audit = api.get("/v1/audit?operation=answer_question").await.ok();
+    let [decided] = audit["data"].as_array().unwrap().as_slice() else { panic!("{audit}") };
+    assert_eq!(
+        (&decided["actor"], &decided["target"]),
+        (&json!("link (an approval link)"), &json!(question.trim_start_matches("/v1/questions/")))
+    );
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use houston_store::{Error, Store};
 use serde_json::{Number, Value, json};
 
 use super::agentable::{Database, one_line, table};
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::output::{print, print_json};
 
 /// List what waits for a person (tool calls, input they need, paused runs, budgets that are reached), or decide it.
@@ -287,6 +287,7 @@ async fn make_link(
     }
     let token = link::token(&Ids::new(Arc::new(SystemClock)));
     store.create_approval_link(id, &token, answered_by).await?;
+    audit::record_of(store, "create_approval_link", id).await;
     let path = link::path(id, &token);
     if json {
         print_json(
@@ -320,7 +321,11 @@ async fn decide(store: &Store, id: QuestionId, decided: Decided, json: bool) -> 
     asked.check_answer(&answer).map_err(|wrong| {
         Failure::Usage(anyhow!("the answer does not fit: {} {}", wrong.pointer, wrong.reason))
     })?;
-    match store.answer_question(id, &answer, Some("houston approvals")).await.map_err(not_found)? {
+    let answered = store.answer_question(id, &answer, Some("houston approvals")).await.map_err(not_found)?;
+    if matches!(answered, Answered::Now(_)) {
+        audit::record_of(store, "answer_question", id).await;
+    }
+    match answered {
         Answered::Closed(asked) if asked.question.answer.as_ref() != Some(&answer) => {
             let (state, answer) = (asked.question.state.as_str(), asked.question.answer);
             let with = answer.map_or_else(String::new, |answer| format!(" with {answer}"));

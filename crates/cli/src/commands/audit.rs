@@ -8,7 +8,7 @@ use clap::Args;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{Ids, TenantId};
 use houston_store::audit::{NewRecord, Record, RecordFilter};
-use houston_store::{Error, Store};
+use houston_store::{Error, Store, TenantStore};
 use serde_json::{Value, json};
 
 use super::agentable::{Database, one_line, table};
@@ -89,7 +89,22 @@ async fn tenant(store: &Store, name: Option<&str>) -> Result<TenantId, Failure> 
 /// Records what a command has changed, for a tenant or, without one, for the whole installation. If that fails, the change stays,
 /// and the log of the process says so.
 pub(crate) async fn record(store: &Store, tenant: Option<TenantId>, operation: &str, target: String) {
-    let new = NewRecord {
+    check(operation, store.operator().record(tenant, &new(operation, target)).await);
+}
+
+/// As [`record`], for the tenant of `store`. Operations and targets are named as those of requests that do the same.
+pub(crate) async fn record_of(store: TenantStore<'_>, operation: &str, target: impl ToString) {
+    check(operation, store.write_audit(&new(operation, target.to_string())).await);
+}
+
+fn check(operation: &str, recorded: Result<(), Error>) {
+    if let Err(error) = recorded {
+        tracing::warn!(%error, operation, "a change was not recorded in the audit log");
+    }
+}
+
+fn new(operation: &str, target: String) -> NewRecord {
+    NewRecord {
         id: Ids::new(Arc::new(SystemClock)).next(),
         actor: actor(),
         on_behalf_of: None,
@@ -98,9 +113,6 @@ pub(crate) async fn record(store: &Store, tenant: Option<TenantId>, operation: &
         status: 0,
         code: None,
         request_id: None,
-    };
-    if let Err(error) = store.operator().record(tenant, &new).await {
-        tracing::warn!(%error, operation, "a change was not recorded in the audit log");
     }
 }
 

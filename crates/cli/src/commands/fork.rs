@@ -10,7 +10,7 @@ use houston_store::conversation::{ExportOptions, Origin};
 
 use super::agentable::AgentArg;
 use super::conversation::create;
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::output::{print, print_json};
 
 /// Copy a conversation up to an entry, into a new agent of the same user that continues from there.
@@ -50,6 +50,7 @@ impl Fork {
             let origin = Origin { id: original.id, served_by: original.served_by };
             let id =
                 create(&found.store, found.tenant, user, kind, (&conversation, None), Some(origin)).await?;
+            audit::record_of(found.store.tenant(found.tenant), "fork_conversation", found.public_id()).await;
             let entries = conversation.history.len();
             if self.json {
                 print_json(

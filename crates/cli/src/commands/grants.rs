@@ -11,7 +11,7 @@ use houston_store::grants::{MAX_GRANTS, StoredGrant};
 use serde_json::{Value, json};
 
 use super::agentable::{Database, one_line, table};
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::output::{print, print_json};
 
 /// List the tools that a user allowed for good (`houston approvals approve --remember`), or revoke one.
@@ -51,13 +51,18 @@ impl Grants {
                 Ok(ExitCode::SUCCESS)
             }),
             Action::Revoke { id, database } => database.with(context, async |_, stores| {
-                let revoked = stores.of(id).operator().revoke_grant(id).await;
+                let store = stores.of(id);
+                let tenant = store.operator().tenant_of_thing(id.0).await?;
+                let revoked = store.operator().revoke_grant(id).await;
                 revoked.map_err(|error| match error {
                     Error::NotFound { .. } => Failure::Other(anyhow!(
                         "there is no {id}; `houston grants list USER` prints those of a user"
                     )),
                     error => error.into(),
                 })?;
+                if tenant.is_some() {
+                    audit::record(store, tenant, "revoke_grant", id.to_string()).await;
+                }
                 print(&format!("{id}: revoked"));
                 Ok(ExitCode::SUCCESS)
             }),

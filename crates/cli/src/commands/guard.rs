@@ -14,7 +14,7 @@ use houston_store::{Error, Store};
 use serde_json::Value;
 
 use super::agentable::{AgentArg, Database, parse, table};
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::config::Loaded;
 use crate::explain::Explainer;
 use crate::output::{print, print_json};
@@ -97,26 +97,26 @@ impl Guard {
             Action::Explain { id, tool, input, json, database } => {
                 explain(context, id, tool, &input, json, database)
             }
-            Action::Show { owner, json } => owner.with(context, async |owner, stores| {
+            Action::Show { owner, json } => owner.with(context, async |(owner, _), stores| {
                 print_guards(&read(stores, owner).await?.unwrap_or_default(), json)
             }),
             Action::Set { owner, file } => {
                 let text = read_file(&file).map_err(Failure::Usage)?;
-                owner.with(context, async |owner, stores| {
+                owner.with(context, async |(owner, id), stores| {
                     let wrong = |error| Failure::Usage(anyhow!("{}: {error}", file.display()));
                     let settings = GuardSettings::from_toml(owner.layer(), &text).map_err(wrong)?;
                     settings.check(owner.layer()).map_err(wrong)?;
-                    write(stores, owner, (!settings.is_empty()).then_some(&settings)).await
+                    write(stores, (owner, id), (!settings.is_empty()).then_some(&settings)).await
                 })
             }
-            Action::Off { owner, tools } => owner.with(context, async |owner, stores| {
+            Action::Off { owner, tools } => owner.with(context, async |(owner, id), stores| {
                 let mut settings = read(stores, owner).await?.unwrap_or_default();
                 let denied = settings.denied.get_or_insert_default();
                 denied.extend(tools.into_iter().filter(|tool| !denied.contains(tool)).collect::<Vec<_>>());
                 settings.check(owner.layer()).map_err(|error| Failure::Usage(error.into()))?;
-                write(stores, owner, Some(&settings)).await
+                write(stores, (owner, id), Some(&settings)).await
             }),
-            Action::On { owner, tools } => owner.with(context, async |owner, stores| {
+            Action::On { owner, tools } => owner.with(context, async |(owner, id), stores| {
                 let mut settings = read(stores, owner).await?.unwrap_or_default();
                 let denied = settings.denied.take().unwrap_or_default();
                 if let Some(other) = tools.iter().find(|tool| !denied.contains(tool)) {
@@ -127,10 +127,10 @@ impl Guard {
                 }
                 let left: Vec<String> = denied.into_iter().filter(|tool| !tools.contains(tool)).collect();
                 settings.denied = (!left.is_empty()).then_some(left);
-                write(stores, owner, (!settings.is_empty()).then_some(&settings)).await
+                write(stores, (owner, id), (!settings.is_empty()).then_some(&settings)).await
             }),
             Action::Clear { owner } => {
-                owner.with(context, async |owner, stores| write(stores, owner, None).await)
+                owner.with(context, async |(owner, id), stores| write(stores, (owner, id), None).await)
             }
         }
     }
@@ -140,11 +140,11 @@ impl OwnerArg {
     fn with(
         self,
         context: Context,
-        work: impl AsyncFnOnce(GuardOwner, &Cells<Store>) -> Result<(), Failure>,
+        work: impl AsyncFnOnce((GuardOwner, &str), &Cells<Store>) -> Result<(), Failure>,
     ) -> Result<ExitCode, Failure> {
         let owner = owner(&context.loaded, &self.owner).map_err(Failure::Usage)?;
         self.database.with(context, async |_, stores| {
-            work(owner, &stores).await.map_err(|error| match error {
+            work((owner, &self.owner), &stores).await.map_err(|error| match error {
                 Failure::Other(error) if error.downcast_ref::<Error>().is_some_and(is_not_found) => {
                     Failure::Other(anyhow!("there is no {}", self.owner))
                 }
@@ -188,16 +188,34 @@ async fn read(stores: &Cells<Store>, owner: GuardOwner) -> Result<Option<GuardSe
 
 async fn write(
     stores: &Cells<Store>,
-    owner: GuardOwner,
+    (owner, id): (GuardOwner, &str),
     guards: Option<&GuardSettings>,
 ) -> Result<(), Failure> {
     for store in stores_of(stores, owner) {
         store.operator().set_guards(owner, guards).await?;
     }
+    record(stores, owner, id).await?;
     let owner = owner.layer();
     match guards {
         Some(_) => print(&format!("the guards of the {owner} are set; they hold from the next run on")),
         None => print(&format!("the {owner} has no guards of its own from the next run on")),
+    }
+    Ok(())
+}
+
+/// Records the change, as the request would be that does the same.
+async fn record(stores: &Cells<Store>, owner: GuardOwner, id: &str) -> Result<(), Failure> {
+    let (operation, store, thing) = match owner {
+        GuardOwner::Tenant(tenant) => {
+            audit::record(stores.home(), Some(tenant), "set_guards_of_tenant", id.to_owned()).await;
+            return Ok(());
+        }
+        GuardOwner::User(id) => ("set_guards_of_user", stores.of(id), id.0),
+        GuardOwner::Agent(id) => ("set_guards_of_agent", stores.home(), id.0),
+        GuardOwner::Agentable(id) => ("set_guards_of_agentable", stores.of(id), id.0),
+    };
+    if let Some(tenant) = store.operator().tenant_of_thing(thing).await? {
+        audit::record(store, Some(tenant), operation, id.to_owned()).await;
     }
     Ok(())
 }

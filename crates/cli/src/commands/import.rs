@@ -13,7 +13,7 @@ use houston_domain::id::UserId;
 
 use super::agentable::{Database, agent_type};
 use super::conversation::create;
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::output::{print, print_json};
 
 /// Create an agent from an exported conversation. An invalid document is refused with the position and the reason, and
@@ -61,6 +61,7 @@ impl Import {
                 error => error.into(),
             })?;
             let id = create(store, tenant, user, &kind, (&conversation, Some(digest)), None).await?;
+            audit::record_of(store.tenant(tenant), "import_conversation", &id).await;
             if self.json {
                 print_json(&serde_json::json!({"id": id}));
             } else {

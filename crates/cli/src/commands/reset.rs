@@ -11,7 +11,7 @@ use houston_protocol::conversation::ResetConversationResponse;
 use houston_store::Error;
 
 use super::agentable::AgentArg;
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::output::{print, print_json};
 
 /// Reset a conversation: the model forgets it. The thread stays, and the history moves to a closed session. Refused
@@ -40,6 +40,8 @@ impl Reset {
                 )),
                 error => error.into(),
             })?;
+            let store = found.store.tenant(found.tenant);
+            audit::record_of(store, "reset_conversation", found.public_id()).await;
             let (closed, notes) = (done.closed_entries, done.notes);
             let (learnings, files) = (done.learnings, done.files);
             if self.json {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::agentable::{one_line, table};
 use super::owner::{FoundOwner, OwnerArg};
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::output::{print, print_json, print_stderr};
 use crate::skill_source::{self, SkillSource};
 
@@ -91,6 +91,7 @@ impl Skills {
             Action::Remove { name, owner } => with(owner, context, async |found, _| {
                 let removed = found.store().delete_skill(found.owner(), &name).await;
                 removed.map_err(|error| not_found(&name, error))?;
+                found.record(["delete_skill_of_tenant", "delete_skill_of_user"], &name).await;
                 found.copy().await?;
                 print(&format!("{name}: removed"));
                 Ok(())
@@ -129,6 +130,14 @@ impl Found<'_> {
         self.0.user.map_or(SkillOwner::Tenant, SkillOwner::User)
     }
 
+    /// Records a change. `operations`: of a tenant's skill, and of a user's.
+    async fn record(&self, [of_tenant, of_user]: [&str; 2], name: &str) {
+        match self.0.user {
+            Some(user) => audit::record_of(self.store(), of_user, user).await,
+            None => audit::record_of(self.store(), of_tenant, name).await,
+        }
+    }
+
     async fn copy(&self) -> Result<(), Failure> {
         Ok(self.0.copies.copy(self.0.tenant).await?)
     }
@@ -136,6 +145,7 @@ impl Found<'_> {
     async fn import(&self, source: &SkillSource, document: &SkillDocument) -> Result<(), Failure> {
         let summary = document.summary(document.default_enabled);
         self.store().put_skill(self.owner(), &summary, &source.text, &source.files).await?;
+        self.record(["put_skill_of_tenant", "put_skill_of_user"], &document.name).await;
         let state = if summary.enabled { "" } else { ", not enabled (default_enabled)" };
         print(&format!("{}: imported with {} files{state}", document.name, source.files.len()));
         for warning in document.warnings.iter().chain(&source.left_out) {

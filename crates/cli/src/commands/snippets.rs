@@ -11,7 +11,7 @@ use houston_store::snippet::SnippetEntry;
 use serde_json::{Value, json};
 
 use super::agentable::{Database, one_line, table};
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::output::{print, print_json};
 
 /// How many snippets are printed: more than a user may have by default.
@@ -56,13 +56,16 @@ impl Snippets {
                 Ok(ExitCode::SUCCESS)
             }),
             Action::Delete { user, name, database } => database.with(context, async |_, stores| {
-                let deleted = stores.of(user).operator().delete_snippet(user, &name).await;
+                let store = stores.of(user);
+                let deleted = store.operator().delete_snippet(user, &name).await;
                 deleted.map_err(|error| match error {
                     Error::NotFound { .. } => Failure::Other(anyhow!(
                         "{user} has no snippet `{name}`; `houston snippets list {user}` prints those there are"
                     )),
                     error => error.into(),
                 })?;
+                let tenant = store.operator().tenant_of(user).await?;
+                audit::record(store, Some(tenant), "delete_snippet_of_user", user.to_string()).await;
                 print(&format!("{name}: deleted"));
                 Ok(ExitCode::SUCCESS)
             }),

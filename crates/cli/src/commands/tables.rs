@@ -15,7 +15,7 @@ use houston_store::{Store, TenantStore};
 use serde_json::{Value, json};
 
 use super::agentable::{Database, one_line, table};
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::output::{print, print_data, print_json, print_stderr};
 
 /// How many tables are printed: more than a user may have by default.
@@ -98,13 +98,16 @@ impl Tables {
             Action::Import { table, file, database } => database.with(context, async |_, stores| {
                 let store = of_table(stores.of(table), table).await?;
                 let records = import(store, table, &file).await?;
+                audit::record_of(store, "import_records", table).await;
                 print(&format!("{records} records added to {table}"));
                 Ok(ExitCode::SUCCESS)
             }),
             Action::AddFields { table, fields, database } => database.with(context, async |_, stores| {
                 let store = of_table(stores.of(table), table).await?;
                 let done = store.add_fields(table, &fields).await?;
+                let id = table;
                 let table = done.map_err(|faults| Failure::Usage(anyhow!("{}", texts(&faults))))?;
+                audit::record_of(store, "extend_table", id).await;
                 let names: Vec<&str> = table.fields.all().iter().map(|field| field.name.as_str()).collect();
                 print(&format!("{} has the fields {}", table.name, names.join(", ")));
                 Ok(ExitCode::SUCCESS)

@@ -17,7 +17,7 @@ use houston_store::{Error, Store, TenantStore};
 use serde_json::{Value, json};
 
 use super::agentable::{Database, one_line, table};
-use super::{Context, Failure};
+use super::{Context, Failure, audit};
 use crate::output::{print, print_json};
 
 /// Maximum size of a file with a trigger, in bytes.
@@ -102,7 +102,9 @@ impl Triggers {
             Action::Pause { id, database } => switch(context, database, id, false),
             Action::Resume { id, database } => switch(context, database, id, true),
             Action::Delete { id, database } => database.with(context, async |_, stores| {
-                of_trigger(stores.of(id), id).await?.delete_trigger(id).await?;
+                let store = of_trigger(stores.of(id), id).await?;
+                store.delete_trigger(id).await?;
+                audit::record_of(store, "delete_trigger", id).await;
                 print(&format!("{id}: deleted"));
                 Ok(ExitCode::SUCCESS)
             }),
@@ -130,6 +132,7 @@ fn switch(context: Context, database: Database, id: TriggerId, enabled: bool) ->
         let change = TriggerChange { enabled: Some(enabled), ..TriggerChange::default() };
         let store = of_trigger(stores.of(id), id).await?;
         store.change_trigger(id, change, SystemClock.now()).await?;
+        audit::record_of(store, "update_trigger", id).await;
         print(&format!("{id}: {}", if enabled { "resumed" } else { "paused" }));
         Ok(ExitCode::SUCCESS)
     })
@@ -168,6 +171,7 @@ async fn add(
         return Err(has_none());
     }
     store.create_trigger(&trigger, None, &Value::Null).await?;
+    audit::record_of(store, "create_trigger", user).await;
     print(&format!("{}: added", trigger.id));
     Ok(())
 }

@@ -14,6 +14,8 @@ mod asking;
 #[cfg(test)]
 mod attachments;
 #[cfg(test)]
+mod audited;
+#[cfg(test)]
 mod backups;
 #[cfg(test)]
 mod cancel;

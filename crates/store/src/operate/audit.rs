@@ -168,6 +168,25 @@ impl OperatorStore<'_> {
         self.shared.write_record(tenant, new).await
     }
 
+    /// The tenant of a thing that a command is about to change: a user, an agent, an agentable or a grant. `None`: it does not
+    /// exist.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn tenant_of_thing(self, id: Uuid) -> Result<Option<TenantId>> {
+        let found = sqlx::query_scalar!(
+            r#"-- store::audit::tenant_of_thing
+            select tenant_id as "tenant_id!"
+              from (select tenant_id from houston.users where id = $1
+                    union all select tenant_id from houston.agents where id = $1
+                    union all select tenant_id from houston.agentables where id = $1
+                    union all select tenant_id from houston.grants where id = $1) as t
+             where tenant_id is not null"#,
+            id
+        );
+        Ok(found.fetch_optional(&self.shared.pool).await?.map(TenantId))
+    }
+
     /// As [`TenantStore::records`], of what was done to the whole installation.
     ///
     /// # Errors
@@ -178,6 +197,14 @@ impl OperatorStore<'_> {
 }
 
 impl TenantStore<'_> {
+    /// Records what was changed without a key: by a command, or with a link.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn write_audit(self, new: &NewRecord) -> Result<()> {
+        self.shared.write_record(Some(self.tenant), new).await
+    }
+
     /// The records of the tenant that match, older than `before`, newest first, at most `limit`.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use houston_store::moves::Moves;
 use houston_store::worker_list::RegisteredWorker;
 use tokio::time::Instant;
 
-use crate::commands::{Context, Failure, runtime};
+use crate::commands::{Context, Failure, audit, runtime};
 use crate::connect;
 use crate::output::{print, print_json, print_stderr};
 
@@ -62,6 +62,8 @@ impl Move {
             // What users refer to must be there before them.
             Copies::new(&apis).copy_all().await?;
             let (rows, left) = self.move_all(&stores, to).await?;
+            let target = format!("{} to {}", self.shards, self.to);
+            audit::record(stores.home(), None, "move_shards", target).await;
             super::close(&stores).await;
             self.report(rows, &left);
             Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

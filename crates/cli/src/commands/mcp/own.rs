@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Context, Failure};
 use crate::commands::agentable::{one_line, table};
+use crate::commands::audit;
 use crate::commands::owner::{FoundOwner, OwnerArg};
 use crate::foreign_servers::Foreign;
 use crate::output::{print, print_json, print_stderr};
@@ -143,6 +144,10 @@ async fn approve(
     let approved = approved.map_err(|error| not_found(name, error))?;
     let server = approved.map_err(|refused| Failure::Other(anyhow!("nothing was approved: {refused}")))?;
     found.copies.copy(found.tenant).await?;
+    match found.user {
+        Some(user) => audit::record_of(store, "approve_mcp_tools_of_user", user).await,
+        None => audit::record_of(store, "approve_mcp_tools", name).await,
+    }
     show(&compared, false);
     let names: Vec<&str> = meant.keys().map(String::as_str).collect();
     print_stderr(&match names.as_slice() {
