@@ -9,7 +9,7 @@ use houston_store::Store;
 use houston_store::copies::Copies;
 use houston_store::moves::Moves;
 
-use crate::commands::{Context, Failure, runtime};
+use crate::commands::{Context, Failure, audit, runtime};
 use crate::connect;
 use crate::output::{print, print_json, print_stderr};
 
@@ -43,6 +43,7 @@ impl Add {
             let apis = stores.map(Store::api);
             Copies::new(&apis).copy_all().await?;
             Moves::new(&apis).follow_once().await?;
+            audit::record(stores.home(), None, "add_cell", self.name.to_string()).await;
             self.report(&stores, number);
             super::close(&stores).await;
             Ok(ExitCode::SUCCESS)
