@@ -7,7 +7,7 @@
 //!   that of all. A cell that is away is left out, and the header `Houston-Missing-Cells` names it.
 //! - What any cell can begin, such as creating a user, begins at the first that has not answered 503 within seconds.
 //! - What a cell does not find is looked for again if its users have just moved ([`moves`]).
-//! - Agents, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to the other cells
+//! - Agents, keys, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to the other cells
 //!   before the request is answered.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -104,9 +104,8 @@ impl Target {
         match segments.as_slice() {
             ["readyz"] => Self::Ready,
             ["v1", "health"] if reads => Self::Health,
-            ["v1", "agents" | "teams" | "endpoints" | "mcp-servers" | "skills", ..] | ["v1", "guards"] => {
-                Self::Copied
-            }
+            ["v1", "agents" | "teams" | "endpoints" | "keys" | "mcp-servers" | "skills", ..]
+            | ["v1", "guards"] => Self::Copied,
             ["v1", "webhooks", _, "deliveries"] => Self::Page(List::Deliveries),
             ["v1", "webhooks", _, "deliveries", delivery, ..] => {
                 id(delivery).map_or(Self::Home, |id| Self::Of(shard(id)))

@@ -200,6 +200,7 @@ mod state;
 mod table_records;
 mod tables;
 mod teams;
+mod tenant_keys;
 mod threads;
 mod todos;
 mod tool_sources;

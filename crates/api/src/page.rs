@@ -54,6 +54,7 @@ pub(crate) enum List {
     Plans,
     PlanSteps,
     PlanVersions,
+    Keys,
 }
 
 impl List {
@@ -89,6 +90,7 @@ impl List {
             Self::Plans => 'z',
             Self::PlanSteps => 'P',
             Self::PlanVersions => 'V',
+            Self::Keys => 'K',
         }
     }
 }

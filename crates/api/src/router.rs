@@ -22,7 +22,7 @@ use crate::{
     conversation, erasures, errors, events, feed, fields, files, grants, guards, health, history, images,
     inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, overview, own_key, plans, profile,
     questions, queues, read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables,
-    teams, todos, tool_sources, triggers, usage, users, webhooks, workers,
+    teams, tenant_keys, todos, tool_sources, triggers, usage, users, webhooks, workers,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -64,6 +64,8 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(TENANT.all(Scope::Read), routes!(models::get::get))
         .routes(TENANT.all(Scope::Read), routes!(models::estimate::estimate))
         .routes(NAMED, routes!(own_key::get::get))
+        .routes(TENANT.all(Scope::Admin), routes!(tenant_keys::list::list))
+        .routes(TENANT.all(Scope::Admin), routes!(tenant_keys::revoke::revoke))
         .routes(NAMED, routes!(fields::get::get))
         .routes(ROW, item::<Notes>())
         .routes(ROW, item::<Learnings>())

@@ -69,7 +69,7 @@ fn record(of: AuditRecordResponse, now: DateTime<Utc>) -> Record {
         operation: of.operation.replace('_', " "),
         target_short: show::short(&show::line(&target, 80)),
         target,
-        actor_short: show::short(&of.actor),
+        actor_short: of.actor_name.map_or_else(|| show::short(&of.actor), |name| show::line(&name, 60)),
         actor: of.actor,
         request: of.request_id.unwrap_or_default(),
     }

@@ -39,6 +39,7 @@ mod installation;
 mod link;
 mod origin;
 mod overview;
+mod keys;
 mod questions;
 mod router;
 mod run;

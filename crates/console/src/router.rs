@@ -5,8 +5,8 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 
 use crate::{
-    Console, assets, audit, bulk, counts, errors, headers, health, installation, origin, overview, questions,
-    run, runs, sign_in, tail, threads, triggers, usage, users, webhooks, work,
+    Console, assets, audit, bulk, counts, errors, headers, health, installation, keys, origin,
+    overview, questions, run, runs, sign_in, tail, threads, triggers, usage, users, webhooks, work,
 };
 
 /// The console, with the API that it asks.
@@ -53,6 +53,8 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/agents"), get(installation::agents))
         .route(&at("/models"), get(installation::models))
         .route(&at("/tools"), get(installation::tools))
+        .route(&at("/keys"), get(keys::list))
+        .route(&at("/keys/{id}/revoke"), post(keys::revoke))
         .route(&at("/webhooks"), get(webhooks::list))
         .route(&at("/webhooks/{id}"), get(webhooks::show))
         .route(&at("/webhooks/{id}/test"), post(webhooks::test))

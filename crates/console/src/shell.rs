@@ -25,6 +25,7 @@ pub(crate) enum Section {
     Models,
     Tools,
     Webhooks,
+    Keys,
     Audit,
 }
 
@@ -48,6 +49,7 @@ const INSTALLATION: &[Entry] = &[
     (Section::Models, "Models", "/models", Scope::Read),
     (Section::Tools, "Tools", "/tools", Scope::Read),
     (Section::Webhooks, "Webhooks", "/webhooks", Scope::Operate),
+    (Section::Keys, "Keys", "/keys", Scope::Admin),
     (Section::Audit, "Audit log", "/audit", Scope::Operate),
 ];
 

@@ -4,6 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Redirect, Response};
+use houston_domain::id::ApiKeyId;
 use houston_domain::scope::{Scope, Scopes};
 use houston_protocol::key::OwnKeyResponse;
 use secrecy::ExposeSecret as _;
@@ -19,6 +20,8 @@ use crate::router::Site;
 pub(crate) struct Viewer {
     pub(crate) console: Console,
     pub(crate) api: Api,
+    /// The key of the session.
+    pub(crate) key: ApiKeyId,
     scopes: Scopes,
 }
 
@@ -44,7 +47,8 @@ impl Viewer {
                 request_id: String::new(),
             });
         }
-        Ok(Self { console: site.console.clone(), api, scopes: own.scopes.into_iter().collect() })
+        let (console, scopes) = (site.console.clone(), own.scopes.into_iter().collect());
+        Ok(Self { console, api, key: own.id, scopes })
     }
 
     /// Whether the key allows what needs `scope`. Only for what is offered: the API decides.

@@ -1,4 +1,4 @@
-//! API keys: what a request's own key is, and what it allows.
+//! API keys: what a request's own key is, what it allows, and the keys of a tenant.
 
 use houston_domain::id::{ApiKeyId, UserId};
 use houston_domain::scope::Scope;
@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::schema;
+use crate::time::Time;
 
 /// The key that a request was sent with. Its secret is in no response.
 ///
@@ -22,4 +23,40 @@ pub struct OwnKeyResponse {
     /// The only user that it reads and writes for; null: it is for all of the tenant.
     #[schema(value_type = Option<schema::UserId>)]
     pub user_id: Option<UserId>,
+}
+
+/// A key of the tenant. Its secret is in no response.
+///
+/// ```json
+/// {"id": "key_0190…", "name": "deploy", "prefix": "hou_4c1d9e2a", "status": "active", "scopes": ["operate"],
+///  "user_id": null, "issuer": null, "created_at": "2026-11-22T09:00:00.000Z", "expires_at": null, "revoked_at": null,
+///  "last_used_at": "2026-11-26T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct KeyResponse {
+    #[schema(value_type = schema::ApiKeyId)]
+    pub id: ApiKeyId,
+    /// What it is for, or who signed in to the console with it.
+    pub name: String,
+    /// What it begins with.
+    pub prefix: String,
+    /// `active`, `revoked` or `expired`.
+    pub status: String,
+    /// What it allows; `admin` allows everything.
+    #[schema(value_type = Vec<schema::Scope>)]
+    pub scopes: Vec<Scope>,
+    /// The only user that it reads and writes for; null: it is for all of the tenant.
+    #[schema(value_type = Option<schema::UserId>)]
+    pub user_id: Option<UserId>,
+    /// Whose JWTs are accepted in its place; null: it is a key.
+    pub issuer: Option<String>,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+    #[schema(value_type = Option<schema::Time>)]
+    pub expires_at: Option<Time>,
+    #[schema(value_type = Option<schema::Time>)]
+    pub revoked_at: Option<Time>,
+    /// When it was last used, to the minute; null: never.
+    #[schema(value_type = Option<schema::Time>)]
+    pub last_used_at: Option<Time>,
 }

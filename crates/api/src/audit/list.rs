@@ -82,11 +82,12 @@ pub(crate) async fn list(
     Ok((missing, Json(page)))
 }
 
-fn response(Record { of, at }: Record) -> AuditRecordResponse {
+fn response(Record { of, actor_name, at }: Record) -> AuditRecordResponse {
     AuditRecordResponse {
         id: of.id,
         at: Time(at),
         actor: of.actor,
+        actor_name,
         on_behalf_of: of.on_behalf_of,
         operation: of.operation,
         target: of.target,

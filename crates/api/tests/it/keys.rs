@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use houston_domain::api_key::SecretKind;
+use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::scope::Scope;
+use houston_store::api_key::NewApiKey;
 use houston_testkit::fault_proxy::Fault;
 use serde_json::{Value, json};
 
@@ -137,4 +140,65 @@ async fn key_says_what_it_allows() {
 
 async fn get_own(api: &TestApi, key: &str) -> Value {
     api.send_as(key, "GET", "/v1/key", Value::Null).await.ok()
+}
+
+#[tokio::test]
+async fn admins_list_and_revoke_the_keys_of_their_tenant() {
+    let api = TestApi::start_with(|config| config.key_cache_s = 1).await;
+    key_with(&api, OTHER, [Scope::Operate].into_iter().collect(), None).await;
+    make_tenant(&api.store, &api.state.ids, "beta", "hou_beta_0123456789abcde").await;
+    let all = api.get("/v1/keys?active=true").await.ok();
+    let keys = all["data"].as_array().unwrap();
+    assert_eq!(keys.len(), 2, "{all}");
+    let other = &keys[0];
+    assert_eq!((&other["scopes"], &other["status"]), (&json!(["operate"]), &json!("active")));
+    assert!(other["secret"].is_null() && !all.to_string().contains(OTHER), "{all}");
+    let path = format!("/v1/keys/{}/revoke", other["id"].as_str().unwrap());
+    api.send_as(OTHER, "GET", "/v1/keys", Value::Null).await.refused(403, "forbidden");
+    api.send_as(OTHER, "POST", &path, Value::Null).await.refused(403, "forbidden");
+    api.send_as("hou_beta_0123456789abcde", "POST", &path, Value::Null).await.refused(404, "not_found");
+    let revoked = api.post(&path, Value::Null).await.ok();
+    assert_eq!((&revoked["status"], &revoked["id"]), (&json!("revoked"), &other["id"]));
+    assert_eq!(
+        api.post(&path, Value::Null).await.ok()["revoked_at"],
+        revoked["revoked_at"],
+        "it stays revoked"
+    );
+    while get_as(&api, OTHER).await.status != 401 {}
+    let first = api.get("/v1/keys?limit=1").await.ok();
+    assert_eq!(first["data"][0], revoked, "it stays in the list");
+    let next = format!("/v1/keys?cursor={}", first["next_cursor"].as_str().unwrap());
+    assert_eq!(api.get(&next).await.ok()["data"].as_array().unwrap().len(), 1);
+    api.get("/v1/keys?active=yes").await.refused(422, "invalid_request");
+    let audit = api.get("/v1/audit?operation=revoke_key").await.ok();
+    let named = audit["data"].as_array().unwrap().iter().filter(|of| of["actor_name"].is_string());
+    assert_eq!(named.count(), 3, "two of the admin, one refused: {audit}");
+}
+
+#[tokio::test]
+async fn keys_of_sessions_are_deleted_long_after_their_end() {
+    let api = TestApi::start().await;
+    for (secret, name, days) in [
+        ("hou_old_012345", "console: ada", 91),
+        ("hou_new_012345", "console: bob", 89),
+        ("hou_own_012345", "ci", 91),
+    ] {
+        let new = NewApiKey {
+            id: api.state.ids.next(),
+            name,
+            key: secret,
+            scopes: [Scope::Read].into_iter().collect(),
+            user: None,
+            expires_at: Some(SystemClock.now() - TimeDelta::days(days)),
+            issuer: None,
+        };
+        api.store.operator().create_api_key(api.tenant, &new).await.unwrap();
+    }
+    assert_eq!(api.store.operator().delete_ended_sessions(api.tenant).await.unwrap(), 1);
+    let left = api.store.operator().list_api_keys().await.unwrap();
+    let names: Vec<&str> = left.iter().map(|key| key.name.as_str()).collect();
+    assert!(
+        !names.contains(&"console: ada") && names.contains(&"console: bob") && names.contains(&"ci"),
+        "{names:?}"
+    );
 }

@@ -122,26 +122,27 @@ fn actor() -> String {
     login.map_or_else(|| "houston".to_owned(), |login| format!("houston ({})", one_line(&login, 60)))
 }
 
-fn row(Record { of, at }: &Record) -> [String; 5] {
+fn row(Record { of, actor_name, at }: &Record) -> [String; 5] {
     let outcome = match &of.code {
         Some(code) => format!("{} {code}", of.status),
         None if of.status == 0 => "done".to_owned(),
         None => of.status.to_string(),
     };
     let target = of.target.as_deref().unwrap_or("-");
+    let actor = actor_name.as_ref().map_or_else(|| of.actor.clone(), |name| format!("{name} ({})", of.actor));
     [
         at.format("%Y-%m-%d %H:%M:%S").to_string(),
-        one_line(&of.actor, 60),
+        one_line(&actor, 80),
         of.operation.clone(),
         one_line(target, 60),
         outcome,
     ]
 }
 
-fn as_json(Record { of, at }: &Record) -> Value {
+fn as_json(Record { of, actor_name, at }: &Record) -> Value {
     json!({
         "id": of.id, "at": at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true), "actor": of.actor,
-        "on_behalf_of": of.on_behalf_of, "operation": of.operation, "target": of.target, "status": of.status,
+        "actor_name": actor_name, "on_behalf_of": of.on_behalf_of, "operation": of.operation, "target": of.target, "status": of.status,
         "code": of.code, "request_id": of.request_id,
     })
 }

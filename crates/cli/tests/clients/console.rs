@@ -164,6 +164,45 @@ fn session_survives_a_restart_and_ends_with_its_key() {
     assert!(browser.get("/console/threads").location().contains("/sign-in"));
 }
 
+#[test]
+fn admin_revokes_a_key_after_a_question() {
+    let dev = Dev::start();
+    let (operate, _) = (key(&dev, "operate"), key(&dev, "read"));
+    let mut operator = Browser::new(&dev.url);
+    assert_eq!(operator.sign_in(&operate), 303);
+    assert_eq!(operator.get("/console/keys").status, 403, "keys are for admins");
+    let listed = dev.get("/v1/keys?active=true");
+    let keys = listed["data"].as_array().unwrap();
+    let id_of = |scopes: serde_json::Value| {
+        let found = keys.iter().find(|key| key["scopes"] == scopes).unwrap();
+        found["id"].as_str().unwrap().to_owned()
+    };
+    let (of_operator, own) = (id_of(serde_json::json!(["operate"])), dev.get("/v1/key"));
+    let mut admin = Browser::new(&dev.url);
+    assert_eq!(admin.sign_in(&dev.key), 303);
+    let page = admin.page("/console/keys");
+    assert!(page.contains(&format!("/console/keys/{of_operator}/revoke")) && page.contains("this session"));
+    let own_form = format!("/console/keys/{}/revoke", own["id"].as_str().unwrap());
+    assert!(!page.contains(&own_form) && !page.contains(&operate), "{page}");
+    let path = format!("/console/keys/{of_operator}/revoke");
+    assert_eq!(operator.post(&path, "confirmed=true").status, 403);
+    assert!(admin.post(&path, "name=deploy").text.contains("cannot be undone"));
+    assert_eq!(operator.get("/console/health").status, 200, "it is only asked");
+    assert_eq!(admin.post(&path, "confirmed=true").location(), "/console/keys");
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while operator.get("/console/health").status == 200 {
+        assert!(std::time::Instant::now() < end, "a revoked key still has a session");
+    }
+    assert!(!admin.page("/console/keys").contains(&of_operator));
+    assert!(admin.page("/console/keys?show=all").contains(&of_operator));
+    let audit = dev.get("/v1/audit?operation=revoke_key");
+    let of = audit["data"].as_array().unwrap().iter().find(|of| of["status"] == 200).unwrap();
+    assert_eq!(
+        (&of["target"], &of["actor_name"]),
+        (&serde_json::json!(of_operator), &serde_json::json!("houston dev"))
+    );
+}
+
 /// The routes of the console, with whether they have a form, and with ids that exist or nothing has.
 fn routes(run: &str) -> Vec<(String, bool)> {
     let router = include_str!("../../../console/src/router.rs");

@@ -42,6 +42,8 @@ pub struct NewRecord {
 pub struct Record {
     /// What was recorded.
     pub of: NewRecord,
+    /// The name of the key that is the actor, as long as it exists.
+    pub actor_name: Option<String>,
     /// When.
     pub at: DateTime<Utc>,
 }
@@ -93,12 +95,15 @@ impl Shared {
     ) -> Result<Vec<Record>> {
         let until = filter.until.map_or(Uuid::max(), |until| id_at(until + LATER_ID));
         let rows = sqlx::query!(
-            "-- store::audit::list
-            select id, at, actor, on_behalf_of, operation, target, status, code, request_id from houston.audit
+            r#"-- store::audit::list
+            select id, at, actor, on_behalf_of, operation, target, status, code, request_id,
+                   (select k.name from houston.api_keys k
+                     where k.id = case when actor ~ '^key_[0-9a-f]{32}$' then substr(actor, 5)::uuid end) as actor_name
+              from houston.audit
              where tenant_id = $1 and id < $2 and id >= $3 and ($4::text is null or operation = $4)
                and ($5::text is null or actor = $5) and ($6::text is null or target = $6)
                and ($7::timestamptz is null or at >= $7) and ($8::timestamptz is null or at < $8)
-             order by id desc limit $9",
+             order by id desc limit $9"#,
             tenant.unwrap_or(INSTALLATION).0,
             before.map_or(until, |before| before.0.min(until)),
             filter.since.map_or(Uuid::nil(), |since| id_at(since - LATER_ID)),
@@ -122,7 +127,7 @@ impl Shared {
                 code: row.code,
                 request_id: row.request_id,
             };
-            Record { of, at: row.at }
+            Record { of, actor_name: row.actor_name, at: row.at }
         });
         Ok(records.collect())
     }

@@ -1,0 +1,139 @@
+//! The API keys of the tenant: what each may do, when it was used, and how it is revoked.
+
+use askama::Template;
+use axum::Form;
+use axum::extract::{Path, Query};
+use axum::http::Method;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use chrono::{DateTime, Utc};
+use houston_domain::scope::Scope;
+use houston_protocol::key::KeyResponse;
+use houston_protocol::page::Page;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::shell::{Section, Shell, html};
+use crate::show::{self, Status, When, segment, with_query};
+use crate::viewer::Viewer;
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Search {
+    /// `all`: those that have ended, too.
+    #[serde(default)]
+    show: String,
+    #[serde(default)]
+    cursor: String,
+}
+
+#[derive(Template)]
+#[template(path = "keys.html")]
+struct Keys {
+    shell: Shell,
+    all: bool,
+    active_href: String,
+    all_href: String,
+    keys: Vec<Key>,
+    older: String,
+    newer: String,
+}
+
+struct Key {
+    status: Status,
+    name: String,
+    id: String,
+    prefix: String,
+    scopes: String,
+    /// Its user, or the issuer whose tokens are accepted in its place.
+    whose: String,
+    created: When,
+    used: When,
+    ends: When,
+    /// Empty: it has ended, or is that of this session.
+    revoke_href: String,
+    is_own: bool,
+}
+
+/// `GET {prefix}/keys`.
+pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Response {
+    let all = search.show == "all";
+    let active = if all { "" } else { "true" };
+    let query = [("limit", "100"), ("active", active), ("cursor", search.cursor.as_str())];
+    let page: Page<KeyResponse> = match viewer.api.get(&with_query("/v1/keys", &query)).await {
+        Ok(page) => page,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let (now, active_href) = (viewer.console.now(), viewer.path("/keys"));
+    let all_href = with_query(&active_href, &[("show", "all")]);
+    let here = if all { &all_href } else { &active_href };
+    let older =
+        |next: &str| with_query(&active_href, &[("show", if all { "all" } else { "" }), ("cursor", next)]);
+    html(&Keys {
+        shell: viewer.shell(Section::Keys, "Keys"),
+        all,
+        older: page.next_cursor.as_deref().map(older).unwrap_or_default(),
+        newer: if search.cursor.is_empty() { String::new() } else { here.clone() },
+        keys: page.data.into_iter().map(|of| key(&viewer, of, now)).collect(),
+        active_href,
+        all_href,
+    })
+}
+
+fn key(viewer: &Viewer, of: KeyResponse, now: DateTime<Utc>) -> Key {
+    let tone = match of.status.as_str() {
+        "active" => "good",
+        _ => "idle",
+    };
+    let is_own = of.id == viewer.key;
+    let can_revoke = of.status == "active" && !is_own;
+    let scopes: Vec<&str> = of.scopes.iter().map(|scope| scope.as_str()).collect();
+    Key {
+        status: Status { text: of.status, tone },
+        name: show::line(&of.name, 120),
+        id: of.id.to_string(),
+        prefix: of.prefix,
+        scopes: scopes.join(", "),
+        whose: of.user_id.map(|user| user.to_string()).or(of.issuer).unwrap_or_default(),
+        created: show::when(of.created_at, now),
+        used: show::when_if(of.last_used_at, now),
+        ends: show::when_if(of.revoked_at.or(of.expires_at), now),
+        revoke_href: if can_revoke { viewer.path(&format!("/keys/{}/revoke", of.id)) } else { String::new() },
+        is_own,
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Asked {
+    #[serde(default)]
+    name: String,
+    /// Whether the question was answered.
+    #[serde(default)]
+    confirmed: bool,
+}
+
+#[derive(Template)]
+#[template(path = "revoke.html")]
+struct Revoke {
+    shell: Shell,
+    name: String,
+    id: String,
+    href: String,
+    keys_href: String,
+}
+
+/// `POST {prefix}/keys/{id}/revoke`: asks first.
+pub(crate) async fn revoke(viewer: Viewer, Path(id): Path<String>, Form(asked): Form<Asked>) -> Response {
+    let (id, keys_href) = (segment(&id), viewer.path("/keys"));
+    if !asked.confirmed && viewer.may(Scope::Admin) {
+        return html(&Revoke {
+            shell: viewer.shell(Section::Keys, "Revoke a key"),
+            name: show::line(&asked.name, 120),
+            href: format!("{keys_href}/{id}/revoke"),
+            id,
+            keys_href,
+        });
+    }
+    match viewer.api.run(Method::POST, &format!("/v1/keys/{id}/revoke"), &json!({})).await {
+        Ok(()) => Redirect::to(&keys_href).into_response(),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
