@@ -93,6 +93,7 @@ const NOT_SETTINGS: &[&str] = &[
     "jobs",
     "folder",
     "secrets_key",
+    "console_oidc_secret",
 ];
 
 /// All settings.

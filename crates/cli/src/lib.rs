@@ -28,6 +28,7 @@ mod chat;
 mod commands;
 mod config;
 mod connect;
+mod console_sign_in;
 mod explain;
 mod file_limit;
 mod foreign_servers;

@@ -27,10 +27,11 @@ use tokio_util::task::TaskTracker;
 use crate::commands::Failure;
 use crate::config::Loaded;
 use crate::connect::{self, CellAddresses};
+use crate::console_sign_in::{SECRET, SignIn};
 use crate::explain::{Explainer, engine_config, own_tools};
 use crate::foreign_servers::Foreign;
 use crate::model_catalogue::Catalogue;
-use crate::models::Models;
+use crate::models::{Models, environment};
 use crate::server_rows::StoredRows;
 
 /// What all roles of one process share.
@@ -312,7 +313,10 @@ impl System {
     pub(crate) fn console(&self) -> Option<Console> {
         let config = self.loaded.settings.console.clone();
         let (keys, ids) = (self.loaded.secret_keys.clone(), Arc::clone(&self.ids));
-        config.enabled.then(|| Console::new(config, keys, ids, houston_api::carry_client))
+        let home = self.cells.home().store.clone();
+        let sign_in = SignIn::new(home, self.copies.clone(), Arc::clone(&self.ids));
+        let outside = (Arc::new(sign_in) as Arc<_>, environment(SECRET).map(Into::into));
+        config.enabled.then(|| Console::new(config, keys, ids, houston_api::carry_client, Some(outside)))
     }
 
     /// Serves until `stop` is cancelled. Open requests then get as much time as runs (`drain_s`).

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::oidc::settings::Oidc;
+
 /// The settings of the console.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,6 +20,8 @@ pub struct Config {
     pub refresh_s: u32,
     /// What is beside the name on each page, such as the name of the environment.
     pub badge: String,
+    /// Signing in with an identity provider.
+    pub oidc: Oidc,
 }
 
 /// A setting that cannot be used.
@@ -61,7 +65,7 @@ impl Config {
         if !(1..=3600).contains(&self.refresh_s) {
             return invalid("refresh_s", "must be from 1 to 3600");
         }
-        Ok(())
+        self.oidc.check()
     }
 }
 
@@ -77,6 +81,7 @@ mod tests {
             session_hours: 12,
             refresh_s: 3,
             badge: String::new(),
+            oidc: Oidc::default(),
         }
     }
 

@@ -9,8 +9,11 @@
 //! - Texts come from users, models and tools. Templates escape them, none is marked as safe, and scripts set only text. The
 //!   policy of each page ([`headers`]) allows no script and no style but the console's own files.
 //! - A POST from another site is refused ([`origin`]); the cookie is not sent with one either.
+//! - Whoever signs in with an identity provider ([`oidc`]) gets an API key of their own, with their name, the scopes of their
+//!   group, and the life of the session. The process makes it ([`Outside`]); from then on they are a viewer like any other.
 //! - The cookie has the viewer's key, sealed with a key of the installation: every process opens it, also after a restart, and
-//!   nothing is stored. Signing out removes the cookie; revoking the key ends all sessions of it.
+//!   nothing is stored. Signing out removes the cookie, and revokes the key if it was made for the session; revoking a key ends
+//!   all sessions of it.
 //! - Lists are pages of the API's lists; no page grows with the installation.
 //! - Lists and forms work without JavaScript. What refreshes by itself does so by asking for the same page again.
 //!
@@ -36,10 +39,12 @@ mod failure;
 mod headers;
 mod health;
 mod installation;
-mod link;
-mod origin;
-mod overview;
 mod keys;
+mod link;
+mod oidc;
+mod origin;
+mod outside;
+mod overview;
 mod questions;
 mod router;
 mod run;
@@ -67,12 +72,17 @@ use axum::http::Extensions;
 use chrono::{DateTime, Utc};
 use houston_domain::id::Ids;
 use houston_domain::sealed::SecretKeys;
+use secrecy::SecretString;
 use uuid::Uuid;
 
 use crate::assets::Assets;
 use crate::link::Links;
+use crate::oidc::SignIn;
 
 pub use config::{Config, InvalidConfig};
+pub use oidc::KEY_OF;
+pub use oidc::settings::{Group, Oidc, Role};
+pub use outside::{Awaited, Outside, Question, Reply, WantedKey};
 
 /// The console of a process.
 #[derive(Clone)]
@@ -84,6 +94,7 @@ struct Parts {
     ids: Arc<Ids>,
     carry: Carry,
     links: Links,
+    sign_in: Option<SignIn>,
     assets: Assets,
 }
 
@@ -91,11 +102,20 @@ struct Parts {
 pub type Carry = fn(&Extensions, &mut Extensions);
 
 impl Console {
-    /// `keys` seal the sessions; without them there is no signing in, and the page says so.
+    /// `keys` seal the sessions; without them there is no signing in, and the page says so. `outside`, with the secret that the
+    /// provider has given to the console, is for those who sign in with a provider.
     #[must_use]
-    pub fn new(config: Config, keys: Option<SecretKeys>, ids: Arc<Ids>, carry: Carry) -> Self {
+    pub fn new(
+        config: Config,
+        keys: Option<SecretKeys>,
+        ids: Arc<Ids>,
+        carry: Carry,
+        outside: Option<(Arc<dyn Outside>, Option<SecretString>)>,
+    ) -> Self {
         let assets = Assets::new(&config.path);
-        Self(Arc::new(Parts { config, keys, ids, carry, links: Links::default(), assets }))
+        let sign_in =
+            outside.filter(|_| config.oidc.is_on()).map(|(outside, secret)| SignIn::new(outside, secret));
+        Self(Arc::new(Parts { config, keys, ids, carry, links: Links::default(), sign_in, assets }))
     }
 
     /// The path of a link that signs in once, with this key, within ten minutes.

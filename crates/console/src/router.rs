@@ -5,7 +5,7 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 
 use crate::{
-    Console, assets, audit, bulk, counts, errors, headers, health, installation, keys, origin,
+    Console, assets, audit, bulk, counts, errors, headers, health, installation, keys, oidc, origin,
     overview, questions, run, runs, sign_in, tail, threads, triggers, usage, users, webhooks, work,
 };
 
@@ -22,6 +22,8 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at(""), get(overview::show))
         .route(&at("/sign-in"), get(sign_in::show).post(sign_in::submit))
         .route(&at("/sign-in/{token}"), get(sign_in::follow))
+        .route(&at("/sign-in-with"), get(oidc::begin))
+        .route(&at("/sign-in-with/back"), get(oidc::back))
         .route(&at("/sign-out"), post(sign_in::leave))
         .route(&at("/assets/{version}/{name}"), get(assets::get))
         .route(&at("/counts"), get(counts::show))

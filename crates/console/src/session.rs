@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, HeaderValue, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::id::TenantId;
 use houston_domain::sealed::Purpose;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -16,19 +16,33 @@ const COOKIE: &str = "houston_console";
 const PURPOSE: &str = "console/session";
 
 impl Console {
-    fn purpose(&self) -> Purpose<'static> {
-        Purpose { tenant: TenantId(Uuid::nil()), what: PURPOSE }
+    /// A text that only this installation can read, until it ends. `None`: the installation has no key to seal it with.
+    pub(crate) fn sealed(&self, what: &'static str, until: DateTime<Utc>, text: &str) -> Option<String> {
+        let keys = self.0.keys.as_ref()?;
+        let mut nonce = [0; 12];
+        self.0.ids.fill(&mut nonce);
+        let sealed = keys.seal(purpose(what), nonce, &format!("{} {text}", until.timestamp()))?;
+        Some(URL_SAFE_NO_PAD.encode(sealed))
+    }
+
+    /// A sealed text, if it has not ended.
+    pub(crate) fn unsealed(&self, what: &'static str, value: &str) -> Option<String> {
+        let sealed = URL_SAFE_NO_PAD.decode(value).ok()?;
+        let opened = self.0.keys.as_ref()?.open(purpose(what), &sealed).ok()?;
+        let (until, text) = opened.expose_secret().split_once(' ')?;
+        let until: i64 = until.parse().ok()?;
+        (self.now().timestamp() < until).then(|| text.to_owned())
+    }
+
+    /// When a session that begins now ends.
+    pub(crate) fn session_end(&self) -> DateTime<Utc> {
+        self.now() + TimeDelta::hours(i64::from(self.0.config.session_hours))
     }
 
     /// The cookie of a new session with this key. `None`: the installation has no key to seal it with.
     pub(crate) fn session(&self, key: &str, secure: bool) -> Option<HeaderValue> {
-        let keys = self.0.keys.as_ref()?;
-        let hours = self.0.config.session_hours;
-        let until = (self.now() + TimeDelta::hours(i64::from(hours))).timestamp();
-        let mut nonce = [0; 12];
-        self.0.ids.fill(&mut nonce);
-        let sealed = keys.seal(self.purpose(), nonce, &format!("{until} {key}"))?;
-        self.cookie(&URL_SAFE_NO_PAD.encode(sealed), u64::from(hours) * 3600, secure)
+        let sealed = self.sealed(PURPOSE, self.session_end(), key)?;
+        self.cookie(&sealed, u64::from(self.0.config.session_hours) * 3600, secure)
     }
 
     /// The cookie that ends a session.
@@ -46,16 +60,19 @@ impl Console {
 
     /// The key of the session that a request belongs to.
     pub(crate) fn key_of(&self, headers: &HeaderMap) -> Option<SecretString> {
-        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs =
-            cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let (_, value) = pairs.find(|(name, _)| *name == COOKIE)?;
-        let sealed = URL_SAFE_NO_PAD.decode(value).ok()?;
-        let opened = self.0.keys.as_ref()?.open(self.purpose(), &sealed).ok()?;
-        let (until, key) = opened.expose_secret().split_once(' ')?;
-        let until: i64 = until.parse().ok()?;
-        (self.now().timestamp() < until).then(|| SecretString::from(key.to_owned()))
+        self.unsealed(PURPOSE, cookie_of(headers, COOKIE)?).map(SecretString::from)
     }
+}
+
+fn purpose(what: &'static str) -> Purpose<'static> {
+    Purpose { tenant: TenantId(Uuid::nil()), what }
+}
+
+/// The value of a cookie.
+pub(crate) fn cookie_of<'h>(headers: &'h HeaderMap, wanted: &str) -> Option<&'h str> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
 }
 
 /// Whether the browser reaches the console over TLS.
@@ -70,13 +87,12 @@ pub(crate) fn is_secure(headers: &HeaderMap) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use chrono::DateTime;
     use houston_domain::clock::ManualClock;
     use houston_domain::id::Ids;
     use houston_domain::sealed::SecretKeys;
 
     use super::*;
-    use crate::Config;
+    use crate::{Config, Oidc};
 
     fn console(clock: &ManualClock, key: u8) -> Console {
         let config = Config {
@@ -86,9 +102,10 @@ mod tests {
             session_hours: 2,
             refresh_s: 3,
             badge: String::new(),
+            oidc: Oidc::default(),
         };
         let keys = SecretKeys::parse(&SecretKeys::text_of([key; 32])).unwrap();
-        Console::new(config, Some(keys), Arc::new(Ids::seeded(Arc::new(clock.clone()), 1)), |_, _| {})
+        Console::new(config, Some(keys), Arc::new(Ids::seeded(Arc::new(clock.clone()), 1)), |_, _| {}, None)
     }
 
     fn sent_back(cookie: &HeaderValue) -> HeaderMap {

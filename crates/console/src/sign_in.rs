@@ -1,4 +1,4 @@
-//! Signing in with an API key, or with a link that works once.
+//! Signing in with an API key, or with a link that works once; with an identity provider: [`crate::oidc`].
 
 use askama::Template;
 use axum::Form;
@@ -13,12 +13,13 @@ use crate::assets::Assets;
 use crate::router::Site;
 use crate::session::is_secure;
 use crate::shell::html;
+use crate::show::with_query;
 use crate::viewer::Viewer;
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Wanted {
     #[serde(default)]
-    next: String,
+    pub(crate) next: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -36,21 +37,28 @@ struct SignIn<'a> {
     title: &'a str,
     forward: &'a str,
     form: bool,
+    /// What the identity provider is called, and where signing in with it begins; empty: there is none.
+    provider: &'a str,
+    begin: &'a str,
     next: &'a str,
     problem: &'a str,
     detail: &'a str,
 }
 
 impl Site {
-    fn page(&self, next: &str, problem: &str) -> Response {
+    /// The form, with what went wrong.
+    pub(crate) fn page(&self, next: &str, problem: &str) -> Response {
         let console = &self.console.0;
         let form = console.keys.is_some();
+        let begin = with_query(&self.console.path("/sign-in-with"), &[("next", next)]);
         html(&SignIn {
             prefix: &console.config.path,
             assets: &console.assets,
             title: if form { "Sign in" } else { "Signing in needs a key of the installation" },
             forward: "",
             form,
+            provider: &console.config.oidc.name,
+            begin: if form && console.sign_in.is_some() { &begin } else { "" },
             next,
             problem,
             detail: "Sessions are sealed with a key of the installation. Set HOUSTON_SECRETS_KEY, the same for all processes; \
@@ -58,8 +66,26 @@ impl Site {
         })
     }
 
+    /// The page after a sign-in. The browser then goes on by itself: a cookie that is this strict is not sent with a redirection
+    /// that another program began.
+    pub(crate) fn signed_in(&self, forward: &str) -> Response {
+        let console = &self.console.0;
+        html(&SignIn {
+            prefix: &console.config.path,
+            assets: &console.assets,
+            title: "Signed in",
+            forward,
+            form: false,
+            provider: "",
+            begin: "",
+            next: "",
+            problem: "",
+            detail: "The page opens by itself.",
+        })
+    }
+
     /// Where a sign-in leads: a page of the console, never another address.
-    fn onward<'a>(&'a self, next: &'a str) -> &'a str {
+    pub(crate) fn onward<'a>(&'a self, next: &'a str) -> &'a str {
         let prefix = self.console.0.config.path.as_str();
         let is_own = next.strip_prefix(prefix).is_some_and(|rest| {
             rest.is_empty() || rest.starts_with(['/', '?']) && !rest.contains(['\\', '\n', '\r'])
@@ -97,8 +123,7 @@ pub(crate) async fn submit(
     }
 }
 
-/// Begins a session with a link. The browser then goes on by itself: a cookie that is this strict is not sent with a redirection
-/// that another program began.
+/// Begins a session with a link.
 pub(crate) async fn follow(
     State(site): State<Site>,
     headers: HeaderMap,
@@ -108,25 +133,19 @@ pub(crate) async fn follow(
         let problem = "This link was used, or is older than ten minutes. Sign in with a key.";
         return (StatusCode::NOT_FOUND, site.page("", problem)).into_response();
     };
-    let console = &site.console.0;
-    let page = html(&SignIn {
-        prefix: &console.config.path,
-        assets: &console.assets,
-        title: "Signed in",
-        forward: &console.config.path,
-        form: false,
-        next: "",
-        problem: "",
-        detail: "The overview opens by itself.",
-    });
     match site.console.session(key.expose_secret(), is_secure(&headers)) {
-        Some(cookie) => ([(header::SET_COOKIE, cookie)], page).into_response(),
+        Some(cookie) => {
+            ([(header::SET_COOKIE, cookie)], site.signed_in(&site.console.0.config.path)).into_response()
+        }
         None => site.page("", ""),
     }
 }
 
-/// Ends the session.
-pub(crate) async fn leave(State(site): State<Site>) -> Response {
+/// Ends the session, and the key that was made for it.
+pub(crate) async fn leave(State(site): State<Site>, headers: HeaderMap) -> Response {
+    if let (Some(sign_in), Some(key)) = (&site.console.0.sign_in, site.console.key_of(&headers)) {
+        sign_in.end(key).await;
+    }
     let to = Redirect::to(&site.console.path("/sign-in"));
     match site.console.no_session() {
         Some(cookie) => ([(header::SET_COOKIE, cookie)], to).into_response(),

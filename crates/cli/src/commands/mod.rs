@@ -21,7 +21,7 @@ mod health;
 mod history;
 mod import;
 mod junit;
-mod key;
+pub(crate) mod key;
 mod list;
 mod man;
 mod mcp;

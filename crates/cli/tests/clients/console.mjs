@@ -11,16 +11,22 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const pictures = process.env.CONSOLE_PICTURES ?? new URL('../../../../target/console', import.meta.url).pathname;
 
 export { skip };
-export const at = (path) => `${url}/console${path}`;
+export const at = (path) => `${process.env.CONSOLE_URL ?? url}/console${path}`;
 export const launch = () => chromium.launch({ executablePath: program, args: ['--no-sandbox'] });
 
-export async function open(browser, t, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
-  t.after(() => context.close());
+// A page that remembers what its console has said.
+export async function silent(context) {
   const page = await context.newPage();
   page.said = [];
   page.on('console', (message) => ['error', 'warning'].includes(message.type()) && page.said.push(message.text()));
   page.on('pageerror', (error) => page.said.push(String(error)));
+  return page;
+}
+
+export async function open(browser, t, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
+  t.after(() => context.close());
+  const page = await silent(context);
   await page.goto(at('/sign-in'));
   await page.fill('#key', process.env.HOUSTON_API_KEY);
   await page.click('button:has-text("Sign in")');

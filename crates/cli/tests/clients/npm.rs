@@ -33,9 +33,35 @@ fn console_is_right_on_every_screen() {
     assert!(report.contains("screens: every screen"), "no test ran:\n{report}");
 }
 
+/// A port that nobody uses.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn people_sign_in_with_an_identity_provider() {
+    let (console, provider) = (free_port(), free_port());
+    let (url, secret) = (format!("http://127.0.0.1:{console}"), "a s&cret+of=the client".to_owned());
+    let groups = "[{group=\"ops\",role=\"operator\",tenant=\"demo\"},{group=\"staff\",role=\"viewer\",tenant=\"demo\"}]";
+    let variables = [
+        ("HOUSTON_CONSOLE__ADDRESS", format!("127.0.0.1:{console}")),
+        ("HOUSTON_CONSOLE__OIDC__ISSUER", format!("http://127.0.0.1:{provider}")),
+        ("HOUSTON_CONSOLE__OIDC__CLIENT_ID", "houston".to_owned()),
+        ("HOUSTON_CONSOLE__OIDC__PUBLIC_URL", url.clone()),
+        ("HOUSTON_CONSOLE__OIDC__SCOPES", "[\"email\",\"groups\"]".to_owned()),
+        ("HOUSTON_CONSOLE__OIDC__GROUPS", groups.to_owned()),
+        ("HOUSTON_CONSOLE_OIDC_SECRET", secret.clone()),
+    ];
+    let dev = Dev::start_with(variables.into());
+    let mut command = node(&dev);
+    command.args(["--test", "oidc.mjs"]).env("PROVIDER_PORT", provider.to_string()).env("CONSOLE_URL", url);
+    let report = succeed(command.env("HOUSTON_CONSOLE_OIDC_SECRET", secret));
+    assert!(report.contains("oidc: a code is used once"), "no test ran:\n{report}");
+}
+
 #[test]
 fn operator_mends_a_broken_provider() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = free_port();
     let variables = [
         ("HOUSTON_MODEL", "openai/gpt-5-mini".to_owned()),
         ("OPENAI_BASE_URL", format!("http://127.0.0.1:{free}/v1")),

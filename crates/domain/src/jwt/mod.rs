@@ -181,6 +181,12 @@ impl Verified {
         text_of(&self.claims, claim)
     }
 
+    /// All that it says.
+    #[must_use]
+    pub fn into_claims(self) -> Map<String, Value> {
+        self.claims
+    }
+
     /// The scopes among `all` that the token has: those in its claim `scope`. One that names no scope of Houston, such as
     /// `openid profile`, is not about Houston: then the token has all.
     #[must_use]

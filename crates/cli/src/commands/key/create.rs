@@ -80,6 +80,11 @@ impl Limits {
     /// Everything, for ever, also for the installation.
     pub(crate) const NONE: Self = Self { scopes: Scopes::ALL, user: None, expires_at: None };
 
+    /// These scopes until then, for all of the tenant.
+    pub(crate) fn until(scopes: Scopes, expires_at: DateTime<Utc>) -> Self {
+        Self { scopes, user: None, expires_at: Some(expires_at) }
+    }
+
     fn new(
         scopes: &[Scope],
         user: Option<UserId>,

@@ -1,0 +1,142 @@
+//! [`SignIn`]: asks identity providers for the console, and makes the keys of those who sign in with one.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use houston_console::{Awaited, KEY_OF, Outside, Question, Reply, WantedKey};
+use houston_domain::id::Ids;
+use houston_store::Store;
+use houston_store::api_key;
+use houston_store::audit::NewRecord;
+use houston_store::copies::Copies;
+use houston_web::{Client, Limits, ListedHost, Request, Tls};
+use reqwest::header::{self, HeaderValue};
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::Semaphore;
+
+use crate::commands::Failure;
+use crate::commands::key::{Limits as KeyLimits, create};
+
+/// The secret that the provider has given to the console.
+pub(crate) const SECRET: &str = "HOUSTON_CONSOLE_OIDC_SECRET";
+/// Requests to the provider at a time: anybody can begin a sign-in.
+const AT_ONCE: usize = 8;
+/// Time limit, and maximum bytes, of an answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_BYTES: usize = 256 * 1024;
+
+/// What the console needs for signing in with a provider.
+pub(crate) struct SignIn {
+    home: Store,
+    copies: Copies,
+    ids: Arc<Ids>,
+    tls: OnceLock<Tls>,
+    asking: Arc<Semaphore>,
+}
+
+impl fmt::Debug for SignIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignIn").finish_non_exhaustive()
+    }
+}
+
+impl SignIn {
+    pub(crate) fn new(home: Store, copies: Copies, ids: Arc<Ids>) -> Self {
+        Self { home, copies, ids, tls: OnceLock::new(), asking: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// A client for the host of this URL: the operator has named the provider, and its document names the others.
+    fn client(&self, url: &str) -> Result<Client, String> {
+        let host = ListedHost::of(url).map_err(|error| error.to_string())?;
+        let tls = match self.tls.get() {
+            Some(tls) => tls.clone(),
+            None => {
+                let tls = Tls::system().map_err(|error| format!("TLS does not start: {error}"))?;
+                self.tls.get_or_init(|| tls).clone()
+            }
+        };
+        let limits = Limits { connect: TIMEOUT, whole: TIMEOUT, body: MAX_BYTES, redirects: 0 };
+        Ok(Client::listed(vec![host], tls).limits(limits).build())
+    }
+}
+
+fn request(question: &Question) -> Result<Request, String> {
+    let mut request = Request::get(&question.url);
+    if let Some(form) = &question.form {
+        request.method = reqwest::Method::POST;
+        request.body = form.expose_secret().to_owned().into();
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        request = request.header(header::CONTENT_TYPE, form);
+    }
+    request = request.header(header::ACCEPT, HeaderValue::from_static("application/json"));
+    match &question.authorization {
+        Some(secret) => request.secret(header::AUTHORIZATION, "", secret).map_err(|error| error.to_string()),
+        None => Ok(request),
+    }
+}
+
+fn reason(failure: Failure) -> String {
+    match failure {
+        Failure::Usage(error) | Failure::Other(error) => error.to_string(),
+    }
+}
+
+impl Outside for SignIn {
+    fn ask(&self, question: Question) -> Awaited<Reply> {
+        let prepared = self.client(&question.url).and_then(|client| Ok((client, request(&question)?)));
+        let asking = Arc::clone(&self.asking);
+        Box::pin(async move {
+            let (client, request) = prepared?;
+            let _turn = asking.try_acquire().map_err(|_| "too many people sign in; try again".to_owned())?;
+            let answer = client.send(request).await.map_err(|error| error.to_string())?;
+            if answer.is_cut {
+                return Err(format!("its answer has more than {MAX_BYTES} bytes"));
+            }
+            Ok(Reply { status: answer.status.as_u16(), body: answer.body.to_vec() })
+        })
+    }
+
+    fn make_key(&self, wanted: WantedKey) -> Awaited<SecretString> {
+        let (home, copies, ids) = (self.home.clone(), self.copies.clone(), Arc::clone(&self.ids));
+        Box::pin(async move {
+            let limits = KeyLimits::until(wanted.scopes, wanted.expires_at);
+            let owner = (wanted.tenant.as_str(), wanted.name.as_str());
+            let (tenant, id, key) = create(&home, &ids, owner, limits).await.map_err(reason)?;
+            copies.copy(tenant).await.map_err(|error| error.to_string())?;
+            let record = NewRecord {
+                id: ids.next(),
+                actor: wanted.name,
+                on_behalf_of: None,
+                operation: "sign_in".to_owned(),
+                target: Some(id.to_string()),
+                status: 0,
+                code: None,
+                request_id: None,
+            };
+            if let Err(error) = home.operator().record(Some(tenant), &record).await {
+                tracing::warn!(%error, "a sign-in was not recorded in the audit log");
+            }
+            match home.operator().delete_ended_sessions(tenant).await {
+                Ok(0) => {}
+                Ok(keys) => tracing::debug!(keys, "keys of sessions that ended long ago were deleted"),
+                Err(error) => tracing::warn!(%error, "keys of sessions that ended long ago were not deleted"),
+            }
+            Ok(key.into())
+        })
+    }
+
+    fn end_key(&self, key: SecretString) -> Awaited<()> {
+        let (home, copies) = (self.home.clone(), self.copies.clone());
+        Box::pin(async move {
+            let hash = api_key::hash(key.expose_secret());
+            let like = home.operator().api_keys_like(key.expose_secret()).await;
+            let found =
+                like.map_err(|error| error.to_string())?.into_iter().find(|key| key.hash() == Some(hash));
+            let Some(found) = found.filter(|key| key.name.starts_with(KEY_OF)) else { return Ok(()) };
+            let revoked = home.operator().revoke_api_key(found.id).await;
+            revoked.map_err(|error| error.to_string())?;
+            copies.copy(found.tenant_id).await.map_err(|error| error.to_string())
+        })
+    }
+}
