@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 use chrono::{DateTime, Utc};
+use houston_domain::agent::budget::Budget;
 use houston_domain::agentable::{AgentType, Urgency};
 use houston_domain::cell::{CellName, Cells, ShardRange};
 use houston_domain::check_in::CheckInLimits;
@@ -84,6 +85,8 @@ pub struct State {
     pub team_rules: RuleLimits,
     /// `jobs/plans.toml`.
     pub plans: PlanLimits,
+    /// `[budget]` of `jobs/orchestrator.toml`, for operators to see.
+    pub budget: Budget,
     /// Cancelled before the process shuts down: then `/readyz` answers 503 and streams are aborted, so that their
     /// clients reconnect to another process; other requests are still served.
     pub draining: CancellationToken,

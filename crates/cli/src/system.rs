@@ -259,6 +259,7 @@ impl System {
             plan_templates: Arc::clone(&self.loaded.templates),
             team_rules: self.loaded.settings.teams.rules,
             plans: self.loaded.settings.plans,
+            budget: self.loaded.settings.orchestrator.budget,
             draining: self.stop.clone(),
         }
     }

@@ -5,7 +5,8 @@ use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
 use chrono::NaiveTime;
 use houston_domain::scope::Scope;
-use houston_protocol::usage::{DaySpent, Spent, UsageResponse};
+use houston_protocol::usage::{Budgets, DaySpent, Spent, UsageResponse, UserSpent};
+use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive as _;
 use serde::Deserialize;
 use serde_json::json;
@@ -30,6 +31,7 @@ struct Usage {
     windows: Vec<Choice>,
     capped: bool,
     total: Vec<Fact>,
+    budgets: Vec<Fact>,
     groups: Vec<Group>,
     /// For the chart: seconds, and the series.
     x: String,
@@ -51,6 +53,9 @@ struct Group {
 
 struct Row {
     name: String,
+    /// What its budget of the day has left; empty: it has none.
+    budget: String,
+    tone: &'static str,
     /// Its page; empty: it has none.
     href: String,
     runs_href: String,
@@ -84,6 +89,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Window { hours }): Query<Window>)
         windows: WINDOWS.into_iter().map(choice).collect(),
         capped: usage.capped,
         total: total(&usage.total),
+        budgets: budgets(&usage.budgets),
         groups: groups(&viewer, &usage),
         x,
         series,
@@ -101,9 +107,36 @@ fn total(of: &Spent) -> Vec<Fact> {
     ]
 }
 
+/// The budgets of the installation.
+fn budgets(of: &Budgets) -> Vec<Fact> {
+    let limit =
+        |amount: Option<Decimal>| amount.map_or_else(|| "no limit".to_owned(), |of| show::dollars(Some(of)));
+    vec![
+        fact("A run", limit(of.per_run)),
+        fact("A thread, all its runs", limit(of.per_agentable)),
+        fact("A user, one day (UTC)", limit(of.per_user_day)),
+    ]
+}
+
+/// What a user has spent of today's budget, and how it looks.
+fn of_today(today: Option<Decimal>, limit: Option<Decimal>) -> (String, &'static str) {
+    let Some(limit) = limit else { return (String::new(), "") };
+    let today = today.unwrap_or_default();
+    let tone = match today {
+        today if today >= limit => "bad",
+        today if today * Decimal::from(5) >= limit * Decimal::from(4) => "warn",
+        _ => "good",
+    };
+    (format!("{} of {} today", show::dollars(Some(today)), show::dollars(Some(limit))), tone)
+}
+
 fn groups(viewer: &Viewer, usage: &UsageResponse) -> Vec<Group> {
     let runs = |term: String| with_query(&viewer.path("/runs"), &[("q", &term)]);
     let all = &usage.total;
+    let user = |of: &UserSpent| {
+        let (budget, tone) = of_today(of.today, usage.budgets.per_user_day);
+        Row { budget, tone, ..row(show::line(&of.name, 80), &of.spent, all) }
+    };
     let users = usage.users.iter().map(|of| Row {
         href: viewer.path(&format!("/users/{}", of.user_id)),
         runs_href: if viewer.may(Scope::Operate) {
@@ -111,7 +144,7 @@ fn groups(viewer: &Viewer, usage: &UsageResponse) -> Vec<Group> {
         } else {
             String::new()
         },
-        ..row(show::line(&of.name, 80), &of.spent, all)
+        ..user(of)
     });
     let agents = usage.agents.iter().map(|of| {
         let name = of.name.as_deref().filter(|_| of.agent_id.is_some());
@@ -136,6 +169,8 @@ fn row(name: String, of: &Spent, all: &Spent) -> Row {
     let share = of.cost.and_then(|cost| cost.to_f64()).map_or(0.0, part).clamp(0.0, 1.0);
     Row {
         name,
+        budget: String::new(),
+        tone: "",
         href: String::new(),
         runs_href: String::new(),
         share: format!("{:.1}%", share * 100.0),
@@ -200,6 +235,14 @@ mod tests {
         assert_eq!((of.share.as_str(), of.cost.as_str(), of.cached.as_str()), ("25.0%", "$1.00", "25 %"));
         let free = row("Bob".to_owned(), &spent("0", 0, 0), &spent("0", 0, 0));
         assert_eq!((free.share.as_str(), free.cached.as_str()), ("0.0%", ""));
+    }
+
+    #[test]
+    fn budget_of_the_day_is_near_its_end_or_spent() {
+        let of = |today: &str| of_today(Some(today.parse().unwrap()), Some("10".parse().unwrap()));
+        assert_eq!(of("2.5"), ("$2.50 of $10.00 today".to_owned(), "good"));
+        assert_eq!((of("8").1, of("10").1), ("warn", "bad"));
+        assert_eq!(of_today(Some("2".parse().unwrap()), None), (String::new(), ""));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::schema;
 /// ```json
 /// {"window_h": 24, "total": {"runs": 3, …}, "users": [{"user_id": "user_0190…", "name": "Ada", "runs": 3, …}],
 ///  "agents": [{"kind": "goal", "agent_id": null, "name": null, …}], "models": [{"model": "openai/gpt-5", …}],
-///  "days": [{"day": "2026-11-22", …}], "capped": false}
+///  "days": [{"day": "2026-11-22", …}], "budgets": {"per_run": null, "per_agentable": null, "per_user_day": "10"}, "capped": false}
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UsageResponse {
@@ -26,6 +26,7 @@ pub struct UsageResponse {
     /// By the model that answered last.
     pub models: Vec<ModelSpent>,
     pub days: Vec<DaySpent>,
+    pub budgets: Budgets,
     /// Whether more runs have ended than were read: the latest 20,000.
     pub capped: bool,
 }
@@ -52,12 +53,33 @@ pub struct Spent {
     pub unpriced_calls: i64,
 }
 
-/// Of the agentables of a user: `{"user_id": "user_0190…", "name": "Ada", "runs": 3, …}`.
+/// What may be spent, in US dollars; null: without a limit.
+///
+/// ```json
+/// {"per_run": "2.5", "per_agentable": null, "per_user_day": "10"}
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Budgets {
+    /// For one run, with all its attempts.
+    #[schema(value_type = Option<schema::Decimal>)]
+    pub per_run: Option<Decimal>,
+    /// For one agentable, with all its runs.
+    #[schema(value_type = Option<schema::Decimal>)]
+    pub per_agentable: Option<Decimal>,
+    /// For one user and one day, UTC.
+    #[schema(value_type = Option<schema::Decimal>)]
+    pub per_user_day: Option<Decimal>,
+}
+
+/// Of the agentables of a user: `{"user_id": "user_0190…", "name": "Ada", "today": "0.0123", "runs": 3, …}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UserSpent {
     #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
     pub name: String,
+    /// Cost in US dollars of today's model calls (UTC), also of open runs: what the budget of the day is compared with.
+    #[schema(value_type = Option<schema::Decimal>)]
+    pub today: Option<Decimal>,
     #[serde(flatten)]
     pub spent: Spent,
 }

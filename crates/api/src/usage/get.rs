@@ -8,7 +8,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_protocol::usage::{AgentSpent, DaySpent, ModelSpent, Spent, UsageResponse, UserSpent};
+use houston_domain::id::UserId;
+use houston_protocol::usage::{AgentSpent, Budgets, DaySpent, ModelSpent, Spent, UsageResponse, UserSpent};
 use houston_store::usage::{MOST_ROWS, Of};
 use serde::Deserialize;
 
@@ -59,7 +60,22 @@ pub(crate) async fn get(
             add(spent.entry(of.of.clone()).or_default(), of);
         }
     }
-    Ok(Json(response(window_h, capped, spent)))
+    let mut usage = response(window_h, capped, spent);
+    let budget = app.state.budget;
+    usage.budgets = Budgets {
+        per_run: budget.per_run,
+        per_agentable: budget.per_agentable,
+        per_user_day: budget.per_user_day,
+    };
+    let users: Vec<UserId> = usage.users.iter().map(|of| of.user_id).collect();
+    for cell in app.all_cells() {
+        for (user, cost) in cell.store(caller).spent_today(&users).await? {
+            if let Some(of) = usage.users.iter_mut().find(|of| of.user_id == user) {
+                of.today = Some((of.today.unwrap_or_default() + cost).normalize());
+            }
+        }
+    }
+    Ok(Json(usage))
 }
 
 /// Adds what the runs of a cell took. The cost stays a number here, 0 without any price.
@@ -81,6 +97,7 @@ fn response(window_h: u32, capped: bool, spent: BTreeMap<Of, Spent>) -> UsageRes
         agents: Vec::new(),
         models: Vec::new(),
         days: Vec::new(),
+        budgets: Budgets::default(),
         capped,
     };
     let mut all: Vec<_> = spent.into_iter().collect();
@@ -91,7 +108,7 @@ fn response(window_h: u32, capped: bool, spent: BTreeMap<Of, Spent>) -> UsageRes
         spent.cost = spent.cost.map(|cost| cost.normalize());
         match of {
             Of::Tenant => usage.total = spent,
-            Of::User(user_id, name) => usage.users.push(UserSpent { user_id, name, spent }),
+            Of::User(user_id, name) => usage.users.push(UserSpent { user_id, name, today: None, spent }),
             Of::Agent(kind, agent) => {
                 let (agent_id, name) = agent.unzip();
                 usage.agents.push(AgentSpent { kind, agent_id, name, spent });

@@ -156,6 +156,8 @@ async fn usage_names_who_spent_most() {
     assert_eq!((&usage["window_h"], &usage["capped"]), (&json!(24), &json!(false)));
     assert_eq!((&usage["total"]["runs"], &usage["total"]["cost"]), (&json!(3), &json!("0.0045")));
     let users = usage["users"].as_array().unwrap();
+    assert_eq!(usage["budgets"], json!({"per_run": null, "per_agentable": null, "per_user_day": "1000"}));
+    assert_eq!(users[0]["today"], "0.003", "of that budget");
     let users: Vec<_> = users.iter().map(|of| (&of["user_id"], &of["name"], &of["cost"])).collect();
     assert_eq!(users[0], (&json!(bob), &json!("Bob"), &json!("0.003")));
     assert_eq!((users.len(), users[1].0), (2, &json!(api.user)));

@@ -10,6 +10,7 @@ use houston_api::{
     AgentSources, BegunForeignLogin, Config, Explain, ExplainTopic, ForeignServer, ForeignServers,
     ProviderName, ReturnedLogin, State, serve,
 };
+use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::clock::SystemClock;
@@ -117,9 +118,8 @@ impl TestApi {
         change: impl FnOnce(&mut Config),
         agent_types: BTreeMap<String, AgentType>,
     ) -> Self {
-        let clock = Arc::new(SystemClock);
-        let redis = Redis::open(servers.redis_url(), PREFIX, clock.clone()).unwrap();
-        let ids = Arc::new(Ids::new(clock));
+        let redis = Redis::open(servers.redis_url(), PREFIX, Arc::new(SystemClock)).unwrap();
+        let ids = Arc::new(Ids::new(Arc::new(SystemClock)));
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let mut config = Config { poll_ms: 50, ..Config::default() };
         change(&mut config);
@@ -148,6 +148,7 @@ impl TestApi {
             plan_templates: Arc::new(templates()),
             team_rules: RuleLimits::default(),
             plans: PlanLimits { steps_of_request: 12, ..PlanLimits::default() },
+            budget: Budget { per_user_day: Some(1_000.into()), ..Budget::default() },
             draining: CancellationToken::new(),
         };
         let tenant = make_tenant(&store, &state.ids, "acme", KEY).await;

@@ -70,6 +70,28 @@ impl TenantStore<'_> {
     }
 }
 
+impl TenantStore<'_> {
+    /// What each of these users has spent today (UTC), as far as prices are known, with what open runs have spent so far.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn spent_today(self, users: &[UserId]) -> Result<Vec<(UserId, Decimal)>> {
+        let ids: Vec<Uuid> = users.iter().map(|user| user.0).collect();
+        let rows = sqlx::query!(
+            r#"-- store::usage::today
+            select s.user_id, sum(s.cost) as "cost!" from houston.spending s
+             where s.tenant_id = $1 and s.user_id = any($2) and s.day = (statement_timestamp() at time zone 'UTC')::date
+               and s.cost is not null
+             group by s.user_id"#,
+            self.tenant.0,
+            &ids
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| (UserId(row.user_id), row.cost)).collect())
+    }
+}
+
 /// A row of the statement.
 struct Row {
     user_id: Option<Uuid>,
