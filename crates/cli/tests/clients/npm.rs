@@ -66,6 +66,8 @@ fn operator_mends_a_broken_provider() {
         ("HOUSTON_MODEL", "openai/gpt-5-mini".to_owned()),
         ("OPENAI_BASE_URL", format!("http://127.0.0.1:{free}/v1")),
         ("OPENAI_API_KEY", "sk-broken".to_owned()),
+        // What fails is tried again later, and then given up.
+        ("HOUSTON_ORCHESTRATOR__RETRY__IMMEDIATE__ATTEMPTS", "0".to_owned()),
     ];
     let dev = Dev::start_with(variables.into());
     let mut command = node(&dev);

@@ -10,6 +10,7 @@ let browser;
 let refusal = null;
 const KEY_REFUSED = { status: 401, error: { message: 'Incorrect API key provided: sk-brok**', type: 'invalid_request_error', code: 'invalid_api_key' } };
 const OVERLOADED = { status: 503, headers: { 'retry-after': '600' }, error: { message: 'The server is overloaded', type: 'server_error' } };
+const BROKEN = { status: 500, error: { message: 'Something has exploded', type: 'server_error' } };
 
 const provider = createServer((request, response) => {
   request.resume().on('end', () => {
@@ -99,7 +100,30 @@ test('operator: a refused key is found, mended, and its runs are tried again', {
   assert.match(await first.innerText(), /^Cem\s/);
   assert.match(await first.innerText(), /\$/);
   await assertAccessible(page, 'usage');
-  await picture(page, 'operator-5-usage');
+  await picture(page, 'operator-6-usage');
+  assert.deepEqual(page.said, []);
+});
+
+test('operator: what was given up is in the dead set, with its attempts, and leaves it', { skip, timeout: 60_000 }, async (t) => {
+  const [goal] = await goalsOf('Fay', 1);
+  refusal = BROKEN;
+  const { run_id: dead } = await post(goal, 'Is anybody there?');
+  await reached(dead, 'dead_lettered');
+  const page = await open(browser, t);
+  await page.goto(at('/errors'));
+  const group = page.locator('tr', { hasText: 'exploded' });
+  assert.equal(await group.locator('td.num').nth(1).innerText(), '1', 'given up');
+  await page.goto(at('/runs?q=status:dead_lettered'));
+  assert.equal(await page.locator('tbody tr').count(), 1);
+  await page.click(`a[title="${dead}"]`);
+  const attempts = (await page.locator('.step .name').allInnerTexts()).filter((name) => name.startsWith('Attempt'));
+  assert.ok(attempts.length >= 2, `${attempts}`);
+  await picture(page, 'operator-5-given-up', { fullPage: true });
+  refusal = null;
+  await page.goto(at('/runs?q=status:dead_lettered'));
+  await page.click('button:has-text("Try again")');
+  await page.click('button:has-text("Try again: 1 run")');
+  await until(async () => ['completed', 'message_sent'].includes((await newest(goal)).status), 'the answer');
   assert.deepEqual(page.said, []);
 });
 
@@ -116,11 +140,11 @@ test('operator: a drained worker takes nothing new, and the run says so', { skip
   await why.waitFor();
   assert.match(await why.innerText(), /worker/i);
   assert.equal((await runOf(run)).status, 'queued', 'nothing is lost, nothing is taken');
-  await picture(page, 'operator-6-drained');
+  await picture(page, 'operator-7-drained');
   // The audit log knows who did it.
   await page.click('.rail a:has-text("Audit log")');
   assert.match(await page.locator('tbody').innerText(), /drain worker/);
   assert.match(await page.locator('tbody').innerText(), /retry runs/);
-  await picture(page, 'operator-7-audit');
+  await picture(page, 'operator-8-audit');
   assert.deepEqual(page.said, []);
 });
