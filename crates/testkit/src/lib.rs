@@ -7,7 +7,7 @@
 //! - [`database`]: a migrated database for a test, cloned on a Postgres that all tests of a run share.
 //! - [`event_stream`]: the event streams of a database as rows.
 //! - [`installation`]: a migrated database and a Redis.
-//! - [`servers`]: a Postgres and a Redis of one test, which it may kill and stall.
+//! - [`servers`]: a Postgres and a Redis of one test, which it may kill and stall, and a standby of that Postgres.
 //! - [`process`]: a child process, usually `houston`: signals, output, readiness.
 //! - [`shards`]: checks the shards of all stored ids.
 //! - [`history`]: checks whether a provider would accept a conversation.
@@ -54,4 +54,5 @@ pub mod servers;
 pub mod shards;
 pub mod shared_postgres;
 mod signal;
+mod standby;
 pub mod tool_ledger;

@@ -11,15 +11,19 @@ pub(crate) struct Psql {
     url: String,
 }
 
+/// The path of a client program. Prefers that in the server's folder: the distribution's may be a slow wrapper script.
+pub(crate) fn program(name: &str, postmaster: Option<u32>) -> PathBuf {
+    let beside = postmaster
+        .and_then(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok())
+        .map(|postgres| postgres.with_file_name(name))
+        .filter(|program| program.is_file());
+    beside.unwrap_or_else(|| PathBuf::from(name))
+}
+
 impl Psql {
     /// For the database at `url`; `postmaster` is the process id of its server, if there is one.
     pub(crate) fn of(url: &str, postmaster: Option<u32>) -> Self {
-        // Prefers the `psql` in the server's folder: the distribution's may be a slow wrapper script.
-        let beside = postmaster
-            .and_then(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok())
-            .map(|postgres| postgres.with_file_name("psql"))
-            .filter(|psql| psql.is_file());
-        Self { program: beside.unwrap_or_else(|| PathBuf::from("psql")), url: url.to_owned() }
+        Self { program: program("psql", postmaster), url: url.to_owned() }
     }
 
     /// The URL of another database of the same server.

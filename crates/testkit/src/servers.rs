@@ -8,6 +8,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use houston_embedded::{Config, Servers};
 use tempfile::TempDir;
@@ -55,10 +56,16 @@ impl TestServers {
         change: impl FnOnce(&mut Config),
         progress: &mut dyn FnMut(&str),
     ) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("houston-test-").tempdir()?;
-        // Under root, Postgres runs as another user, who needs access to the folder.
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
-        let mut config = Config::new(folder.path().join("houston"));
+        Self::start_in(new_folder()?, change, progress)
+    }
+
+    /// Starts them in `folder`, with the data that are there.
+    pub(crate) fn start_in(
+        folder: TempDir,
+        change: impl FnOnce(&mut Config),
+        progress: &mut dyn FnMut(&str),
+    ) -> io::Result<Self> {
+        let mut config = Config::new(inside(&folder));
         config.path = std::env::var_os("PATH");
         config.fsync = false;
         change(&mut config);
@@ -91,8 +98,8 @@ impl TestServers {
 
     /// The folder with `postgres.log` and `redis.log`.
     #[must_use]
-    pub fn folder(&self) -> std::path::PathBuf {
-        self.folder.path().join("houston")
+    pub fn folder(&self) -> PathBuf {
+        inside(&self.folder)
     }
 
     /// Process id of the postmaster; it changes with each restart.
@@ -160,6 +167,19 @@ impl TestServers {
     pub fn resume_redis(&self) -> io::Result<()> {
         signal("CONT", self.redis_pid())
     }
+}
+
+/// A folder for servers, which is removed when this is dropped.
+pub(crate) fn new_folder() -> io::Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("houston-test-").tempdir()?;
+    // Under root, Postgres runs as another user, who needs access to the folder.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+    Ok(folder)
+}
+
+/// The servers' own folder in a temporary one.
+pub(crate) fn inside(folder: &TempDir) -> PathBuf {
+    folder.path().join("houston")
 }
 
 impl Drop for TestServers {

@@ -2,7 +2,6 @@
 //! and the processes of the service must go on with the one that replaces it, without a restart.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,10 +13,9 @@ use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
 use houston_xtask::child::output;
 use houston_xtask::programs;
-use houston_xtask::psql::{self, Psql};
+use houston_xtask::psql::Psql;
 
 use super::databases::Databases;
-use super::installation::postgres_socket;
 
 /// How long a server is gone before another one takes its place, where this test decides it.
 const UNNOTICED: Duration = Duration::from_secs(2);
@@ -107,9 +105,8 @@ impl Engines {
                 let standby = self.standby.as_ref().context("there is no standby")?;
                 primary.kill_postgres()?;
                 std::thread::sleep(UNNOTICED);
-                let psql = Psql::of(standby)?;
-                ensure!(psql.query("select pg_promote(true, 30)")? == "t", "the standby was not promoted");
-                databases.replace(psql);
+                standby.promote()?;
+                databases.replace(Psql::of(standby)?);
                 Ok(())
             }
             Engine::Sentinel => self.kill_redis(0),
@@ -134,7 +131,7 @@ impl Engines {
     }
 
     async fn proxy(&mut self, servers: &TestServers) -> Result<SocketAddr> {
-        let proxy = FaultProxy::start(Target::Unix(postgres_socket(servers)?)).await?;
+        let proxy = FaultProxy::start(Target::Unix(servers.postgres_socket()?)).await?;
         let address = proxy.address();
         self.proxies.push(proxy);
         Ok(address)
@@ -177,35 +174,8 @@ impl Engines {
         Ok(())
     }
 
-    /// A second installation of Postgres whose data are replaced by a copy of the primary's.
     async fn start_standby(&mut self, primary: &TestServers) -> Result<()> {
-        let mut standby = programs::servers(|config| {
-            config.redis = false;
-            config.max_connections = 300;
-        })?;
-        let socket = postgres_socket(primary)?;
-        let sockets = socket.parent().context("the socket has no folder")?;
-        standby.kill_postgres()?;
-        let data = standby.folder().join("pg");
-        let owner = std::fs::metadata(&data)?;
-        // Its children have ended when nothing changes the data any more.
-        std::thread::sleep(UNNOTICED);
-        std::fs::remove_dir_all(&data)?;
-        let mut copy = Command::new(psql::program(primary, "pg_basebackup")?);
-        copy.args(["--username=houston", "--checkpoint=fast", "--write-recovery-conf", "--no-sync"]);
-        copy.arg("--host").arg(sockets).arg("--pgdata").arg(&data);
-        output(&mut copy)?;
-        let owner = format!("{}:{}", owner.uid(), owner.gid());
-        output(Command::new("chown").arg("-R").arg(owner).arg(&data))?;
-        standby.restart_postgres()?;
-        // After the copy: the standby must wait for no other one when it is promoted.
-        let psql = Psql::of(primary)?;
-        psql.query("alter system set synchronous_standby_names = '*'")?;
-        psql.query("select pg_reload_conf()")?;
-        let is_in_sync = || -> Result<bool> {
-            Ok(psql.query("select count(*) from pg_stat_replication where sync_state = 'sync'")? == "1")
-        };
-        wait("the standby does not follow", is_in_sync)?;
+        let standby = primary.start_standby()?;
         let (first, second) = (self.proxy(primary).await?, self.proxy(&standby).await?);
         self.database_url = Some(format!(
             "postgres://houston@{first},{second}/houston?sslmode=disable&target_session_attrs=read-write"

@@ -219,16 +219,10 @@ fn sockets(cells: &[TestServers], model: SocketAddr) -> Result<Servers> {
     let mut sockets = Servers { postgres: Vec::new(), redis: Vec::new(), model };
     for servers in cells {
         let redis = servers.redis_url().strip_prefix("redis+unix://");
-        sockets.postgres.push(postgres_socket(servers)?);
+        sockets.postgres.push(servers.postgres_socket()?);
         sockets.redis.push(PathBuf::from(redis.context("the test Redis has no socket")?));
     }
     Ok(sockets)
-}
-
-/// The socket of Postgres, from its URL.
-pub(crate) fn postgres_socket(servers: &TestServers) -> Result<PathBuf> {
-    let folder = servers.database_url().split("host=").nth(1).and_then(|rest| rest.split('&').next());
-    Ok(Path::new(folder.context("the test database has no socket")?).join(".s.PGSQL.5432"))
 }
 
 /// The arguments of an API process with this address, or of a worker.

@@ -1,16 +1,20 @@
 use std::time::{Duration, Instant};
 
 use houston_domain::id::WorkerId;
-use houston_store::Result;
 use houston_store::lease::LeaseConnection;
+use houston_store::{Config, Result, Store};
 
 use crate::test_store::TestStore;
 
 /// The suspected workers; repeats the query until Postgres, just restarted, answers.
 async fn suspected_workers(test: &TestStore, settled: Duration) -> Vec<WorkerId> {
+    suspected_workers_of(&test.store, settled).await
+}
+
+async fn suspected_workers_of(store: &Store, settled: Duration) -> Vec<WorkerId> {
     let end = Instant::now() + Duration::from_secs(120);
     loop {
-        let found: Result<Vec<_>> = test.runs().suspected_workers(settled).await;
+        let found: Result<Vec<_>> = store.runs().suspected_workers(settled).await;
         match found {
             Ok(found) => {
                 let blamed = found.into_iter().filter(|suspect| !suspect.is_excused);
@@ -39,4 +43,39 @@ async fn worker_that_died_after_a_restart_is_found_once_settled() {
     let mut living = LeaseConnection::open(&url, test.worker, Duration::from_secs(60)).await.unwrap();
     assert!(living.renew().await.unwrap());
     assert_eq!(suspected_workers(&test, Duration::ZERO).await, [worker]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promoted_standby_suspects_no_living_worker() {
+    let test = TestStore::start_with_own_postgres().await;
+    let worker: WorkerId = test.ids.next();
+    let lease = Duration::from_secs(60);
+    let mut doomed = LeaseConnection::open(test.database.url(), worker, lease).await.unwrap();
+    doomed.register("doomed").await.unwrap();
+    let primary = test.database.server().unwrap();
+    let standby = tokio::task::block_in_place(|| primary.start_standby()).unwrap();
+    assert!(doomed.renew().await.unwrap(), "a commit that the standby has");
+    tokio::task::block_in_place(|| {
+        primary.kill_postgres().unwrap();
+        standby.promote().unwrap();
+    });
+    let config = Config {
+        url: standby.database_url().to_owned(),
+        max_connections: 2,
+        acquire_timeout: Duration::from_secs(5),
+    };
+    let promoted = Store::open(&config).unwrap();
+    let hour = Duration::from_secs(3600);
+    assert!(suspected_workers_of(&promoted, hour).await.is_empty(), "no worker has renewed its lease there");
+
+    // The other worker connects to the new primary and dies there.
+    let mut living = LeaseConnection::open(standby.database_url(), test.worker, lease).await.unwrap();
+    assert!(living.renew().await.unwrap());
+    assert!(suspected_workers_of(&promoted, hour).await.is_empty());
+    drop(living);
+    let end = Instant::now() + Duration::from_secs(60);
+    while suspected_workers_of(&promoted, hour).await != [test.worker] {
+        assert!(Instant::now() < end, "its lock is free");
+    }
+    promoted.close().await;
 }

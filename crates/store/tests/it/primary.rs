@@ -20,9 +20,7 @@ struct TwoHosts {
 impl TwoHosts {
     async fn start() -> Self {
         let servers = TestServers::start_with(|config| config.redis = false).unwrap();
-        let url = servers.database_url();
-        let folder = url.split("host=").nth(1).and_then(|rest| rest.split('&').next()).unwrap();
-        let socket = std::path::Path::new(folder).join(".s.PGSQL.5432");
+        let socket = servers.postgres_socket().unwrap();
         let proxy = async || FaultProxy::start(Target::Unix(socket.clone())).await.unwrap();
         Self { hosts: [proxy().await, proxy().await], _servers: servers }
     }
