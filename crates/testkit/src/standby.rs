@@ -22,7 +22,9 @@ impl TestServers {
     /// If these servers have no Postgres.
     pub fn postgres_socket(&self) -> io::Result<PathBuf> {
         let folder = self.database_url().split("host=").nth(1).and_then(|rest| rest.split('&').next());
-        folder.map(|folder| Path::new(folder).join(".s.PGSQL.5432")).ok_or_else(|| io::ErrorKind::NotFound.into())
+        folder
+            .map(|folder| Path::new(folder).join(".s.PGSQL.5432"))
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Starts a Postgres with a copy of this one's data, which follows it. This one acknowledges a commit from then on when

@@ -73,19 +73,6 @@ pub async fn faketime() -> Result<PathBuf> {
     find().context("faketime was installed, but libfaketimeMT.so.1 is not below /usr/lib")
 }
 
-/// The path of PgBouncer, installed from the distribution if it is missing.
-pub async fn pgbouncer() -> Result<PathBuf> {
-    // The package puts it where only root looks.
-    let find = || {
-        find("pgbouncer").or_else(|| Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|path| path.is_file()))
-    };
-    if let Some(program) = find() {
-        return Ok(program);
-    }
-    apt(&["pgbouncer"]).await?;
-    find().context("pgbouncer was installed but is neither on PATH nor in /usr/sbin")
-}
-
 /// Makes sure that `bwrap` is installed, from the distribution if it is missing. Where that fails, the tests that need it
 /// say that they are skipped.
 pub async fn bubblewrap() {
@@ -120,7 +107,7 @@ pub async fn for_clients() {
 }
 
 /// Waits until no other process of these commands runs apt-get; until this is dropped, none does.
-fn alone() -> Result<File> {
+pub(crate) fn alone() -> Result<File> {
     lock("apt.lock")
 }
 
@@ -132,7 +119,7 @@ fn lock(name: &str) -> Result<File> {
 }
 
 /// Installs packages with apt-get, as root or with `sudo -n`.
-async fn apt(packages: &[&str]) -> Result<()> {
+pub(crate) async fn apt(packages: &[&str]) -> Result<()> {
     let names = packages.join(" and ");
     if find("apt-get").is_none() {
         bail!("{names} are missing, and there is no apt-get: install them first");
@@ -156,7 +143,7 @@ async fn apt(packages: &[&str]) -> Result<()> {
 }
 
 /// `apt-get`, as root or with `sudo -n`.
-fn apt_get() -> Result<Command> {
+pub(crate) fn apt_get() -> Result<Command> {
     let is_root = output(Command::new("id").arg("-u"))?.trim() == "0";
     let mut command = if is_root { Command::new("apt-get") } else { Command::new("sudo") };
     if !is_root {

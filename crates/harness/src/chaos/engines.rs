@@ -12,6 +12,7 @@ use houston_testkit::fault_proxy::{FaultProxy, Target};
 use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
 use houston_xtask::child::output;
+use houston_xtask::pgbouncer::PgBouncer;
 use houston_xtask::programs;
 use houston_xtask::psql::Psql;
 
@@ -21,8 +22,6 @@ use super::databases::Databases;
 const UNNOTICED: Duration = Duration::from_secs(2);
 /// How long a group of servers may take to form.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The first version that keeps prepared statements when it shares connections between transactions.
-const KEEPS_STATEMENTS: (u32, u32) = (1, 21);
 
 /// What is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -138,19 +137,16 @@ impl Engines {
     }
 
     async fn start_pooler(&mut self, primary: &TestServers) -> Result<()> {
-        self.program = programs::pgbouncer().await?;
-        let version = output(Command::new(&self.program).arg("--version"))?;
-        let is_new = version_of(&version).is_some_and(|version| version >= KEEPS_STATEMENTS);
-        let mode = if is_new { "transaction" } else { "session" };
-        let version = version.lines().next().unwrap_or_default().to_owned();
-        self.note = format!("{version}, pool_mode={mode}");
+        let found = PgBouncer::find_or_install().await?;
+        let mode = if found.keeps_statements { "transaction" } else { "session" };
+        self.note = format!("{}, pool_mode={mode}", found.version);
         let (direct, port) = (self.proxy(primary).await?, free_port()?);
         // The pooler passes no settings on: the login has the time-outs on which the protocol relies.
         Psql::of(primary)?.query(
             "alter role houston set statement_timeout = '5s'; alter role houston set lock_timeout = '2s';
              alter role houston set idle_in_transaction_session_timeout = '5s'",
         )?;
-        let statements = if is_new { "max_prepared_statements = 500\n" } else { "" };
+        let statements = if found.keeps_statements { "max_prepared_statements = 500\n" } else { "" };
         let configuration = format!(
             "[databases]\nhouston = host=127.0.0.1 port={} dbname=houston user=houston\n\n[pgbouncer]\n\
              listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
@@ -161,6 +157,7 @@ impl Engines {
         std::fs::write(self.folder.join("pgbouncer.ini"), configuration)?;
         self.database_url =
             Some(format!("postgres://houston@127.0.0.1:{port}/houston?sslmode=disable&direct={direct}"));
+        self.program = found.program;
         self.spawn_pooler()
     }
 
@@ -306,21 +303,13 @@ fn calls(statistics: &str, command: &str) -> Option<u64> {
     rest.split(',').next()?.parse().ok()
 }
 
-/// Major and minor version, from `PgBouncer 1.18.0`.
-fn version_of(printed: &str) -> Option<(u32, u32)> {
-    let mut numbers = printed.lines().next()?.split_whitespace().last()?.split('.');
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn statistics_and_versions_are_read() {
+    fn statistics_are_read() {
         let statistics = "# Commandstats\r\ncmdstat_zadd:calls=12,usec=3\r\ncmdstat_ping:calls=1,usec=1\r\n";
         assert_eq!((calls(statistics, "zadd"), calls(statistics, "bzmpop")), (Some(12), None));
-        assert_eq!(version_of("PgBouncer 1.18.0\nlibevent 2.1.12-stable\n"), Some((1, 18)));
-        assert!(version_of("PgBouncer 1.24.1\n") > Some(KEEPS_STATEMENTS));
     }
 }
