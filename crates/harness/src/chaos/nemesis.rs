@@ -42,6 +42,8 @@ enum Injected {
     Kill(Kill),
     /// No process could reach Postgres: from and to, in seconds since 1970.
     Outage(f64, f64),
+    /// The server of the tested engine was lost: when, in seconds since 1970.
+    Loss(f64),
 }
 
 /// The injected faults.
@@ -51,6 +53,8 @@ pub(crate) struct FaultLog {
     pub(crate) counts: BTreeMap<&'static str, (usize, usize)>,
     pub(crate) kills: Vec<Kill>,
     pub(crate) outages: Vec<(f64, f64)>,
+    /// When the server of the tested engine was lost.
+    pub(crate) lost_at: Option<f64>,
     /// Faults that could not be injected, and why.
     pub(crate) failures: Vec<String>,
 }
@@ -102,6 +106,7 @@ pub(crate) async fn carry_out(
             Ok(Injected::Nothing) => {}
             Ok(Injected::Kill(kill)) => fault_log.kills.push(kill),
             Ok(Injected::Outage(from, to)) => fault_log.outages.push((from, to)),
+            Ok(Injected::Loss(at)) => fault_log.lost_at = Some(at),
             Err(error) => fault_log.failures.push(format!("{action}: {error:#}")),
         }
     }
@@ -129,11 +134,14 @@ impl ChaosInstallation {
 async fn inject(installation: &Arc<ChaosInstallation>, action: Action) -> Result<Injected> {
     let is_outage = matches!(action, Action::RestartPostgres | Action::CrashPostgres)
         || matches!(action, Action::Network { link: Link::Postgres, node: None, .. });
-    if !is_outage {
+    if !is_outage && action != Action::LoseServer {
         return apply(installation, action).await;
     }
     let from = now(installation).await;
     apply(installation, action).await?;
+    if action == Action::LoseServer {
+        return Ok(Injected::Loss(from?));
+    }
     let to = now(installation).await;
     Ok(match (from, to) {
         (Ok(from), Ok(to)) => Injected::Outage(from, to),

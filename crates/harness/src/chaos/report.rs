@@ -10,6 +10,8 @@ use super::nemesis::FaultLog;
 
 /// A run counts only if at least this share of the planned faults was injected.
 const MIN_INJECTED_PERCENT: usize = 90;
+/// For how many seconds after a loss pauses count as its outage. Messages are posted for as long, in a brief run too.
+const AFTER_LOSS: f64 = 15.0;
 
 /// The result of a chaos run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,15 +65,16 @@ pub(crate) struct Report {
     pub(crate) engine_note: String,
     /// Hints that the Redis got which replaced the lost one.
     pub(crate) hints_after: Option<u64>,
-    /// The longest time in which nothing was committed, in seconds.
-    pub(crate) longest_pause: f64,
+    /// The longest time without a commit after the server was lost, in seconds.
+    pub(crate) outage: f64,
 }
 
-/// The longest time between two events, in seconds.
-fn longest_pause(times: impl Iterator<Item = f64>) -> f64 {
-    let mut times: Vec<f64> = times.collect();
-    times.sort_by(f64::total_cmp);
-    times.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max)
+/// The longest time between two commits of which the first was at most [`AFTER_LOSS`] after the loss, and the second after it.
+fn outage(lost_at: f64, commits: impl Iterator<Item = f64>) -> f64 {
+    let mut commits: Vec<f64> = commits.collect();
+    commits.sort_by(f64::total_cmp);
+    let after = commits.windows(2).filter(|pair| pair[1] >= lost_at && pair[0] <= lost_at + AFTER_LOSS);
+    after.map(|pair| pair[1] - pair[0]).fold(0.0, f64::max)
 }
 
 impl Report {
@@ -84,6 +87,8 @@ impl Report {
         evidence: &Evidence,
     ) -> Self {
         let posts = &evidence.posts;
+        let commits = evidence.rows.events.iter().map(|event| event.at);
+        let outage = fault_log.lost_at.map_or(0.0, |lost_at| outage(lost_at, commits));
         Self {
             seed,
             mutation,
@@ -102,8 +107,13 @@ impl Report {
             poisonings: 0,
             engine_note: String::new(),
             hints_after: None,
-            longest_pause: longest_pause(evidence.rows.events.iter().map(|event| event.at)),
+            outage,
         }
+    }
+
+    /// Accepted messages that were lost.
+    pub(crate) fn lost(&self) -> usize {
+        self.findings.iter().filter(|finding| finding.rule == "R1").map(|finding| finding.count).sum()
     }
 
     pub(crate) fn violations(&self) -> usize {
@@ -197,5 +207,20 @@ impl Report {
             "cancels": self.cancels, "events_read": self.events_read, "connections": self.connections,
             "processes_started": self.starts, "processes_ended_by_themselves": self.ends, "poisonings": self.poisonings,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outage_is_the_longest_pause_around_the_loss() {
+        let outage = |commits: &[f64]| format!("{:.1}", outage(100.0, commits.iter().copied()));
+        let commits = [0.0, 50.0, 99.0, 103.5, 104.0, 110.0, 200.0];
+        assert_eq!(outage(&commits), "90.0", "work that does not go on again counts too");
+        assert_eq!(outage(&commits[..6]), "6.0");
+        assert_eq!(outage(&commits[..5]), "4.5", "it is spanned by the commits before and after it");
+        assert_eq!(outage(&commits[..2]), "0.0");
     }
 }

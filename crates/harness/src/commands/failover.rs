@@ -67,7 +67,7 @@ impl Failover {
             failed += usize::from(problem.is_some());
             print(&report.table())?;
             lines.push(line(&name, &report, problem));
-            reports.push(json!({"engine": name, "problem": problem, "longest_pause_s": report.longest_pause,
+            reports.push(json!({"engine": name, "problem": problem, "outage_s": report.outage,
                                 "hints_after": report.hints_after, "run": report.json()}));
         }
         print(&lines.join("\n"))?;
@@ -101,10 +101,11 @@ fn line(name: &str, report: &Report, problem: Option<&str>) -> String {
     let hints =
         report.hints_after.map_or_else(String::new, |hints| format!(", {hints} hints by the new master"));
     format!(
-        "{name:<9} {} messages, {} violations, {:.1} s without a commit{hints} ({}): {}",
+        "{name:<9} {} messages, {} lost, {} violations, {:.1} s without a commit{hints} ({}): {}",
         report.accepted,
+        report.lost(),
         report.violations(),
-        report.longest_pause,
+        report.outage,
         report.engine_note,
         problem.unwrap_or("clean")
     )
