@@ -54,6 +54,8 @@ pub(crate) struct ClientPool {
     pub(crate) pause: u64,
     /// Share of the messages that make a plan, per thousand.
     pub(crate) plans: u64,
+    /// Whether some messages kill the worker that handles them.
+    pub(crate) has_poison: bool,
 }
 
 impl ClientPool {
@@ -80,7 +82,10 @@ impl ClientPool {
     }
 
     async fn send_message(&self, goal: usize, seed: &mut Seed) -> Option<AcceptedMessageResponse> {
-        let script = MessageScript::draw(seed, self.plans);
+        let mut script = MessageScript::draw(seed, self.plans);
+        while script.is_poison() && !self.has_poison {
+            script = MessageScript::draw(seed, self.plans);
+        }
         let (number, content) = {
             let mut posts = self.posts();
             let number = posts.posts.len();

@@ -92,7 +92,7 @@ pub(crate) struct Options {
     /// The number of cells, each with a Postgres and a Redis.
     pub(crate) cells: usize,
     pub(crate) time: Duration,
-    /// An engine whose server is lost for good; then that is the only fault.
+    /// An engine whose server is lost for good; then that is the only fault: no message kills its worker either.
     pub(crate) engine: Option<Engine>,
     /// Share of the messages that make a plan, per thousand.
     pub(crate) plans: u64,
@@ -120,6 +120,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         last_try: began + options.time + QUIET / 2,
         pause: PAUSE,
         plans: options.plans,
+        has_poison: options.engine.is_none(),
     };
     let (ends, end) = watch::channel(None);
     let mut readers = read(&installation, &goals, options, &end)?;
