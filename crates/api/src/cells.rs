@@ -7,8 +7,8 @@
 //!   that of all. A cell that is away is left out, and the header `Houston-Missing-Cells` names it.
 //! - What any cell can begin, such as creating a user, begins at the first that has not answered 503 within seconds.
 //! - What a cell does not find is looked for again if its users have just moved ([`moves`]).
-//! - Agents, keys, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to the other cells
-//!   before the request is answered.
+//! - Agents, keys, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to
+//!   the other cells before the request is answered.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
