@@ -54,7 +54,7 @@ pub(crate) async fn checked(
     }
 }
 
-/// What the client of a user who is being moved is told: to repeat the request. It was not carried out.
+/// The response for a user who is being moved: repeat the request. It was not carried out.
 pub(crate) fn again(path: &str, answer: &Response, resumes_stream: bool) -> Response {
     let request = answer.headers().get("x-request-id").cloned();
     let mut failed = ApiError::Unavailable(None).into_response();

@@ -43,7 +43,7 @@ impl SignIn {
         Self { provider: Provider::new(Arc::clone(&outside), secret), outside }
     }
 
-    /// Ends the key of a session that somebody signs out of. If that fails, the key ends with the session all the same.
+    /// Ends the key of a session that ends with a sign-out. If that fails, the key ends with the session all the same.
     pub(crate) async fn end(&self, key: SecretString) {
         if let Err(error) = self.outside.end_key(key).await {
             tracing::warn!(error, "the key of a session was not revoked");
@@ -74,7 +74,7 @@ impl Site {
     }
 
     fn refused(&self, problem: &Problem) -> Response {
-        tracing::warn!(%problem, "nobody was signed in to the console");
+        tracing::warn!(%problem, "a sign-in to the console failed");
         let status = match problem {
             Problem::Provider(_) => StatusCode::BAD_GATEWAY,
             Problem::Refused(_) => StatusCode::FORBIDDEN,
@@ -110,14 +110,14 @@ impl Site {
     /// A key for what the person's group may do.
     async fn key_for(&self, person: &Person) -> Result<SecretString, Problem> {
         let Some(group) = self.console.0.config.oidc.grant(&person.groups) else {
-            let who = person.shown();
+            let who = person.label();
             return Err(Problem::Refused(format!(
                 "{who} is in no group that may use this console (`console.oidc.groups`)"
             )));
         };
         let wanted = WantedKey {
             tenant: group.tenant.clone(),
-            name: format!("{KEY_OF}{}", person.shown()),
+            name: format!("{KEY_OF}{}", person.label()),
             scopes: group.scopes(),
             expires_at: self.console.session_end(),
         };
@@ -152,7 +152,7 @@ pub(crate) async fn back(
     let signed_in = async {
         let (person, flow) = site.returned(&headers, &returned).await?;
         let key = site.key_for(&person).await?;
-        tracing::info!(person = person.shown(), "signed in to the console");
+        tracing::info!(person = person.label(), "signed in to the console");
         Ok((key, flow.next))
     };
     let (mut response, session) = match signed_in.await {

@@ -115,11 +115,11 @@ pub fn has(cell: &CellName, knows: &[MovedShards], shard: Shard) -> bool {
 }
 
 /// In which cell each shard is: ranges in the order of their shards, which together have each shard once.
-type Places = Box<[(ShardRange, usize)]>;
+type Layout = Box<[(ShardRange, usize)]>;
 
 /// Where each shard is, when these were moved from where the cells began. What was moved to a cell that is not among these is
 /// where it was before.
-fn places(cells: &[&CellName], moved: &HashSet<MovedShards>) -> Places {
+fn layout(cells: &[&CellName], moved: &HashSet<MovedShards>) -> Layout {
     let mut of_shard = vec![0; usize::from(u16::MAX) + 1];
     let mut put = |shards: &ShardRange, cell: usize| {
         of_shard[usize::from(shards.first.0)..=usize::from(shards.last.0)].fill(cell);
@@ -132,20 +132,20 @@ fn places(cells: &[&CellName], moved: &HashSet<MovedShards>) -> Places {
     for MovedShards { shards, cell, .. } in moved {
         cells.iter().position(|other| *other == cell).into_iter().for_each(|nth| put(shards, nth));
     }
-    let mut places: Vec<(ShardRange, usize)> = Vec::new();
+    let mut layout: Vec<(ShardRange, usize)> = Vec::new();
     for (shard, cell) in (0..=u16::MAX).zip(of_shard) {
-        match places.last_mut() {
+        match layout.last_mut() {
             Some((range, before)) if *before == cell => range.last = Shard(shard),
-            _ => places.push((ShardRange { first: Shard(shard), last: Shard(shard) }, cell)),
+            _ => layout.push((ShardRange { first: Shard(shard), last: Shard(shard) }, cell)),
         }
     }
-    places.into()
+    layout.into()
 }
 
-/// What is known of moves, and where the shards are therefore.
+/// The moves, and where the shards are therefore.
 struct Followed {
     moved: HashSet<MovedShards>,
-    places: Places,
+    layout: Layout,
 }
 
 /// What belongs to each cell, found by any id of a user's thing. Cheap to clone. What is made of it with [`Cells::map`] follows
@@ -201,7 +201,7 @@ impl<T> Cells<T> {
     fn placed(cells: Vec<(CellName, T)>) -> Self {
         let names: Vec<&CellName> = cells.iter().map(|(name, _)| name).collect();
         let moved = HashSet::new();
-        let followed = Followed { places: places(&names, &moved), moved };
+        let followed = Followed { layout: layout(&names, &moved), moved };
         Self { cells: cells.into(), followed: Arc::new(RwLock::new(followed)) }
     }
 
@@ -216,7 +216,7 @@ impl<T> Cells<T> {
             let names: Vec<&CellName> = self.cells.iter().map(|(name, _)| name).collect();
             let mut followed = self.followed.write().unwrap_or_else(PoisonError::into_inner);
             followed.moved.extend(new.iter().cloned());
-            followed.places = places(&names, &followed.moved);
+            followed.layout = layout(&names, &followed.moved);
         }
         new
     }
@@ -226,7 +226,7 @@ impl<T> Cells<T> {
     pub fn shards(&self) -> Vec<Vec<ShardRange>> {
         let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
         let of = |nth: usize| {
-            followed.places.iter().filter(|(_, cell)| *cell == nth).map(|(range, _)| *range).collect()
+            followed.layout.iter().filter(|(_, cell)| *cell == nth).map(|(range, _)| *range).collect()
         };
         (0..self.count()).map(of).collect()
     }
@@ -236,8 +236,8 @@ impl<T> Cells<T> {
     pub fn number_of(&self, shard: Shard) -> usize {
         let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
         // Every shard is in a range, so the last range that begins at or before the shard has it.
-        let next = followed.places.partition_point(|(range, _)| range.first <= shard);
-        followed.places[next.saturating_sub(1)].1
+        let next = followed.layout.partition_point(|(range, _)| range.first <= shard);
+        followed.layout[next.saturating_sub(1)].1
     }
 
     /// The cell of the user or of the user's thing with this id.

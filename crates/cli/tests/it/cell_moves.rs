@@ -230,7 +230,7 @@ async fn added_cell_gets_the_users_it_is_given() {
         assert!(Instant::now() < until, "the new worker answers");
         sleep(Duration::from_millis(20)).await;
     }
-    // A process that was not restarted creates nobody where no one would find them.
+    // A process that was not restarted creates no user where none would be found.
     let (status, refused) = first.send(reqwest::Method::POST, "/v1/users", &json!({"name": "Bob"})).await;
     assert_eq!(status, 503, "{refused}");
     drop(old_worker);

@@ -106,7 +106,7 @@ async fn doctor_finds_ten_planted_faults() {
 }
 
 #[test]
-fn doctor_tells_apart_why_servers_are_no_use() {
+fn doctor_says_why_servers_cannot_be_used() {
     let houston = TestHouston::own_postgres_with(&[]);
     tell_redis(&houston, "CONFIG SET requirepass secret");
     let (_, all) = found(&mut doctor(&houston));

@@ -43,7 +43,7 @@ impl Flow {
         Self { state: random(), nonce: random(), verifier: random(), next: next.to_owned() }
     }
 
-    /// What the provider is told of the verifier.
+    /// What the provider gets of the verifier.
     pub(crate) fn challenge(&self) -> String {
         URL_SAFE_NO_PAD.encode(Sha256::digest(self.verifier.as_bytes()))
     }

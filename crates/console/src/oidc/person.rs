@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// The most groups of a person that are read.
 const MAX_GROUPS: usize = 1_000;
-/// The longest text of a claim that is shown.
+/// The longest text of a claim in a label.
 const MAX_NAME_CHARS: usize = 80;
 
 /// Who signs in.
@@ -19,7 +19,7 @@ pub(crate) struct Person {
 
 impl Person {
     /// What lists of keys and the audit log show.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         if self.name.is_empty() || self.name == self.subject {
             self.subject.clone()
         } else {
@@ -109,8 +109,8 @@ mod tests {
     #[test]
     fn person_has_a_name_and_a_subject() {
         let of = claims(json!({"sub": "4711", "email": "ada@example.org\n"})).person("groups").unwrap();
-        assert_eq!(of.shown(), "ada@example.org (4711)");
-        assert_eq!(claims(json!({"sub": "ada"})).person("groups").unwrap().shown(), "ada");
+        assert_eq!(of.label(), "ada@example.org (4711)");
+        assert_eq!(claims(json!({"sub": "ada"})).person("groups").unwrap().label(), "ada");
         assert!(claims(json!({"name": "Ada"})).person("groups").is_err());
         let mut of = claims(json!({"sub": "1", "name": "Ada"}));
         assert!(of.add(Map::from_iter([("sub".to_owned(), json!("2"))])).is_err());

@@ -14,7 +14,7 @@ const MAX_GROUPS: usize = 100;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Oidc {
-    /// The issuer of the provider; empty: nobody signs in with one.
+    /// The issuer of the provider; empty: there is none to sign in with.
     pub issuer: String,
     /// What the provider calls this console.
     pub client_id: String,
@@ -111,7 +111,7 @@ impl Oidc {
         }
         let is_whole = |of: &Group| !of.group.is_empty() && !of.tenant.is_empty();
         if !(1..=MAX_GROUPS).contains(&self.groups.len()) || !self.groups.iter().all(is_whole) {
-            let reason = "must have 1 to 100 of `{ group = \"ops\", role = \"operator\", tenant = \"default\" }`: nobody else may sign in";
+            let reason = "must have 1 to 100 of `{ group = \"ops\", role = \"operator\", tenant = \"default\" }`: others may not sign in";
             return invalid("oidc.groups", reason);
         }
         Ok(())

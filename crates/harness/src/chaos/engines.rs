@@ -243,7 +243,7 @@ impl Engines {
         let (_, server) = self.redis.get_mut(nth).context("there is no such Redis")?;
         server.kill()?;
         self.redis.remove(nth);
-        // A replica has counted what its master told it.
+        // A replica has counted what its master sent.
         for (port, _) in &self.redis {
             ask(*port, &["CONFIG", "RESETSTAT"])?;
         }

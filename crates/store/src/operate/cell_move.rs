@@ -131,7 +131,7 @@ async fn move_between(
     execute(target, "begin").await?;
     let Some(rows) = lock(source, shards).await? else { return Ok(Moved::Busy) };
     present::move_tokens(source, target, &rows).await?;
-    present::drop_known_keys(source, target, &rows).await?;
+    present::drop_present_keys(source, target, &rows).await?;
     let tables = tables(source, &rows).await?;
     let seen = seen(source).await?;
     let this: i64 = scalar(target, "select pg_current_xact_id()::text::bigint").await?;
@@ -176,7 +176,7 @@ async fn write_down(
     execute(connection, &row).await.map(drop)
 }
 
-/// Locks what all other rows refer to. `None` when a worker holds a run. Nobody is created meanwhile ([`settle::take_lock`]), so
+/// Locks what all other rows refer to. `None` when a worker holds a run. No user is created meanwhile ([`settle::take_lock`]), so
 /// these are all.
 async fn lock(source: &mut PgConnection, shards: ShardRange) -> Result<Option<Rows>> {
     let mut rows = Rows { users: String::new(), agentables: String::new(), shards };

@@ -83,14 +83,14 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// Follows with these cells, which share their places with others.
+    /// Follows with these cells, which share their layout with others.
     #[must_use]
     pub fn new(stores: &Cells<ApiStore>) -> Self {
         Self { stores: stores.clone(), questions: stores.map(|_| Question::default()) }
     }
 
     /// Whether the cell with this number has the shard, as it says itself after this call has begun. If not, the users are in
-    /// another cell, which may be known by now, or on their way there. Also false when the cell does not answer.
+    /// another cell, which may be found by now, or on their way there. Also false when the cell does not answer.
     ///
     /// However many callers there are, a cell is asked one question at a time, ten in a second.
     pub async fn has(&self, cell: usize, shard: Shard) -> bool {

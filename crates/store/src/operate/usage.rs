@@ -71,7 +71,7 @@ impl TenantStore<'_> {
 }
 
 impl TenantStore<'_> {
-    /// What each of these users has spent today (UTC), as far as prices are known, with what open runs have spent so far.
+    /// What each of these users has spent today (UTC), as far as there are prices, with what open runs have spent so far.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.

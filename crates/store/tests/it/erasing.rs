@@ -23,7 +23,7 @@ use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};
 
 /// Tables without data of a user. The rows of a new table with such data belong into `erasing.sql`.
-const OF_NOBODY: [&str; 20] = [
+const WITHOUT_USER: [&str; 20] = [
     "moved_shards",
     "paused_lanes",
     // Its run is only how far a walk is.
@@ -129,8 +129,10 @@ async fn erased_user_is_named_in_no_table() {
         "select table_name from information_schema.tables
           where table_schema = 'houston' and table_type = 'BASE TABLE'",
     );
-    let forgotten: BTreeSet<&str> =
-        tables.lines().filter(|table| !before.contains_key(*table) && !OF_NOBODY.contains(table)).collect();
+    let forgotten: BTreeSet<&str> = tables
+        .lines()
+        .filter(|table| !before.contains_key(*table) && !WITHOUT_USER.contains(table))
+        .collect();
     assert!(forgotten.is_empty(), "add rows of these to erasing.sql: {forgotten:?}");
     let of_others = naming(&test, &theirs);
 

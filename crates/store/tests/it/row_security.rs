@@ -162,7 +162,7 @@ async fn runs_posts_and_streams_take_no_role() {
     let test = TestStore::start_with_own_postgres().await;
     test.sql("alter system set log_statement = 'all'");
     test.sql("select pg_reload_conf()");
-    // Connections read the setting some time after they were told to.
+    // Connections read the setting some time after the reload.
     let reading = async {
         while logged(&test, "houston_api") == 0 {
             test.requests().agentable("goal", test.goal).await.unwrap();

@@ -48,9 +48,9 @@ impl Move {
             let stores = connect::open_all(settings, &addresses)?;
             connect::probe_all(&addresses).await?;
             let Some(to) = stores.number_named(&self.to) else {
-                let known: Vec<String> = stores.named().map(|(name, _)| name.to_string()).collect();
-                let known = known.join(", ");
-                return Err(Failure::Usage(anyhow!("there is no cell {}; there are: {known}", self.to)));
+                let names: Vec<String> = stores.named().map(|(name, _)| name.to_string()).collect();
+                let names = names.join(", ");
+                return Err(Failure::Usage(anyhow!("there is no cell {}; there are: {names}", self.to)));
             };
             for store in stores.iter() {
                 store.check_schema().await?;

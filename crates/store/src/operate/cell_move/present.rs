@@ -29,7 +29,7 @@ pub(super) async fn move_tokens(
 
 /// Deletes idempotency keys at the source that the target has for other requests: a key is compared within a cell only, and
 /// there it is taken.
-pub(super) async fn drop_known_keys(
+pub(super) async fn drop_present_keys(
     source: &mut PgConnection,
     target: &mut PgConnection,
     rows: &Rows,
@@ -42,14 +42,14 @@ pub(super) async fn drop_known_keys(
     if keys.is_empty() {
         return Ok(());
     }
-    let known = sqlx::query(
-        "-- store::cell_move::known_keys
+    let present = sqlx::query(
+        "-- store::cell_move::present_keys
         select k.tenant_id, k.key from houston.idempotency_keys k
           join unnest($1::uuid[], $2::text[]) as o (tenant_id, key) on o.tenant_id = k.tenant_id and o.key = k.key",
     )
     .bind(tenants)
     .bind(keys);
-    let (tenants, keys) = pairs(known.fetch_all(target).await?)?;
+    let (tenants, keys) = pairs(present.fetch_all(target).await?)?;
     if !keys.is_empty() {
         sqlx::query(
             "-- store::cell_move::drop_keys

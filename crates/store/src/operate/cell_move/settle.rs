@@ -63,7 +63,7 @@ impl Store {
     }
 }
 
-/// Begins the transaction of a move at the source, or waits for the end of another: two never overlap. Nobody is created
+/// Begins the transaction of a move at the source, or waits for the end of another: two never overlap. No user is created
 /// meanwhile.
 pub(super) async fn take_lock(source: &mut PgConnection) -> Result<()> {
     execute(source, "begin").await?;
