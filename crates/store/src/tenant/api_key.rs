@@ -1,5 +1,7 @@
 //! Tenants and their API keys. Only the SHA-256 of a key is stored.
 
+mod of_tenant;
+
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -11,7 +13,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::handle::{ApiStore, OperatorStore, Shared, TenantStore};
+use crate::handle::{ApiStore, OperatorStore, Shared};
 
 /// How many characters of a key are stored in plain text, to find it by.
 pub const PREFIX_CHARS: usize = 12;
@@ -373,58 +375,5 @@ impl OperatorStore<'_> {
         .execute(&self.pool)
         .await?;
         Ok(deleted.rows_affected())
-    }
-}
-
-impl TenantStore<'_> {
-    /// The keys of the tenant, the newest first, at most `limit`, older than `before`; no client tokens. `active`: only those
-    /// that are neither revoked nor expired.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn api_keys(self, active: bool, before: Option<ApiKeyId>, limit: i64) -> Result<Vec<ApiKey>> {
-        let keys = sqlx::query_as!(
-            KeyRow,
-            "-- store::api_key::of_tenant
-            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
-                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id, k.issuer,
-                   extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
-                   extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
-              from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
-             where k.tenant_id = $1 and k.parent_id is null and ($2::uuid is null or k.id < $2)
-               and (not $3 or k.revoked_at is null and k.expires_at > statement_timestamp() is not false)
-             order by k.id desc limit $4",
-            self.tenant.0,
-            before.map(|before| before.0),
-            active,
-            limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(keys.into_iter().map(ApiKey::from).collect())
-    }
-
-    /// Revokes a key of the tenant; it cannot be reinstated. Revoking it again changes nothing.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such key, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
-    pub async fn revoke_api_key(self, id: ApiKeyId) -> Result<ApiKey> {
-        let key = sqlx::query_as!(
-            KeyRow,
-            "-- store::api_key::revoke_of_tenant
-            update houston.api_keys k set revoked_at = coalesce(k.revoked_at, statement_timestamp())
-              from houston.tenants t
-             where k.tenant_id = $1 and k.id = $2 and k.parent_id is null and t.id = k.tenant_id
-            returning k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
-                      k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id, k.issuer,
-                      extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
-                      extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago",
-            self.tenant.0,
-            id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        key.map(ApiKey::from).ok_or(Error::NotFound { what: "key" })
     }
 }
