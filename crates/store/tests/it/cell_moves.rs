@@ -37,6 +37,8 @@ fn of(user: UserId) -> ShardRange {
 async fn cells() -> (TestStore, TestStore) {
     let (from, to) = (TestStore::start().await, TestStore::start().await);
     fill(&from, from.goal, "canary");
+    // The tenant of the other cell is another one.
+    to.sql("update houston.tenants set name = 'other'");
     // It makes the function that counts rows there, too.
     fill(&to, to.goal, "sparrow");
     Copies::new(&stores(&from, &to)).copy(from.tenant).await.unwrap();

@@ -70,7 +70,7 @@ pub(super) async fn tables(source: &mut PgConnection, of: &Rows) -> Result<Vec<T
                 array(select a.attname::text from pg_attribute a
                        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
                        order by a.attnum),
-                array(select distinct f.confrelid::regclass::text from pg_constraint f
+                array(select distinct p.relname::text from pg_constraint f join pg_class p on p.oid = f.confrelid
                        where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid)
            from pg_class c where c.relnamespace = 'houston'::regnamespace and c.relkind = 'r' order by c.relname",
     )
@@ -125,7 +125,7 @@ fn in_order(mut left: Vec<(Table, Vec<String>)>) -> Vec<Table> {
     let mut sorted: Vec<Table> = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let waits = |parents: &[String], left: &[(Table, Vec<String>)]| {
-            left.iter().any(|(other, _)| parents.contains(&format!("houston.{}", other.name)))
+            left.iter().any(|(other, _)| parents.contains(&other.name))
         };
         let next = (0..left.len()).find(|nth| !waits(&left[*nth].1, &left));
         // A circle: there is none today. Its foreign keys would refuse the rows.
@@ -140,7 +140,7 @@ mod tests {
 
     fn table(name: &str, parents: &[&str]) -> (Table, Vec<String>) {
         let table = Table { name: name.to_owned(), columns: Vec::new(), condition: String::new() };
-        (table, parents.iter().map(|parent| format!("houston.{parent}")).collect())
+        (table, parents.iter().map(|parent| (*parent).to_owned()).collect())
     }
 
     #[test]
