@@ -83,7 +83,8 @@ async fn watched_user_moves_and_nothing_is_lost() {
         while posted.len() < 10 || !*is_moved.lock().unwrap() {
             let key = format!("message {}", posted.len());
             posted.push((post(houston, goal, &key).await.0, key));
-            sleep(Duration::from_millis(20)).await;
+            // Between two runs the user can move.
+            sleep(Duration::from_millis(100)).await;
         }
         let key = format!("message {}", posted.len());
         posted.push((post(houston, goal, &key).await.0, key));
@@ -118,11 +119,14 @@ async fn watched_user_moves_and_nothing_is_lost() {
 
 /// The texts of the agent in a stream.
 fn texts(events: &[Value]) -> Vec<String> {
-    let mut texts = Vec::new();
+    let (mut texts, mut is_agents) = (Vec::new(), false);
     for event in events {
         match event["type"].as_str().unwrap() {
-            "TEXT_MESSAGE_START" if event["role"] == "assistant" => texts.push(String::new()),
-            "TEXT_MESSAGE_CONTENT" => {
+            "TEXT_MESSAGE_START" => {
+                is_agents = event["role"] == "assistant";
+                texts.extend(is_agents.then(String::new));
+            }
+            "TEXT_MESSAGE_CONTENT" if is_agents => {
                 let text: &mut String = texts.last_mut().unwrap();
                 text.push_str(event["delta"].as_str().unwrap());
             }
@@ -199,11 +203,15 @@ async fn added_cell_gets_the_users_it_is_given() {
     };
     let run = |arguments: &[&str]| {
         let output = with_cells(command(&first)).args(arguments).output().unwrap();
-        let text = [output.stdout, output.stderr].concat();
+        let text = if output.stdout.starts_with(b"{") {
+            output.stdout
+        } else {
+            [output.stdout, output.stderr].concat()
+        };
         (output.status.code(), String::from_utf8(text).unwrap())
     };
     let (code, listed) = run(&["cell", "list"]);
-    assert!(code == Some(1) && listed.contains("houston migrate"), "{listed}");
+    assert!(code == Some(1) && listed.contains("second"), "{listed}");
     let (code, unknown) = run(&["cell", "add", "third"]);
     assert!(code == Some(2) && unknown.contains("name = \"third\""), "{unknown}");
     let (code, added) = run(&["cell", "add", "second"]);

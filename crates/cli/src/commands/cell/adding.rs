@@ -33,6 +33,7 @@ impl Add {
         runtime()?.block_on(async {
             let stores = connect::open_all(settings, &addresses)?;
             connect::probe_all(&addresses).await?;
+            connect::find_primaries(&stores).await?;
             for (nth, store) in stores.iter().enumerate() {
                 if nth == number {
                     self.prepare(store).await?;

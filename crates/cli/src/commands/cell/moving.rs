@@ -47,6 +47,7 @@ impl Move {
         runtime()?.block_on(async {
             let stores = connect::open_all(settings, &addresses)?;
             connect::probe_all(&addresses).await?;
+            connect::find_primaries(&stores).await?;
             let Some(to) = stores.number_named(&self.to) else {
                 let names: Vec<String> = stores.named().map(|(name, _)| name.to_string()).collect();
                 let names = names.join(", ");
