@@ -103,3 +103,34 @@ impl Settings {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::load;
+    use super::super::tests::tools;
+
+    #[test]
+    fn each_cell_has_shards_or_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |cells: &str| {
+            std::fs::write(folder.path().join("cells.toml"), cells).unwrap();
+            load(Some(folder.path()), &tools()).map(|loaded| loaded.settings.cells())
+        };
+        let all = "[[cells]]\nshards = \"0000-ffff\"\n";
+        for (more, reason) in [
+            ("name = \"second\"\n", "0000-ffff has both"),
+            ("[[cells]]\n", "neither"),
+            ("[[cells]]\nname = \"8000-ffff\"\n", "is a range of shards"),
+            ("[[cells]]\nname = \"A cell\"\n", "is no name of a cell"),
+            ("[[cells]]\nname = \"b\"\n[[cells]]\nname = \"b\"\n", "two cells have the name b"),
+            ("[[cells]]\nshards = \"8000-ffff\"\n", "two cells have the shards 8000-ffff"),
+        ] {
+            let error =
+                read(&format!("{all}{more}")).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(reason), "{more}: {error}");
+        }
+        let cells = read(&format!("[[cells]]\nname = \"second\"\n{all}")).unwrap();
+        let names: Vec<String> = cells.named().map(|(name, _)| name.to_string()).collect();
+        assert_eq!(names, ["0000-ffff", "second"]);
+    }
+}
