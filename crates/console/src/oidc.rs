@@ -112,7 +112,7 @@ impl Site {
         let Some(group) = self.console.0.config.oidc.grant(&person.groups) else {
             let who = person.label();
             return Err(Problem::Refused(format!(
-                "{who} is in no group that may use this console (`console.oidc.groups`)"
+                "{who} is in no group that may use this console; whoever runs it sets the groups (console.oidc.groups)"
             )));
         };
         let wanted = WantedKey {
