@@ -9,7 +9,7 @@
 //! - Texts come from users, models and tools. Templates escape them, none is marked as safe, and scripts set only text. The
 //!   policy of each page ([`headers`]) allows no script and no style but the console's own files.
 //! - A POST from another site is refused ([`origin`]); the cookie is not sent with one either.
-//! - A person who signs in with an identity provider ([`oidc`]) gets an own API key, with their name, the scopes of their
+//! - Who signs in with an identity provider ([`oidc`]) gets an API key of their own, with their name, the scopes of their
 //!   group, and the life of the session. The process makes it ([`Outside`]); from then on they are a viewer like any other.
 //! - The cookie has the viewer's key, sealed with a key of the installation: every process opens it, also after a restart, and
 //!   nothing is stored. Signing out removes the cookie, and revokes the key if it was made for the session; revoking a key ends

@@ -43,7 +43,7 @@ impl SignIn {
         Self { provider: Provider::new(Arc::clone(&outside), secret), outside }
     }
 
-    /// Ends the key of a session that ends with a sign-out. If that fails, the key ends with the session all the same.
+    /// Ends the key of a session when its person signs out. If that fails, the key ends with the session all the same.
     pub(crate) async fn end(&self, key: SecretString) {
         if let Err(error) = self.outside.end_key(key).await {
             tracing::warn!(error, "the key of a session was not revoked");
@@ -74,7 +74,7 @@ impl Site {
     }
 
     fn refused(&self, problem: &Problem) -> Response {
-        tracing::warn!(%problem, "a sign-in to the console failed");
+        tracing::warn!(%problem, "a sign-in to the console was refused");
         let status = match problem {
             Problem::Provider(_) => StatusCode::BAD_GATEWAY,
             Problem::Refused(_) => StatusCode::FORBIDDEN,
@@ -112,7 +112,7 @@ impl Site {
         let Some(group) = self.console.0.config.oidc.grant(&person.groups) else {
             let who = person.label();
             return Err(Problem::Refused(format!(
-                "{who} is in no group that may use this console; whoever runs it sets the groups (console.oidc.groups)"
+                "{who} is in no group that may use this console; its operator sets the groups (console.oidc.groups)"
             )));
         };
         let wanted = WantedKey {

@@ -18,7 +18,7 @@ pub trait Outside: fmt::Debug + Send + Sync {
     /// Makes an API key.
     fn make_key(&self, wanted: WantedKey) -> Awaited<SecretString>;
 
-    /// Revokes a key, if it was made here: a key that was typed in stays valid after the sign-out.
+    /// Revokes a key, if it was made here: a key that was typed in stays valid after signing out.
     fn end_key(&self, key: SecretString) -> Awaited<()>;
 }
 

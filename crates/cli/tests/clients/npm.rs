@@ -33,7 +33,7 @@ fn console_is_right_on_every_screen() {
     assert!(report.contains("screens: every screen"), "no test ran:\n{report}");
 }
 
-/// A port that is not in use.
+/// A free port.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

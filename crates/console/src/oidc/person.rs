@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// The most groups of a person that are read.
 const MAX_GROUPS: usize = 1_000;
-/// The longest text of a claim in a label.
+/// The longest text of a claim that is kept.
 const MAX_NAME_CHARS: usize = 80;
 
 /// Who signs in.

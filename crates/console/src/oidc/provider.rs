@@ -25,7 +25,7 @@ const READ_EVERY: TimeDelta = TimeDelta::hours(1);
 /// The longest code that a browser brings back.
 const MAX_CODE_BYTES: usize = 4_096;
 
-/// Why a sign-in failed: a sentence for the person.
+/// Why a sign-in fails: a sentence for the person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Problem {
     /// The provider did not answer as it should.
@@ -56,7 +56,7 @@ struct Tokens {
     access_token: String,
 }
 
-/// The provider, as long as its document is fresh.
+/// The provider, and its document once it was read.
 #[derive(Debug)]
 pub(crate) struct Provider {
     outside: Arc<dyn Outside>,
@@ -75,8 +75,8 @@ impl Provider {
         settings: &Oidc,
         now: DateTime<Utc>,
     ) -> Result<Arc<Document>, Problem> {
-        let last = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((document, _)) = last.filter(|(_, at)| now - *at < READ_EVERY) {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((document, _)) = read.filter(|(_, at)| now - *at < READ_EVERY) {
             return Ok(document);
         }
         let base = settings.issuer.trim_end_matches('/');
@@ -116,9 +116,9 @@ impl Provider {
         let more = document.userinfo_endpoint.as_ref().filter(|_| !claims.has(&settings.groups_claim));
         if let Some(url) = more.filter(|_| !tokens.access_token.is_empty()) {
             let authorization = Some(format!("Bearer {}", tokens.access_token).into());
-            let received: serde_json::Map<String, Value> =
+            let more: serde_json::Map<String, Value> =
                 self.get(Question { url: url.clone(), authorization, form: None }).await?;
-            claims.add(received).map_err(Problem::Provider)?;
+            claims.add(more).map_err(Problem::Provider)?;
         }
         claims.person(&settings.groups_claim).map_err(Problem::Provider)
     }

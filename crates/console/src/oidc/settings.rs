@@ -14,7 +14,7 @@ const MAX_GROUPS: usize = 100;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Oidc {
-    /// The issuer of the provider; empty: there is none to sign in with.
+    /// The issuer of the provider; empty: there is none.
     pub issuer: String,
     /// What the provider calls this console.
     pub client_id: String,

@@ -189,8 +189,8 @@ impl Browser {
         self.get(&format!("/console/sign-in-with/back?{query}")).await
     }
 
-    /// The page that a person with these claims reads.
-    async fn page_of(claims: Value) -> String {
+    /// The answer to a person of whom this is said.
+    async fn answer_to(claims: Value) -> String {
         let mut browser = Self::new();
         let query = browser.begin(claims).await;
         browser.assert_refused(&query).await
@@ -281,11 +281,11 @@ async fn answers_of_other_sign_ins_are_refused() {
 
 #[tokio::test]
 async fn tokens_that_are_not_for_this_sign_in_are_refused() {
-    let text = Browser::page_of(json!({"nonce": "other"})).await;
+    let text = Browser::answer_to(json!({"nonce": "other"})).await;
     assert!(text.contains("another sign-in"), "{text}");
-    let text = Browser::page_of(json!({"exp": 1_799_999_999})).await;
+    let text = Browser::answer_to(json!({"exp": 1_799_999_999})).await;
     assert!(text.contains("expired"), "{text}");
-    let text = Browser::page_of(json!({"iss": "https://evil.example"})).await;
+    let text = Browser::answer_to(json!({"iss": "https://evil.example"})).await;
     assert!(text.contains("another issuer"), "{text}");
     for claims in [
         json!({"aud": "other"}),
@@ -293,15 +293,15 @@ async fn tokens_that_are_not_for_this_sign_in_are_refused() {
         json!({"aud": ["houston", "other"], "azp": "other"}),
         json!({"azp": "other"}),
     ] {
-        let text = Browser::page_of(claims.clone()).await;
+        let text = Browser::answer_to(claims.clone()).await;
         assert!(text.contains("another program"), "{claims}: {text}");
     }
 }
 
 #[tokio::test]
 async fn person_without_a_group_of_the_settings_is_refused() {
-    let text = Browser::page_of(json!({"groups": ["guests"], "email": "<script>"})).await;
+    let text = Browser::answer_to(json!({"groups": ["guests"], "email": "<script>"})).await;
     assert!(text.contains("is in no group") && text.contains("4711") && !text.contains("<script>"), "{text}");
-    let text = Browser::page_of(json!({"groups": {"ops": true}})).await;
+    let text = Browser::answer_to(json!({"groups": {"ops": true}})).await;
     assert!(text.contains("is in no group"), "{text}");
 }
