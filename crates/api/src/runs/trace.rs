@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use houston_domain::id::RunId;
-use houston_domain::trace::Header;
+use houston_domain::trace::{Header, Snapshot};
 use houston_protocol::schema;
 use serde::Deserialize;
 
@@ -58,13 +58,24 @@ pub(crate) async fn trace(
 ) -> Result<impl IntoResponse, ApiError> {
     let run = app.store(caller).run(id).await?;
     let agentable = app.store(caller).agentable(&run.kind, run.agentable).await?;
-    let explanation = app.state.explain.get(ExplainTopic::Snapshot, agentable);
-    let parse = |value| serde_json::from_value(value).map_err(|error| ExplainError::SetUp(Box::new(error)));
-    let snapshot = app.offload.drive(async move { Ok(parse(explanation.await?)?) }).await?;
-    let mut header = Header::of(id, &run.kind, snapshot, app.state.agents.overseer);
-    if !contents {
-        header.tools.clear();
-    }
+    // The snapshot is made of the whole context of a run: an outline does without.
+    let of_kind = app.state.agent_types.get(&run.kind).filter(|_| !contents).map(|kind| Snapshot {
+        conversational: kind.conversational,
+        reply: kind.reply,
+        driver: kind.driver.clone(),
+        limits: app.state.agents.limits.with(kind.limits),
+        tools: Vec::new(),
+    });
+    let snapshot = match of_kind {
+        Some(snapshot) => snapshot,
+        None => {
+            let explanation = app.state.explain.get(ExplainTopic::Snapshot, agentable);
+            let parse =
+                |value| serde_json::from_value(value).map_err(|error| ExplainError::SetUp(Box::new(error)));
+            app.offload.drive(async move { Ok(parse(explanation.await?)?) }).await?
+        }
+    };
+    let header = Header::of(id, &run.kind, snapshot, app.state.agents.overseer);
     let max_bytes = app.state.config.conversation.max_bytes;
     let permit = DocumentPermit::new(&app, caller.tenant(), max_bytes).await?;
     let exporting = Arc::clone(&app);
