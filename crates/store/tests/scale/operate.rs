@@ -76,13 +76,8 @@ fn runs() -> Vec<Case> {
         with(scan("of a user, who has few"), page(&user, &["false"])),
         with(failed_page, page("null", &[])),
         case("store::run::with_ids", "", &[&tenant, &one], &["runs_pkey"], [10, 40]),
-        case(
-            "store::run_error::list",
-            "300 failed",
-            &errors,
-            &["runs_failed", "runs_waiting"],
-            [6_000, 6_000],
-        ),
+        // The seeded runs are older than any window: of two indexes that find none, either will do.
+        case("store::run_error::list", "300 failed", &errors, &["runs_waiting"], [6_000, 6_000]),
         case(
             "store::ended::by_hour",
             "more than are read",
