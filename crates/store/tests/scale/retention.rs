@@ -9,7 +9,8 @@ const OLD: &str = "
     with n as (
         select id, row_number() over () as n from (
             select id from houston.runs where ended_at is not null limit 2000) r)
-    update houston.runs r set ended_at = now() - interval '1 day' + n.n * interval '1 s' from n where n.id = r.id;\n";
+    update houston.runs r set ended_at = now() - interval '1 day' + n.n * interval '1 s' from n where n.id = r.id;
+    analyze houston.runs;\n";
 
 /// Five model calls of each of 10,000 runs.
 const CALLS: &str = "
