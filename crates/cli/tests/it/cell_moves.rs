@@ -28,11 +28,15 @@ fn command(houston: &TestHouston) -> Command {
 /// Posts until it is accepted, and checks that each refusal says when to repeat it. Returns the message, and how often it was
 /// refused.
 async fn post(houston: &TestHouston, goal: &str, key: &str) -> (Value, usize) {
+    post_to(houston, &houston.url(&format!("/v1/goals/{goal}/messages")), key).await
+}
+
+/// As [`post`], to the messages of a goal at any address.
+async fn post_to(houston: &TestHouston, url: &str, key: &str) -> (Value, usize) {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let until = Instant::now() + PATIENCE;
     for refused in 0.. {
-        let request =
-            client.post(houston.url(&format!("/v1/goals/{goal}/messages"))).bearer_auth(&houston.key);
+        let request = client.post(url).bearer_auth(&houston.key);
         let request = request.header("Idempotency-Key", key).header("Content-Type", "application/json");
         let response = request.body(json!({"content": key}).to_string()).send().await.unwrap();
         if response.status().is_success() {
@@ -231,7 +235,7 @@ async fn added_cell_gets_the_users_it_is_given() {
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((code, &listed["data"][1]["shards"]), (Some(0), &json!(["0000-ffff"])), "{listed}");
     let path = format!("http://{address}/v1/goals/{goal}/messages");
-    let posted = first.post_to(&path, &json!({"content": "Are you there?"})).await;
+    let (posted, _) = post_to(&first, &path, "Are you there?").await;
     let until = Instant::now() + PATIENCE;
     let answered = format!("http://{address}/v1/messages/{}", posted["id"].as_str().unwrap());
     while !first.open(&answered).await.text().await.unwrap().contains("\"answered\"") {
