@@ -16,7 +16,7 @@ const HANDLES: [(&str, &[&str]); 5] = [
 ];
 
 /// Queries of requests without a condition on the tenant, and why.
-const WITHOUT_TENANT: [(&str, &str); 21] = [
+const WITHOUT_TENANT: [(&str, &str); 22] = [
     ("store::guards::set_of_tenant", "its row is the tenant"),
     (
         "store::bound::lock",
@@ -47,11 +47,16 @@ const WITHOUT_TENANT: [(&str, &str); 21] = [
     ("store::fan_out::notify", "reads no table"),
     ("store::trigger_reader::ensure", "the reader is one for all tenants; only that it exists is written"),
     ("store::trigger::notify", "reads no table"),
+    ("store::creation::has_shard", "reads which shards this cell has, and nothing of a tenant"),
 ];
 
 /// What a request reaches and that runs without row-level security, and why. Everything else has the connections of its
 /// `TenantStore`, or those of `pool_of`.
-const WITHOUT_ROW_SECURITY: [(&str, &str); 5] = [
+const WITHOUT_ROW_SECURITY: [(&str, &str); 6] = [
+    (
+        "audit::write_record",
+        "writes also what was done to the whole installation, which is of no tenant; names the tenant otherwise",
+    ),
     (
         "ended::ended_runs",
         "reads so many rows at most, whosever they are, which it could not count under it; names the tenant",

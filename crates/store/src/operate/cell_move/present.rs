@@ -43,7 +43,7 @@ pub(super) async fn drop_present_keys(
         return Ok(());
     }
     let present = sqlx::query(
-        "-- store::cell_move::present_keys
+        "-- store::cell_move::present::keys
         select k.tenant_id, k.key from houston.idempotency_keys k
           join unnest($1::uuid[], $2::text[]) as o (tenant_id, key) on o.tenant_id = k.tenant_id and o.key = k.key",
     )
@@ -52,7 +52,7 @@ pub(super) async fn drop_present_keys(
     let (tenants, keys) = pairs(present.fetch_all(target).await?)?;
     if !keys.is_empty() {
         sqlx::query(
-            "-- store::cell_move::drop_keys
+            "-- store::cell_move::present::drop_keys
             delete from houston.idempotency_keys k using unnest($1::uuid[], $2::text[]) as o (tenant_id, key)
              where o.tenant_id = k.tenant_id and o.key = k.key",
         )

@@ -39,7 +39,7 @@ pub async fn settle(stores: &Cells<ApiStore>, prepared_for: Duration) -> Result<
 /// Whether a cell has prepared a move from another for so long.
 async fn left(target: &Shared, from: &CellName, prepared_for: Duration) -> Result<bool> {
     let left = sqlx::query_scalar(
-        "-- store::cell_move::left
+        "-- store::cell_move::settle::left
         select exists (select from pg_prepared_xacts p
                         where p.database = current_database() and starts_with(p.gid, $1)
                           and p.prepared <= statement_timestamp() - make_interval(secs => $2))",
@@ -54,7 +54,7 @@ impl Store {
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn unsettled_moves(&self) -> Result<Vec<String>> {
         let names = sqlx::query_scalar(
-            "-- store::cell_move::unsettled
+            "-- store::cell_move::settle::unsettled
             select p.gid from pg_prepared_xacts p
              where p.database = current_database() and starts_with(p.gid, 'houston move from ')
                and p.prepared < statement_timestamp() - interval '1 minute' order by p.gid",

@@ -40,16 +40,24 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such key, [`Error::Database`] when Postgres cannot be reached or refuses the
     /// statement.
     pub async fn revoke_api_key(self, id: ApiKeyId) -> Result<ApiKey> {
+        sqlx::query!(
+            "-- store::api_key::of_tenant::revoke
+            update houston.api_keys set revoked_at = statement_timestamp()
+             where tenant_id = $1 and id = $2 and parent_id is null and revoked_at is null",
+            self.tenant.0,
+            id.0
+        )
+        .execute(&self.pool)
+        .await?;
         let key = sqlx::query_as!(
             KeyRow,
-            "-- store::api_key::of_tenant::revoke
-            update houston.api_keys k set revoked_at = coalesce(k.revoked_at, statement_timestamp())
-              from houston.tenants t
-             where k.tenant_id = $1 and k.id = $2 and k.parent_id is null and t.id = k.tenant_id
-            returning k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
-                      k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id, k.issuer,
-                      extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
-                      extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago",
+            "-- store::api_key::of_tenant::get
+            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
+                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id, k.issuer,
+                   extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
+                   extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
+              from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
+             where k.tenant_id = $1 and k.id = $2 and k.parent_id is null",
             self.tenant.0,
             id.0
         )
