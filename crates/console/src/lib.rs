@@ -1,15 +1,15 @@
 //! The console: pages on which operators see and steer an installation, rendered on the server from what the API answers.
 //!
 //! [`Console::over`] adds it to the routes of the API, [`Console::alone`] makes routes for an address of its own. Each page
-//! sends requests to the API within the process ([`api`]), with the key that its viewer has signed in with ([`session`]):
+//! sends requests to the API within the process (`api`), with the key that its viewer has signed in with (`session`):
 //! what a viewer may not do is not offered, and the API refuses it.
 //!
 //! # Invariants
 //! - It imports neither the store nor the API: it can show and do nothing that a program with the same key cannot.
 //! - Texts come from users, models and tools. Templates escape them, none is marked as safe, and scripts set only text. The
-//!   policy of each page ([`headers`]) allows no script and no style but the console's own files.
-//! - A POST from another site is refused ([`origin`]); the cookie is not sent with one either.
-//! - Who signs in with an identity provider ([`oidc`]) gets an API key of their own, with their name, the scopes of their
+//!   policy of each page (`headers`) allows no script and no style but the console's own files.
+//! - A POST from another site is refused (`origin`); the cookie is not sent with one either.
+//! - Who signs in with an identity provider (`oidc`) gets an API key of their own, with their name, the scopes of their
 //!   group, and the life of the session. The process makes it ([`Outside`]); from then on they are a viewer like any other.
 //! - The cookie has the viewer's key, sealed with a key of the installation: every process opens it, also after a restart, and
 //!   nothing is stored. Signing out removes the cookie, and revokes the key if it was made for the session; revoking a key ends
@@ -23,9 +23,9 @@
 //!
 //! # Add a page
 //! 1. A template in `templates/` that extends `page.html`, with fields that are ready to be read: the handler decides how
-//!    times, costs and durations look ([`show`]).
-//! 2. A file with the handler: it takes a [`Viewer`](viewer::Viewer), asks the API, and fills the template.
-//! 3. A line in [`routes`](router) and in [`Section`](shell::Section), and the page in the tests of the console in
+//!    times, costs and durations look (`show`).
+//! 2. A file with the handler: it takes a `Viewer`, asks the API, and fills the template.
+//! 3. A line in `routes` and in `Section`, and the page in the tests of the console in
 //!    `crates/cli/tests/clients`, which look at each in a browser.
 
 mod api;
