@@ -50,6 +50,10 @@ pub(crate) async fn change(viewer: Viewer, Form(asked): Form<Asked>) -> Response
         "retry" => ("Try runs again", "Try again"),
         _ => return Redirect::to(&runs_href).into_response(),
     };
+    // A word that is left out would change more runs than were asked for: the list says which it is.
+    if !is_understood(&asked.q) {
+        return Redirect::to(&runs_href).into_response();
+    }
     let changed = match run(&viewer, &asked).await {
         Ok(changed) => changed,
         Err(refused) => return viewer.failed(refused).into_response(),
@@ -87,6 +91,11 @@ async fn run(viewer: &Viewer, asked: &Asked) -> Result<ChangedRunsResponse, Refu
     Ok(all)
 }
 
+/// Whether each word of a search is one of those that lists of runs have.
+fn is_understood(search: &str) -> bool {
+    parse(search).1.is_empty()
+}
+
 /// A search as the filter of a change.
 fn filter(search: &str) -> Map<String, Value> {
     let (pairs, _) = parse(search);
@@ -120,7 +129,15 @@ mod tests {
 
     #[test]
     fn search_is_the_filter_of_the_change() {
-        let filter = Value::from(filter("status:failed,dead_lettered error:RATE_LIMITED nonsense"));
+        let filter = Value::from(filter("status:failed,dead_lettered error:RATE_LIMITED"));
         assert_eq!(filter, json!({"status": ["failed", "dead_lettered"], "error_code": "RATE_LIMITED"}));
+    }
+
+    #[test]
+    fn search_with_an_unknown_word_changes_nothing() {
+        assert!(is_understood("") && is_understood("status:failed error:RATE_LIMITED"));
+        for search in ["agnet:agent_x", "status:failed nonsense", "status:"] {
+            assert!(!is_understood(search), "{search}");
+        }
     }
 }

@@ -15,14 +15,14 @@ const WARN_OPEN_FILES: u64 = 4096;
 
 /// Whether secrets of tenants can be sealed and opened.
 pub(super) fn secrets(context: &Context, has_secrets: bool) -> Finding {
-    const TODO: &str = "set HOUSTON_SECRETS_KEY to the same value for `serve` and `work`; a new one: openssl rand -base64 32";
+    const REMEDY: &str = "set HOUSTON_SECRETS_KEY to the same value for `serve` and `work`; a new one: openssl rand -base64 32";
     // `houston dev` makes one in its folder.
     let is_set = context.loaded.secret_keys.is_some() || context.folder.join("secrets-key").exists();
     match (is_set, has_secrets) {
         (true, _) => ok("secrets", "there is a key for secrets of tenants"),
-        (false, true) => red("secrets", "secrets are stored, but there is no key to open them", TODO),
+        (false, true) => red("secrets", "secrets are stored, but there is no key to open them", REMEDY),
         (false, false) => {
-            warn("secrets", "there is no key: webhooks and MCP servers with a login are refused", TODO)
+            warn("secrets", "there is no key: webhooks and MCP servers with a login are refused", REMEDY)
         }
     }
 }

@@ -11,7 +11,7 @@ use super::finding::{Finding, ok, red, warn};
 use crate::commands::Context;
 use crate::models::{self, Models};
 
-const TODO: &str =
+const REMEDY: &str =
     "set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or start Ollama; `houston ask hello` tests it";
 /// The time limit of a provider's answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -22,12 +22,12 @@ const TOKENS: u32 = 16;
 pub(super) async fn models(context: &Context, asks: bool) -> Vec<Finding> {
     let models = match models::build(&context.loaded).await {
         Ok(models) => models,
-        Err(error) => return vec![red("models", error.to_string(), TODO)],
+        Err(error) => return vec![red("models", error.to_string(), REMEDY)],
     };
     let summary = models.summary.join("; ");
     let mut findings = vec![match summary.as_str() {
-        summary if summary.starts_with("none:") => red("models", summary, TODO),
-        summary if summary.contains("SIMULATED") => warn("models", summary, TODO),
+        summary if summary.starts_with("none:") => red("models", summary, REMEDY),
+        summary if summary.contains("SIMULATED") => warn("models", summary, REMEDY),
         summary => ok("models", summary),
     }];
     if asks {
@@ -100,6 +100,6 @@ fn advice(code: ModelErrorCode) -> &'static str {
         ModelErrorCode::NetworkError | ModelErrorCode::Timeout => {
             "let this machine reach the provider (firewall, proxy, address); runs are repeated by themselves"
         }
-        _ => TODO,
+        _ => REMEDY,
     }
 }
