@@ -24,7 +24,8 @@ pub struct RunResponse {
     #[schema(value_type = schema::RunId)]
     pub id: RunId,
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, String>)]
+    // Null is allowed for the nullable fields that lists of runs add.
+    #[schema(value_type = BTreeMap<String, Option<String>>)]
     pub owner: Owner,
     #[schema(value_type = schema::RunStatus)]
     pub status: RunStatus,
