@@ -186,6 +186,9 @@ pub struct ModelError {
 }
 
 impl ModelError {
+    /// What the message of a call says that was not made because a circuit breaker is open.
+    pub const NOT_CALLED: &str = "not called because most recent calls failed";
+
     /// An error without an HTTP response.
     #[must_use]
     pub fn new(code: ModelErrorCode, message: impl Into<String>) -> Self {

@@ -3,9 +3,16 @@
 //! The rule reads facts of one instant ([`Facts`]) and names every cause that holds, the one that decides first. A cause is named
 //! only if the facts show it.
 
+mod cause;
+mod health;
+
 use chrono::{DateTime, Utc};
 
-use crate::id::QuestionId;
+pub use cause::Cause;
+pub use health::HealthFacts;
+
+use crate::id::{QuestionId, RunId};
+use crate::model::ModelError;
 use crate::question::QuestionKind;
 use crate::run::RunStatus;
 use crate::runtime_state::{LatestRun, RuntimeState};
@@ -41,8 +48,10 @@ pub struct Facts {
     pub is_paused: bool,
     /// Whether an operator has paused the lane of its hints.
     pub is_lane_paused: bool,
-    /// Tasks whose end it waits for.
+    /// Tasks and plans whose end it waits for.
     pub open_tasks: i32,
+    /// Steps of the plan that it is, which agents of their own work on.
+    pub open_steps: i64,
     /// Runs of its user that workers hold.
     pub held_of_user: i64,
     /// The most runs of a user that are held at once.
@@ -51,109 +60,8 @@ pub struct Facts {
     pub claiming_workers: i64,
     /// Living workers that drain.
     pub draining_workers: i64,
-}
-
-/// A cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cause {
-    /// Nothing is to be done: no run is open.
-    Idle,
-    /// It is archived.
-    Archived,
-    /// Its latest run failed.
-    Failed,
-    /// Its latest run was given up, because workers died with it.
-    DeadLettered,
-    /// Its latest run was cancelled.
-    Cancelled,
-    /// The open run is to be cancelled.
-    Cancelling,
-    /// A worker runs it.
-    Running,
-    /// A worker runs it, but has committed nothing for long.
-    Quiet,
-    /// The worker that holds the lock is dead.
-    HolderDead,
-    /// It waits for an answer of a person.
-    Question,
-    /// A budget is reached, and a person may raise it.
-    Budget,
-    /// A person has paused it.
-    Paused,
-    /// It waits for the end of its tasks.
-    Tasks,
-    /// It waits for a message or a time.
-    Waiting,
-    /// An attempt failed, and the next is not due yet.
-    Retry,
-    /// The tokens of its user are used up.
-    RateLimit,
-    /// An operator has paused its lane.
-    LanePaused,
-    /// Its user has as many runs as may be held at once.
-    Fairness,
-    /// No worker is alive.
-    NoWorker,
-    /// All living workers drain.
-    Draining,
-    /// It could be claimed: the hint is on its way, or all slots are in use.
-    Queued,
-    /// It has waited for longer than a lost hint can explain: the slots are in use.
-    SlotsFull,
-    /// Its run is open, but nothing would find it.
-    Forgotten,
-    /// Workers died while they ran it.
-    Suspect,
-}
-
-impl Cause {
-    /// Its name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Archived => "archived",
-            Self::Failed => "failed",
-            Self::DeadLettered => "dead_lettered",
-            Self::Cancelled => "cancelled",
-            Self::Cancelling => "cancelling",
-            Self::Running => "running",
-            Self::Quiet => "quiet",
-            Self::HolderDead => "holder_dead",
-            Self::Question => "question",
-            Self::Budget => "budget",
-            Self::Paused => "paused",
-            Self::Tasks => "tasks",
-            Self::Waiting => "waiting",
-            Self::Retry => "retry",
-            Self::RateLimit => "rate_limit",
-            Self::LanePaused => "lane_paused",
-            Self::Fairness => "fairness",
-            Self::NoWorker => "no_worker",
-            Self::Draining => "draining",
-            Self::Queued => "queued",
-            Self::SlotsFull => "slots_full",
-            Self::Forgotten => "forgotten",
-            Self::Suspect => "suspect",
-        }
-    }
-
-    /// Whether it passes by itself, without a person.
-    #[must_use]
-    pub const fn passes(self) -> bool {
-        matches!(
-            self,
-            Self::Cancelling
-                | Self::Running
-                | Self::HolderDead
-                | Self::Tasks
-                | Self::Retry
-                | Self::RateLimit
-                | Self::Fairness
-                | Self::Queued
-                | Self::Forgotten
-        )
-    }
+    /// The health of the installation.
+    pub health: HealthFacts,
 }
 
 /// One reason why it does not go on.
@@ -199,31 +107,44 @@ impl Facts {
             let todo = "Look at the logs of those workers: a tool or a message may kill them.";
             reasons.push(Reason::new(Cause::Suspect, text, Some(todo)));
         }
+        let explained = self.health.reasons(&reasons);
+        reasons.extend(explained);
         reasons
+    }
+
+    /// The reasons of one run of the agentable: all of them if it is the newest one, else how it ended. `error`: its code and its
+    /// message.
+    #[must_use]
+    pub fn reasons_of(&self, run: RunId, status: RunStatus, error: Option<(&str, &str)>) -> Vec<Reason> {
+        if !status.is_terminal() || self.state.run.is_none_or(|newest| newest.id == run) {
+            return self.reasons();
+        }
+        vec![ended(
+            "This run",
+            status,
+            error,
+            "Newer runs came after it: post its message again, if it is still wanted.",
+        )]
     }
 
     fn ended(&self) -> Reason {
         let Some(run) = self.state.run else {
             return Reason::new(Cause::Idle, "It has never run.", Some("Post a message."));
         };
-        let error = self.state.last_error.as_ref().filter(|error| error.run == run.id);
-        let why = error.map_or_else(String::new, |error| format!(": {}: {}", error.code, error.message));
-        match run.status {
-            RunStatus::Failed => {
-                let todo = "Mend the cause, then `POST /v1/runs/retry`.";
-                Reason::new(Cause::Failed, format!("Its latest run failed{why}"), Some(todo))
-            }
+        let todo = match run.status {
+            RunStatus::Failed => "Mend the cause, then `POST /v1/runs/retry`.",
             RunStatus::DeadLettered => {
-                let todo = "Look at the logs of the workers that died, then `POST /v1/runs/retry`.";
-                Reason::new(Cause::DeadLettered, "Its latest run was given up: its workers died.", Some(todo))
+                "Look at the logs of the workers that died, then `POST /v1/runs/retry`."
             }
-            RunStatus::Cancelled => Reason::new(Cause::Cancelled, "Its latest run was cancelled.", None),
-            status => {
-                let text =
-                    format!("Nothing is to be done: its latest run ended with status `{}`.", status.as_str());
-                Reason::new(Cause::Idle, text, None)
-            }
-        }
+            _ => "Post a message, if it should go on.",
+        };
+        ended("Its latest run", run.status, self.error_of(run), todo)
+    }
+
+    /// The code and the message of the failure of the run.
+    fn error_of(&self, run: LatestRun) -> Option<(&str, &str)> {
+        let error = self.state.last_error.as_ref().filter(|error| error.run == run.id);
+        error.map(|error| (error.code.as_str(), error.message.as_str()))
     }
 
     /// The reasons of an open run.
@@ -231,7 +152,8 @@ impl Facts {
         let mut reasons = Vec::new();
         if run.cancel_requested {
             let text = "It is to be cancelled: the worker that holds it, or claims it next, ends it.";
-            reasons.push(Reason::new(Cause::Cancelling, text, None));
+            let todo = "Wait some seconds; `houston monitor --now` ends a run that hangs.";
+            reasons.push(Reason::new(Cause::Cancelling, text, Some(todo)));
         }
         if self.state.holder.is_some() {
             reasons.push(self.held());
@@ -253,7 +175,8 @@ impl Facts {
         }
         let quiet = self.state.last_event_at.map_or(0, |last| (self.state.at - last).num_seconds());
         if quiet < QUIET_S {
-            return Reason::new(Cause::Running, "A worker runs it.", None);
+            let todo = "`houston trace run_…` shows its steps so far.";
+            return Reason::new(Cause::Running, "A worker runs it.", Some(todo));
         }
         let text = format!(
             "A worker runs it, but has committed nothing for {quiet} s: a model or a tool takes long."
@@ -279,8 +202,14 @@ impl Facts {
             Reason { question: Some(question.id), ..reason }
         }));
         if self.open_tasks > 0 {
-            let text = format!("It waits for the end of {} tasks.", self.open_tasks);
-            reasons.push(Reason::new(Cause::Tasks, text, Some("Ask the same of each: `GET …/tasks`.")));
+            let text = format!("It waits for tasks or plans that have not ended: {}.", self.open_tasks);
+            let todo = "Ask the same of each: `GET …/tasks`, then `houston why task_…`.";
+            reasons.push(Reason::new(Cause::Tasks, text, Some(todo)));
+        }
+        if self.open_steps > 0 {
+            let text = format!("Agents work on steps of the plan: {}.", self.open_steps);
+            let todo = "`houston plan show plan_…` has the steps; ask the same of their agents.";
+            reasons.push(Reason::new(Cause::Tasks, text, Some(todo)));
         }
         if reasons.is_empty() {
             let until = self.state.next_attempt_at;
@@ -288,7 +217,7 @@ impl Facts {
                 Some(_) => "It waits for a message, and goes on by itself at a time.",
                 None => "It waits for a message.",
             };
-            reasons.push(Reason::new(Cause::Waiting, text, None).until(until));
+            reasons.push(Reason::new(Cause::Waiting, text, Some("Post a message, or wait.")).until(until));
         }
         reasons
     }
@@ -298,22 +227,8 @@ impl Facts {
         let mut reasons = Vec::new();
         let state = &self.state;
         let waited = (state.at - state.waiting_since.unwrap_or(run.queued_at)).num_seconds().max(0);
-        match state.next_attempt_at.filter(|next| *next > state.at) {
-            Some(next) if state.failed_attempts > 0 => {
-                let last = state.last_error.as_ref().filter(|error| error.run == run.id);
-                let why =
-                    last.map_or_else(String::new, |error| format!(": {}: {}", error.code, error.message));
-                let text = format!("Attempt {} failed{why}", state.failed_attempts);
-                let todo = "`POST /v1/runs/retry` tries it at once.";
-                reasons.push(Reason::new(Cause::Retry, text, Some(todo)).until(Some(next)));
-            }
-            Some(next) => {
-                let text = "The tokens of its user are used up: it begins when its turn comes.";
-                let todo = "`rates.tokens` of jobs/orchestrator.toml is the limit.";
-                reasons.push(Reason::new(Cause::RateLimit, text, Some(todo)).until(Some(next)));
-            }
-            None => {}
-        }
+        reasons
+            .extend(state.next_attempt_at.filter(|next| *next > state.at).map(|next| self.later(run, next)));
         let is_due = reasons.is_empty();
         if self.is_lane_paused {
             let todo = "`POST /v1/queues/{lane}/resume`, or `houston queues resume <lane>`.";
@@ -336,6 +251,35 @@ impl Facts {
         reasons
     }
 
+    /// Why its next attempt is not due yet.
+    fn later(&self, run: LatestRun, next: DateTime<Utc>) -> Reason {
+        let failed = self.state.failed_attempts;
+        let reason = if run.status == RunStatus::Retrying || failed > 0 {
+            let error = self.error_of(run);
+            let why = described(error);
+            // An attempt that met an open breaker does not count as failed.
+            if failed == 0 || error.is_some_and(|(_, message)| message.contains(ModelError::NOT_CALLED)) {
+                let text = format!(
+                    "Its model is not called for a while, because calls failed (circuit breaker){why}"
+                );
+                let todo = "Look at the provider's status and at the key (`houston doctor`); a second model in \
+                            jobs/models.toml takes over meanwhile.";
+                Reason::new(Cause::BreakerOpen, text, Some(todo))
+            } else {
+                let text = format!("Attempt {failed} failed{why}");
+                Reason::new(Cause::Retry, text, Some("`POST /v1/runs/retry` tries it at once."))
+            }
+        } else if self.state.deaths > 0 {
+            let text = "The worker that held it seems to be dead: another takes it over.";
+            Reason::new(Cause::HolderDead, text, Some("Wait: it is taken over within half a minute."))
+        } else {
+            let text = "The tokens of its user are used up: it begins when its turn comes.";
+            let todo = "`rates.tokens` of jobs/orchestrator.toml is the limit.";
+            Reason::new(Cause::RateLimit, text, Some(todo))
+        };
+        reason.until(Some(next))
+    }
+
     /// Why one that is due has not been claimed, though workers live.
     fn due(&self, waited: i64) -> Reason {
         if !self.state.wake {
@@ -347,14 +291,37 @@ impl Facts {
             let todo = "It is next when one of them ends; `fairness.max_running` is the limit.";
             return Reason::new(Cause::Fairness, text, Some(todo));
         }
+        if waited < SWEPT_S && self.health.redis_is_away(self.state.at) {
+            let text =
+                "Redis is away, so hints are not delivered: workers look into Postgres each second instead.";
+            let todo = "Start Redis again, empty if need be; `houston doctor` says whether it answers.";
+            return Reason::new(Cause::RedisAway, text, Some(todo));
+        }
         if waited < SWEPT_S {
             let text = format!("It has waited for a worker for {waited} s: a hint may be on its way.");
-            return Reason::new(Cause::Queued, text, None);
+            let todo = "Wait: the sweep finds it within some seconds, should its hint be lost.";
+            return Reason::new(Cause::Queued, text, Some(todo));
         }
         let text = format!("It has waited for a worker for {waited} s: all slots are in use.");
         let todo = "`GET /v1/queues` says how much waits; start more workers, or give them more slots (`worker.slots`).";
         Reason::new(Cause::SlotsFull, text, Some(todo))
     }
+}
+
+/// How `which` run ended.
+fn ended(which: &str, status: RunStatus, error: Option<(&str, &str)>, todo: &str) -> Reason {
+    let (cause, text) = match status {
+        RunStatus::Failed => (Cause::Failed, format!("{which} failed{}", described(error))),
+        RunStatus::DeadLettered => (Cause::DeadLettered, format!("{which} was given up: its workers died.")),
+        RunStatus::Cancelled => (Cause::Cancelled, format!("{which} was cancelled.")),
+        status => (Cause::Idle, format!("{which} ended as `{}`: nothing is to be done.", status.as_str())),
+    };
+    Reason::new(cause, text, Some(todo))
+}
+
+/// The error in a sentence, after what happened.
+fn described(error: Option<(&str, &str)>) -> String {
+    error.map_or_else(String::new, |(code, message)| format!(": {code}: {message}"))
 }
 
 #[cfg(test)]

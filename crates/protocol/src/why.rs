@@ -1,6 +1,7 @@
 //! Why an agentable does not go on.
 
-use houston_domain::id::QuestionId;
+use houston_domain::id::{QuestionId, RunId};
+use houston_domain::run::RunStatus;
 use houston_domain::why::{Facts, Reason};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -28,9 +29,9 @@ pub struct WhyResponse {
 /// One reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WhyReason {
-    /// `archived`, `budget`, `cancelled`, `cancelling`, `dead_lettered`, `draining`, `failed`, `fairness`, `forgotten`,
-    /// `holder_dead`, `idle`, `lane_paused`, `no_worker`, `paused`, `question`, `queued`, `quiet`, `rate_limit`, `retry`, `running`,
-    /// `slots_full`, `suspect`, `tasks` or `waiting`.
+    /// `archived`, `breaker_open`, `budget`, `cancelled`, `cancelling`, `dead_lettered`, `draining`, `failed`, `fairness`,
+    /// `forgotten`, `health`, `holder_dead`, `idle`, `lane_paused`, `no_worker`, `paused`, `question`, `queued`, `quiet`,
+    /// `rate_limit`, `redis_away`, `retry`, `running`, `slots_full`, `suspect`, `tasks` or `waiting`.
     pub cause: String,
     /// What is so.
     pub text: String,
@@ -48,7 +49,23 @@ impl WhyResponse {
     /// The response for the agentable with this public id.
     #[must_use]
     pub fn of(id: String, facts: &Facts) -> Self {
-        let reasons = facts.reasons();
+        Self::new(id, facts.reasons())
+    }
+
+    /// The response about one run of the agentable with this public id: how it ended, if newer ones came after it. `error`: its
+    /// code and its message.
+    #[must_use]
+    pub fn of_run(
+        id: String,
+        facts: &Facts,
+        run: RunId,
+        status: RunStatus,
+        error: Option<(&str, &str)>,
+    ) -> Self {
+        Self::new(id, facts.reasons_of(run, status, error))
+    }
+
+    fn new(id: String, reasons: Vec<Reason>) -> Self {
         let passes = reasons.iter().all(|reason| reason.cause.passes() || reason.until.is_some());
         Self { id, passes, reasons: reasons.into_iter().map(WhyReason::from).collect() }
     }

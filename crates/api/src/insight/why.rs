@@ -5,10 +5,11 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_domain::id::RunId;
+use houston_domain::id::{AgentableId, RunId};
+use houston_domain::why::{Facts, HealthFacts};
 use houston_protocol::schema;
 use houston_protocol::why::WhyResponse;
-use houston_queue::Lane;
+use houston_queue::{Lane, RedisState};
 
 use crate::agentable_path::{AgentablePath, Id};
 use crate::auth::Caller;
@@ -33,7 +34,7 @@ pub(crate) async fn agentable(
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     app.confirm(caller, &path).await?;
-    let facts = app.store(caller).why(path.id, Lane::from(path.urgency).as_str()).await?;
+    let facts = facts(&app, caller, path.id, Lane::from(path.urgency)).await?;
     Ok(Json(WhyResponse::of(path.public_id(), &facts)))
 }
 
@@ -44,7 +45,7 @@ pub(crate) async fn agentable(
     operation_id = "explain_run",
     summary = "Explain why a run does not go on, and what to do.",
     params(("id" = schema::RunId, Path, description = "Id of the run.")),
-    responses((status = 200, description = "The reasons of its agentable, the one that decides first.", body = WhyResponse)),
+    responses((status = 200, description = "The reasons of its agentable, the one that decides first; of a run that newer ones came after: how it ended.", body = WhyResponse)),
 )]
 pub(crate) async fn run(
     State(app): State<Arc<App>>,
@@ -52,7 +53,18 @@ pub(crate) async fn run(
     Id(id): Id<RunId>,
 ) -> Result<impl IntoResponse, ApiError> {
     let run = app.store(caller).run(id).await?;
-    let lane = Lane::from(app.urgency(&run.kind)).as_str();
-    let facts = app.store(caller).why(run.agentable, lane).await?;
-    Ok(Json(WhyResponse::of(run.agentable.public_id(&run.kind), &facts)))
+    let facts = facts(&app, caller, run.agentable, Lane::from(app.urgency(&run.kind))).await?;
+    let error = run.error_code.as_deref().zip(run.error_message.as_deref());
+    let public_id = run.agentable.public_id(&run.kind);
+    Ok(Json(WhyResponse::of_run(public_id, &facts, run.id, run.status, error)))
+}
+
+/// The facts about an agentable, and what this process knows of the health of the installation.
+async fn facts(app: &App, caller: Caller, id: AgentableId, lane: Lane) -> Result<Facts, ApiError> {
+    let redis_down_since = match app.state.redis.state() {
+        RedisState::Down { since } => Some(since),
+        RedisState::Absent | RedisState::Up { .. } => None,
+    };
+    let health = HealthFacts { redis_down_since, ..app.api_store().health().await?.facts() };
+    Ok(app.store(caller).why(id, lane.as_str(), health).await?)
 }

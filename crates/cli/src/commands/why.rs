@@ -5,19 +5,20 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use clap::Args;
 use houston_domain::agentable::Urgency;
-use houston_domain::id::{AgentableId, RunId};
+use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
 use houston_protocol::why::{WhyReason, WhyResponse};
 use houston_queue::Lane;
 use houston_store::{Error, Store};
 
 use super::agentable::{Database, one_line, parse};
 use super::{Context, Failure};
+use crate::config::Loaded;
 use crate::output::{print, print_json};
 
-/// Explain why an agent or a run does not go on, and what to do about it.
+/// Explain why an agent, a run or a message does not go on, and what to do about it.
 #[derive(Debug, Args)]
 pub(crate) struct Why {
-    /// An agent (`goal_…`, `task_…`, …) or a run (`run_…`)
+    /// An agent (`goal_…`, `task_…`, `plan_…`, …), a run (`run_…`) or a message (`msg_…`)
     id: String,
     /// Print one JSON object
     #[arg(long)]
@@ -26,22 +27,38 @@ pub(crate) struct Why {
     database: Database,
 }
 
+/// What an id names.
+enum Named {
+    Agentable(String, AgentableId),
+    Run(RunId),
+    Message(MessageId),
+}
+
+impl Named {
+    fn read(loaded: &Loaded, id: &str) -> Result<Self, Failure> {
+        if let Ok(run) = id.parse() {
+            return Ok(Self::Run(run));
+        }
+        if let Ok(message) = id.parse() {
+            return Ok(Self::Message(message));
+        }
+        let (kind, id) = parse(loaded, id).map_err(Failure::Usage)?;
+        Ok(Self::Agentable(kind, id))
+    }
+}
+
 impl Why {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let run: Option<RunId> = self.id.parse().ok();
-        let agentable = match run {
-            Some(_) => None,
-            None => Some(parse(&context.loaded, &self.id).map_err(Failure::Usage)?),
-        };
+        let named = Named::read(&context.loaded, &self.id)?;
         self.database.with(context, async |context, stores| {
             let kinds = context.loaded.agent_types();
             let lane_of = |kind: &str| {
                 Lane::from(kinds.get(kind).map_or_else(Urgency::default, |kind| kind.urgency)).as_str()
             };
-            let found = match (run, agentable) {
-                (Some(run), _) => of_run(stores.of(run), run, lane_of).await,
-                (None, Some((kind, id))) => of_agentable(stores.of(id), &kind, id, lane_of(&kind)).await,
-                (None, None) => Err(Error::NotFound { what: "agentable" }),
+            let found = match named {
+                Named::Run(run) => of_run(stores.of(run), run, lane_of).await,
+                Named::Message(message) => of_message(stores.of(message), message, lane_of).await,
+                Named::Agentable(kind, id) => of_agentable(stores.of(id), &kind, id, lane_of(&kind)).await,
             };
             let found = found.map_err(|error| match error {
                 Error::NotFound { .. } => {
@@ -62,7 +79,17 @@ impl Why {
 
 async fn of_agentable(store: &Store, kind: &str, id: AgentableId, lane: &str) -> Result<WhyResponse, Error> {
     let (tenant, _) = store.operator().agentable_anywhere(kind, id).await?;
-    Ok(WhyResponse::of(id.public_id(kind), &store.tenant(tenant).why(id, lane).await?))
+    let health = store.api().health().await?.facts();
+    Ok(WhyResponse::of(id.public_id(kind), &store.tenant(tenant).why(id, lane, health).await?))
+}
+
+async fn of_message(
+    store: &Store,
+    message: MessageId,
+    lane_of: impl Fn(&str) -> &'static str,
+) -> Result<WhyResponse, Error> {
+    let (tenant, run) = store.operator().run_of_message(message).await?;
+    of_run_of(store, tenant, run, lane_of).await
 }
 
 async fn of_run(
@@ -71,9 +98,21 @@ async fn of_run(
     lane_of: impl Fn(&str) -> &'static str,
 ) -> Result<WhyResponse, Error> {
     let tenant = store.operator().tenant_of_run(run).await?;
+    of_run_of(store, tenant, run, lane_of).await
+}
+
+async fn of_run_of(
+    store: &Store,
+    tenant: TenantId,
+    run: RunId,
+    lane_of: impl Fn(&str) -> &'static str,
+) -> Result<WhyResponse, Error> {
     let found = store.tenant(tenant).run(run).await?;
-    let facts = store.tenant(tenant).why(found.agentable, lane_of(&found.kind)).await?;
-    Ok(WhyResponse::of(found.agentable.public_id(&found.kind), &facts))
+    let health = store.api().health().await?.facts();
+    let facts = store.tenant(tenant).why(found.agentable, lane_of(&found.kind), health).await?;
+    let error = found.error_code.as_deref().zip(found.error_message.as_deref());
+    let public_id = found.agentable.public_id(&found.kind);
+    Ok(WhyResponse::of_run(public_id, &facts, run, found.status, error))
 }
 
 fn lines(reason: &WhyReason) -> Vec<String> {

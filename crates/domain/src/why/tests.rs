@@ -2,6 +2,7 @@ use chrono::TimeDelta;
 use uuid::Uuid;
 
 use super::*;
+use crate::health::{Check, HealthStatus};
 use crate::id::{RunId, WorkerId};
 use crate::runtime_state::{Failure, Holder, Session};
 
@@ -53,15 +54,35 @@ fn facts(state: RuntimeState) -> Facts {
         is_paused: false,
         is_lane_paused: false,
         open_tasks: 0,
+        open_steps: 0,
         held_of_user: 0,
         max_running: 10,
         claiming_workers: 1,
         draining_workers: 0,
+        health: HealthFacts::default(),
     }
 }
 
+/// The causes, each of which says what to do.
 fn causes(facts: &Facts) -> Vec<Cause> {
-    facts.reasons().into_iter().map(|reason| reason.cause).collect()
+    let reasons = facts.reasons();
+    assert!(reasons.iter().all(|reason| reason.todo.is_some()), "{reasons:?}");
+    reasons.into_iter().map(|reason| reason.cause).collect()
+}
+
+fn failure(message: &str) -> Failure {
+    Failure {
+        run: RunId(Uuid::nil()),
+        code: "AUTH".to_owned(),
+        message: message.to_owned(),
+        at: Some(at(990)),
+    }
+}
+
+/// The health of an installation one of whose checks found something.
+fn failing(id: &str, status: HealthStatus) -> HealthFacts {
+    let check = Check { id: id.to_owned(), status, detail: String::new(), since: at(900) };
+    HealthFacts { failing: vec![check], ..HealthFacts::default() }
 }
 
 fn queued() -> RuntimeState {
@@ -80,6 +101,9 @@ fn run_without_a_worker_names_what_keeps_it() {
         RuntimeState { next_attempt_at: Some(at(1_030)), failed_attempts: 2, ..state(RunStatus::Retrying) };
     let put_off = RuntimeState { next_attempt_at: Some(at(1_030)), ..queued() };
     let overdue = RuntimeState { next_attempt_at: Some(at(999)), ..retry.clone() };
+    let not_called = failure(&format!("acme: {}", ModelError::NOT_CALLED));
+    let first_not_called = RuntimeState { failed_attempts: 0, ..retry.clone() };
+    let doubted = RuntimeState { run: Some(run(RunStatus::Running)), deaths: 1, ..put_off.clone() };
     for (facts, cause) in [
         (facts(queued()), Cause::Queued),
         (facts(old.clone()), Cause::SlotsFull),
@@ -91,9 +115,12 @@ fn run_without_a_worker_names_what_keeps_it() {
         (facts(retry.clone()), Cause::Retry),
         (facts(overdue), Cause::Queued),
         (facts(put_off), Cause::RateLimit),
+        (facts(RuntimeState { last_error: Some(not_called), ..retry.clone() }), Cause::BreakerOpen),
+        (facts(first_not_called), Cause::BreakerOpen),
     ] {
         assert_eq!(causes(&facts), [cause]);
     }
+    assert_eq!(causes(&facts(doubted)), [Cause::HolderDead, Cause::Suspect]);
     let alone = Facts { claiming_workers: 0, ..facts(retry.clone()) };
     assert_eq!(
         causes(&alone),
@@ -134,6 +161,8 @@ fn run_that_waits_names_each_question_and_task() {
         is_paused: true,
         ..facts(waits.clone())
     };
+    let plan = Facts { open_steps: 3, ..facts(waits.clone()) };
+    assert!(plan.reasons()[0].cause == Cause::Tasks && plan.reasons()[0].text.contains('3'), "{plan:?}");
     assert_eq!(causes(&asks), [Cause::Paused, Cause::Question, Cause::Budget, Cause::Tasks]);
     let reasons = asks.reasons();
     assert_eq!((reasons[1].question, reasons[1].until), (Some(QuestionId(Uuid::nil())), Some(at(2_000))));
@@ -143,13 +172,7 @@ fn run_that_waits_names_each_question_and_task() {
 
 #[test]
 fn without_an_open_run_the_latest_one_says_why() {
-    let failed = Failure {
-        run: RunId(Uuid::nil()),
-        code: "AUTH".to_owned(),
-        message: "wrong key".to_owned(),
-        at: Some(at(990)),
-    };
-    let failed = RuntimeState { last_error: Some(failed), ..state(RunStatus::Failed) };
+    let failed = RuntimeState { last_error: Some(failure("wrong key")), ..state(RunStatus::Failed) };
     let reasons = facts(failed).reasons();
     assert!(reasons[0].text.contains("AUTH: wrong key") && reasons[0].todo.is_some(), "{reasons:?}");
     for (status, cause) in [
@@ -161,4 +184,46 @@ fn without_an_open_run_the_latest_one_says_why() {
     }
     let never = RuntimeState { run: None, ..queued() };
     assert_eq!(causes(&Facts { is_archived: true, ..facts(never) }), [Cause::Archived, Cause::Idle]);
+}
+
+#[test]
+fn failed_checks_are_named_where_they_explain_something() {
+    let old = RuntimeState { waiting_since: Some(at(900)), ..queued() };
+    let retry =
+        RuntimeState { next_attempt_at: Some(at(1_030)), failed_attempts: 2, ..state(RunStatus::Retrying) };
+    let silent = HealthFacts { silent_since: Some(at(100)), ..HealthFacts::default() };
+    let down = |since| HealthFacts { redis_down_since: Some(at(since)), ..HealthFacts::default() };
+    let red = |id| failing(id, HealthStatus::Red);
+    let warn = |id| failing(id, HealthStatus::Warn);
+    for (state, health, expected) in [
+        (queued(), warn("redis"), vec![Cause::RedisAway]),
+        (queued(), down(990), vec![Cause::RedisAway]),
+        (queued(), down(999), vec![Cause::Queued]),
+        (old.clone(), down(990), vec![Cause::SlotsFull]),
+        (held(1_010), down(990), vec![Cause::Running]),
+        (queued(), red("schema"), vec![Cause::Queued, Cause::Health]),
+        (queued(), warn("schema"), vec![Cause::Queued]),
+        (old.clone(), red("connections"), vec![Cause::SlotsFull, Cause::Health]),
+        (old.clone(), red("overdue_work"), vec![Cause::SlotsFull, Cause::Health]),
+        (held(990), red("dead_leases"), vec![Cause::HolderDead, Cause::Health]),
+        (held(1_010), red("dead_leases"), vec![Cause::Running]),
+        (retry, warn("failed_runs"), vec![Cause::Retry, Cause::Health]),
+        (held(990), silent.clone(), vec![Cause::HolderDead, Cause::Health]),
+        (old, red("retention"), vec![Cause::SlotsFull]),
+        (state(RunStatus::MessageSent), silent, vec![Cause::Idle]),
+    ] {
+        let facts = Facts { health, ..facts(state) };
+        assert_eq!(causes(&facts), expected, "{facts:?}");
+    }
+}
+
+#[test]
+fn run_that_is_not_the_newest_says_how_it_ended() {
+    let facts = facts(queued());
+    let older = RunId(Uuid::max());
+    let cause = |run, status| facts.reasons_of(run, status, Some(("AUTH", "wrong key"))).remove(0);
+    assert_eq!(cause(RunId(Uuid::nil()), RunStatus::Queued).cause, Cause::Queued);
+    assert_eq!(cause(older, RunStatus::Cancelled).cause, Cause::Cancelled);
+    let failed = cause(older, RunStatus::Failed);
+    assert!(failed.cause == Cause::Failed && failed.text.contains("AUTH: wrong key"), "{failed:?}");
 }

@@ -195,8 +195,9 @@ impl SharedBreaker {
         lock(&self.breaker).admit(now).map_err(|Rejected { cause, wait }| {
             let at = self.time.to_utc(now + wait).format("%H:%M:%S");
             let message = format!(
-                "{}: not called because most recent calls failed ({}); next attempt at {at} UTC",
+                "{}: {} ({}); next attempt at {at} UTC",
                 self.description.provider,
+                ModelError::NOT_CALLED,
                 cause.as_str()
             );
             ModelError { retry_after: Some(wait), breaker_open: true, ..ModelError::new(cause, message) }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use houston_domain::health::{Check, HealthStatus};
+use houston_domain::why::HealthFacts;
 
 use super::seconds;
 use crate::error::Result;
@@ -27,6 +28,20 @@ pub struct Health {
     pub checks: Vec<Check>,
     /// When the latest result was stored.
     pub checked_at: Option<DateTime<Utc>>,
+    /// Whether that is too long ago.
+    pub is_stale: bool,
+}
+
+impl Health {
+    /// What it says about why an agentable does not go on.
+    #[must_use]
+    pub fn facts(self) -> HealthFacts {
+        if self.is_stale {
+            return HealthFacts { silent_since: self.checked_at, ..HealthFacts::default() };
+        }
+        let failing = self.checks.into_iter().filter(|check| check.status != HealthStatus::Ok).collect();
+        HealthFacts { failing, ..HealthFacts::default() }
+    }
 }
 
 impl RunStore {
@@ -87,6 +102,7 @@ impl ApiStore {
         .fetch_all(&self.pool)
         .await?;
         let checked_at = rows.iter().map(|row| row.checked_at).max();
+        let is_stale = rows.iter().max_by_key(|row| row.checked_at).is_some_and(|row| row.stale);
         let checks = rows.into_iter().map(|row| {
             if row.stale {
                 let at = row.checked_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
@@ -99,6 +115,6 @@ impl ApiStore {
             let status = HealthStatus::from_name(&row.status);
             Check { id: row.id, status, detail: row.detail, since: row.since }
         });
-        Ok(Health { checks: checks.collect(), checked_at })
+        Ok(Health { checks: checks.collect(), checked_at, is_stale })
     }
 }

@@ -2,7 +2,7 @@
 
 use houston_domain::id::{AgentableId, QuestionId};
 use houston_domain::question::QuestionKind;
-use houston_domain::why::{Facts, OpenQuestion};
+use houston_domain::why::{Facts, HealthFacts, OpenQuestion};
 
 use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
@@ -12,18 +12,22 @@ use crate::handle::TenantStore;
 const QUESTIONS: i64 = 20;
 
 impl TenantStore<'_> {
-    /// The facts of an agentable of the tenant, whose hints are in the lane of this name, by the database's clock.
+    /// The facts of an agentable of the tenant, whose hints are in the lane of this name, by the database's clock. `health` is that of
+    /// the installation, which is of no tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
     /// the statement.
-    pub async fn why(self, agentable: AgentableId, lane: &str) -> Result<Facts> {
+    pub async fn why(self, agentable: AgentableId, lane: &str, health: HealthFacts) -> Result<Facts> {
         let state = self.state(agentable).await?;
         let row = sqlx::query!(
             r#"-- store::why::facts
             select l.open_tasks, a.status as "status?",
                    coalesce((select p.paused and p.ended_at is null from houston.plans p
                               where p.tenant_id = $1 and p.agentable_id = l.agentable_id), false) as "is_paused!",
+                   (select count(*) from houston.plan_steps s
+                     where s.tenant_id = $1 and s.plan_id = l.agentable_id and s.task_id is not null
+                       and s.ended_at is null) as "open_steps!",
                    (select count(*) from houston.runs r join houston.run_locks k on k.agentable_id = r.agentable_id
                      where r.held_for = l.user_id and k.holder is not null) as "held!",
                    exists (select from houston.paused_lanes p where p.lane = $3) as "is_lane_paused!",
@@ -47,10 +51,12 @@ impl TenantStore<'_> {
             is_paused: row.is_paused,
             is_lane_paused: row.is_lane_paused,
             open_tasks: row.open_tasks,
+            open_steps: row.open_steps,
             held_of_user: row.held,
             max_running: i64::from(self.fairness.max_running),
             claiming_workers: row.claiming,
             draining_workers: row.draining,
+            health,
         })
     }
 

@@ -3,7 +3,7 @@
 //! No query here is restricted to a tenant, so none may be reachable from the API.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{RunId, TenantId, UserId};
+use houston_domain::id::{MessageId, RunId, TenantId, UserId};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -195,5 +195,22 @@ impl OperatorStore<'_> {
         .await?
         .ok_or(Error::NotFound { what: "run" })?;
         Ok(TenantId(owner))
+    }
+
+    /// The run that a message belongs to, and its tenant, for operators.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such message, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn run_of_message(self, message: MessageId) -> Result<(TenantId, RunId)> {
+        let row = sqlx::query!(
+            "-- store::directory::run_of_message
+            select tenant_id, run_id from houston.messages where id = $1",
+            message.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "message" })?;
+        Ok((TenantId(row.tenant_id), RunId(row.run_id)))
     }
 }
