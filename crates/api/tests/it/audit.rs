@@ -90,6 +90,20 @@ async fn why_names_what_a_goal_waits_for() {
         (found, &why["id"], &why["passes"]),
         (vec!["no_worker".to_owned()], &json!(api.goal), &json!(false))
     );
+    api.sql(
+        "insert into houston.health_checks (id, status, detail, since, checked_at, stale_at)
+         select id, 'red', 'of all tenants', now(), now(), now() + interval '1 h' from unnest(array['schema', 'retention']) id",
+    );
+    let (found, why) = causes(&api, &of_goal).await;
+    assert_eq!(found, ["no_worker", "health"], "the check that explains it, and no other");
+    assert!(
+        why.to_string().contains("houston migrate") && !why.to_string().contains("of all tenants"),
+        "{why}"
+    );
+    api.sql("delete from houston.health_checks");
+    for id in ["goals/goal_", "goals/g", "runs/run_", "runs/r"] {
+        api.get(&format!("/v1/{id}{}/why", "0".repeat(32))).await.refused(404, "not_found");
+    }
     let worker = Worker::start(&api).await;
     assert_eq!(causes(&api, &of_goal).await.0, ["queued"]);
     make_operator(&api).await;

@@ -153,6 +153,7 @@ async fn request_without_a_place_for_its_stream_posts_nothing() {
     ] {
         let refused = api.post_with(&path, &[("houston-user", user)], body).await;
         assert_eq!(refused.status, 429, "{path}: {}", refused.text());
+        assert_eq!(refused.header("retry-after"), "5", "{path}");
     }
     let counts = "select (select count(*) from houston.messages) || ' ' || (select count(*) from houston.agentables where kind = 'goal')";
     assert_eq!(api.sql(counts).trim(), "1 1", "nothing was posted, and no thread was made");

@@ -56,6 +56,8 @@ impl Answer {
         };
         assert_eq!(problem["type"], kind);
         assert_eq!(problem["request_id"], self.header("x-request-id"));
+        let waits = self.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds > 0);
+        assert!(waits || ![429, 503].contains(&status), "it says when to try again: {:?}", self.headers);
         for field in ["title", "detail", "instance", "request_id"] {
             assert!(problem[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {problem}");
         }

@@ -178,8 +178,9 @@ async fn dead_cell_harms_only_its_own_users() {
     let dead = 1;
     test.houston.servers.lock().unwrap().cells().nth(dead).unwrap().kill_postgres().unwrap();
     test.ask(&goals[0], "Are you there?").await;
-    let (status, _) = test.houston.ask(reqwest::Method::GET, &format!("/v1/goals/{}", goals[dead])).await;
-    assert_eq!(status, 503);
+    let away = test.houston.open(&test.houston.url(&format!("/v1/goals/{}", goals[dead]))).await;
+    assert_eq!(away.status(), 503);
+    assert!(away.headers().contains_key("retry-after"), "{away:?}");
     let (ready, _) = test.houston.ask(reqwest::Method::GET, "/readyz").await;
     assert_eq!(ready, 200);
     let listed = test.houston.command().args(["cell", "list", "--json"]).output().unwrap();

@@ -53,12 +53,20 @@ async fn operators_see_what_waits_why_and_who_changed_what() {
     let json = |arguments: &[&str]| -> Value { serde_json::from_str(&houston.run(arguments, &[])).unwrap() };
     let queues = json(&["queues", "--json"]);
     assert_eq!((&queues["data"][0]["lane"], &queues["data"][0]["depth"]), (&"interactive".into(), &1.into()));
-    let run = message["run_id"].as_str().unwrap();
-    for id in [goal.as_str(), run] {
+    let (run, posted) = (message["run_id"].as_str().unwrap(), message["id"].as_str().unwrap());
+    for id in [goal.as_str(), run, posted] {
         let why = json(&["why", id, "--json"]);
         assert_eq!((&why["id"], &why["reasons"][0]["cause"]), (&goal.as_str().into(), &"no_worker".into()));
     }
     assert!(houston.run(&["why", &goal], &[]).contains("houston work"), "what to do");
+    for (prefix, words) in
+        [("goal", "there is no goal_"), ("msg", "there is no msg_"), ("lamp", "is no agent id")]
+    {
+        let refused =
+            houston.command().args(["why", &format!("{prefix}_{}", "0".repeat(32))]).output().unwrap();
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(words), "{refused:?}");
+        assert!(!refused.status.success(), "{refused:?}");
+    }
     houston.run(&["queues", "pause", "background"], &[]);
     houston.run(&["cancel", &goal], &[]);
     let records = json(&["audit", "--tenant", "test", "--json"]);
