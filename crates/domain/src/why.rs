@@ -274,7 +274,7 @@ impl Facts {
             Reason::new(Cause::HolderDead, text, Some("Wait: it is taken over within half a minute."))
         } else {
             let text = "The tokens of its user are used up: it begins when its turn comes.";
-            let todo = "`rates.tokens` of jobs/orchestrator.toml is the limit.";
+            let todo = "`tokens.quota` of jobs/rates.toml is the limit.";
             Reason::new(Cause::RateLimit, text, Some(todo))
         };
         reason.until(Some(next))
@@ -288,7 +288,7 @@ impl Facts {
         }
         if self.held_of_user >= self.max_running {
             let text = format!("Its user has {} runs at once, as many as may be.", self.held_of_user);
-            let todo = "It is next when one of them ends; `fairness.max_running` is the limit.";
+            let todo = "It is next when one of them ends; `fairness.max_running` of jobs/orchestrator.toml is the limit.";
             return Reason::new(Cause::Fairness, text, Some(todo));
         }
         if waited < SWEPT_S && self.health.redis_is_away(self.state.at) {

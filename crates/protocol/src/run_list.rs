@@ -28,7 +28,7 @@ pub struct ListedRunResponse {
 /// Which runs; what is left out matches any.
 ///
 /// ```json
-/// {"status": ["failed"], "kind": "goal", "error_code": "AUTHENTICATION_FAILED", "since": "2026-11-22T09:00:00.000Z"}
+/// {"status": ["failed"], "kind": "goal", "error_code": "AUTHENTICATION_ERROR", "since": "2026-11-22T09:00:00.000Z"}
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -64,7 +64,7 @@ pub struct RunsFilter {
 /// Runs to be cancelled or tried again: by their ids, or those that a filter matches.
 ///
 /// ```json
-/// {"filter": {"status": ["failed"], "error_code": "AUTHENTICATION_FAILED"}, "dry_run": true}
+/// {"filter": {"status": ["failed"], "error_code": "AUTHENTICATION_ERROR"}, "dry_run": true}
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -11,7 +11,7 @@ const REDIS_S: i64 = 5;
 /// The check that says whether Redis is reachable.
 const REDIS: &str = "redis";
 
-/// What is known of the health of the installation.
+/// The health of the installation: results of checks, and what the process that is asked sees itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HealthFacts {
     /// The checks that found something, if their results are new enough.
