@@ -202,6 +202,14 @@ impl RuntimeState {
                     "It waits for something from outside: an answer to a question, or a message. It goes on then{until}."
                 )
             }
+            // Attempts that met an open circuit breaker do not count as failed.
+            Some(next) if next > self.at && self.failed_attempts == 0 => {
+                let seconds = (next - self.at).num_seconds();
+                format!(
+                    "It goes on in {seconds} s: the tokens of its user are used up, or its model is not called for a while; \
+                     `houston why` says which."
+                )
+            }
             Some(next) if next > self.at => {
                 let seconds = (next - self.at).num_seconds();
                 format!(
@@ -282,6 +290,7 @@ mod tests {
                 RuntimeState { next_attempt_at: Some(at(1_030)), failed_attempts: 2, ..state() },
                 "retried in 30 s",
             ),
+            (RuntimeState { next_attempt_at: Some(at(1_030)), ..state() }, "houston why"),
             (held.clone(), "A worker is running it."),
             (RuntimeState { last_event_at: Some(at(700)), ..held.clone() }, "for 300 s"),
             (RuntimeState { holder: holder(Some(at(990))), ..held.clone() }, "worker is dead"),

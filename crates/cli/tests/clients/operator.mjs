@@ -140,6 +140,12 @@ test('operator: a drained worker takes nothing new, and the run says so', { skip
   const why = page.locator('section:has(h2:has-text("What it does now"))');
   await why.waitFor();
   assert.match(await why.innerText(), /worker/i);
+  await until(async () => {
+    await page.goto(at(`/runs/${run}`));
+    const { reasons } = await ask('GET', `/v1/runs/${run}/why`);
+    const shown = await why.innerText();
+    return reasons.every(({ text, todo }) => shown.includes(text) && shown.includes(todo));
+  }, 'the page to name the causes of the API');
   assert.equal((await runOf(run)).status, 'queued', 'nothing is lost, nothing is taken');
   await picture(page, 'operator-7-drained');
   // The audit log knows who did it.
