@@ -27,6 +27,8 @@ pub struct Health {
     pub checks: Vec<Check>,
     /// When the latest result was stored.
     pub checked_at: Option<DateTime<Utc>>,
+    /// Whether a result is recent: there is a health monitor, in a worker or in `houston monitor`.
+    pub is_monitored: bool,
 }
 
 impl RunStore {
@@ -87,6 +89,7 @@ impl ApiStore {
         .fetch_all(&self.pool)
         .await?;
         let checked_at = rows.iter().map(|row| row.checked_at).max();
+        let is_monitored = rows.iter().any(|row| !row.stale);
         let checks = rows.into_iter().map(|row| {
             if row.stale {
                 let at = row.checked_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
@@ -99,6 +102,6 @@ impl ApiStore {
             let status = HealthStatus::from_name(&row.status);
             Check { id: row.id, status, detail: row.detail, since: row.since }
         });
-        Ok(Health { checks: checks.collect(), checked_at })
+        Ok(Health { checks: checks.collect(), checked_at, is_monitored })
     }
 }
