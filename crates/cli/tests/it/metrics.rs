@@ -251,3 +251,23 @@ fn each_alert_has_a_section_and_each_section_an_alert() {
     let sections: BTreeSet<String> = sections.map(|anchor| format!("deploy/README.md#{anchor}")).collect();
     assert_eq!(sections, expected.into_iter().collect());
 }
+
+#[test]
+fn each_alert_is_tested_to_fire_and_not_to_fire() {
+    let read = |path: &str| std::fs::read_to_string(deploy().join(path)).unwrap();
+    let cases = read("../crates/xtask/deploy/rules_test.yml")
+        + &read("../crates/xtask/deploy/rules_of_days_test.yml");
+    let lines: Vec<&str> = cases.lines().map(str::trim).collect();
+    let expects = |alert: &str, fires: bool| {
+        let name = format!("alertname: {alert}");
+        let expected = if fires { "exp_alerts:" } else { "exp_alerts: []" };
+        lines.windows(2).any(|pair| pair == [name.as_str(), expected])
+    };
+    let rules = read("prometheus/rules.yml");
+    let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let missing: Vec<_> = alerts
+        .flat_map(|alert| [(alert, true), (alert, false)])
+        .filter(|(alert, fires)| !expects(alert, *fires))
+        .collect();
+    assert!(missing.is_empty(), "no case says that these fire (true) or do not (false): {missing:?}");
+}
