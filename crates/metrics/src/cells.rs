@@ -78,7 +78,7 @@ pub struct Cells {
     bytes: Family<Named<1>, Gauge>,
     checks: Family<Named<2>, Gauge>,
     /// The checks that have a series, by cell.
-    known: Mutex<BTreeMap<String, Vec<String>>>,
+    listed: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
 impl Cells {
@@ -97,7 +97,7 @@ impl Cells {
         let bytes = gauges(registry, ("database_bytes", bytes));
         let checks = "What the health monitor of the cell found: 0 ok, 1 warn, 2 red; read with max";
         let checks = gauges(registry, ("health_check_status", checks));
-        Self { postgres, redis, depth, oldest, paused, bytes, checks, known: Mutex::default() }
+        Self { postgres, redis, depth, oldest, paused, bytes, checks, listed: Mutex::default() }
     }
 
     /// Sets whether the Redis of a cell answers.
@@ -152,9 +152,9 @@ impl Cells {
             now.extend(sample.checks.iter().map(|(id, status)| (id.as_str(), *status)));
             now.insert(MONITOR, if sample.is_monitored { HealthStatus::Ok } else { HealthStatus::Red });
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         let ids = now.keys().map(|id| (*id).to_owned()).collect();
-        for gone in known.insert(cell.to_owned(), ids).unwrap_or_default() {
+        for gone in listed.insert(cell.to_owned(), ids).unwrap_or_default() {
             if !now.contains_key(gone.as_str()) {
                 self.checks.remove(&with(cell, ("check", gone.as_str())));
             }
