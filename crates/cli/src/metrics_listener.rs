@@ -1,30 +1,34 @@
 //! [`MetricsListener`]: the address at which Prometheus reads this process, if the operator gives one, and what is read from
-//! the database when it does.
+//! the servers of each cell when it does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use houston_domain::agentable::Urgency;
-use houston_metrics::sampled::{InUse, QueueSample};
+use houston_metrics::cells::{PostgresSample, QueueSample};
+use houston_metrics::sampled::InUse;
 use houston_metrics::{Metrics, Queue};
-use houston_queue::Slots;
+use houston_queue::{RedisHealth, Slots};
 use houston_store::Store;
 use houston_store::health::queues::{KindDepth, QueueState};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::commands::Failure;
 use crate::config::Settings;
 use crate::output::print_stderr;
 use crate::system::System;
 
-/// How long a look at the queues is used again: more scrapers than one must not cost the database more.
+/// How long a look at the cells is used again: more scrapers than one must not cost the databases more.
 const SAMPLE_AGE: Duration = Duration::from_secs(5);
-/// Time limit of a look at the queues; a scrape must not wait for a database that does not answer.
+/// How long the size of a database is used again: Postgres looks at each of its files.
+const SIZE_AGE: Duration = Duration::from_secs(60);
+/// Time limit of a look at a cell; a scrape must not wait for a database that does not answer.
 const SAMPLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The address at which Prometheus reads this process; `None`: there is none.
@@ -46,13 +50,19 @@ impl MetricsListener {
         Ok(Self(Some(listener)))
     }
 
-    /// Answers scrapers until the process has ended all runs and requests. `slots`: those of its worker.
-    pub(crate) fn serve(self, system: &System, slots: Option<&Slots>) {
+    /// Answers scrapers until the process has ended all runs and requests.
+    pub(crate) fn serve(self, system: &System, roles: Roles<'_>) {
         let Some(listener) = self.0 else { return };
+        let cells = system.cells.named().map(|(name, cell)| Cell {
+            name: name.to_string(),
+            store: cell.store.clone(),
+            redis: cell.bus.health().clone(),
+        });
         let sampler = Arc::new(Sampler {
             metrics: Arc::clone(&system.loaded.instruments.metrics),
-            stores: system.cells.iter().map(|cell| cell.store.clone()).collect(),
-            slots: slots.cloned(),
+            cells: cells.collect(),
+            slots: roles.worker.cloned(),
+            draining: roles.has_api.then(|| system.stop.clone()),
             urgencies: system
                 .loaded
                 .agent_types()
@@ -72,55 +82,97 @@ impl MetricsListener {
     }
 }
 
+/// What a process does.
+#[derive(Clone, Copy)]
+pub(crate) struct Roles<'p> {
+    /// Whether it serves the API.
+    pub(crate) has_api: bool,
+    /// The slots of its worker, if it has one.
+    pub(crate) worker: Option<&'p Slots>,
+}
+
+/// The servers of a cell, as this process reaches them.
+struct Cell {
+    name: String,
+    store: Store,
+    redis: RedisHealth,
+}
+
+/// When the cells were read last.
+#[derive(Default)]
+struct Looked {
+    at: Option<Instant>,
+    /// At the size of their databases, too.
+    at_size: Option<Instant>,
+}
+
 /// Reads what only a scrape asks for.
 struct Sampler {
     metrics: Arc<Metrics>,
-    /// One for each cell.
-    stores: Vec<Store>,
+    cells: Vec<Cell>,
     slots: Option<Slots>,
+    /// Cancelled when the API of this process takes no more requests; `None`: it has none.
+    draining: Option<CancellationToken>,
     /// By kind.
     urgencies: BTreeMap<String, Urgency>,
-    /// When the queues were read last.
-    looked: Mutex<Option<Instant>>,
+    looked: Mutex<Looked>,
 }
 
 impl Sampler {
     async fn sample(&self) {
         let sampled = &self.metrics.sampled;
-        let connections = self.stores.iter().map(Store::connections);
+        let connections = self.cells.iter().map(|cell| cell.store.connections());
         let (used, free) = connections.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         sampled.set_connections(InUse { used, free });
         if let Some((used, free)) = self.slots.as_ref().map(Slots::in_use) {
             sampled.set_slots(InUse { used, free });
         }
+        if let Some(draining) = &self.draining {
+            sampled.set_api(!draining.is_cancelled());
+        }
+        self.cells.iter().for_each(|cell| self.metrics.cells.set_redis(&cell.name, cell.redis.is_up()));
         // Scrapers that come together wait for one look.
         let mut looked = self.looked.lock().await;
-        if looked.is_some_and(|looked| looked.elapsed() < SAMPLE_AGE) {
+        if looked.at.is_some_and(|at| at.elapsed() < SAMPLE_AGE) {
             return;
         }
-        let read = try_join_all(self.stores.iter().map(|store| async {
-            anyhow::Ok((store.runs().queues().await?, store.runs().paused_lanes().await?))
-        }));
-        match timeout(SAMPLE_TIMEOUT, read).await {
-            Ok(Ok(cells)) => {
-                let mut queues = self.queues(cells.iter().flat_map(|(kinds, _)| kinds));
-                for (queue, sample) in Queue::ALL.into_iter().zip(&mut queues) {
-                    let is_it = |lane: &String| lane == queue.as_str();
-                    sample.paused = cells.iter().any(|(_, paused)| paused.iter().any(is_it));
-                }
-                sampled.set_queues(Some(queues));
-            }
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "the queues could not be read for metrics");
-                sampled.set_queues(None);
-            }
-            Err(_) => sampled.set_queues(None),
+        let with_size = looked.at_size.is_none_or(|at| at.elapsed() >= SIZE_AGE);
+        // Each has its own time limit: one that is away takes nothing from the others.
+        join_all(self.cells.iter().map(|cell| self.look_at(cell, with_size))).await;
+        looked.at = Some(Instant::now());
+        if with_size {
+            looked.at_size = looked.at;
         }
-        *looked = Some(Instant::now());
+    }
+
+    async fn look_at(&self, cell: &Cell, with_size: bool) {
+        let sample = match timeout(SAMPLE_TIMEOUT, self.ask(cell, with_size)).await {
+            Ok(Ok(sample)) => Some(sample),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, cell = cell.name, "the cell could not be read for metrics");
+                None
+            }
+            Err(_) => None,
+        };
+        self.metrics.cells.set_postgres(&cell.name, sample.as_ref());
+    }
+
+    /// What the Postgres of a cell says.
+    async fn ask(&self, cell: &Cell, with_size: bool) -> houston_store::Result<PostgresSample> {
+        let runs = cell.store.runs();
+        let mut queues = self.queues(&runs.queues().await?);
+        let paused = runs.paused_lanes().await?;
+        for (queue, sample) in Queue::ALL.into_iter().zip(&mut queues) {
+            sample.paused = paused.iter().any(|lane| lane == queue.as_str());
+        }
+        let health = cell.store.api().health().await?;
+        let bytes = if with_size { Some(runs.database_bytes().await?) } else { None };
+        let checks = health.checks.into_iter().map(|check| (check.id, check.status)).collect();
+        Ok(PostgresSample { queues, checks, is_monitored: health.is_monitored, bytes })
     }
 
     /// Sums up the kinds of each queue. A kind that this process does not have counts as interactive, as for hints.
-    fn queues<'k>(&self, kinds: impl Iterator<Item = &'k KindDepth>) -> [QueueSample; 3] {
+    fn queues(&self, kinds: &[KindDepth]) -> [QueueSample; 3] {
         let mut queues = [QueueSample::default(); 3];
         for kind in kinds {
             let queue = match self.urgencies.get(&kind.kind).copied().unwrap_or_default() {

@@ -9,7 +9,7 @@
 //!   models, further ones count as `other`. No label has the id of a run, a user or a tenant, or text of either.
 //! - Units are seconds, tokens and US dollars. The name of a counter ends with `_total`.
 //! - Series with fixed labels exist from the start with 0, so that the first event is an increase.
-//! - What only the database can say ([`sampled`]) is the same in each process: it is read with `max`, never with `sum`.
+//! - What only the servers of a cell can say ([`cells`]) is the same in each process: it is read with `max`, never with `sum`.
 //!
 //! # Deliberately absent
 //! The listener (`api`), the reading of the database (`store`), figures of single tenants and users: those are in the database.
@@ -19,6 +19,7 @@
 //! has it; a row in `deploy/README.md`. Dashboards and rules in `deploy/` may use it then: a test compares their names with a
 //! running process.
 
+pub mod cells;
 pub mod http;
 mod labels;
 pub mod models;
@@ -53,8 +54,10 @@ pub struct Metrics {
     pub models: models::Models,
     /// Leases and webhooks of workers.
     pub worker: worker::Worker,
-    /// What is read when a scraper asks.
+    /// What is read of the process when a scraper asks.
     pub sampled: sampled::Sampled,
+    /// What is read of the cells when a scraper asks.
+    pub cells: cells::Cells,
     registry: Registry,
 }
 
@@ -71,6 +74,7 @@ impl Default for Metrics {
             models: models::Models::new(&mut registry),
             worker: worker::Worker::new(&mut registry),
             sampled: sampled::Sampled::new(&mut registry),
+            cells: cells::Cells::new(&mut registry),
             registry,
         }
     }

@@ -36,6 +36,8 @@ const CODES: [ModelErrorCode; 10] = [
 
 /// Requests to model providers.
 pub struct Models {
+    /// Calls that were not made, because a budget did not allow them.
+    pub over_budget: Counter,
     requests: Family<Named<3>, Counter>,
     durations: Histograms<Named<2>>,
     first_tokens: Histograms<Named<2>>,
@@ -60,7 +62,11 @@ impl Models {
         let costs = Family::default();
         let help = "US dollars, of requests whose price is in the list or was reported";
         registry.register("llm_cost_usd", help, Family::clone(&costs));
+        let over_budget = Counter::default();
+        let help = "Model calls of runs that were not made, because a budget did not allow them";
+        registry.register("llm_over_budget", help, over_budget.clone());
         Self {
+            over_budget,
             requests: family(
                 registry,
                 (

@@ -1,52 +1,10 @@
-//! [`Sampled`]: what is read when a scraper asks, from the database and from the pools of the process.
-//!
-//! Depth and age of queues, and whether they are paused, are those of the whole installation, the same in each process: read them with `max`.
-
-use std::sync::atomic::AtomicU64;
+//! [`Sampled`]: what is read of the process when a scraper asks. What is read of the servers is in [`crate::cells`].
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::labels::{Fixed, gauges};
-use crate::queue::Queue;
-
-/// What agentables of a queue do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// They wait for a worker.
-    Ready,
-    /// They wait for the time of their next attempt.
-    Retrying,
-    /// A worker drives their run.
-    Running,
-}
-
-impl State {
-    /// All states.
-    pub const ALL: [Self; 3] = [Self::Ready, Self::Retrying, Self::Running];
-
-    /// The value of the label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Retrying => "retrying",
-            Self::Running => "running",
-        }
-    }
-}
-
-/// A queue as the database has it.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct QueueSample {
-    /// Agentables in each state, in the order of [`State::ALL`].
-    pub depth: [u64; 3],
-    /// Seconds for which the oldest one has been ready.
-    pub oldest_s: f64,
-    /// Whether an operator has paused it.
-    pub paused: bool,
-}
 
 /// Connections or slots of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,55 +17,24 @@ pub struct InUse {
 
 /// What is read when a scraper asks. A series of which nothing could be read is left out.
 pub struct Sampled {
-    depth: Family<Fixed<2>, Gauge>,
-    oldest: Family<Fixed<1>, Gauge<f64, AtomicU64>>,
-    paused: Family<Fixed<1>, Gauge>,
+    api: Family<Fixed<0>, Gauge>,
     slots: Family<Fixed<1>, Gauge>,
     connections: Family<Fixed<1>, Gauge>,
 }
 
 impl Sampled {
     pub(crate) fn new(registry: &mut Registry) -> Self {
+        let api = "1 while the API of this process takes requests, 0 while it drains; only in processes with an API";
         Self {
-            depth: gauges(
-                registry,
-                (
-                    "queue_depth",
-                    "Agentables of the installation by queue and state, up to 10,000; read with max",
-                ),
-            ),
-            oldest: gauges(
-                registry,
-                (
-                    "queue_oldest_age_seconds",
-                    "Seconds for which the oldest ready agentable has waited; read with max",
-                ),
-            ),
-            paused: gauges(
-                registry,
-                ("queue_paused", "1 while operators have paused the queue, else 0; read with max"),
-            ),
+            api: gauges(registry, ("api_up", api)),
             slots: gauges(registry, ("worker_slots", "Slots for runs of this worker")),
             connections: gauges(registry, ("db_pool_connections", "Connections of this process to Postgres")),
         }
     }
 
-    /// Sets the queues, in the order of [`Queue::ALL`]; `None`: the database did not answer.
-    pub fn set_queues(&self, queues: Option<[QueueSample; 3]>) {
-        let Some(queues) = queues else {
-            self.depth.clear();
-            self.oldest.clear();
-            self.paused.clear();
-            return;
-        };
-        for (queue, sample) in Queue::ALL.into_iter().zip(queues) {
-            for (state, depth) in State::ALL.into_iter().zip(sample.depth) {
-                let labels = [("queue", queue.as_str()), ("state", state.as_str())];
-                self.depth.get_or_create(&labels).set(i64::try_from(depth).unwrap_or(i64::MAX));
-            }
-            self.oldest.get_or_create(&[("queue", queue.as_str())]).set(sample.oldest_s);
-            self.paused.get_or_create(&[("queue", queue.as_str())]).set(i64::from(sample.paused));
-        }
+    /// Sets whether the API of the process takes requests.
+    pub fn set_api(&self, is_up: bool) {
+        self.api.get_or_create(&[]).set(i64::from(is_up));
     }
 
     /// Sets the slots of the worker.

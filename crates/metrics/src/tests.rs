@@ -1,13 +1,14 @@
 use std::time::Duration;
 
+use houston_domain::health::HealthStatus;
 use houston_domain::model::{ModelError, ModelErrorCode, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 
 use super::*;
+use crate::cells::{PostgresSample, QueueSample};
 use crate::models::MAX_MODELS;
 use crate::runs::Attempt;
-use crate::sampled::QueueSample;
 
 #[test]
 fn events_are_counted_with_their_labels() {
@@ -63,19 +64,60 @@ fn models_beyond_the_limit_share_their_series() {
 #[test]
 fn what_cannot_be_read_is_left_out() {
     let metrics = Metrics::default();
-    let queue = QueueSample { depth: [2, 0, 1], oldest_s: 1.5, paused: true };
-    metrics.sampled.set_queues(Some([queue; 3]));
+    assert!(!metrics.text().unwrap().contains("\nhouston_api_up "), "a worker has no API");
+    metrics.sampled.set_api(true);
     let lease = metrics.worker.lease();
     let text = metrics.text().unwrap();
-    assert!(text.contains(r#"houston_queue_depth{queue="interactive",state="ready"} 2"#), "{text}");
-    assert!(text.contains(r#"houston_queue_oldest_age_seconds{queue="maintenance"} 1.5"#), "{text}");
-    assert!(text.contains(r#"houston_queue_paused{queue="background"} 1"#), "{text}");
     assert!(text.contains("\nhouston_worker_heartbeat_age_seconds 0."), "{text}");
+    assert!(text.contains("\nhouston_api_up 1\n"), "{text}");
     drop(lease);
-    metrics.sampled.set_queues(None);
     let text = metrics.text().unwrap();
-    for of_queues in ["houston_queue_depth{", "houston_queue_oldest_age_seconds{", "houston_queue_paused{"] {
-        assert!(!text.contains(of_queues), "{text}");
-    }
     assert!(!text.contains("\nhouston_worker_heartbeat_age_seconds "), "{text}");
+}
+
+#[test]
+fn cell_that_is_away_takes_only_its_own_series() {
+    let metrics = Metrics::default();
+    let queue = QueueSample { depth: [2, 0, 1], oldest_s: 1.5, paused: true };
+    let sample = PostgresSample {
+        queues: [queue; 3],
+        checks: vec![("clock".to_owned(), HealthStatus::Warn), ("old".to_owned(), HealthStatus::Ok)],
+        is_monitored: true,
+        bytes: Some(7),
+    };
+    for cell in ["here", "away"] {
+        metrics.cells.set_postgres(cell, Some(&sample));
+        metrics.cells.set_redis(cell, true);
+    }
+    metrics.cells.set_postgres("away", None);
+    metrics.cells.set_redis("away", false);
+    let text = metrics.text().unwrap();
+    let of_here = [
+        r#"houston_queue_depth{cell="here",queue="interactive",state="ready"} 2"#,
+        r#"houston_queue_oldest_age_seconds{cell="here",queue="maintenance"} 1.5"#,
+        r#"houston_queue_paused{cell="here",queue="background"} 1"#,
+        r#"houston_database_bytes{cell="here"} 7"#,
+        r#"houston_health_check_status{cell="here",check="clock"} 1"#,
+        r#"houston_health_check_status{cell="here",check="monitor"} 0"#,
+        r#"houston_postgres_up{cell="here"} 1"#,
+        r#"houston_redis_up{cell="here"} 1"#,
+    ];
+    for line in of_here {
+        assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
+    }
+    let of_away: Vec<&str> = text.lines().filter(|line| line.contains("away")).collect();
+    assert_eq!(of_away, [r#"houston_postgres_up{cell="away"} 0"#, r#"houston_redis_up{cell="away"} 0"#]);
+
+    // A release without the check, and a monitor that is gone.
+    let later = PostgresSample {
+        checks: vec![("clock".to_owned(), HealthStatus::Red)],
+        is_monitored: false,
+        bytes: None,
+        ..sample
+    };
+    metrics.cells.set_postgres("here", Some(&later));
+    let text = metrics.text().unwrap();
+    assert!(!text.contains(r#"check="old""#), "{text}");
+    assert!(text.contains(r#"houston_health_check_status{cell="here",check="monitor"} 2"#), "{text}");
+    assert!(text.contains(r#"houston_database_bytes{cell="here"} 7"#), "read once a minute: {text}");
 }

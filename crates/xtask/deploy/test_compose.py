@@ -22,7 +22,7 @@ def assert_pinned(image: str) -> None:
     """A tag with a version, or a digest."""
     name, _, tag = image.rpartition(":")
     assert name and "latest" not in tag, image
-    assert re.match(r"\d+\.\d+", tag) or "@sha256" in name, f"{image}: name a whole version or a digest"
+    assert re.match(r"v?\d+\.\d+", tag) or "@sha256" in name, f"{image}: name a whole version or a digest"
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -69,6 +69,31 @@ def test_services_wait_for_healthy_ones() -> None:
             assert rule == {"condition": wanted}, f"{name} → {other}"
     used = {volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", [])}
     assert used == set(COMPOSE["volumes"])
+
+
+def test_monitoring_reads_what_is_shipped() -> None:
+    """Nothing of it starts unasked, and each file is where its reader looks."""
+    monitoring = {name for name, service in SERVICES.items() if service.get("profiles") == ["monitoring"]}
+    assert monitoring == {"prometheus", "grafana"}
+    mounted: dict[str, str] = {}
+    for name in monitoring:
+        assert all(port.startswith("127.0.0.1:") for port in SERVICES[name]["ports"])
+        mounted |= {entry["target"]: COMPOSE["configs"][entry["source"]]["file"] for entry in SERVICES[name]["configs"]}
+    assert {DEPLOY / file for file in mounted.values()} == {
+        *DEPLOY.glob("prometheus/*.yml"),
+        *DEPLOY.glob("grafana/*.json"),
+        *DEPLOY.glob("grafana/provisioning/*.yml"),
+    }
+    scraped = yaml.safe_load((DEPLOY / mounted["/etc/prometheus/prometheus.yml"]).read_text())
+    assert all(mounted[rules] == "prometheus/rules.yml" for rules in scraped["rule_files"])
+    (found,) = scraped["scrape_configs"][0]["dns_sd_configs"]
+    for name in found["names"]:
+        assert SERVICES[name]["environment"]["HOUSTON_METRICS_ADDRESS"] == f"0.0.0.0:{found['port']}"
+    (provider,) = yaml.safe_load((DEPLOY / "grafana/provisioning/dashboards.yml").read_text())["providers"]
+    boards = {target for target, file in mounted.items() if file.endswith(".json")}
+    assert boards == {f"{provider['options']['path']}/{file.name}" for file in DEPLOY.glob("grafana/*.json")}
+    (source,) = yaml.safe_load((DEPLOY / "grafana/provisioning/datasource.yml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090" and source["isDefault"] is True
 
 
 def instructions() -> list[tuple[str, str]]:

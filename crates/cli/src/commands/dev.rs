@@ -19,7 +19,7 @@ use super::{Context, Failure, key, runtime};
 use crate::app::DEFAULT_FOLDER;
 use crate::config::{Loaded, secrets};
 use crate::explain::Explainer;
-use crate::metrics_listener::MetricsListener;
+use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::{self, print, print_stderr};
 use crate::server_supervisor::ServerSupervisor;
 use crate::span_export::SpanExport;
@@ -104,7 +104,7 @@ async fn develop(
     let signals = lifecycle::on_signals(system.stop.clone())?;
     let metrics = MetricsListener::bind(&system.loaded.settings).await?;
     let running = system.start_workers(&context.registry, &models)?;
-    metrics.serve(&system, Some(&running.slots));
+    metrics.serve(&system, Roles { has_api: true, worker: Some(&running.slots) });
     // Before it waits for Postgres, so that a signal stops it then, too.
     tokio_util::task::TaskTracker::new().spawn(signals);
     running.registered().await;

@@ -9,7 +9,7 @@ use houston_store::api_key::ApiKey;
 
 use super::{Context, Failure, runtime};
 use crate::explain::Explainer;
-use crate::metrics_listener::MetricsListener;
+use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::print_stderr;
 use crate::span_export::SpanExport;
 use crate::system::{Listeners, System};
@@ -49,7 +49,8 @@ impl Serve {
             let system = System::new(context.loaded, &stores, &addresses.cells)?;
             let listeners = Listeners::open(&system.loaded).await?;
             print_stderr(&format!("serving on {}", listeners.url()?));
-            MetricsListener::bind(&system.loaded.settings).await?.serve(&system, None);
+            let metrics = MetricsListener::bind(&system.loaded.settings).await?;
+            metrics.serve(&system, Roles { has_api: true, worker: None });
             let console = system.console();
             if let (Some(_), Some(_)) = (&console, &listeners.console) {
                 print_stderr(&format!("the console is on {}", listeners.console_url()?));

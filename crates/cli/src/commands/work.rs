@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::{Context, Failure, runtime};
-use crate::metrics_listener::MetricsListener;
+use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::print_stderr;
 use crate::span_export::SpanExport;
 use crate::system::System;
@@ -39,7 +39,7 @@ impl Work {
             houston_faults::fault!("C4").map_err(anyhow::Error::from)?;
             let metrics = MetricsListener::bind(&system.loaded.settings).await?;
             let running = system.start_workers(&context.registry, &models)?;
-            metrics.serve(&system, Some(&running.slots));
+            metrics.serve(&system, Roles { has_api: false, worker: Some(&running.slots) });
             // Before it waits for Postgres, so that a signal stops it then, too.
             tokio_util::task::TaskTracker::new().spawn(signals);
             running.registered().await;

@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
+use crate::metrics::{LISTEN, scrape};
 use crate::scripted::{Asked, Scripted, answer};
 use crate::test_houston::{PATIENCE, TestHouston};
 
@@ -166,7 +167,7 @@ async fn external_id_of_another_cell_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_cell_harms_only_its_own_users() {
-    let test = start(answer).await;
+    let test = Scripted::over(TestHouston::with_two_cells(&[LISTEN]), answer).await;
     let _worker = test.worker("local/one");
     let mut goals = Vec::new();
     for users in users(&test.houston, 1).await {
@@ -197,6 +198,19 @@ async fn dead_cell_harms_only_its_own_users() {
     }
     let health = test.houston.get("/v1/health").await;
     assert_eq!(health["status"], "red", "{health}");
+    // What was read of the cells is used again for some seconds.
+    let until = tokio::time::Instant::now() + PATIENCE;
+    let mut metrics = scrape(&test.houston._serve).await;
+    while !metrics.contains("houston_postgres_up{cell=\"8000-ffff\"} 0") {
+        assert!(tokio::time::Instant::now() < until, "{metrics}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        metrics = scrape(&test.houston._serve).await;
+    }
+    assert!(metrics.contains("houston_postgres_up{cell=\"0000-7fff\"} 1"), "{metrics}");
+    for of_queues in ["houston_queue_depth", "houston_queue_oldest_age_seconds", "houston_queue_paused"] {
+        assert!(metrics.contains(&format!("{of_queues}{{cell=\"0000-7fff\"")), "{of_queues}: {metrics}");
+        assert!(!metrics.contains(&format!("{of_queues}{{cell=\"8000-ffff\"")), "{of_queues}: {metrics}");
+    }
 
     tokio::task::block_in_place(|| {
         test.houston.servers.lock().unwrap().cell_mut(dead).restart_postgres().unwrap();

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::test_houston::{PATIENCE, TestHouston, environment, houston_command};
 
-const LISTEN: (&str, &str) = ("HOUSTON_METRICS_ADDRESS", "127.0.0.1:0");
+/// The variable with which a process listens for scrapers.
+pub(crate) const LISTEN: (&str, &str) = ("HOUSTON_METRICS_ADDRESS", "127.0.0.1:0");
 
 /// An API and a worker that Prometheus may read, with a scripted model.
 struct Scraped {
@@ -57,7 +58,7 @@ impl Scraped {
 }
 
 /// The text of a process's metrics.
-async fn scrape(process: &Process) -> String {
+pub(crate) async fn scrape(process: &Process) -> String {
     let line = process.wait_for_line(PATIENCE, |line| line.starts_with("metrics on ")).unwrap();
     let response = reqwest::get(line.trim_start_matches("metrics on ")).await.unwrap();
     assert_eq!(response.status().as_u16(), 200);
@@ -124,6 +125,7 @@ async fn metrics_say_what_an_installation_did() {
     );
     assert!(value(&worker, "houston_worker_slots", "free") > 0.0, "{worker}");
     assert!(value(&worker, "houston_worker_heartbeat_age_seconds", "") < 60.0, "{worker}");
+    assert!(!worker.contains("\nhouston_api_up "), "a worker has no API: {worker}");
     for text in [&api, &worker] {
         for secret in ["sk-test", &houston.key, goal.trim_start_matches("goal_"), "Tokyo"] {
             assert!(!text.contains(secret), "`{secret}` is in the metrics: {text}");
@@ -141,6 +143,14 @@ async fn queues_are_measured_in_each_process() {
     assert_eq!(value(&text, "houston_queue_depth", r#"state="running""#), 0.0, "{text}");
     assert!(value(&text, "houston_queue_oldest_age_seconds", "interactive") > 0.0, "{text}");
     assert_eq!(value(&text, "houston_queue_paused", ""), 0.0, "{text}");
+    assert_eq!(value(&text, "houston_api_up", ""), 1.0, "{text}");
+    // The connection to Redis may not be open yet.
+    assert!(text.contains("\nhouston_redis_up{cell="), "{text}");
+    for of_each_cell in ["houston_postgres_up", "houston_database_bytes"] {
+        assert!(value(&text, of_each_cell, "cell=") >= 1.0, "{of_each_cell}: {text}");
+    }
+    // There is no worker, so nothing was checked.
+    assert!(value(&text, "houston_health_check_status", r#"check="monitor""#) >= 2.0, "{text}");
 
     let paused = {
         let servers = houston.servers.lock().unwrap();
@@ -154,7 +164,8 @@ async fn queues_are_measured_in_each_process() {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let text = scrape(&houston._serve).await;
-        if value(&text, "houston_queue_paused", "interactive") == 1.0 {
+        // In each cell.
+        if value(&text, "houston_queue_paused", "interactive") >= 1.0 {
             assert_eq!(value(&text, "houston_queue_paused", "background"), 0.0, "{text}");
             break;
         }
@@ -241,4 +252,24 @@ fn each_alert_has_a_section_and_each_section_an_alert() {
     let sections = guide.anchors().into_iter().filter(|anchor| anchor.starts_with("houston"));
     let sections: BTreeSet<String> = sections.map(|anchor| format!("deploy/README.md#{anchor}")).collect();
     assert_eq!(sections, expected.into_iter().collect());
+}
+
+#[test]
+fn each_alert_is_tested_to_fire_and_not_to_fire() {
+    let read = |path: &str| std::fs::read_to_string(deploy().join(path)).unwrap();
+    let cases = read("../crates/xtask/deploy/rules_test.yml")
+        + &read("../crates/xtask/deploy/rules_of_days_test.yml");
+    let lines: Vec<&str> = cases.lines().map(str::trim).collect();
+    let expects = |alert: &str, fires: bool| {
+        let name = format!("alertname: {alert}");
+        let expected = if fires { "exp_alerts:" } else { "exp_alerts: []" };
+        lines.windows(2).any(|pair| pair == [name.as_str(), expected])
+    };
+    let rules = read("prometheus/rules.yml");
+    let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let missing: Vec<_> = alerts
+        .flat_map(|alert| [(alert, true), (alert, false)])
+        .filter(|(alert, fires)| !expects(alert, *fires))
+        .collect();
+    assert!(missing.is_empty(), "no case says that these fire (true) or do not (false): {missing:?}");
 }

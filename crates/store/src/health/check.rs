@@ -28,15 +28,15 @@ pub struct Health {
     pub checks: Vec<Check>,
     /// When the latest result was stored.
     pub checked_at: Option<DateTime<Utc>>,
-    /// Whether that is too long ago.
-    pub is_stale: bool,
+    /// Whether a result is recent: there is a health monitor, in a worker or in `houston monitor`.
+    pub is_monitored: bool,
 }
 
 impl Health {
     /// What it says about why an agentable does not go on.
     #[must_use]
     pub fn facts(self) -> HealthFacts {
-        if self.is_stale {
+        if !self.is_monitored {
             return HealthFacts { silent_since: self.checked_at, ..HealthFacts::default() };
         }
         let failing = self.checks.into_iter().filter(|check| check.status != HealthStatus::Ok).collect();
@@ -102,7 +102,7 @@ impl ApiStore {
         .fetch_all(&self.pool)
         .await?;
         let checked_at = rows.iter().map(|row| row.checked_at).max();
-        let is_stale = rows.iter().max_by_key(|row| row.checked_at).is_some_and(|row| row.stale);
+        let is_monitored = rows.iter().any(|row| !row.stale);
         let checks = rows.into_iter().map(|row| {
             if row.stale {
                 let at = row.checked_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
@@ -115,6 +115,6 @@ impl ApiStore {
             let status = HealthStatus::from_name(&row.status);
             Check { id: row.id, status, detail: row.detail, since: row.since }
         });
-        Ok(Health { checks: checks.collect(), checked_at, is_stale })
+        Ok(Health { checks: checks.collect(), checked_at, is_monitored })
     }
 }

@@ -1,4 +1,4 @@
-//! Clock and connections of the database server.
+//! Clock, connections and disk of the database server.
 
 use chrono::{DateTime, Utc};
 
@@ -43,5 +43,19 @@ impl RunStore {
         .fetch_one(&self.pool)
         .await?;
         Ok(Connections { taken: row.taken, most: row.most })
+    }
+
+    /// The bytes of the database on disk, with what is free in its files.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn database_bytes(&self) -> Result<i64> {
+        let bytes = sqlx::query_scalar!(
+            r#"-- store::health::server::database_bytes
+            select pg_database_size(current_database()) as "bytes!""#
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(bytes)
     }
 }

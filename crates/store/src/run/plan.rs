@@ -136,7 +136,7 @@ pub(crate) async fn insert_plan(
         with t as (select clock_timestamp() as at),
         above as (
             update houston.runs set tasks_started = tasks_started + 1 where id = $5
-            returning coalesce(mode, origin_type) as origin),
+            returning coalesce(mode, origin_type) as origin, traceparent),
         counted as (update houston.run_locks set open_tasks = open_tasks + 1 where agentable_id = $4),
         plan as (
             insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title, status, tools, untrusted)
@@ -145,8 +145,8 @@ pub(crate) async fn insert_plan(
             insert into houston.run_locks (agentable_id, tenant_id, user_id, last_seq, wake, unread, run_id, run_open)
             values ($1, $2, $3, 2, true, 1, $12, true)),
         run as (
-            insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at)
-            select $12, $2, $1, 1, (select origin from above), t.at from t)
+            insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at, traceparent)
+            select $12, $2, $1, 1, (select origin from above), t.at, (select traceparent from above) from t)
         insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata, run_id,
                                       created_at)
         select $13, $2, $1, 2, 'system', 'text', $8, $14, $12, t.at from t",

@@ -88,7 +88,7 @@ pub(crate) async fn insert_task(
             with t as (select clock_timestamp() as at),
             above as (
                 update houston.runs set tasks_started = tasks_started + 1 where id = $5
-                returning coalesce(mode, origin_type) as origin),
+                returning coalesce(mode, origin_type) as origin, traceparent),
             counted as (update houston.run_locks set open_tasks = open_tasks + 1 where agentable_id = $4),
             task as (
                 insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title, status, tools,
@@ -98,8 +98,8 @@ pub(crate) async fn insert_task(
                 insert into houston.run_locks (agentable_id, tenant_id, user_id, last_seq, wake, unread, run_id, run_open)
                 values ($1, $2, $3, 2, true, 1, $11, true)),
             run as (
-                insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at)
-                select $11, $2, $1, 1, origin, t.at from above cross join t)
+                insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at, traceparent)
+                select $11, $2, $1, 1, origin, t.at, traceparent from above cross join t)
             insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                           run_id, created_at)
             select $12, $2, $1, 2, 'system', 'text', $13,

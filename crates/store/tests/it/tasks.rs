@@ -105,10 +105,10 @@ async fn parent_chains_cannot_form_a_cycle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn task_inherits_its_origin_but_no_mode() {
+async fn task_inherits_origin_and_trace_but_no_mode() {
     let test = TestStore::start().await;
     test.post("go").await;
-    test.sql("update houston.runs set mode = 'agent_check_in'");
+    test.sql("update houston.runs set mode = 'agent_check_in', traceparent = ' 00-ab'");
     let claimed = test.claim().await.unwrap();
     let task = create(&test, &claimed).await.unwrap().unwrap();
     let context = test.runs().run_context(task.id, task.run, 10, &PromptLimits::default()).await.unwrap();
@@ -117,8 +117,8 @@ async fn task_inherits_its_origin_but_no_mode() {
     assert_eq!(context.setting.parent.unwrap().title, "Tokyo");
     let own = test.runs().run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(own.setting.mode, Some(Mode::AgentCheckIn));
-    let origin = format!("select origin_type from houston.runs where id = '{}'", task.run.0);
-    assert_eq!(test.sql(&origin).trim(), "agent_check_in");
+    let origin = format!("select origin_type || traceparent from houston.runs where id = '{}'", task.run.0);
+    assert_eq!(test.sql(&origin).trim(), "agent_check_in 00-ab");
     let message = test.requests().message(task.message).await.unwrap().message;
     assert_eq!(
         (message.content.as_str(), &message.metadata["origin_type"]),

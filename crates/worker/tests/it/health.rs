@@ -68,10 +68,12 @@ async fn since_changes_with_the_status_and_old_results_are_red() {
     }
     let health = cluster.store.api().health().await.unwrap();
     assert_eq!(health.checks.len(), checks.len());
+    assert!(health.is_monitored, "{health:?}");
     cluster.servers.sql("update houston.health_checks set stale_at = now() - interval '1 second'").unwrap();
     let old = cluster.store.api().health().await.unwrap();
     assert!(old.checks.iter().all(|check| check.status == HealthStatus::Red));
     assert!(old.checks[0].detail.contains("not checked since"), "{:?}", old.checks[0]);
+    assert!(!old.is_monitored, "{old:?}");
     // Results of checks that no longer exist are deleted.
     cluster.servers
         .sql("insert into houston.health_checks values ('gone', 'ok', '', now(), now(), now() - interval '2 days')")

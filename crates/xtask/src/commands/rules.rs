@@ -1,5 +1,5 @@
 //! Checks the alert rules and the expressions of the dashboards in `deploy/` with `promtool`, and when alerts fire
-//! (`crates/xtask/deploy/rules_test.yml`).
+//! (`crates/xtask/deploy/rules_test.yml`, `rules_of_days_test.yml`).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,6 +14,9 @@ pub(crate) async fn check(promtool: PathBuf) -> Result<()> {
     let mut expressions = Vec::new();
     for dashboard in std::fs::read_dir(deploy.join("grafana"))? {
         let path = dashboard?.path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
         let text = std::fs::read_to_string(&path)?;
         let dashboard: Value =
             serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
@@ -33,8 +36,14 @@ pub(crate) async fn check(promtool: PathBuf) -> Result<()> {
     let mut check = Command::new(&promtool);
     check.args(["check", "rules"]).arg(deploy.join("prometheus/rules.yml")).arg(of_panels);
     child::succeed(check).await?;
+    // Only its syntax: the files that it names are there in the container.
+    let mut check = Command::new(&promtool);
+    check.args(["check", "config", "--syntax-only"]).arg(deploy.join("prometheus/prometheus.yml"));
+    child::succeed(check).await?;
     let mut test = Command::new(promtool);
-    test.args(["test", "rules"]).arg(repository::root().join("crates/xtask/deploy/rules_test.yml"));
+    let cases = repository::root().join("crates/xtask/deploy");
+    test.args(["test", "rules"])
+        .args(["rules_test.yml", "rules_of_days_test.yml"].map(|file| cases.join(file)));
     child::succeed(test).await
 }
 

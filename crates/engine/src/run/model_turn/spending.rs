@@ -60,5 +60,9 @@ pub(crate) async fn check_budget<S: RunStorage>(
     let answer = setup.policy.limits.max_output_tokens;
     let next = setup.prices.max_cost(tokens, answer, journal.now(), budget.refuse_unpriced);
     let nearly = budget.nearly_spent(&spent, journal.services.config.overseer.budget.warn_percent);
-    Ok(CheckedBudget { over: budget.check(&spent, next).err(), nearly })
+    let over = budget.check(&spent, next).err();
+    if over.is_some() {
+        journal.services.metrics.models.over_budget.inc();
+    }
+    Ok(CheckedBudget { over, nearly })
 }

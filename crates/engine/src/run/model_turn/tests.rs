@@ -159,6 +159,7 @@ async fn next_call_is_checked_against_the_budget() {
     process.storage.set_spent(Spent { run: Some(1.into()), ..Spent::default() });
     let over = check_budget(&journal, &setup, 1_000, &Raises::default()).await.unwrap().over.unwrap();
     assert!(matches!(over, OverBudget::Exceeded { scope: BudgetScope::Run, .. }), "{over}");
+    assert_eq!(journal.services.metrics.models.over_budget.get(), 1, "the operator sees it");
 }
 
 fn paused(text: &str) -> Script {

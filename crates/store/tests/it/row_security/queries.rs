@@ -16,9 +16,13 @@ const THEIRS: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_beef);
 /// The tenant that asks. It has nothing.
 const ASKING: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
 
-/// What answers differently in each database, whosever rows it has: numbers of connections, times as numbers.
-const OF_THE_SERVER: [&str; 3] =
-    ["store::fan_out::ensure_reader", "store::trigger_reader::ensure", "store::health::server::connections"];
+/// What answers differently in each database, whosever rows it has: numbers of connections, bytes, times as numbers.
+const OF_THE_SERVER: [&str; 4] = [
+    "store::fan_out::ensure_reader",
+    "store::trigger_reader::ensure",
+    "store::health::server::connections",
+    "store::health::server::database_bytes",
+];
 
 /// A query as it was prepared for the macros: its text, and the types of its parameters.
 struct Query {

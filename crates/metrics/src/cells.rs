@@ -1,0 +1,179 @@
+//! [`Cells`]: what is read of each cell when a scraper asks: its queues, its servers, and what its health monitor found.
+//!
+//! It is the same in each process: read it with `max`, never with `sum`. A cell whose Postgres does not answer loses its own
+//! series and no other's.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
+
+use houston_domain::health::HealthStatus;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::labels::{Named, gauges};
+use crate::queue::Queue;
+
+/// The check that says whether there is a health monitor at all: what a monitor that is gone had found is no longer true.
+pub const MONITOR: &str = "monitor";
+
+/// What agentables of a queue do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// They wait for a worker.
+    Ready,
+    /// They wait for the time of their next attempt.
+    Retrying,
+    /// A worker drives their run.
+    Running,
+}
+
+impl State {
+    /// All states.
+    pub const ALL: [Self; 3] = [Self::Ready, Self::Retrying, Self::Running];
+
+    /// The value of the label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Retrying => "retrying",
+            Self::Running => "running",
+        }
+    }
+}
+
+/// A queue as the database has it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct QueueSample {
+    /// Agentables in each state, in the order of [`State::ALL`].
+    pub depth: [u64; 3],
+    /// Seconds for which the oldest one has been ready.
+    pub oldest_s: f64,
+    /// Whether an operator has paused it.
+    pub paused: bool,
+}
+
+/// What the Postgres of a cell says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PostgresSample {
+    /// In the order of [`Queue::ALL`].
+    pub queues: [QueueSample; 3],
+    /// The latest result of each check.
+    pub checks: Vec<(String, HealthStatus)>,
+    /// Whether a health monitor has checked lately.
+    pub is_monitored: bool,
+    /// The size of the database; `None`: as it was.
+    pub bytes: Option<i64>,
+}
+
+/// What is read of each cell. A series of which nothing could be read is left out.
+pub struct Cells {
+    postgres: Family<Named<1>, Gauge>,
+    redis: Family<Named<1>, Gauge>,
+    depth: Family<Named<3>, Gauge>,
+    oldest: Family<Named<2>, Gauge<f64, AtomicU64>>,
+    paused: Family<Named<2>, Gauge>,
+    bytes: Family<Named<1>, Gauge>,
+    checks: Family<Named<2>, Gauge>,
+    /// The checks that have a series, by cell.
+    listed: Mutex<BTreeMap<String, Vec<String>>>,
+}
+
+impl Cells {
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let up = "1 if the Postgres of the cell answered this process within 2 s, else 0";
+        let postgres = gauges(registry, ("postgres_up", up));
+        let up = "1 while the Redis of the cell answers this process, else 0";
+        let redis = gauges(registry, ("redis_up", up));
+        let depth = "Agentables of the cell by queue and state, up to 10,000; read with max";
+        let depth = gauges(registry, ("queue_depth", depth));
+        let oldest = "Seconds for which the oldest ready agentable of the cell has waited; read with max";
+        let oldest = gauges(registry, ("queue_oldest_age_seconds", oldest));
+        let paused = "1 while operators have paused the queue, else 0; read with max";
+        let paused = gauges(registry, ("queue_paused", paused));
+        let bytes = "Bytes of the cell's database on disk, read once a minute; read with max";
+        let bytes = gauges(registry, ("database_bytes", bytes));
+        let checks = "What the health monitor of the cell found: 0 ok, 1 warn, 2 red; read with max";
+        let checks = gauges(registry, ("health_check_status", checks));
+        Self { postgres, redis, depth, oldest, paused, bytes, checks, listed: Mutex::default() }
+    }
+
+    /// Sets whether the Redis of a cell answers.
+    pub fn set_redis(&self, cell: &str, is_up: bool) {
+        self.redis.get_or_create(&of(cell)).set(i64::from(is_up));
+    }
+
+    /// Sets what the Postgres of a cell says; `None`: it did not answer.
+    pub fn set_postgres(&self, cell: &str, sample: Option<&PostgresSample>) {
+        self.postgres.get_or_create(&of(cell)).set(i64::from(sample.is_some()));
+        for (nth, queue) in Queue::ALL.into_iter().enumerate() {
+            self.set_queue(cell, queue, sample.map(|sample| sample.queues[nth]));
+        }
+        match sample {
+            Some(PostgresSample { bytes: Some(bytes), .. }) => {
+                self.bytes.get_or_create(&of(cell)).set(*bytes);
+            }
+            Some(_) => {}
+            None => {
+                self.bytes.remove(&of(cell));
+            }
+        }
+        self.set_checks(cell, sample);
+    }
+
+    fn set_queue(&self, cell: &str, queue: Queue, sample: Option<QueueSample>) {
+        let two = with(cell, ("queue", queue.as_str()));
+        for (nth, state) in State::ALL.into_iter().enumerate() {
+            let [cell, queue] = two.clone();
+            let three: Named<3> = [cell, queue, ("state", state.as_str().to_owned())];
+            match sample {
+                Some(QueueSample { depth, .. }) => {
+                    self.depth.get_or_create(&three).set(i64::try_from(depth[nth]).unwrap_or(i64::MAX));
+                }
+                None => {
+                    self.depth.remove(&three);
+                }
+            }
+        }
+        if let Some(QueueSample { oldest_s, paused, .. }) = sample {
+            self.oldest.get_or_create(&two).set(oldest_s);
+            self.paused.get_or_create(&two).set(i64::from(paused));
+        } else {
+            self.oldest.remove(&two);
+            self.paused.remove(&two);
+        }
+    }
+
+    fn set_checks(&self, cell: &str, sample: Option<&PostgresSample>) {
+        let mut now: BTreeMap<&str, HealthStatus> = BTreeMap::new();
+        if let Some(sample) = sample {
+            now.extend(sample.checks.iter().map(|(id, status)| (id.as_str(), *status)));
+            now.insert(MONITOR, if sample.is_monitored { HealthStatus::Ok } else { HealthStatus::Red });
+        }
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let ids = now.keys().map(|id| (*id).to_owned()).collect();
+        for gone in listed.insert(cell.to_owned(), ids).unwrap_or_default() {
+            if !now.contains_key(gone.as_str()) {
+                self.checks.remove(&with(cell, ("check", gone.as_str())));
+            }
+        }
+        for (id, status) in now {
+            let number = match status {
+                HealthStatus::Ok => 0,
+                HealthStatus::Warn => 1,
+                HealthStatus::Red => 2,
+            };
+            self.checks.get_or_create(&with(cell, ("check", id))).set(number);
+        }
+    }
+}
+
+fn of(cell: &str) -> Named<1> {
+    [("cell", cell.to_owned())]
+}
+
+fn with(cell: &str, (name, value): (&'static str, &str)) -> Named<2> {
+    [("cell", cell.to_owned()), (name, value.to_owned())]
+}
