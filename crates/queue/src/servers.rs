@@ -140,7 +140,7 @@ impl Servers {
         }
     }
 
-    /// Fails when another server than that of `client` takes the writes by now. While nobody can say it, none does.
+    /// Fails when another server than that of `client` takes the writes by now. While none of them answers, none does.
     pub(crate) async fn check(&self, client: &Client) -> Result<(), Failure> {
         match self {
             Self::One(_) => Ok(()),

@@ -80,7 +80,7 @@ async fn why(installation: &ChaosInstallation, run: &str) -> String {
             Err(_) => refused = "no answer".to_owned(),
         }
     }
-    format!("why is not known: {refused}")
+    format!("why does not answer: {refused}")
 }
 
 async fn ask(api: SocketAddr, key: &str, run: &str) -> Result<WhyResponse> {
