@@ -19,10 +19,12 @@ pub enum Dropped {
     TooSlow,
     /// An event cannot be read.
     Unreadable,
+    /// Events were deleted by age before its client got them.
+    Expired,
 }
 
 /// The values of the label `reason`, in the order of [`Dropped`].
-const REASONS: [&str; 5] = ["draining", "revoked", "erased", "too_slow", "unreadable"];
+const REASONS: [&str; 6] = ["draining", "revoked", "erased", "too_slow", "unreadable", "expired"];
 
 /// Event streams of clients.
 pub struct Streams {

@@ -1,12 +1,12 @@
 //! Connections to Redis, with a time limit on every wait.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use houston_domain::clock::Clock;
-use redis::AsyncConnectionConfig;
 use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Client};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Failure};
@@ -31,6 +31,8 @@ pub struct Redis {
     clock: Arc<dyn Clock>,
     /// Whether the current outage was logged. Shared by all connections of the process.
     outage_logged: Arc<AtomicBool>,
+    /// How often another server was found to take the writes. Connections from before are given up.
+    moves: Arc<AtomicU64>,
 }
 
 impl Redis {
@@ -52,7 +54,7 @@ impl Redis {
             // rustls needs a process-wide provider. Installing it a second time fails, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        Ok(Self { servers, prefix, clock, outage_logged: Arc::default() })
+        Ok(Self { servers, prefix, clock, outage_logged: Arc::default(), moves: Arc::default() })
     }
 
     /// The server's version, and what it does when its memory is full.
@@ -97,10 +99,26 @@ impl Redis {
         self.servers.connect(&config).await
     }
 
-    /// Opens a connection for pub/sub.
-    pub(crate) async fn connect_pubsub(&self) -> Result<PubSub, Failure> {
+    /// Opens a connection for pub/sub. Returns it with its server, for [`Self::check`].
+    pub(crate) async fn connect_pubsub(&self) -> Result<(Client, PubSub), Failure> {
         let client = self.servers.client().await?;
-        within(CONNECT_TIMEOUT, client.get_async_pubsub()).await
+        let connection = within(CONNECT_TIMEOUT, client.get_async_pubsub()).await?;
+        Ok((client, connection))
+    }
+
+    /// Fails when another server than that of `client` takes the writes by now; then all connections of the process are
+    /// given up. A former master may accept what is published, and no one hears it.
+    pub(crate) async fn check(&self, client: &Client) -> Result<(), Failure> {
+        let checked = self.servers.check(client).await;
+        if checked.is_err() {
+            self.moves.fetch_add(1, Relaxed);
+        }
+        checked
+    }
+
+    /// Changes when connections from before are to be given up.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves.load(Relaxed)
     }
 }
 
@@ -167,16 +185,20 @@ pub(crate) async fn run_until_stopped(stop: &CancellationToken, task: impl Futur
 pub(crate) struct PipelineConnection {
     redis: Redis,
     connection: Option<MultiplexedConnection>,
+    /// [`Redis::moves`] when it was opened.
+    moves: u64,
 }
 
 impl PipelineConnection {
     pub(crate) fn new(redis: Redis) -> Self {
-        Self { redis, connection: None }
+        Self { redis, connection: None, moves: 0 }
     }
 
     /// Connects if not connected.
     pub(crate) async fn connect(&mut self) -> Result<(), Failure> {
-        if self.connection.is_none() {
+        let moves = self.redis.moves();
+        if self.connection.is_none() || self.moves != moves {
+            (self.connection, self.moves) = (None, moves);
             self.connection = Some(self.redis.connect(Some(RESPONSE_TIMEOUT)).await?);
         }
         Ok(())

@@ -37,6 +37,8 @@ pub(crate) struct Reader {
     connection: Option<MultiplexedConnection>,
     /// The id of the connection in Redis.
     client_id: i64,
+    /// [`Redis::moves`] when the connection was opened.
+    moves: u64,
 }
 
 /// Opens a connection without a response time limit. Returns it with its id in Redis.
@@ -78,6 +80,7 @@ impl Reader {
             keys,
             connection: None,
             client_id: 0,
+            moves: 0,
         }
     }
 
@@ -111,9 +114,11 @@ impl Reader {
 
     /// Connects if not connected. Returns whether the connection is new.
     async fn connected(&mut self) -> Result<bool, Failure> {
-        if self.connection.is_some() {
+        let moves = self.redis.moves();
+        if self.connection.is_some() && self.moves == moves {
             return Ok(false);
         }
+        (self.connection, self.moves) = (None, moves);
         tokio::select! {
             connected = connect(&self.redis) => {
                 let (connection, client_id) = connected?;

@@ -1,10 +1,13 @@
 //! Which server a new connection goes to: the one of the URL, the master that a sentinel names, or the node of a cluster
 //! that has Houston's keys. It is asked anew for each connection, and a connection that fails is opened again: so
-//! connections follow a failover without a restart.
+//! connections follow a failover without a restart. A connection to a former master need not fail: it is asked now and then
+//! whether another server takes the writes ([`Servers::check`]).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError,
@@ -120,7 +123,7 @@ impl Servers {
     ) -> Result<MultiplexedConnection, Failure> {
         match self {
             Self::One(client) => Ok(client.get_multiplexed_async_connection_with_config(config).await?),
-            Self::Several(seeds) => seeds.connect(config).await,
+            Self::Several(seeds) => Ok(seeds.connect(config).await?.1),
         }
     }
 
@@ -128,7 +131,20 @@ impl Servers {
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
         match self {
             Self::One(client) => Ok(Client::clone(client)),
-            Self::Several(seeds) => seeds.find().await,
+            Self::Several(seeds) => {
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(CONNECT_TIMEOUT))
+                    .set_response_timeout(Some(CONNECT_TIMEOUT));
+                Ok(Box::pin(seeds.connect(&config)).await?.0)
+            }
+        }
+    }
+
+    /// Fails when another server than that of `client` takes the writes by now. While none of them answers, none does.
+    pub(crate) async fn check(&self, client: &Client) -> Result<(), Failure> {
+        match self {
+            Self::One(_) => Ok(()),
+            Self::Several(seeds) => seeds.check(client).await,
         }
     }
 }
@@ -156,10 +172,36 @@ impl Seeds {
         Err(last)
     }
 
-    async fn connect(&self, config: &AsyncConnectionConfig) -> Result<MultiplexedConnection, Failure> {
-        let found = self.find().await;
-        let connected = match found {
-            Ok(client) => self.open(&client, config).await,
+    /// Fails when more seeds name another server than name this one. Some may be cut off together with a former master, so the
+    /// first answer is not enough; and some may have another name for the same server.
+    async fn check(&self, client: &Client) -> Result<(), Failure> {
+        let address = client.get_connection_info().addr().to_string();
+        let asked: Vec<_> = self.seeds.iter().map(|seed| within_limit(self.ask(seed))).collect();
+        let named = join_all(asked).await;
+        let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (nth, named) in named.into_iter().enumerate() {
+            if let Ok(named) = named {
+                by_name.entry(named.get_connection_info().addr().to_string()).or_default().push(nth);
+            }
+        }
+        let own = by_name.remove(&address).map_or(0, |seeds| seeds.len());
+        let other = by_name.into_values().max_by_key(Vec::len).unwrap_or_default();
+        match other.first() {
+            Some(first) if other.len() > own => {
+                self.first.store(*first, Relaxed);
+                Err(no_server("another server takes the writes by now"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds the server, and connects to it.
+    async fn connect(
+        &self,
+        config: &AsyncConnectionConfig,
+    ) -> Result<(Client, MultiplexedConnection), Failure> {
+        let connected = match self.find().await {
+            Ok(client) => self.open(&client, config).await.map(|connection| (client, connection)),
             Err(failure) => Err(failure),
         };
         if connected.is_err() {

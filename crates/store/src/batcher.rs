@@ -173,7 +173,8 @@ struct Writer<B: Batch> {
     batch: B,
     pool: PgPool,
     items: Arc<Mutex<mpsc::UnboundedReceiver<Queued<B>>>>,
-    connection: Option<PgConnection>,
+    /// With the options of the pool when it was opened.
+    connection: Option<(Arc<PgConnectOptions>, PgConnection)>,
     /// Items for the next batch of this writer.
     behind: Vec<Queued<B>>,
 }
@@ -216,9 +217,12 @@ impl<B: Batch> Writer<B> {
     }
 
     async fn write(&mut self, items: &mut [B::Item]) -> Result<Vec<Option<B::Done>>> {
-        let connection = match &mut self.connection {
+        let present = self.pool.connect_options();
+        // Another host is the primary: this connection may be to the former one, and not have broken.
+        self.connection.take_if(|(opened_with, _)| !Arc::ptr_eq(opened_with, &present));
+        let (_, connection) = match &mut self.connection {
             Some(connection) => connection,
-            none => none.insert(options(&self.pool).connect().await.map_err(Error::from)?),
+            none => none.insert((present, options(&self.pool).connect().await.map_err(Error::from)?)),
         };
         self.batch.write(connection, items).await
     }

@@ -59,6 +59,9 @@ pub enum Error {
         /// The position of the first event that is kept.
         from: i64,
     },
+    /// Events of all agentables after that position were deleted by age.
+    #[error("events after that position were deleted by age; begin at the present position")]
+    EventsDeleted,
     /// The history has no entry at that position.
     #[error("the history has no entry at position {position}; the last one before it is at {last}")]
     NoSuchPosition {

@@ -125,6 +125,7 @@ mod settings;
 mod stored_block;
 mod tenant;
 mod tenant_pool;
+mod timeline;
 
 pub use error::{Error, Result};
 pub use fairness::Fairness;

@@ -153,12 +153,14 @@ impl Store {
     pub fn open(config: &Config) -> Result<Self> {
         let addresses = addresses(&config.url, "houston")?;
         let pool = |hosts: &[PgConnectOptions], max_connections: u32| {
-            PgPoolOptions::new()
+            let options = PgPoolOptions::new()
                 .max_connections(max_connections)
                 .acquire_timeout(config.acquire_timeout)
                 // No ping before each query: using a broken connection fails, and callers retry.
-                .test_before_acquire(false)
-                .connect_lazy_with(hosts.first().cloned().unwrap_or_default())
+                .test_before_acquire(false);
+            let has_several = hosts.len() > 1;
+            let options = if has_several { addresses.newest.clone().guard(options) } else { options };
+            options.connect_lazy_with(hosts.first().cloned().unwrap_or_default())
         };
         let main = pool(&addresses.pool, config.max_connections);
         let sessions =
@@ -345,7 +347,7 @@ impl ApiStore {
 pub async fn probe(url: &str) -> Result<()> {
     let addresses = addresses(url, "houston")?;
     for hosts in [&addresses.pool, &addresses.sessions] {
-        primary::connect(hosts).await?.1.close().await?;
+        primary::connect(hosts, &addresses.newest).await?.1.close().await?;
         if !addresses.has_pooler {
             break;
         }

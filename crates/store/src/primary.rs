@@ -2,8 +2,9 @@
 //!
 //! sqlx connects to one host. A URL with several is divided here, and [`Store::follow_primary`] points the pool to the
 //! primary: the host that is not in recovery, of several the one with the newest timeline, since a former primary that
-//! comes back may not know yet that it is none. Connections that were open break with the former primary; statements on
-//! them fail as in any outage, and callers try again.
+//! comes back may not know yet that it is none. One with an older timeline than the newest that this process has seen is
+//! refused, also if it is the only one. Connections that were open break with the former primary or are
+//! closed; statements on them fail as in any outage, and callers try again.
 //!
 //! A pooler such as PgBouncer that shares connections between transactions keeps no session state. With `direct=host:port`
 //! in the URL, what needs a session (the lease with its lock, notifications, batches with their planner settings,
@@ -18,6 +19,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection};
 
 use crate::error::Result;
 use crate::pool::Store;
+use crate::timeline::{self, Newest};
 
 /// How long a host may take to say whether it is the primary.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,6 +37,8 @@ pub(crate) struct Addresses {
     pub(crate) sessions: Vec<PgConnectOptions>,
     /// Whether the pool's connections go through a pooler.
     pub(crate) has_pooler: bool,
+    /// The newest timeline of Postgres at these hosts.
+    pub(crate) newest: Newest,
 }
 
 /// A URL in its parts.
@@ -88,29 +92,40 @@ pub(crate) fn addresses(url: &str, name: &str) -> Result<Addresses> {
     let named = |options: PgConnectOptions| options.application_name(name);
     let Some(parts) = Parts::of(url) else {
         let options = with_settings(named(PgConnectOptions::from_str(url)?));
-        return Ok(Addresses { pool: vec![options.clone()], sessions: vec![options], has_pooler: false });
+        let newest = Newest::default();
+        return Ok(Addresses {
+            pool: vec![options.clone()],
+            sessions: vec![options],
+            has_pooler: false,
+            newest,
+        });
     };
     let pool = parts.options(parts.hosts)?.into_iter().map(named);
     let Some(direct) = parts.direct else {
         let pool: Vec<_> = pool.map(with_settings).collect();
-        return Ok(Addresses { sessions: pool.clone(), pool, has_pooler: false });
+        let newest = Newest::of(&pool);
+        return Ok(Addresses { sessions: pool.clone(), pool, has_pooler: false, newest });
     };
     let pool = pool.map(|options| options.extra_float_digits(None::<i8>)).collect();
-    let sessions = parts.options(direct)?.into_iter().map(named).map(with_settings).collect();
-    Ok(Addresses { pool, sessions, has_pooler: true })
+    let sessions: Vec<_> = parts.options(direct)?.into_iter().map(named).map(with_settings).collect();
+    let newest = Newest::of(&sessions);
+    Ok(Addresses { pool, sessions, has_pooler: true, newest })
 }
 
-/// Connects to the only host, or to the primary of several.
-pub(crate) async fn connect(hosts: &[PgConnectOptions]) -> Result<(PgConnectOptions, PgConnection)> {
+/// Connects to the only host, or to the primary of several. Fails if that has a lower timeline than the newest.
+pub(crate) async fn connect(
+    hosts: &[PgConnectOptions],
+    newest: &Newest,
+) -> Result<(PgConnectOptions, PgConnection)> {
     if let [host] = hosts {
         return Ok((host.clone(), host.connect().await?));
     }
     let mut refused = sqlx::Error::Configuration("no host of the URL is a primary".into());
-    let mut best: Option<(String, PgConnectOptions, PgConnection)> = None;
+    let mut best: Option<(u32, PgConnectOptions, PgConnection)> = None;
     for (host, asked) in hosts.iter().zip(join_all(hosts.iter().map(ask)).await) {
         match asked {
             Ok((Some(timeline), connection)) => {
-                if best.as_ref().is_none_or(|(newest, ..)| *newest < timeline) {
+                if best.as_ref().is_none_or(|(highest, ..)| *highest < timeline) {
                     best = Some((timeline, host.clone(), connection));
                 }
             }
@@ -118,30 +133,19 @@ pub(crate) async fn connect(hosts: &[PgConnectOptions]) -> Result<(PgConnectOpti
             Err(error) => refused = error,
         }
     }
-    let (_, host, connection) = best.ok_or(refused)?;
+    let (timeline, host, connection) = best.ok_or(refused)?;
+    newest.accept(timeline)?;
     Ok((host, connection))
 }
 
 /// Connects to a host and asks for its timeline; `None`: it is a standby.
-async fn ask(host: &PgConnectOptions) -> sqlx::Result<(Option<String>, PgConnection)> {
+async fn ask(host: &PgConnectOptions) -> sqlx::Result<(Option<u32>, PgConnection)> {
     let asked = async {
         let mut connection = host.connect().await?;
-        let timeline = timeline(&mut connection).await?;
+        let timeline = timeline::of(&mut connection).await?;
         Ok::<_, sqlx::Error>((timeline, connection))
     };
     tokio::time::timeout(ANSWER_TIMEOUT, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
-}
-
-/// The timeline of a primary, in eight hex digits; `None`: it is a standby.
-async fn timeline(connection: &mut PgConnection) -> sqlx::Result<Option<String>> {
-    // Not `query!`: it would be one of few reasons to describe system functions in `.sqlx`.
-    let (timeline,): (Option<String>,) = sqlx::query_as(
-        "-- store::primary::timeline
-        select case when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_lsn()), 8) end",
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(timeline)
 }
 
 /// Points `pool` to a host; true if it was another before.
@@ -158,11 +162,15 @@ fn point(pool: &PgPool, host: PgConnectOptions) -> bool {
 }
 
 /// Returns when the connection breaks or its server is no primary any more.
-async fn watch(connection: &mut PgConnection) {
+async fn watch(connection: &mut PgConnection, newest: &Newest) {
     loop {
         tokio::time::sleep(WATCH_EVERY).await;
-        match tokio::time::timeout(ANSWER_TIMEOUT, timeline(connection)).await {
-            Ok(Ok(Some(_))) => {}
+        match tokio::time::timeout(ANSWER_TIMEOUT, timeline::of(connection)).await {
+            Ok(Ok(Some(timeline))) => {
+                if let Err(error) = newest.accept(timeline) {
+                    return tracing::warn!(%error, "looking for the primary");
+                }
+            }
             Ok(Ok(None)) => return tracing::warn!("postgres became a standby, looking for the primary"),
             Ok(Err(error)) => {
                 return tracing::warn!(%error, "postgres is lost, looking for the primary");
@@ -172,20 +180,28 @@ async fn watch(connection: &mut PgConnection) {
     }
 }
 
-async fn follow(pool: &PgPool, hosts: &[PgConnectOptions]) {
+async fn follow(pool: &PgPool, hosts: &[PgConnectOptions], newest: &Newest) {
     if hosts.len() < 2 {
         return;
     }
+    let mut said = String::new();
     loop {
-        match connect(hosts).await {
+        match connect(hosts, newest).await {
             Ok((host, mut connection)) => {
                 let (name, port) = (host.get_host().to_owned(), host.get_port());
                 if point(pool, host) {
                     tracing::info!(host = name, port, "another postgres is the primary");
                 }
-                watch(&mut connection).await;
+                said.clear();
+                watch(&mut connection, newest).await;
             }
-            Err(error) => tracing::debug!(%error, "no postgres of the URL is a primary"),
+            Err(error) => {
+                let error = error.to_string();
+                if error != said {
+                    tracing::warn!(error, "no postgres of the URL is the primary");
+                    said = error;
+                }
+            }
         }
         tokio::time::sleep(SEARCH_EVERY).await;
     }
@@ -195,12 +211,12 @@ impl Store {
     /// Finds the primary, if the URL has several hosts: until then the first is used.
     ///
     /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when none of the hosts is a primary.
+    /// [`Error::Database`](crate::Error::Database) when none of the hosts is a primary, or only a former one.
     pub async fn find_primary(&self) -> Result<()> {
         let addresses = &self.addresses;
         for (pool, hosts) in [(&self.pool, &addresses.pool), (&self.sessions, &addresses.sessions)] {
             if hosts.len() > 1 {
-                let (host, connection) = connect(hosts).await?;
+                let (host, connection) = connect(hosts, &addresses.newest).await?;
                 point(pool, host);
                 connection.close().await?;
             }
@@ -226,9 +242,9 @@ impl Store {
 
     /// Points new connections to the primary whenever it changes; returns at once if the URL has one host.
     pub async fn follow_primary(&self) {
-        let Addresses { pool, sessions, has_pooler } = &*self.addresses;
+        let Addresses { pool, sessions, has_pooler, newest } = &*self.addresses;
         let sessions: &[PgConnectOptions] = if *has_pooler { sessions } else { &[] };
-        tokio::join!(follow(&self.pool, pool), follow(&self.sessions, sessions));
+        tokio::join!(follow(&self.pool, pool, newest), follow(&self.sessions, sessions, newest));
     }
 }
 

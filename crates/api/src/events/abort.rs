@@ -24,7 +24,8 @@ pub(crate) enum Abort {
     /// The client reads too slowly.
     #[error("the client is too slow")]
     TooSlow,
-    /// An event in Postgres cannot be decoded.
+    /// An event in Postgres cannot be decoded, or events were deleted by age before the client got them: it is refused when
+    /// it resumes.
     #[error(transparent)]
     Unreadable(#[from] Error),
 }
@@ -37,6 +38,7 @@ impl Abort {
             Self::Revoked => Dropped::Revoked,
             Self::Gone => Dropped::Erased,
             Self::TooSlow => Dropped::TooSlow,
+            Self::Unreadable(Error::EventsExpired { .. } | Error::EventsDeleted) => Dropped::Expired,
             Self::Unreadable(_) => Dropped::Unreadable,
         }
     }

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::http::End;
 use crate::test_api::TestApi;
 use crate::worker::Worker;
 
@@ -11,6 +12,13 @@ async fn stream_from_deleted_events_is_refused_with_advice() {
     api.post_message("hello").await;
     Worker::start(&api).await.claim().await.answer("Hi").await;
     let last = api.get(&api.path("")).await.ok()["last_seq"].as_i64().unwrap();
+    let mut open = api.stream(&format!("?follow=true&after={last}"), None).await;
+    // What happens next is deleted before the stream has read it.
+    api.sql(&format!("update houston.run_locks set last_seq = {}, events_from = {}", last + 3, last + 4));
+    assert_eq!(open.rest().await, (Vec::new(), End::Aborted), "nothing is skipped");
+    let resumed = api.get(&api.path(&format!("/events?follow=true&after={last}"))).await;
+    resumed.refused(410, "event_log_expired");
+    api.sql(&format!("update houston.run_locks set last_seq = {last}"));
     // As the health monitor does when the run is old.
     api.sql("delete from houston.events");
     api.sql(&format!("update houston.run_locks set events_from = {}", last + 1));

@@ -39,6 +39,7 @@ mod reader;
 mod recovery;
 mod report;
 mod seed;
+mod unended;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -133,13 +134,13 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     restarts.spawn(restart_ended(Arc::clone(&installation)));
 
     let (mut fault_log, found) = Box::pin(inject_faults(&installation, options)).await;
-    let mut quiet = Duration::ZERO;
+    let (mut quiet, mut unended) = (Duration::ZERO, Vec::new());
     if found {
         clients.abort_all();
         readers.abort_all();
     } else {
         sleep_until(pool.last_post).await;
-        quiet = wait_until_quiet(&installation, &mut clients).await?;
+        (quiet, unended) = wait_until_quiet(&installation, &mut clients).await?;
     }
     deciders.shutdown().await;
     let seconds = began.elapsed().as_secs_f64();
@@ -160,7 +161,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mut report =
         Report::new((options.seed, options.mutation.clone()), times, findings, fault_log, &evidence);
     (report.engine_note, report.hints_after) = engine_figures(&installation).await?;
-    report.cancels = posts.cancels;
+    (report.cancels, report.unended) = (posts.cancels, unended);
     report.poisonings = evidence.ledgers.get(POISON).map_or(0, Vec::len);
     (report.starts, report.ends) = processes(&installation);
     Ok(report)
@@ -275,18 +276,20 @@ async fn watch_for_violation(
     false
 }
 
-/// Waits until clients have stopped, no run is open and no summary is missing, for at most [`QUIET`].
+/// Waits until clients have stopped, no run is open and no summary is missing, for at most [`QUIET`]. Returns how long that
+/// took, and what had not ended by then.
 async fn wait_until_quiet(
     installation: &Arc<ChaosInstallation>,
     clients: &mut JoinSet<()>,
-) -> Result<Duration> {
+) -> Result<(Duration, Vec<String>)> {
     installation.clear_faults();
     print_status("all faults are over, waiting for the runs to end");
     let began = Instant::now();
     let stopped = async { while clients.join_next().await.is_some() {} };
     let _ = timeout(QUIET, stopped).await;
     clients.abort_all();
-    while began.elapsed() < QUIET {
+    let mut is_quiet = false;
+    while !is_quiet && began.elapsed() < QUIET {
         let shared = Arc::clone(installation);
         let open = spawn_blocking(move || {
             shared.databases.sum(
@@ -294,12 +297,18 @@ async fn wait_until_quiet(
                       + (select count(*) from houston.sessions where summary_due_at is not null)",
             )
         });
-        if open.await?.is_ok_and(|open| open == 0) {
-            break;
+        is_quiet = open.await?.is_ok_and(|open| open == 0);
+        if !is_quiet {
+            sleep(Duration::from_millis(500)).await;
         }
-        sleep(Duration::from_millis(500)).await;
     }
-    Ok(began.elapsed())
+    let took = began.elapsed();
+    match unended::describe(installation).await {
+        Ok(unended) if !is_quiet => Ok((took, unended)),
+        // Read nevertheless: a mistake in its queries must not show only when they are needed.
+        Ok(_) => Ok((took, Vec::new())),
+        Err(error) => Ok((took, vec![format!("Postgres does not say what: {error:#}")])),
+    }
 }
 
 /// What each reader received, also of those that did not reach the end of their stream within [`READING`].

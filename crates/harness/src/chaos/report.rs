@@ -47,6 +47,8 @@ pub(crate) struct Report {
     pub(crate) seconds: f64,
     /// From the last fault until no run was open.
     pub(crate) quiet_seconds: f64,
+    /// What had not ended after the quiet phase, one line each.
+    pub(crate) unended: Vec<String>,
     pub(crate) mutation: Option<String>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) fault_log: FaultLog,
@@ -94,6 +96,7 @@ impl Report {
             mutation,
             seconds: times.0,
             quiet_seconds: times.1,
+            unended: Vec::new(),
             findings,
             fault_log,
             posted: posts.len(),
@@ -145,6 +148,9 @@ impl Report {
             for example in &finding.examples {
                 let _ = writeln!(table, "  {}: {example}", finding.rule);
             }
+        }
+        for unended in &self.unended {
+            let _ = writeln!(table, "  not ended: {unended}");
         }
         let _ = writeln!(table, "\n{:<24} {:>8} {:>8}", "fault", "planned", "injected");
         for (kind, (planned, injected)) in &self.fault_log.counts {
@@ -198,7 +204,7 @@ impl Report {
         });
         json!({
             "verdict": self.verdict().as_str(), "seed": self.seed, "seconds": self.seconds,
-            "quiet_seconds": self.quiet_seconds, "mutation": self.mutation,
+            "quiet_seconds": self.quiet_seconds, "not_ended": self.unended, "mutation": self.mutation,
             "invariants": findings.collect::<Vec<_>>(),
             "faults": faults.collect::<serde_json::Map<_, _>>(),
             "faults_planned": self.fault_log.planned(), "faults_injected": self.fault_log.injected(),

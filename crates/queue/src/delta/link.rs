@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use houston_domain::event::{Live, LiveItem};
-use redis::Msg;
 use redis::aio::{PubSubSink, PubSubStream};
+use redis::{Client, Msg};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -24,6 +24,8 @@ const SUBSCRIBE_CHUNK: usize = 256;
 const SUBSCRIBE_PAUSE: Duration = Duration::from_millis(20);
 /// Interval at which a silent connection is checked.
 const PING_INTERVAL: Duration = Duration::from_secs(3);
+/// Interval at which sentinels, or the nodes of a cluster, are asked whether the server is still the right one.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Counts of received items.
 #[derive(Debug, Default)]
@@ -63,8 +65,8 @@ impl PubSubLink {
 
     /// Opens one connection and runs it until it fails. Returns the failure.
     async fn run_connection(&mut self) -> Failure {
-        let (mut sink, stream) = match self.redis.connect_pubsub().await {
-            Ok(connection) => connection.split(),
+        let (client, (mut sink, stream)) = match self.redis.connect_pubsub().await {
+            Ok((client, connection)) => (client, connection.split()),
             Err(failure) => return failure,
         };
         if let Err(failure) = within(RESPONSE_TIMEOUT, sink.ping::<redis::Value>()).await {
@@ -75,6 +77,18 @@ impl PubSubLink {
         tokio::select! {
             failure = self.listen(stream) => failure,
             failure = self.maintain_subscriptions(sink) => failure,
+            failure = self.check(&client) => failure,
+        }
+    }
+
+    /// Returns when another server takes the writes. A former master pushes no more, and the connection need not break: it
+    /// may have been cut off, or demoted without a word to its clients.
+    async fn check(&self, client: &Client) -> Failure {
+        loop {
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            if let Err(failure) = self.redis.check(client).await {
+                return failure;
+            }
         }
     }
 

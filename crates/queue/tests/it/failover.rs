@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::clock::SystemClock;
-use houston_queue::{HintSender, Lane, Redis};
+use houston_domain::event::Live;
+use houston_domain::id::AgentableId;
+use houston_queue::{DeltaBus, HintSender, Lane, Redis};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use uuid::Uuid;
 
 use crate::server::eventually;
 use crate::worker::{Worker, hint};
@@ -118,6 +121,48 @@ async fn hints_come_through_the_master_sentinels_chose() {
     let hosts: Vec<String> = sentinels.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let url = format!("redis+sentinel://{}/main", hosts.join(","));
     hints_come_after_the_loss_of(&mut group, master, &url).await;
+}
+
+#[tokio::test]
+async fn events_come_through_the_master_that_sentinels_name_now() {
+    let mut group = Group::new();
+    let (former, master) = (group.start(&[], ""), group.start(&[], ""));
+    for server in [former, master] {
+        eventually("the server answers", async || says(server, &["PING"], "PONG").await).await;
+    }
+    let sentinel = group.start(&["--sentinel"], &format!("sentinel monitor main 127.0.0.1 {former} 1"));
+    eventually("the sentinel answers", async || says(sentinel, &["PING"], "PONG").await).await;
+    let url = format!("redis+sentinel://127.0.0.1:{sentinel}/main");
+    let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
+    let start = |id: u128| {
+        let redis = Redis::open(&url, "test", Arc::new(SystemClock)).unwrap();
+        DeltaBus::start(Some(redis), Uuid::from_u128(id), &tracker, stop.clone())
+    };
+    let (here, there) = (start(1), start(2));
+    let agentable = AgentableId(Uuid::from_u128(1));
+    let _subscription = there.subscribe(agentable);
+    let publish = async || {
+        here.publish(agentable, Live::Nudge);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        there.counts().received
+    };
+    eventually("an item comes", async || publish().await > 0).await;
+    // The former master stays one, as if it were cut off: nothing breaks the connections to it.
+    try_ask::<()>(sentinel, &["SENTINEL", "REMOVE", "main"]).await.unwrap();
+    try_ask::<()>(sentinel, &["SENTINEL", "MONITOR", "main", "127.0.0.1", &master.to_string(), "1"])
+        .await
+        .unwrap();
+    eventually("both have left the former master", async || {
+        publish().await;
+        let clients: String = try_ask(former, &["CLIENT", "LIST"]).await.unwrap();
+        !clients.contains(" sub=1") && !clients.contains("cmd=publish")
+    })
+    .await;
+    let before = there.counts().received;
+    eventually("a later item comes", async || publish().await > before).await;
+    stop.cancel();
+    tracker.close();
+    tracker.wait().await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use houston_domain::event::topic::EventOwner;
 use houston_domain::id::{AgentableId, TenantId, UserId};
 use uuid::Uuid;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::{EventPosition, only};
 use crate::handle::{ApiStore, Shared, TenantStore};
 
@@ -97,8 +97,10 @@ impl TenantStore<'_> {
     /// The events of the tenant after `position`, about `limit` at most.
     ///
     /// # Errors
-    /// As [`ApiStore::events_of_tenants`].
+    /// As [`ApiStore::events_of_tenants`], and [`Error::EventsDeleted`] when some of them were deleted by age.
     pub async fn events_of_all(self, position: &EventPosition, limit: i64) -> Result<OwnedPage> {
-        self.owned_events_since(position, limit, &[self.tenant.0]).await
+        let page = self.owned_events_since(position, limit, &[self.tenant.0]).await?;
+        // Asked after the page was read: what is deleted from now on was still on it.
+        if self.keeps_events_since(position).await? { Ok(page) } else { Err(Error::EventsDeleted) }
     }
 }

@@ -1,7 +1,7 @@
 //! The lease of a worker process: one row, renewed over a connection of its own, so that an exhausted pool or a
 //! blocked runtime cannot lose it. It expires by the database's clock, never by a worker's.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use houston_domain::id::WorkerId;
 use sqlx::{Connection, PgConnection};
@@ -9,6 +9,7 @@ use sqlx::{Connection, PgConnection};
 use crate::error::Result;
 use crate::handle::RunStore;
 use crate::primary::{self, addresses};
+use crate::timeline::Newest;
 
 /// The connection that renews a worker's lease and holds its advisory lock. Postgres releases the lock as soon as
 /// the process dies, so other workers notice a kill -9 before the lease expires.
@@ -18,6 +19,8 @@ pub struct LeaseConnection {
     worker: WorkerId,
     lease: Duration,
     locked: bool,
+    opened: Instant,
+    newest: Newest,
 }
 
 /// How a worker introduces itself to operators.
@@ -70,8 +73,10 @@ impl LeaseConnection {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn open(url: &str, worker: WorkerId, lease: Duration) -> Result<Self> {
-        let (_, connection) = primary::connect(&addresses(url, "houston lease")?.sessions).await?;
-        let mut this = Self { connection, worker, lease, locked: false };
+        let addresses = addresses(url, "houston lease")?;
+        let (_, connection) = primary::connect(&addresses.sessions, &addresses.newest).await?;
+        let (opened, newest) = (Instant::now(), addresses.newest);
+        let mut this = Self { connection, worker, lease, locked: false, opened, newest };
         this.lock().await?;
         Ok(this)
     }
@@ -143,8 +148,13 @@ impl LeaseConnection {
     /// its runs and register under a new id.
     ///
     /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement, or has become a
+    /// former primary.
     pub async fn renew(&mut self) -> Result<bool> {
+        if !self.newest.is_current(self.opened.elapsed()) {
+            let text = "the lease is at a former primary";
+            return Err(sqlx::Error::Io(std::io::Error::other(text)).into());
+        }
         if !self.locked {
             self.lock().await?;
         }

@@ -74,6 +74,47 @@ async fn pool_and_lease_move_to_the_host_that_answers() {
     store.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn former_primary_is_refused_while_the_new_one_is_away() {
+    let former = TestServers::start_with(|config| config.redis = false).unwrap();
+    let promoted = tokio::task::block_in_place(|| former.start_standby()).unwrap();
+    let proxy = async |servers: &TestServers| {
+        FaultProxy::start(Target::Unix(servers.postgres_socket().unwrap())).await.unwrap()
+    };
+    let (first, second) = (proxy(&former).await, proxy(&promoted).await);
+    let url = format!("postgres://houston@{},{}/houston?sslmode=disable", first.address(), second.address());
+    let store = open(url.clone());
+    store.find_primary().await.unwrap();
+    store.ping().await.unwrap();
+    // The former primary lives on, as if it had been cut off: no connection to it breaks.
+    tokio::task::block_in_place(|| promoted.promote()).unwrap();
+    store.find_primary().await.unwrap();
+    store.ping().await.unwrap();
+    let left = "select count(*) from pg_stat_activity where application_name = 'houston'";
+    let begun = Instant::now();
+    while former.sql(left).unwrap() != "0" {
+        assert!(begun.elapsed() < PATIENCE, "a connection to the former primary is kept");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    second.set(Fault::Reset);
+    let refused = store.find_primary().await.unwrap_err();
+    assert!(refused.is_transient() && refused.to_string().contains("former primary"), "{refused}");
+    let worker = WorkerId(Uuid::from_u128(1));
+    let refused = LeaseConnection::open(&url, worker, Duration::from_secs(60)).await.unwrap_err();
+    assert!(refused.to_string().contains("former primary"), "{refused}");
+    // Points to the first host, as before a search.
+    let other = Store::open(&Config { url, max_connections: 1, acquire_timeout: Duration::from_millis(500) })
+        .unwrap();
+    other.ping().await.unwrap_err();
+    other.close().await;
+
+    second.set(Fault::None);
+    store.find_primary().await.unwrap();
+    answers(&store).await;
+    store.close().await;
+}
+
 #[tokio::test]
 async fn pooled_connections_lack_the_settings_of_sessions() {
     let two = TwoHosts::start().await;

@@ -94,6 +94,10 @@ async fn old_rows_are_deleted_once_and_young_ones_stay() {
     assert!(!cluster.runs().keeps_events_since(&before).await.unwrap(), "streams of all events begin anew");
     let now = cluster.runs().event_position().await.unwrap();
     assert!(cluster.runs().keeps_events_since(&now).await.unwrap());
+    // As a stream of all events does that was opened before, and is not so far yet.
+    let refused = cluster.requests().events_of_all(&before, 100).await;
+    assert!(matches!(refused, Err(Error::EventsDeleted)), "{refused:?}");
+    cluster.requests().events_of_all(&now, 100).await.unwrap();
 
     let refused = cluster.requests().events_after(old, 0, 100).await;
     let Err(Error::EventsExpired { from }) = refused else { panic!("{refused:?}") };

@@ -68,6 +68,8 @@ struct State {
     listeners: HashMap<TenantId, Vec<(u64, mpsc::Sender<Feed>)>>,
     /// How far the poll has read; `None`: no stream is open.
     position: Option<EventPosition>,
+    /// Whether the last read failed: meanwhile events may have been deleted by age.
+    has_failed: bool,
     next_id: u64,
 }
 
@@ -142,14 +144,8 @@ impl Feeds {
         loop {
             let has_more = match timeout(config.request_timeout(), self.poll_once(store)).await {
                 Ok(Ok(has_more)) => has_more,
-                Ok(Err(error)) => {
-                    tracing::debug!(%error, "new events could not be read for streams");
-                    Some(false)
-                }
-                Err(elapsed) => {
-                    tracing::debug!(%elapsed, "new events could not be read for streams");
-                    Some(false)
-                }
+                Ok(Err(error)) => self.failed(&error.to_string()),
+                Err(elapsed) => self.failed(&elapsed.to_string()),
             };
             match has_more {
                 Some(true) => {}
@@ -157,6 +153,19 @@ impl Feeds {
                 None => self.opened.notified().await,
             }
         }
+    }
+
+    fn failed(&self, error: &str) -> Option<bool> {
+        tracing::debug!(error, "new events could not be read for streams");
+        self.lock().has_failed = true;
+        Some(false)
+    }
+
+    /// Aborts all streams; their clients resume, or are refused.
+    fn begin_anew(&self) {
+        let mut state = self.lock();
+        state.listeners.clear();
+        (state.position, state.has_failed) = (None, false);
     }
 
     /// Reads one page. Returns whether there may be more; `None`: no stream is open.
@@ -176,14 +185,19 @@ impl Feeds {
         };
         match store.events_of_tenants(&position, PAGE, &tenants).await {
             Ok(page) => {
+                let has_failed = self.lock().has_failed;
+                // Asked after the page was read: what is deleted from now on was still on it.
+                if has_failed && !store.keeps_events_since(&position).await? {
+                    self.begin_anew();
+                    return Ok(Some(false));
+                }
+                self.lock().has_failed = false;
                 self.publish(&page, &tenants);
                 Ok(Some(page.has_more))
             }
             Err(Error::UnknownPosition) => {
-                // Postgres was restored: streams begin anew.
-                let mut state = self.lock();
-                state.listeners.clear();
-                state.position = None;
+                // Postgres was restored.
+                self.begin_anew();
                 Ok(Some(false))
             }
             Err(error) => Err(error),
